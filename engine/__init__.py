@@ -1,7 +1,7 @@
 """endstop: the agent loop that knows when to stop, and can prove it.
 
-`from endstop import Engine, Policy, Limits, tool`. A name is imported when it is first used, so that who needs only a
-part, such as `endstop.decision`, does not load the engine.
+`from endstop import Engine, Policy, Limits, tool`. A name is imported when it is first used, so that a program that
+needs only a part, such as `endstop.decision`, does not load the engine.
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """One of the public names; nothing for modules, which the import system asks for here first."""
+        """Import a public name. Raises AttributeError for submodules, which the import system first looks for here."""
         public = name in ("__all__", "__version__") or not (name.startswith("_") or find_spec(f"{__name__}.{name}"))
         exports = import_module("._exports", __name__) if public else None
         if not hasattr(exports, name):

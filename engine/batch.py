@@ -7,8 +7,8 @@
 
 A task that fails, crashes or cannot start gets that as its result; the others go on. Leaving the block, or being
 cancelled in it, cancels every run that is still going and waits until all have cleaned up: each has its outcome, and
-no task or connection is left. Results that nobody has read, and all outcomes, stay in memory; with `keep=False`
-results are only handed on, and no further task begins while `limit` of them wait to be read.
+no task or connection is left. Results that nobody has read, and all outcomes, stay in memory; with `keep=False` a
+result stays only until it is read, and no further task begins while `limit` results are unread.
 
 `BatchStats` counts results by provider as they come in, so the summary needs none of them.
 """
@@ -95,7 +95,7 @@ class Fleet:
     async def __anext__(self) -> TaskResult:
         while not self._unread:
             if self.finished == self.total:
-                self._arrived.set()  # for whoever else waits
+                self._arrived.set()  # wakes other tasks that read this fleet
                 raise StopAsyncIteration
             if not self._entered:
                 raise WrongUse("enter the fleet before reading its results: `async with engine.run_many(...) as fleet`")
@@ -281,7 +281,7 @@ class ProviderSummary(Struct, frozen=True, kw_only=True):
     unpriced: int
     """Runs that sent requests at an unknown price."""
     duration_ms: int
-    """The sum over all runs, though many went on at once."""
+    """The sum of the runs' durations; since runs overlap, it can exceed `Summary.elapsed_ms`."""
     failures: tuple[NamedFailure, ...]
 
 
@@ -289,7 +289,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     """The results of a fleet."""
 
     providers: tuple[ProviderSummary, ...]
-    """In the order of the first task of each."""
+    """One for each provider, in the order of their first tasks."""
     total: ProviderSummary
     elapsed_ms: int
     """From the start to the latest result."""
@@ -331,7 +331,7 @@ class BatchStats:
         return self._all.usage
 
     def begin(self) -> None:
-        """Start the time."""
+        """Start measuring the time for `Summary.elapsed_ms`."""
         self._began = self._latest = self._clock.now()
 
     def add(self, result: TaskResult) -> None:

@@ -53,11 +53,11 @@ class Budget:
         return sum(self._held.values(), Usage())
 
     def share(self, price: Price | None) -> BudgetShare:
-        """A share for one more run. price: of its model, None if unknown."""
+        """A share for one more run. price: that of its most expensive model; None if no price is known."""
         return BudgetShare(self, price)
 
     async def reserve(self, share: BudgetShare, expected: Usage, step: int) -> BudgetRefused | None:
-        """Reserve the expected usage of a step, waiting until it fits; the refusal if a limit is used up."""
+        """Reserve the expected usage of a step, waiting until it fits; returns the refusal if a limit is used up."""
         while True:
             for name, allowed in self.limits.items():
                 used = _amount(self.spent, name)
@@ -71,7 +71,7 @@ class Budget:
             await settled
 
     def settle(self, share: BudgetShare, used: Usage | None) -> None:
-        """Replace a run's reservation by what it did use."""
+        """Release a run's reservation and count what was used; None if nothing is left to count."""
         self._held.pop(share, None)
         self.stream(share, Usage())
         if used is not None:
@@ -118,7 +118,7 @@ class BudgetShare:
         """Estimated usage of this run's streaming response, by limit."""
 
     async def reserve(self, step: int, input_tokens: int) -> BudgetRefused | None:
-        """Wait until one more request of this size fits, then reserve it; the refusal if a limit is used up."""
+        """Wait until one more request of this size fits, then reserve it; returns the refusal if a limit is used up."""
         last = self._last
         expected = Usage(
             input_tokens=input_tokens,

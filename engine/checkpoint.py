@@ -46,7 +46,10 @@ class _GaveUp(Exception):
 
 
 async def checkpoint_value(context: Context, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-    """The stored value of a tool call, or that of `work`. A value that cannot be stored becomes an error result."""
+    """The stored value of a tool call; if none is stored, that of `work`, which is stored.
+
+    A value that cannot be stored becomes an error result.
+    """
     assert context.steps is not None
 
     async def kept() -> Any:
@@ -68,7 +71,7 @@ async def checkpoint_value(context: Context, key: StepKey, work: Callable[[], Aw
 async def checkpoint_response(
     context: Context, respond: Respond, offer: Callable[[ToolCall], None]
 ) -> ResponseFinished | None:
-    """The stored response of the current step, or that of `respond`; None if the provider gave up.
+    """The stored response of the current step, or that of `respond`, which is stored; None if the provider gave up.
 
     The events of a stored response are logged again as if it had streamed in a few large deltas. offer: is called with
     each complete tool call.
@@ -95,7 +98,7 @@ async def checkpoint_response(
     if made:
         return made[0]
     kept = load_response(result)
-    context.ephemeral = []  # the stored response has already read them
+    context.ephemeral = []  # the request of the stored response contained them
     for event in _replayed_events(kept):
         context.log.append(event)
     whole = _complete_calls(kept)

@@ -21,7 +21,7 @@ from .side_request import NO_ANSWER, complete_text, render_message
 
 
 async def compact(context: Context) -> None:
-    """Compact the context with the policy's strategies, in order."""
+    """Compact the context with the policy's strategies, in order. If none is enough, an event says so (`in_vain`)."""
     for strategy in context.policy.compaction.strategies:
         event = await _STRATEGIES[strategy](context)
         if event == "refused":

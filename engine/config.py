@@ -88,7 +88,7 @@ class ModelOptions:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Passed to the provider with each request: `temperature`, `max_tokens` and whatever else its endpoint takes."""
     finish_words: Mapping[str, FinishReason] = field(default_factory=dict)
-    """What finish words mean that our table does not know, as `{"done": "stop"}`; for every provider."""
+    """The meaning of finish words, as `{"done": "stop"}`, for every provider; overrides endstop's own table."""
 
     def __post_init__(self) -> None:
         check_tool_choice(self.tool_choice)
@@ -146,7 +146,7 @@ class Runtime:
     decide: Decide | None = None
     """Called after each step and round; None for the built-in `decide` with the rules in `Hooks.rules`."""
     decide_untraced: Decide | None = None
-    """Called where the loop only looks ahead, so without a trace; None for `decide`."""
+    """Called where the loop needs to foresee a decision, for example before another step; None for `decide`."""
     execute: Execute = execute_here
     """Executes a tool call; replace it to run tools elsewhere, or to answer calls from a record."""
     replay: ReplaySource | None = None
@@ -230,18 +230,18 @@ class RunConfig:
 
     @property
     def decide(self) -> Decide:
-        """The decision after each step and round."""
+        """The function that decides after each step and round: `Runtime.decide`, or the built-in one."""
         return self.runtime.decide or partial(built_in_decide, user_rules=tuple(self.hooks.rules))
 
     @property
     def decide_untraced(self) -> Decide:
-        """The same decision without its trace, for looks ahead, which are not recorded."""
+        """The same function without a trace, for decisions that the loop only needs to foresee and does not record."""
         looks = self.runtime.decide_untraced or self.runtime.decide
         return looks or partial(built_in_decide, user_rules=tuple(self.hooks.rules), traced=False)
 
     @property
     def functions(self) -> dict[str, tuple[str, ...]]:
-        """The user functions that have a say in a run, by role and qualified name, as records hold them."""
+        """The qualified names of the user functions that influence a run, by role, as records hold them."""
         hooks, redact = self.hooks, self.record_options.redact
         one = {"text_rule": hooks.text_rule, "judge": hooks.judge, "evaluator": hooks.evaluate, "redaction": redact}
         many = {"gate": hooks.gates, "handler": hooks.prompt_handlers}
@@ -260,7 +260,7 @@ class RunConfig:
         return replace(self, provider=provider, hooks=hooks)
 
     def with_middleware(self, *middleware: Middleware) -> RunConfig:
-        """The same with more middleware, inside of what is there. Raises WrongUse."""
+        """The same with more middleware, which is entered after (inside) the present one. Raises WrongUse."""
         observers = replace(self.observers, middleware=(*self.observers.middleware, *middleware))
         return replace(self, observers=observers)
 

@@ -19,7 +19,7 @@ from .tools.user_functions import describe_error
 StartTask = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
 """Starts a task under a name and keeps a reference to it."""
 ReadRest = Callable[[AsyncIterator[AnyChunk], "asyncio.Future[None]"], Awaitable[None]]
-"""Reads more of a stream that was cut, as long as the future is not done."""
+"""Reads more of a stream that was cut. The future is done once nobody waits for the stream any more."""
 
 CLOSE_SECONDS = 0.2
 """How long the end of a run waits for its provider to be closed."""
@@ -40,7 +40,7 @@ def start_background_task(work: Coroutine[Any, Any, None], name: str) -> asyncio
 
 @asynccontextmanager
 async def connected(provider: Provider) -> AsyncIterator[None]:
-    """Hold the provider's connections open, if it has any that can be."""
+    """Keep the provider's connections open inside the block, if it is a context manager."""
     if isinstance(provider, AbstractAsyncContextManager):
         async with keep_open(provider, provider.model):
             yield

@@ -61,19 +61,19 @@ class Context:
     policy: Policy
     decide: Decide
     decide_untraced: Decide
-    """The same decision without its trace, for looks ahead, which are not recorded."""
+    """The same function without a trace, for decisions that the loop only needs to foresee and does not record."""
     execute: Execute = execute_here
     clock: Clock
     taken_ids: set[str]
     """The call ids used so far in the session."""
     memo: dict[Any, Any]
-    """Where providers keep what they need for the session."""
+    """Where providers keep data between the requests of a session, such as messages that are already encoded."""
     price_list: Prices = field(default_factory=Prices)
-    """Prices of any model, for requests beside the run's own."""
+    """Prices of all known models, for requests that are not part of a step (a judge, a summary)."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """Prices of the run's own models, as in its first event."""
     share: BudgetShare | None = None
-    """The run's share of a budget that other runs use, too."""
+    """The run's part in a budget that it shares with other runs; None without a budget."""
     gates: Sequence[Gate] = ()
     text_rule: TextRule | None = None
     judge: Judge | None = None
@@ -85,46 +85,49 @@ class Context:
     resume_point: ResumePoint | None = None
     """Where the run stood when its process was killed; None once it has continued from there."""
     skip_next_step: bool = False
-    """A prompt handler left the next-step prompt out of this run."""
+    """If true, this run gets no next-step prompt, because a prompt handler said so (`Prepare.next_step`)."""
     ephemeral: list[Message] = field(default_factory=list)
-    """Messages for the next request only."""
+    """Messages for the next request only; they do not become part of the transcript."""
     tool_choice: ToolChoice = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
     finish_words: Mapping[str, FinishReason] = field(default_factory=dict)
-    """What finish words mean that our table does not know."""
+    """The meaning of finish words, as `{"done": "stop"}`; takes precedence over endstop's own table."""
     flush: Callable[[], Awaitable[None]] = nothing_to_flush
     """Awaited before every side effect: makes all events so far safe against the death of this process."""
     steps: Steps | None = None
     """A durable engine that keeps responses and results of calls; None: only the record does."""
     cut_off: Mapping[int, CutOff] = field(default_factory=dict)
-    """By step, what came after the cut of its response, once it has been read."""
+    """By step number: a summary of what the provider sent after its response was cut, where that was read."""
     inbox: deque[QueuedMessage] = field(default_factory=deque)
-    """Messages of the user that no request has held yet."""
+    """Messages of the user that are not in the transcript yet."""
     scope: RoundScope | None = None
     cancelled: Cause | None = None
     shutdown: asyncio.CancelledError | None = None
     """The cancellation of the run's own task, if there was one; raised again once the run has its outcome."""
     left_behind: set[str] = field(default_factory=set)
-    """Ids of the calls whose functions went on after they were cancelled."""
+    """Ids of the calls whose functions kept running after they were cancelled, and are not awaited any more."""
 
     limits: HardLimits = field(init=False)
-    """The hard limits, as they hold inside a step."""
+    """Enforces the run's limits on time, tokens and cost within a step."""
 
     def __post_init__(self) -> None:
         self.limits = HardLimits(self.log, self.policy, self.clock, self.replay)
 
     @property
     def run_id(self) -> str:
-        """The run's name."""
+        """The run's id."""
         return self.log.facts.run_id
 
     def take_recorded(self, kind: type[E], **fields: object) -> E | None:
-        """The event of this type and these fields that the killed process had recorded; each is given once."""
+        """The recorded event of an action that the killed process had done, which must not be done again; None if none.
+
+        The event is of this type and has these field values. Each event is returned once.
+        """
         return None if self.resume_point is None else self.resume_point.take_recorded(kind, **fields)
 
     @property
     def partial_step(self) -> PartialStep | None:
-        """The step that the killed process was in, if its response was complete."""
+        """The step that the killed process was in, if its response was complete; None otherwise."""
         killed = self.resume_point
         if killed is None or killed.partial_step is None or killed.partial_step.response is None or not killed.in_round:
             return None
@@ -158,7 +161,7 @@ class Context:
         return with_cost(usage, self.prices.get(model))
 
     def stage(self, finished: StageFinished) -> None:
-        """Record the end of a stage, unless the killed process had recorded it."""
+        """Log the end of a stage (`prepare`, `run` or `evaluate`), unless the killed process had logged it."""
         if self.take_recorded(StageFinished, stage=finished.stage) is None:
             self.log.append(finished)
 
@@ -183,7 +186,7 @@ class Context:
             raise scope.error
 
     def shut_down(self, error: asyncio.CancelledError) -> None:
-        """The run's own task was cancelled: start nothing more."""
+        """Cancel the run because its own task was cancelled; `error` is raised once the run has its outcome."""
         self.shutdown = self.shutdown or error
         self.cancel("shutdown")
 

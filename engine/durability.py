@@ -2,7 +2,7 @@
 
 A durable step is work whose result outlives the process: it is stored before it is used, and never computed twice. Two
 kinds of work are durable steps: the model's response, and the execution of a tool call. Everything else is computed
-again from their results, because `decide` is a pure function. The queue holds runs until a worker process takes them.
+again from their results, because `decide` is a pure function. The queue holds runs until a worker process claims them.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class Queue(Protocol):
         ...
 
     def working(self, process: str, work: Work, *, at_once: int) -> AbstractAsyncContextManager[None]:
-        """While the context is open: take jobs and execute up to `at_once` of them in this event loop.
+        """While the context is open: claim jobs, and execute up to `at_once` of them at a time in this event loop.
 
         process: a name of this process that was never used before.
-        Leaving the context takes no more jobs and waits for none: `recover` puts unfinished ones back, as for a
-        process that died.
+        After it is left, no more jobs are claimed, and unfinished ones are not awaited: `recover` puts them back into
+        the queue, as for a process that died.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The engine: a provider, tools and a policy, and from then on any number of runs at once."""
+"""`Engine`: made once from a provider, tools and a policy, it makes any number of sessions and runs."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Engine:
     """Runs agents. Safe for many runs at once in one event loop.
 
     provider: where responses come from.
-    tools: what the model may call. `presets` are added to them, but for a completion tool where `tools` bring one.
+    tools: what the model may call. `presets` are added to them, except completion tools if `tools` has one.
     policy: when a run goes on, pauses and stops.
     system: the system prompt; None for the general one, "" for none.
     prices: what models cost, where the provider does not say; None for list prices, see `providers/prices.py`.
     budget: what its runs may use together with those of other engines; see `budget.py`.
-    hooks: functions of yours that have a say in a run: gates, a judge, an evaluator, rules.
+    hooks: functions of yours that influence a run: gates, a judge, an evaluator, rules.
     model_options: what each request says beside its messages: tool choice, temperature and the like.
-    record_options: redaction, and what lies beside a record.
-    observers: who follows a run: subscribers, middleware such as tracing.
+    record_options: redaction, and what is stored in files beside a record.
+    observers: what follows or surrounds a run: subscribers, middleware such as tracing.
     runtime: clock and executor of tools, for tests and replays.
 
     The fields of the groups are in `config.py`. Raises WrongUse if two tools have one name, the policy cannot work
@@ -101,7 +101,7 @@ class Engine:
         """A new conversation.
 
         record: a file to write its events to, in JSON Lines, which is appended to; or a `Journal` (`event_log.py`).
-        drain: read the rest of responses that were cut into the record, so that it shows what the cut saved.
+        drain: after a response was cut, read the rest of it into the record, which then shows what the cut saved.
         """
         if busy not in ("refuse", "queue"):
             raise WrongUse(f"busy is {busy!r}{did_you_mean(str(busy), ('refuse', 'queue'))}")
@@ -132,7 +132,7 @@ class Engine:
 
         providers: they take turns; the engine's own if left out. A task may bring one of its own.
         record: a folder; each run gets a record in it under a name of its own.
-        keep: whether the outcomes are kept, for `outcomes`; False only hands results on, however many there are.
+        keep: keep all outcomes in memory, for `Fleet.outcomes`; False keeps only results that are not read yet.
         """
         return fleet_of(self.config, tasks, providers, limit, record, keep)
 
@@ -156,7 +156,7 @@ class Engine:
         return self._with(self.config.with_provider(provider, evaluate))
 
     def with_middleware(self, *middleware: Middleware) -> Engine:
-        """An engine like this one whose runs enter this middleware, too, inside of what is there."""
+        """An engine like this one whose runs also enter this middleware, after (inside) the engine's own."""
         return self._with(self.config.with_middleware(*middleware))
 
     def connected(self) -> AbstractAsyncContextManager[None]:

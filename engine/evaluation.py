@@ -64,6 +64,8 @@ class CommandEvaluator:
 
     The command sees our whole environment, including keys, because an evaluator may ask a model. If it executes what
     the model wrote, it should not pass the keys on.
+
+    workspace: the folder that the agent worked in. reference: a folder with the expected result.
     """
 
     def __init__(

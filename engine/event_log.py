@@ -28,9 +28,9 @@ E = TypeVar("E", bound=Event)
 
 
 class Log:
-    """Append-only. `sinks` (record, bus) get every event in order and must not wait.
+    """The append-only log of a run. `sinks` (record, bus) get every event in order and must not wait.
 
-    The transcript gets it before them, but no parts of a stream, which are by far the most events.
+    `transcript` gets each event before them, except stream parts (deltas), which are by far the most events.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Log:
 
     @contextmanager
     def captured(self, kinds: Collection[type]) -> Iterator[list[Event]]:
-        """The events of these types that are appended inside the block."""
+        """Yield a list, to which all events of these types are added that are appended inside the block."""
         events: list[Event] = []
 
         def capture(event: Event) -> None:
@@ -113,7 +113,7 @@ class Journal(Protocol):
         ...
 
     def close(self) -> None:
-        """End a run. Nothing is written before the next one begins."""
+        """Called at the end of each run. Nothing is written until the next run begins."""
         ...
 
 

@@ -27,17 +27,17 @@ from .hooks import ReplaySource
 from .providers.clock import Clock
 
 RESPONSE_TOKENS = "response_tokens"
-"""Why a response is cut that exceeds the bound on a single response. It does not end the run."""
+"""`ResponseFinished.cut_for` of a response that exceeds the policy's limit on one response. The run may continue."""
 BYTES_PER_TOKEN = 4
 """Bytes of output that count as one token until the provider reports its own count."""
 CLOSING = "closing"
-"""Why a response is cut that exceeds the deadline of the closing step."""
+"""`ResponseFinished.cut_for` of a response that exceeds the deadline of the closing step."""
 BUDGET_CHECK_BYTES = 64
 """Bytes of output between two checks of a shared budget."""
 
 
 class HardLimits:
-    """The hard limits of one run: what is left of them, and the event when one is used up."""
+    """The hard limits of one run: computes what is left of them, and logs when one is used up."""
 
     def __init__(self, log: Log, policy: Policy, clock: Clock, replay: ReplaySource | None = None) -> None:
         self._log = log
@@ -150,6 +150,8 @@ class ResponseMeter:
 
     Tokens are estimated from bytes of UTF-8 until the provider reports them: a Chinese character has three bytes, and
     about as many tokens as three letters of English.
+
+    most: the largest number of output tokens; `inf` for no limit. For the other parameters see `HardLimits.meter`.
     """
 
     def __init__(
@@ -191,7 +193,7 @@ class ResponseMeter:
         self._update_bytes_allowed()
 
     def feed(self, chunk: AnyChunk, t: int) -> str:
-        """Count a chunk that came at `t`, in milliseconds since the run began; the limit for which to cut, or "".
+        """Count a chunk that came at `t`, in milliseconds since the run began. Returns the limit to cut it for, or "".
 
         Time is checked here, too, because a deadline cannot end a stream that never waits.
         """

@@ -33,8 +33,9 @@ async def run_hook(
     call_id: str | None = None,
     tokens: int | None = None,
 ) -> Verdict:
-    """The hook's answer; `failed` if it raises, misses its deadline or returns what `read` does not accept.
+    """Call a hook and record its verdict: `failed` if it raises, misses its deadline or `read` rejects its answer.
 
+    read: turns what the hook returned into a verdict; raises an exception for a wrong answer.
     tokens: the size of the request that the hook sends to a model. In a shared budget the hook then waits until the
     budget has room, and is `refused` if nothing is left.
     """
@@ -89,7 +90,7 @@ async def _run_with_deadline(
 
 
 def parse_gate(said: Any) -> Verdict:
-    """From what a gate returned: Accept, Reject, or a truth value."""
+    """The verdict for what a gate returned. Raises TypeError unless that is Accept, Reject, True, False or None."""
     match said:
         case Accept() | True | None:
             return Verdict("accept")
@@ -102,7 +103,7 @@ def parse_gate(said: Any) -> Verdict:
 
 
 def parse_text_rule(said: Any) -> Verdict:
-    """From what a text rule returned: True, False or None."""
+    """The verdict for what a text rule returned: True, False, None or a verdict's word. Raises TypeError."""
     match said:
         case True | False | None:
             return Verdict({True: "final", False: "nudge", None: "default"}[said])
@@ -113,7 +114,7 @@ def parse_text_rule(said: Any) -> Verdict:
 
 
 def parse_judge(said: Any) -> Verdict:
-    """From what a judge returned: a `Verdict` of complete or incomplete."""
+    """What a judge returned. Raises TypeError unless that is a `Verdict` of `complete` or `incomplete`."""
     if isinstance(said, Verdict) and said.said in ("complete", "incomplete"):
         return said
     raise TypeError(f"a judge answers Verdict('complete') or Verdict('incomplete'), not {said!r}")
@@ -130,7 +131,7 @@ def progress(context: Context) -> Progress:
 
 
 async def run_gates(context: Context, completion: Completion, call_id: str | None = None) -> tuple[str, str] | None:
-    """The first rejection, as its reason and the gate's name; None if all gates accept."""
+    """Ask the gates in order. Returns the first rejection, as reason and gate's name; None if all accept."""
     for gate in context.gates:
         verdict = await run_hook(context, "gate", gate, (completion, progress(context)), parse_gate, call_id)
         if verdict.said != "accept":
@@ -146,7 +147,7 @@ async def run_text_rule(context: Context, message: AssistantMessage) -> None:
 
 
 async def check_final_text(context: Context, message: AssistantMessage) -> None:
-    """Let the gates check plain text that would end the run, since it claims that the work is done."""
+    """Let the gates check plain text that would end the run. A rejection is logged, and the run continues."""
     if not context.gates or not _would_end(context):
         return
     objection = await run_gates(context, Completion(answer=message.text))

@@ -1,4 +1,4 @@
-"""Hooks: functions of yours that have a say in a run. What each takes and returns, and two that are ready to use.
+"""Hooks: functions of yours that influence a run. What each takes and returns, and two that are ready to use.
 
     async def tests_pass(completion: Completion, run: Progress) -> Accept | Reject:
         return Accept() if await run_tests() else Reject("2 tests fail")
@@ -118,7 +118,7 @@ class ModelJudge:
         self._question = question
 
     async def __call__(self, run: Progress) -> Verdict:
-        """`complete` if the model's answer begins with YES."""
+        """Ask the model: `complete` if its answer begins with YES, else `incomplete`."""
         told = "\n\n".join(render_message(message) for message in _shown(run.messages))
         text, usage, finish = await complete_text(self._provider, f"{told}\n\n{self._question}", run.prices)
         yes = text.strip().upper().startswith("YES") and finish not in NO_ANSWER
@@ -145,7 +145,7 @@ class CommandGate:
         self.__qualname__ = f"CommandGate({command!r})"
 
     async def __call__(self, completion: Completion, run: Progress) -> Accept | Reject:
-        """Run it."""
+        """Run the command."""
         code, output = await run_command(self.command, self.folder, child_environment(self.env))
         if code == 0:
             return Accept()
@@ -195,15 +195,18 @@ class ReplaySource(Protocol):
         ...
 
     def __call__(self, role: str, name: str, call_id: str | None, /) -> VerdictGiven | None:
-        """The recorded verdict for a role, a name and a call id."""
+        """The next recorded verdict of this function (by role and name) about this call; None if there is none."""
         ...
 
     def reply(self, call_id: str, /) -> Reply | None:
-        """How the user's reply to the confirmation of this call was understood."""
+        """How the user's reply to the confirmation of this call was understood; None if there was none."""
         ...
 
     def fingerprint(self, call_id: str, content: str, /) -> str:
-        """The recorded result's fingerprint, if `content` is that result: redaction must not make two results equal."""
+        """The recorded result's fingerprint if its content is `content`, else "".
+
+        It was computed before redaction, which can make different results equal.
+        """
         ...
 
     def failed_before(self, step: int, /) -> Sequence[AttemptFailed]:
@@ -211,17 +214,17 @@ class ReplaySource(Protocol):
         ...
 
     def refused(self, step: int, /) -> BudgetRefused | None:
-        """The shared budget's refusal, if this step was not made because of it."""
+        """The shared budget's refusal because of which this step was not made; None if there was none."""
         ...
 
     def reached(self, step: int, /, *, begun: bool) -> LimitReached | None:
-        """The limit that was used up in this step, or (`begun` is False) before it could begin; given once."""
+        """The limit that was used up in this step, or (`begun` is False) before it began; returned once, then None."""
         ...
 
     def response(self, step: int, /) -> ResponseFinished | None:
-        """The step's response: where the engine cut it off, and the usage that was counted for it."""
+        """The step's recorded response, for where the engine cut it off and what usage it counted; None without one."""
         ...
 
     def heard(self, step: int, /) -> Sequence[MessageAdded]:
-        """The user's messages that reached the run before this step; given once."""
+        """The user's messages that reached the run before this step; returned once, then empty."""
         ...

@@ -57,7 +57,7 @@ from .tool_calls import ToolCalls
 from .tools.results import NOT_RUN_WHILE_CLOSING
 
 RECENT_MESSAGES = 3
-"""The next-step prompt is not added again while it is among so many of the user's latest messages."""
+"""How many of the latest messages in the user's role are searched: if the next-step prompt is one, it is not added."""
 
 
 async def run_rounds(context: Context) -> Outcome:
@@ -87,7 +87,11 @@ def _decide(context: Context) -> Decision:
 
 
 def _initial_decision(context: Context) -> Decision | None:
-    """The decision before the first round, if there is one: at the run's start, or where its process was killed."""
+    """The decision to act on before the first round; None if the run begins with a round.
+
+    It is the one that a killed process had recorded, or a new one if it is due at once: a prompt handler or the
+    user's answer settled the run, questions are open, a limit is used up, or the context is too large.
+    """
     facts, killed = context.log.facts, context.resume_point
     if killed is not None and (killed.decision is not None or killed.in_round):
         return killed.decision
@@ -102,7 +106,7 @@ def _initial_decision(context: Context) -> Decision | None:
 
 
 def _cancelled_before_its_end(context: Context, decision: Decision) -> bool:
-    """Whether the run was cancelled. A stop that was decided stays, and so does an accepted completion."""
+    """Whether to end as cancelled instead of by this decision. A Stop and an accepted completion take precedence."""
     if isinstance(decision, GoOn):
         return context.cancelled is not None
     ended = isinstance(decision, Stop) or context.log.facts.accepted is not None
@@ -110,7 +114,7 @@ def _cancelled_before_its_end(context: Context, decision: Decision) -> bool:
 
 
 def cancelled_outcome(context: Context) -> Outcome:
-    """The outcome of a run that was cancelled from outside."""
+    """Log that the run was cancelled from outside, and return its outcome."""
     cause = context.cancelled.detail if context.cancelled is not None else "shutdown"
     context.log.append(CancelRequested(cause=cause))
     stop = Stop(rule="cancelled", reason="cancelled", detail=f"cancelled from outside: {cause}")
@@ -156,7 +160,7 @@ def _add_next_step_prompt(context: Context) -> None:
 
 
 async def _prepare(context: Context, decision: GoOn) -> None:
-    """What the decision to go on asks for before the next request: compaction, a nudge, a reminder."""
+    """Do what a GoOn asks for before the next request: compact the context, add a nudge, add a reminder."""
     for call in context.transcript.open_calls:  # only if the policy leaves out the rule that pauses
         context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=UNANSWERED, status="unanswered"))
     if decision.compact and context.take_recorded(ContextCompacted) is None:
@@ -264,7 +268,7 @@ async def _resume_step(context: Context, scope: RoundScope, step: _Step, halfway
 
 
 async def _finish_response(context: Context, scope: RoundScope, step: _Step, response: ResponseFinished) -> None:
-    """Everything that follows a response that is in the log: text rule, calls, gates, the end of the step."""
+    """Do what follows once a response is logged: ask the text rule, run the calls, ask the gates, end the step."""
     assert step.calls is not None
     step.message = response.message
     step.calls.cancel_changed(response.message)
@@ -283,7 +287,7 @@ async def _finish_response(context: Context, scope: RoundScope, step: _Step, res
 
 
 async def run_closing_step(context: Context) -> None:
-    """One more response at a limit, without tools: it tells the user what was done and what is missing.
+    """Request one more response at a limit, without tools: it tells the user what was done and what is missing.
 
     The request still lists the tools, because some providers refuse a history with calls without them; a call that
     comes nevertheless is not run. The closing step has its own deadline and does not count as a step.
@@ -323,7 +327,10 @@ def _close_step(context: Context, scope: RoundScope, step: _Step) -> None:
 async def _respond(
     context: Context, scope: RoundScope, step: int, calls: ToolCalls | None, tool_choice: ToolChoice | None = None
 ) -> ResponseFinished | None:
-    """One response; None if the provider failed. Without `calls`, calls in the response are ignored."""
+    """Request one response, or take the one that a durable engine has stored; None if the provider failed.
+
+    Without `calls`, calls in the response are not run.
+    """
     if context.steps is None:
         return await _stream(context, scope, step, calls, tool_choice)
     offer = _ignore_call if calls is None else calls.start_early
@@ -331,23 +338,26 @@ async def _respond(
 
 
 def _ignore_call(call: ToolCall) -> None:
-    """Start no call."""
+    """Do nothing with a complete call: the closing step runs none."""
 
 
 async def _stream(
     context: Context, scope: RoundScope, step: int, calls: ToolCalls | None, tool_choice: ToolChoice | None
 ) -> ResponseFinished | None:
-    """The response as soon as it is complete or cut; its stream may still be closing, which can hang."""
+    """Request a response, and return it as soon as it is complete or cut; None if the provider failed.
+
+    The stream may still be closing then: nobody waits for that, because it can hang.
+    """
     attempts, limits = ResponseBuilder(context, step, calls), context.limits
     request = _request(context, attempts.attempt, tool_choice)
     failed: ProviderError | None = None
     try:
         with limits.deadline() as deadline:
-            failed = await _hear_out(context, scope, attempts, request)
+            failed = await _read_response(context, scope, attempts, request)
             while attempts.repeated is not None and failed is None and not attempts.cut_for:
                 if attempts.retry_degenerate():
                     request = replace(request, attempt=attempts.attempt)
-                    failed = await _hear_out(context, scope, attempts, request)
+                    failed = await _read_response(context, scope, attempts, request)
                 elif not attempts.cut_for:
                     failed = attempts.degenerate_error()
     except asyncio.CancelledError:
@@ -371,10 +381,10 @@ async def _stream(
     return attempts.build() if attempts.live_attempt else None
 
 
-async def _hear_out(
+async def _read_response(
     context: Context, scope: RoundScope, attempts: ResponseBuilder, request: Request
 ) -> ProviderError | None:
-    """Read a response until it ends or is to be cut; returns the provider's error, if it failed."""
+    """Read a response until it ends or is to be cut; returns the provider's error, or None if it did not fail."""
 
     def take(chunk: AnyChunk) -> bool:
         attempts.feed(chunk)
@@ -390,14 +400,17 @@ async def _hear_out(
 
 
 async def _drain(
-    context: Context, attempts: ResponseBuilder, chunks: AsyncIterator[AnyChunk], heard: asyncio.Future[None]
+    context: Context, attempts: ResponseBuilder, chunks: AsyncIterator[AnyChunk], reading: asyncio.Future[None]
 ) -> None:
-    """If the policy says so, read on after the cut until the provider reports the usage."""
+    """After a cut at a completion call, read on until the provider reports the usage, for `policy.drain_seconds`.
+
+    reading: done once nobody waits for the response any more.
+    """
     if context.policy.drain_seconds is None or attempts.cut_at is None:
         return
     with context.clock.deadline(context.policy.drain_seconds), suppress(ProviderError):
         async for chunk in chunks:
-            if type(chunk) is UsageReport and not heard.done():
+            if type(chunk) is UsageReport and not reading.done():
                 attempts.set_usage(chunk)
                 return
 

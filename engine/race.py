@@ -25,7 +25,7 @@ from .tasks import PreparedTask, Records, TaskResult, numbered, prepare_task
 from .validation import check_prompt, preview
 
 CAUSE = "race"
-"""The cause of the cancellation, in the events of those who did not win."""
+"""The recorded cause of a run that was cancelled because another one had won."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,10 @@ class RaceResult:
 
 
 class Racing:
-    """A race that goes on. `compare`: let all of them run to their end."""
+    """A race: starts all runs at once, and cancels the others once one has won.
+
+    compare: let all of them run to their end. holds: providers whose connections stay open during the race.
+    """
 
     def __init__(
         self, jobs: Sequence[PreparedTask], *, compare: bool, holds: Sequence[Provider] = (), clock: Clock | None = None
@@ -54,14 +57,14 @@ class Racing:
             raise WrongUse(f"a race needs two models or more; there {'is only one' if jobs else 'are none'}")
         self._compare = compare
         self._first: int | None = None
-        """Who completed first, and well."""
+        """Number of the task that completed first and did not fail its evaluation; None so far."""
         self._first_of_all: int | None = None
-        """Who completed first, whatever its evaluation said."""
+        """Number of the task that completed first, whatever its evaluation said; None so far."""
         self._fleet = Fleet(jobs, limit=len(jobs), on_end=self._ended, holds=holds, clock=clock)
 
     @property
     def begun(self) -> bool:
-        """Whether there is something to cancel."""
+        """Whether any run of the race is going on, so that it can be cancelled."""
         return self._fleet.running > 0
 
     def cancel(self, cause: str = "caller") -> None:
@@ -69,7 +72,7 @@ class Racing:
         self._fleet.cancel(cause)
 
     async def result(self) -> RaceResult:
-        """Race to the end."""
+        """Start all runs, wait until all have ended, and return the result."""
         async with self._fleet:
             results = sorted([result async for result in self._fleet], key=lambda result: result.number)
         first = self._first_of_all if self._first is None else self._first

@@ -35,7 +35,7 @@ from .providers.errors import Degenerate, attempt_ended
 from .tool_calls import ToolCalls
 
 MAX_REPEATED_TEXT = 200
-"""Characters that are kept of a response that consists of its repetition alone."""
+"""Characters of text that are recorded of a response that consists of the repetition alone."""
 BILLED_KINDS = frozenset({"cancelled", "timeout", "interrupted"})
 """Kinds of failures after which the input is probably billed, although no output came."""
 
@@ -45,7 +45,7 @@ class ResponseBuilder:
 
     def __init__(self, context: Context, step: int, calls: ToolCalls | None) -> None:
         self.cut_at: str | None = None
-        """The completion call at which the stream is to be cut."""
+        """Id of the completion call at which the stream is to be cut; None if there is none."""
         self.repeated: RepeatedText | None = None
         """The repetition for which the response is cut, because it might never end."""
         self.cut_for = ""
@@ -91,8 +91,8 @@ class ResponseBuilder:
         elif type(chunk) is AttemptEnded:
             self._log_parallel_attempt(chunk) if chunk.beside else self._retract(chunk)
         else:
-            if type(chunk) is FinishReport and (taught := self._context.finish_words.get(chunk.raw)) is not None:
-                chunk = FinishReport(taught, chunk.raw)
+            if type(chunk) is FinishReport and (reason := self._context.finish_words.get(chunk.raw)) is not None:
+                chunk = FinishReport(reason, chunk.raw)
             t = self._log_events(self._assembler.feed(chunk))
             self.cut_at = self._completion_to_cut_at() if self._completions else None
             if self.cut_at is not None:
@@ -111,7 +111,10 @@ class ResponseBuilder:
             self._log.append(event)
 
     def retry_degenerate(self) -> bool:
-        """Retract a response that repeats itself and begin a new attempt, if the policy and the limits allow it."""
+        """Retract a response that repeats itself and begin a new attempt, if the policy and the limits allow it.
+
+        Returns whether a new attempt began.
+        """
         if self._retries >= self._context.policy.degeneration.attempts:
             return False
         self._retries += 1
@@ -161,7 +164,7 @@ class ResponseBuilder:
             return "tool_calls"
         return "length" if self.cut_for == RESPONSE_TOKENS else "other"
 
-    # ---- one after another
+    # ---- attempts
 
     def _begin_attempt(self, model: str) -> None:
         self._attempt = self._next_id()
@@ -216,10 +219,10 @@ class ResponseBuilder:
     def _cost_of(self, ended: AttemptEnded) -> Usage | None:
         return None if ended.usage is None else self._context.priced(ended.usage, ended.model)
 
-    # ---- what a chunk makes
+    # ---- events and calls
 
     def _log_events(self, events: Iterable[Event]) -> int:
-        """Log events of the response; the time of the latest, in milliseconds since the run began."""
+        """Log events of the response. Returns when the latest was logged, in milliseconds since the run began."""
         detector, t = self._detector, 0
         for event in events:
             if detector is not None and (repeated := detector.feed(event)) is not None:
@@ -232,7 +235,7 @@ class ResponseBuilder:
         return t
 
     def _complete_call(self, event: ToolCallEnd) -> None:
-        """Hand a complete call to the executor."""
+        """Log the end of a complete call, and start the call if it may run before the response ends."""
         if self._calls is None:
             return
         call = self._assembler.call(event.call_id)
@@ -252,7 +255,7 @@ class ResponseBuilder:
             waiting.pop(0)  # more of its arguments came, which makes them invalid
         return None
 
-    # ---- what it cost
+    # ---- usage
 
     def _usage(self, message: AssistantMessage) -> Usage:
         return self._context.priced(self._tokens(message), self._model or self._context.provider.model)
@@ -262,10 +265,10 @@ class ResponseBuilder:
         reported = self._assembler.usage
         if reported is not None and (self._assembler.finish is not None or self._usage_complete):
             return reported
-        recalled = self._context.replay
-        then = None if recalled is None else recalled.response(self._step)
-        if then is not None and then.attempt == self._attempt and then.usage.estimated:
-            return then.usage
+        replay = self._context.replay
+        recorded = None if replay is None else replay.response(self._step)
+        if recorded is not None and recorded.attempt == self._attempt and recorded.usage.estimated:
+            return recorded.usage
         output = estimate_tokens(message_size(message)) if self._meter is None else self._meter.tokens
         return (reported or Usage()).for_cut_response(input_tokens=self._context.tokens_now(), output_tokens=output)
 

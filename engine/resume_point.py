@@ -43,7 +43,7 @@ from .records.qualified_names import current_name
 
 OUR_REDACTION = "endstop.records.redaction:Redaction"
 REDACTION_MARK = "[redacted:"
-"""How the text begins that our own redaction puts in; that of other redactions is unknown."""
+"""The beginning of each text that endstop's own redaction puts in. What another redaction puts in is unknown."""
 CALL_CONSEQUENCES = (CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded)
 """Events about a call that may precede its result in the record."""
 E = TypeVar("E", bound=Event)
@@ -65,22 +65,23 @@ class ResumePoint:
     redaction: tuple[str, ...] = ()
     """Qualified names of the functions that redacted the record."""
     partial_step: PartialStep | None = None
-    """The step in progress."""
+    """The step that was in progress; None between two steps."""
     in_round: bool = False
     """Whether a round had begun and its decision was still to be made."""
     decision: Decision | None = None
     """The latest decision, if no round has begun since."""
     pending: list[Event] = field(default_factory=list)
-    """Events since the latest round, step or decision began, which no one has taken yet."""
+    """Events since the latest round, step or decision began that `take_recorded` has not returned yet."""
     ephemeral: list[str] = field(default_factory=list)
-    """Reminders after which no response has come yet."""
+    """Texts of reminders after which no response is recorded: the next request must contain them."""
     skip_next_step: bool = False
     """Whether a handler asked for no next-step prompt."""
     questions: tuple[Question, ...] = ()
     """The questions of the paused run that this run continues."""
     answered: tuple[Question, str, Reply | None] | None = None
-    """The question that the user answered, the answer, and the reply to a confirmation, if its outcome is not recorded
-    yet."""
+    """The question that the user answered, the answer's text, and how a reply to a confirmation was understood.
+
+    None once the acceptance or rejection that follows is recorded."""
 
     @classmethod
     def at(cls, events: Iterable[Event], facts: Facts) -> ResumePoint:

@@ -55,16 +55,16 @@ from .providers._logging import log_warning
 from .providers._wrapper import wait_shielded
 
 Subscriber = Callable[[Any, "Run"], Awaitable[None] | None]
-"""Called with an `Event` or `Lagged`, and its run."""
+"""Called with each event of a run, or a `Lagged` in place of events that it missed, and with the run."""
 
 Middleware = Callable[["Run"], AbstractAsyncContextManager[None]]
-"""Makes a context manager for one run."""
+"""Makes the context manager that surrounds one run."""
 
 TIDY_SECONDS = 10.0
-"""How long a cancelled run may take to clean up before it is left behind."""
+"""How long leaving `async with run` waits for a run to clean up, before it cancels the task."""
 
 CATCH_UP_SECONDS = 1.0
-"""How long the end of a run waits for its subscribers."""
+"""How long the end of a run waits for its subscribers to process its last events; then they are cancelled."""
 
 
 def new_run_id() -> str:
@@ -73,14 +73,17 @@ def new_run_id() -> str:
 
 
 class Run:
-    """The handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run."""
+    """The handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run.
+
+    body: what the run's task executes, called with this handle.
+    """
 
     def __init__(self, run_id: str, session_id: str, bus: Bus, body: Callable[[Run], Awaitable[None]]) -> None:
         self.id = run_id
         self.session_id = session_id
         self.bus = bus
         self.context: Context | None = None
-        """What the parts of the run share, once it has started."""
+        """What the parts of the run share; None until the run has begun."""
         self._body = body
         self._outcome: Outcome | None = None
         self._lost: RunLost | None = None
@@ -93,7 +96,7 @@ class Run:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome. Raises WrongUse while the run is still going, RunLost if another process has it now."""
+        """The outcome. Raises WrongUse while the run is still going, RunLost if another process has taken it over."""
         if self._lost is not None:
             raise self._lost
         if self._outcome is None:
@@ -102,17 +105,17 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether the outcome is there."""
+        """Whether the run has its outcome."""
         return self._outcome is not None
 
     @property
     def begun(self) -> bool:
-        """Whether it has begun, so that there is something to clean up."""
+        """Whether the run has its context. Before that it only waits: for its turn or for its provider."""
         return self.context is not None
 
     @property
     def facts(self) -> Facts:
-        """The facts so far."""
+        """The facts after the run's latest event; empty facts if it has not begun."""
         return self.context.log.facts if self.context is not None else Facts()
 
     async def __aenter__(self) -> Run:
@@ -136,15 +139,15 @@ class Run:
         return self.events()
 
     def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
-        """The run's events after number `after`, up to the terminal one, or to where another process took the run.
+        """The run's events after number `after`, up to the last one, or until another process takes the run over.
 
-        Raises WrongUse if nobody has entered the run: it has not begun, and would never say anything.
+        Raises WrongUse if nobody has entered the run: it has not begun, and would never publish an event.
         """
         self._entered("read its events")
         return self.bus.read(after)
 
     def cancel(self, cause: str = "caller") -> None:
-        """End the run; its outcome will say `cancelled`. A run that has finished stays as it is."""
+        """End the run as `cancelled`, for this cause, which is recorded. A run that has finished stays as it is."""
         if self.context is not None:
             self.context.cancel(cause)
         else:
@@ -163,13 +166,13 @@ class Run:
 
     @property
     def undelivered(self) -> tuple[QueuedMessage, ...]:
-        """Messages that no request has held: the run may end before it sends another one."""
+        """Messages sent with `say` that are not in the transcript yet; if the run ends first, they stay here."""
         return tuple(self._inbox)
 
     async def wait(self) -> Outcome:
         """Wait for the outcome. If the waiting task is cancelled, the run is, too.
 
-        Raises RunLost if another process has the run now: nothing more was written of it here. Raises WrongUse if
+        Raises RunLost if another process has taken the run over: this one wrote no end of it. Raises WrongUse if
         nobody has entered the run.
         """
         task = self._entered("wait for it")
@@ -196,7 +199,7 @@ class Run:
         return self.context
 
     def attach(self, context: Context, prompt_handlers: Sequence[PromptHandler], evaluate: Evaluator | None) -> None:
-        """Called by the session in the run's own task, when the run begins."""
+        """Give the run its context, prompt handlers and evaluator. Called by the session, in the run's own task."""
         self.context = context
         self._prompt_handlers = tuple(prompt_handlers)
         self._evaluate = evaluate
@@ -205,15 +208,15 @@ class Run:
             context.cancel(self._cancel_early)
 
     def ready(self) -> None:
-        """Let whoever entered the run continue: it has begun."""
+        """Report that the run has begun: `async with run` then continues in the task that entered it."""
         if self._started is not None and not self._started.done():
             self._started.set_result(None)
 
     async def drive(self) -> None:
-        """Run to the outcome and write the terminal event, whatever happens.
+        """Execute the run and write its last event, `RunFinished`, also if an error ends it (unless that is RunLost).
 
-        A cancellation of the run's own task, for example at the end of the event loop, ends it as `run.cancel` does and
-        is raised again after that.
+        A cancellation of the run's own task, for example at the end of the event loop, ends the run as `cancel` does
+        and is raised again after that.
         """
         context = self._attached()
         try:
@@ -276,7 +279,7 @@ class Run:
 
 
 def _lost_in(error: BaseException) -> RunLost | None:
-    """The `RunLost` that the error is, or that an exception group holds."""
+    """The `RunLost` that the error is, or that it contains as an exception group; None if there is none."""
     if isinstance(error, RunLost):
         return error
     if isinstance(error, BaseExceptionGroup):
@@ -294,7 +297,7 @@ def _crashed(context: Context, error: BaseException) -> Outcome:
 
 @asynccontextmanager
 async def notify_subscribers(subscribers: Sequence[Subscriber], run: Run) -> AsyncIterator[None]:
-    """Call the subscribers with the run's events. At its end they have one second to catch up."""
+    """Call the subscribers with the run's events inside the block, and up to `CATCH_UP_SECONDS` after it."""
     tasks = [asyncio.create_task(deliver(subscriber, run)) for subscriber in subscribers]
     try:
         yield
@@ -312,12 +315,12 @@ async def _let_catch_up(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 async def deliver(subscriber: Subscriber, run: Run) -> None:
-    """Call a subscriber with every event of a run."""
+    """Call a subscriber with every event of a run, one after another; what it raises is logged."""
     async for event in run:
         try:
-            told = subscriber(event, run)
-            if told is not None and isawaitable(told):
-                await told
+            returned = subscriber(event, run)
+            if returned is not None and isawaitable(returned):
+                await returned
         except Exception as error:
             _complain(subscriber, event, run, error)
 

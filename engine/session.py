@@ -88,7 +88,7 @@ class Session:
         """A durable engine that keeps responses and results of calls of the next run; None for none."""
         self._drain = drain
         self.cut_off: Mapping[int, CutOff] = {}
-        """In a replay, by step: what came after the cuts of responses in the next run."""
+        """In a replay, by step number: what followed the cut of the response in the record of the next run."""
         self._taken: set[str] = set()
         self._memo: dict[Any, Any] = {}
         self._latest: Facts | None = None
@@ -97,9 +97,9 @@ class Session:
         """What all runs before the latest one used."""
         self._resume_point: ResumePoint | None = None
         self._functions: Mapping[str, Sequence[str]] = {}
-        """The hooks of the latest run that was loaded from a record."""
+        """Names of the hooks of the latest loaded run, by role: to continue it, each role needs a hook again."""
         self._tools: Sequence[ToolSpec] = ()
-        """The tools that this run offered its model."""
+        """The tools that the latest loaded run offered its model; checked in the same way."""
 
     def start(self, prompt: str, *, run_id: str | None = None) -> Run:
         """A run that answers `prompt`. Enter it with `async with`. run_id: a unique id of your own."""
@@ -156,7 +156,7 @@ class Session:
         return self._new_run(self._resume_point, run_id=self._resume_point.facts.run_id)
 
     def load(self, runs: Iterable[RecordedRun]) -> None:
-        """Load the runs of a record: the session then stands where they ended."""
+        """Load recorded runs: the session then has their transcript, usage and open questions."""
         for run in runs:
             facts = Facts()
             for event in run.events:
@@ -341,7 +341,11 @@ def start(
     paused: Facts | None,
     before: Carried,
 ) -> None:
-    """Append the first events of a new run. paused: the facts of the run that it continues."""
+    """Append the first events of a new run.
+
+    paused: the facts of the paused run that it continues; None if it continues none. before: what all earlier runs of
+    the session used.
+    """
     context.started_at = context.clock.wall().isoformat(timespec="milliseconds")
     context.log.append(
         RunStarted(

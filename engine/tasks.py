@@ -27,9 +27,9 @@ class Task:
     id: str = ""
     """Its name in results, summaries and file names of records; its number, from 1, if empty."""
     provider: Provider | None = None
-    """The provider of its run, instead of the batch's."""
+    """The provider of its run; None for the batch's."""
     evaluate: Evaluator | None = None
-    """The evaluator of its run, instead of the engine's."""
+    """The evaluator of its run; None for the engine's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class PreparedTask:
     id: str
     provider: str
     start: Callable[[], Run]
-    """Makes the run. What it raises becomes the result."""
+    """Makes the run. If it raises, the task's result is `failed`, with that error."""
     record: str | None = None
 
     def result(self, outcome: Outcome) -> TaskResult:
@@ -65,7 +65,7 @@ class PreparedTask:
         return TaskResult(number=self.number, id=self.id, provider=self.provider, outcome=outcome, record=self.record)
 
     def result_without_outcome(self, run: Run | None, status: Status, reason: str, detail: str) -> TaskResult:
-        """The result without an outcome: the run did not begin, or was left behind. What it used is counted."""
+        """The result of a task whose run did not begin or has no outcome. What the run had used is counted."""
         facts = run.facts if run is not None else Facts()
         outcome = Outcome(
             run_id=run.id if run is not None else "",
@@ -87,7 +87,7 @@ class PreparedTask:
 def prepare_tasks(
     config: RunConfig, tasks: Sequence[Task], providers: Sequence[Provider], record: str | os.PathLike[str] | None
 ) -> list[PreparedTask]:
-    """What each task needs to start. The providers take turns; a task with a provider of its own takes no turn.
+    """Make all tasks ready to start. The providers take turns; a task with a provider of its own takes no turn.
 
     They take turns because the alternative, the provider with the fewest runs, would send everything to one that
     refuses each request at once.
@@ -114,7 +114,7 @@ def prepare_tasks(
 def prepare_task(
     config: RunConfig, prompt: str, number: int, id: str, name: str, records: Records | None, place: str = ""
 ) -> PreparedTask:
-    """What starts one run of this prompt, in a session of its own."""
+    """Prepare one run of this prompt, in a session of its own. place: the beginning of its record's file name."""
     session_id = f"session_{uuid4().hex[:12]}"
     record = records.path(place or str(number + 1), id, session_id) if records is not None else None
 
@@ -135,7 +135,7 @@ def provider_names(providers: Iterable[Provider]) -> dict[int, str]:
 
 
 def numbered(name: str, taken: Counter[str]) -> str:
-    """The name; with a number from the second time on."""
+    """The name; from its second use on with a number, as in `name (2)`."""
     taken[name] += 1
     return name if taken[name] == 1 else f"{name} ({taken[name]})"
 

@@ -76,7 +76,7 @@ class ToolCalls:
         self._results = CallResults(self._context)
         self._completions = CompletionCalls(self._context, self._scope, self._results)
         self._final: set[str] = set()
-        """Completions that an interrupted process had settled, and after which no call may run."""
+        """Ids of completion calls that an interrupted process had settled, and after which no call may run."""
 
     @property
     def has_question(self) -> bool:
@@ -129,8 +129,8 @@ class ToolCalls:
 
     def cancel_changed(self, message: AssistantMessage) -> None:
         """Cancel calls that started with arguments to which the model then added more."""
-        recalled = self._context.replay
-        ended = () if recalled is None else recalled.ended  # before their arguments turned out to be others
+        replay = self._context.replay
+        ended = () if replay is None else replay.ended  # before more of their arguments came
         for call in message.calls:
             if call.id not in ended and call.id in self._started and self._started[call.id].arguments != call.arguments:
                 self._results.answer(call, RAN_EARLY, "invalid")
@@ -176,7 +176,10 @@ class ToolCalls:
         self.cancel_rest(message)  # calls whose tasks were cancelled by somebody else
 
     def _is_left_out(self, call: ToolCall, tool: Tool | None, done: bool, alone: bool) -> bool:
-        """Whether a call is skipped because the step has a completion (`policy.mixed`)."""
+        """Whether a call is skipped because the step has a completion (`policy.mixed`).
+
+        done: whether a completion before this call was settled. alone: whether only the completion may run.
+        """
         kind = "ordinary" if tool is None else tool.kind
         if done:
             return self._context.policy.mixed != "all" or kind == "completion"
@@ -210,7 +213,7 @@ class ToolCalls:
             task.cancel()
 
     def cancel_rest(self, message: AssistantMessage | None) -> None:
-        """Give the calls without a result one that says why they did not finish, without running anything."""
+        """Give each call that has no result yet a result that says why it was not run to its end. Runs nothing."""
         after = False
         for call in message.calls if message is not None else ():
             if after and call.id not in self._running:
@@ -387,7 +390,7 @@ class CompletionCalls:
                 return False
 
     def _objection(self, before: Sequence[str]) -> tuple[str, str] | None:
-        """Why no completion can be accepted now, with the rule's name; a phase can still be reported."""
+        """Why no completion can be accepted now, and by which rule (`CompletionRejected.by`); None if one can."""
         if self._results.has_question:
             return "A question to the user is still open. Complete the task once it is answered.", "open_question"
         failure = self._results.first_failure(before)
@@ -404,7 +407,7 @@ class CompletionCalls:
         if completion.confirm is None:
             self._accept(call, completion)
             return
-        self._results.mark_open(call)  # whether it is done is for the user to say
+        self._results.mark_open(call)  # the user decides whether the work is done
         self._log.append(
             QuestionAsked(
                 call_id=call.id,
@@ -471,7 +474,7 @@ class CallResults:
         """Why calls failed, or that their effect is unknown, by call id."""
 
     def answer(self, call: ToolCall, content: str, status: ResultStatus, images: tuple[Image, ...] = ()) -> None:
-        """Log the result of a call."""
+        """Log the result of a call, unless it has one already."""
         if self._closed or call.id in self._answered:
             return
         self._answered.add(call.id)
@@ -516,7 +519,7 @@ class CallResults:
         self._context.log.append(QuestionAsked(call_id=call.id, text=question))
 
     def record_failure(self, call_id: str, name: str, why: str) -> None:
-        """Note that a call failed or was not made; see `FAILED_STATUSES`."""
+        """Note that a call failed or was not made, which rules out a completion after it; see `FAILED_STATUSES`."""
         self._failures[call_id] = f"{name}, called before it, failed: {why}"
 
     def first_failure(self, ids: Sequence[str]) -> str | None:
@@ -524,9 +527,9 @@ class CallResults:
         return next((self._failures[id] for id in ids if id in self._failures), None)
 
     def _fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
-        recalled = self._context.replay
-        mark = "" if recalled is None else recalled.fingerprint(call.id, content)
-        return mark or fingerprint(call, content, images)
+        replay = self._context.replay
+        recorded = "" if replay is None else replay.fingerprint(call.id, content)
+        return recorded or fingerprint(call, content, images)
 
     def _is_polling(self, call: ToolCall) -> bool:
         tool = self._context.toolbox.get(call.name)

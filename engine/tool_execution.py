@@ -41,7 +41,7 @@ from .tools.user_functions import call_user_function, describe_error, run_in_own
 UNLIMITED_KINDS = frozenset({"completion", "question"})
 """Kinds of tools that no limit of the run cuts off: a complete completion or question always gets its result."""
 NOT_EXECUTED = NotHappened()
-"""An interrupted call had no effect, or none that matters: it is run again."""
+"""The answer of `resolve_interrupted_call` if the call had no effect, or none that matters: it is run again."""
 MAX_SHOWN_ARGUMENTS = 2000
 """Characters of a call's arguments in a question to the user."""
 _CHECK_WORDS: dict[type, str] = {Happened: "happened", NotHappened: "not_happened", Unclear: "unclear"}
@@ -86,7 +86,7 @@ def this_call() -> ThisCall:
 
 
 def identify_call(context: Context, call_id: str) -> ThisCall:
-    """The identity of a call of the current step."""
+    """Make the `ThisCall` of a call of the current step."""
     facts = context.log.facts
     return ThisCall(facts.session_id, facts.run_id, facts.steps, call_id, context.was_started(call_id))
 
@@ -94,9 +94,9 @@ def identify_call(context: Context, call_id: str) -> ThisCall:
 async def execute_call(
     context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]
 ) -> Any:
-    """Run the call: what the function returned, a CallOutcome that says why it did not, or NeedsUserInput.
+    """Run a call. Returns what the function returned, a CallOutcome that says why it failed, or NeedsUserInput.
 
-    Nothing starts in a cancelled scope, and a call that ends in one has no result.
+    If the scope was cancelled before the call or during it, the cancellation is raised instead.
     """
     await scope.checkpoint()
     here = identify_call(context, call.id)

@@ -17,7 +17,7 @@ from .providers import Provider, ToolChoice
 from .providers._wrapper import iter_leaf_providers
 
 CALLABLE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
-"""Names of tools that some provider takes: Anthropic up to 128 characters, Gemini dots and colons, too."""
+"""Tool names that at least one provider accepts: Anthropic up to 128 characters, Gemini also dots and colons."""
 
 
 def check_prompt(prompt: Any, role: str = "prompt") -> None:
