@@ -22,12 +22,13 @@ DEFAULT_RETRIES: Mapping[str, int] = MappingProxyType(
 class Retry(Wrapper):
     """Retries transient errors with exponential backoff and full jitter.
 
-    times: retries per response by kind of error (`providers.errors.KINDS`), `DEFAULT_RETRIES` by default. first_wait,
-    longest_wait: seconds. The upper bound of the wait is `first_wait` at first and doubles with each retry, up to
-    `longest_wait`; the wait itself is random between 0 and that bound, so that many clients do not return at the same
-    moment. If the provider says how long to wait, that is used, unless it exceeds `longest_wait`: then its error is
-    raised. after_output: whether to retry even if part of the response had been emitted, which is then retracted. Use
-    False for readers that cannot discard what they have read.
+    times: retries per response by kind of error (`providers.errors.KINDS`), `DEFAULT_RETRIES` by default.
+    first_wait, longest_wait: seconds. The upper bound of the wait is `first_wait` at first and doubles with each retry,
+    up to `longest_wait`; the wait itself is random between 0 and that bound, so that many clients do not return at the
+    same moment. If the provider says how long to wait, that is used, unless it exceeds `longest_wait`: then its error
+    is raised.
+    after_output: whether to retry even if part of the response had been emitted, which is then retracted. Use False for
+    readers that cannot discard what they have read.
 
     Raises WrongUse for an unknown kind of error, or waits that are not 0 <= first_wait <= longest_wait.
     """
