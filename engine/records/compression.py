@@ -84,9 +84,10 @@ def is_compressed(path: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def create_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A new file to write to, compressed if its name ends in `.zst`. It gets its name at the end of the block.
+    """A new file to write to, compressed if its name ends in `.zst`.
 
-    Raises WrongUse if the file exists already or cannot be written.
+    It is written under a temporary name and renamed at the end of the `with` block; an exception in the block deletes
+    it. Raises WrongUse if the file exists already or cannot be written.
     """
     target = Path(path)
     if target.exists():

@@ -123,7 +123,7 @@ class TextRedactor:
     """Redacts the texts in an event, a message or plain data.
 
     Each instance has a random key for the fingerprints of results: equal results keep equal fingerprints, but nobody
-    can find out a result by trying.
+    can confirm a guessed result by computing its fingerprint.
     """
 
     def __init__(self, redact: Redact) -> None:
@@ -182,7 +182,7 @@ class TextRedactor:
             yield name, self._part(called, part)
 
     def _part(self, name: Any, part: Any) -> Any:
-        """Redact a value, alone and then with its name: in `{"password": ...}` only the name shows a secret."""
+        """Redact a value, alone and then with its name: a password looks like any text without its `"password":`."""
         redacted = self.plain(part)
         if not isinstance(part, str):
             return redacted

@@ -18,7 +18,7 @@ ATTACHMENTS_SUFFIX = ".files"
 
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
-"""A longer line is damaged. A line four times as long ends the reading."""
+"""A line of more bytes counts as damaged. At a line of more than four times as many bytes, the reading ends."""
 CUT_MARK = b"\x00"
 """Follows the beginning of an incomplete line, so that no reader takes it for a complete one."""
 _CUT_LINE_BYTES = 100

@@ -59,7 +59,7 @@ def default_path() -> Path:
 class Index:
     """A cache of values by file. A context manager, for use by one thread.
 
-    kind: what the values are.
+    kind: a name for what the values are: several kinds of values share one database.
     version: the version of the code that computes them. Values of other versions are not returned.
     path: the file of the index; None for `default_path()`.
     """
@@ -85,7 +85,7 @@ class Index:
         self.close()
 
     def get(self, path: str | os.PathLike[str], stamp: Stamp | None) -> bytes | None:
-        """The value of this file, if there is one and the file has not changed."""
+        """The value of this file; None if there is none, or the file has changed since."""
         if self._database is None or stamp is None:
             return None
         key = (_key(path), self._kind, self._version, *stamp)

@@ -46,6 +46,6 @@ def current_module(module: str) -> str:
 
 
 def current_name(name: str) -> str:
-    """The same for a function or class, written as `module:name`."""
+    """The new name of a function or class, written as `module:name`, whose module may have been renamed."""
     module, colon, rest = name.partition(":")
     return current_module(module) + colon + rest

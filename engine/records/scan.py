@@ -30,7 +30,7 @@ from .format import (
 MAX_DAMAGED_NUMBERS = 100
 """`Scan.damaged` lists at most this many line numbers."""
 MAX_LOST_EVENTS = 10_000_000
-"""A larger gap between two events is not a gap: the number itself is damaged."""
+"""If an event's number is this much or more above the one before, no events are missing: the number is damaged."""
 _PREFIX_BYTES = 20
 """The first bytes of a line that identify a stream part: `{"type":"` and enough of the type to be unique."""
 _PARTS = frozenset(

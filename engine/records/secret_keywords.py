@@ -127,7 +127,8 @@ class KeywordPattern:
     regex: str
     """Has a group `v` for the secret."""
     kind: str = "password"
-    """`password`; `secret`: must look random; `login`: `user:password` in base64; `form`: every match is a secret."""
+    """How a match is checked. `password` and `secret` (which must look random): by the caller's `SecretTest`. `login`:
+    it must be `user:password` in base64. `form`: not at all, because only secrets have this form."""
     back: int = 0
 
 
@@ -225,7 +226,8 @@ KEYWORD_PATTERNS = (
         rf"[^\W_](?:[\w' -]){{1,14}}?{_ASSIGNED}{_VALUE}",
     ),
 )
-"""The last one has the words for a password in other languages, and what announces a value there."""
+"""The last pattern has the words for "password" in other languages; between such a word and its value stands one of the
+signs or words of `_ASSIGNED`."""
 
 _PROSE_BEFORE = re.compile(r"(?i:\b(?:use|using|with|my|new)[ ](?:the[ ])?)\Z")
 _AMBIGUOUS_FORMS = ("pair", "call", "prose", "text", "arrow", "part")
