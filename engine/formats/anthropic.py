@@ -28,7 +28,7 @@ _LINE_FIELDS = frozenset(
      "userType", "cwd", "version", "gitBranch", "entrypoint", "slug", "promptId", "permissionMode", "agentId",
      "sourceToolAssistantUUID"}
 )  # fmt: skip
-"""The same for a line of a Claude Code transcript."""
+"""Fields of a line of a Claude Code transcript that are read or carry no content; others are counted as losses."""
 SYNTHETIC_MODEL = "<synthetic>"
 """Model name of messages that Claude Code writes itself: errors, and placeholders for an answer."""
 
@@ -144,7 +144,7 @@ def _is_failed_request(entry: dict[str, Any], message: dict[str, Any]) -> bool:
 
 
 def _merge_blocks(messages: Iterable[Any]) -> list[Any]:
-    """The messages, with the blocks of a response merged if each has a line of its own."""
+    """Merge the messages of one response, which have the same `id`: Claude Code writes each block on its own line."""
     joined: list[Any] = []
     at: dict[str, int] = {}
     for message in messages:

@@ -95,7 +95,10 @@ def _add_reply(builder: SessionBuilder, reply: _Reply, starts_run: bool) -> None
 
 
 def _ends_run(message: AssistantMessage, session: ImportedSession) -> bool:
-    """Whether a run ends with this response."""
+    """Whether a run ends with this response.
+
+    It does if the response calls `attempt_completion`, or is plain text in a session that has not called it so far.
+    """
     if message.calls:
         return any(call.name == COMPLETION for call in message.calls)
     return not any(

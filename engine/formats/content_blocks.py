@@ -58,7 +58,10 @@ def count_dropped_parts(
     results: bool = False,
     reasoning: bool = False,
 ) -> None:
-    """Count blocks that a message in its role cannot have as losses."""
+    """Count the blocks that are dropped because a message in its role cannot have them.
+
+    `calls`, `results`, `reasoning`: which kinds of blocks the message cannot have.
+    """
     session.count_loss("call", len(content.calls) if calls else 0)
     session.count_loss("thought", len(content.reasoning) if reasoning else 0)
     for result in content.results if results else ():

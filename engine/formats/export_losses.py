@@ -24,11 +24,11 @@ EXPORT_LOSSES: dict[str, str] = {
     "compaction": "compactions of the context: the messages are exported as they were before",
     "arguments": "call arguments that are not a JSON object: exported as text",
 }
-"""Each kind of loss, in words that follow a number."""
+"""A description of each kind of loss, to be printed after a number: "3 messages that the model was shown only once"."""
 
 
 def count_losses(events: Iterable[ev.Event], kinds: Collection[str]) -> Counter[str]:
-    """How often each of these kinds of loss occurs in the events, without those that do not."""
+    """How often each of these kinds of loss occurs in the events. Kinds that do not occur are left out."""
     counts = Counter(kind for event in events for kind in _event_losses(event))
     return Counter({kind: counts[kind] for kind in EXPORT_LOSSES if kind in kinds and counts[kind]})
 

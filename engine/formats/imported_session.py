@@ -68,7 +68,7 @@ LOSSES: dict[str, str] = {
     "answer": "tool results in what was left out",
     "thought": "reasoning blocks in what was left out",
 }
-"""Each kind of loss, in words that follow a number."""
+"""A description of each kind of loss, to be printed after a number: "3 calls without an id: given a number"."""
 
 LOSS_GROUPS: dict[str, str] = {
     "role": "messages with an unknown role ({}): left out",
@@ -141,7 +141,7 @@ class ImportedSession(Struct, kw_only=True):
     settings: dict[str, Any] = {}
     messages: list[ImportedMessage] = []
     usage: Usage | None = None
-    """Of the whole session, if its responses have none of their own."""
+    """Token counts of the whole session, for a session whose responses have none of their own; None if not recorded."""
     ending: ImportedEnding | None = None
     verdict: ImportedVerdict | None = None
     losses: Counter[str] = field(default_factory=Counter)
@@ -336,9 +336,9 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     """What the user says about the sessions, in place of guesses."""
 
     completion: tuple[str, ...] = ()
-    """Exact names of the completion tools."""
+    """Exact names of the completion tools. If empty, tools named in `COMPLETION_NAMES` are completion tools."""
     question: tuple[str, ...] = ()
-    """Exact names of the tools that ask the user."""
+    """Exact names of the tools that ask the user. If empty, tools named in `QUESTION_NAMES` do."""
     finish_words: dict[str, FinishReason] = {}
     """The meaning of finish words that `decision/finish_words.py` does not list."""
 

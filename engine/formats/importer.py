@@ -36,7 +36,7 @@ MAX_NAME_BYTES = 120
 _DEVICE_NAMES = frozenset(
     {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
 )
-"""Device names on Windows, whatever follows the first dot."""
+"""Names of devices on Windows, which no file can have, whatever follows the first dot of its name."""
 T = TypeVar("T")
 
 
@@ -68,7 +68,10 @@ class Importer:
         """Names of all tools that were offered or called so far."""
 
     def import_all(self, found: Iterable[FoundSession | SkippedSession]) -> Iterator[ImportedRecord | SkippedSession]:
-        """Import each session. One that fails, for whatever reason, is skipped, and the others are imported."""
+        """Import each session. One that cannot be imported is skipped, and the others are imported.
+
+        Raises WrongUse or OSError if the folder cannot be written.
+        """
         for one in found:
             if isinstance(one, SkippedSession):
                 yield one
@@ -170,7 +173,10 @@ class RecordFolder:
         return path, result
 
     def _appear(self, part: Path, path: Path, there: list[Path]) -> None:
-        """Give a complete record its name."""
+        """Give a complete record its name, compressed if the folder asks for it, in place of the records in `there`.
+
+        Raises RecordExists if `there` is empty and another process has written the record meanwhile.
+        """
         if self._ending == COMPRESSED:
             packed = part.with_name(f"{part.name}{zst.SUFFIX}")
             with open(part, "rb") as plain, zst.create_file(packed) as file:

@@ -173,7 +173,7 @@ def parse_tools(tools: Any) -> tuple[ToolSpec, ...]:
 
 
 def add_message(builder: SessionBuilder, message: Any) -> None:
-    """Add one message."""
+    """Add one message in OpenAI's form. What cannot be read of it is counted as a loss."""
     session = builder.session
     if not isinstance(message, dict):
         session.count_loss("no message")

@@ -44,7 +44,7 @@ def as_text(value: Any) -> str:
 
 
 def first_text(data: Mapping[str, Any], *names: str) -> str:
-    """The first of these fields that `as_text` finds not empty."""
+    """The text (`as_text`) of the first of these fields that has any; empty if none has."""
     return next((found for name in names if (found := as_text(data.get(name)))), "")
 
 

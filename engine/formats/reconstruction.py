@@ -58,7 +58,7 @@ IMPORTED_POLICY = Policy(
 
 
 def infer_policy(session: ImportedSession, tools: Sequence[ToolSpec]) -> Policy:
-    """The policy of an imported session: nudging after plain text if the other loop did that, else without effect."""
+    """The policy of an imported session: `IMPORTED_POLICY`, changed to nudge after plain text if the other loop did."""
     if not any(spec.kind == "completion" for spec in tools):
         return IMPORTED_POLICY
     before: Message | None = None
@@ -78,8 +78,10 @@ def infer_policy(session: ImportedSession, tools: Sequence[ToolSpec]) -> Policy:
 def final_decision(
     facts: Facts, policy: Policy, session: ImportedSession, *, last: bool, user_speaks: bool
 ) -> Stop | Pause:
-    """The decision that ended a run: as the other loop reports it, else inferred from the last events.
+    """The decision that ended a run: as the other loop reports it, else inferred from the state at the end of the run.
 
+    `last`: it is the last run of the session, so that the ending of the session is the run's. `user_speaks`: the user's
+    next message ended the run, so that a run that was in the middle of its work counts as cancelled by the user.
     If our own rules decide the same, the decision is theirs, with its trace.
     """
     ending = session.ending if last else None

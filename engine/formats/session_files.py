@@ -29,7 +29,7 @@ from .imported_session import ImportedSession, Unreadable
 from .response_items import is_item
 
 AUTO = "auto"
-"""Instead of the name of a format: detect it."""
+"""Given instead of the name of a format: the format of each value is detected."""
 MAX_SESSION_BYTES = 256 * 1024 * 1024
 """Size limit of a session: a line of JSON Lines, or an element of a JSON array."""
 TOO_LARGE = (
@@ -50,7 +50,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Format(Struct, frozen=True):
-    """One format: a file with one function, and how its data is told from others'."""
+    """A format that can be imported, with the function that reads its sessions and the one that recognises its data."""
 
     name: str
     sessions: Callable[[Any], Iterator[ImportedSession]]
@@ -216,12 +216,12 @@ def list_files(path: Path) -> list[Path]:
 
 
 class FileValue(Struct, kw_only=True):
-    """A value in a file."""
+    """One JSON value of a file, which holds one or more sessions: the whole file, a line, or an element of an array."""
 
     place: str
     """`line 3`, `element 2`; empty if it is the whole file."""
     number: int = 0
-    """Of the line or element, from 1; 0 if it is the whole file."""
+    """Number of the line or element, from 1; 0 if it is the whole file."""
     data: Any = None
     error: str = ""
     """Why it cannot be read; empty if it can."""
@@ -307,7 +307,7 @@ def _read_lines(file: IO[bytes], begins: int) -> Iterator[FileValue]:
 
 
 def _split_line(value: FileValue) -> Iterator[FileValue]:
-    """Split a line that holds a list of sessions."""
+    """Split a line that holds a list of sessions into its elements; yield any other line as it is."""
     if not isinstance(value.data, list) or not value.data or is_session_part(value.data[0]):
         yield value
         return
@@ -477,7 +477,7 @@ def split_values(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
 
 
 def split_array(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
-    """Start and end of each element of the array at the beginning of the text, in the same way."""
+    """Start and end of each element of the array at the beginning of the text, also if it is not valid JSON."""
     depth, start, end = 0, -1, len(text)
     for mark in _STRUCTURE.finditer(text):
         sign = mark[0][:1]

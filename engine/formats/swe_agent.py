@@ -25,7 +25,7 @@ from .parsing import as_dict, as_list, as_number, as_text, first_text
 SUBMIT = "submit"
 BASH = "bash"
 SUBMIT_TOOL = ToolSpec(name=SUBMIT, description="Submit the work and end the session.", parameters={"type": "object"})
-"""Always offered. Other tools are known only from their calls."""
+"""The tool that every imported session offers. Other tools are known only from their calls."""
 COMMANDS = frozenset(
     {
         "append", "create", "edit", "exit_forfeit", "filemap", "find_file", "goto", "image_editor", "insert", "open",
@@ -60,7 +60,7 @@ _EXIT_STATUSES: dict[str, tuple[str, Any]] = {
 """Stop reason and status for each exit status. `submitted (X)` counts as X."""
 _LETTERS = re.compile(r"\w")
 _FENCES = Counter("bashDISCUSSION")
-"""Letters of the markup itself."""
+"""Letters of the markup around an action, a code block marked `bash` under the heading DISCUSSION."""
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:

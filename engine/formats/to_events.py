@@ -66,7 +66,7 @@ _PREPARED = ev.StageFinished(stage="prepare", status="absent")
 
 
 class ImportStats(Struct, frozen=True):
-    """What was written of a session."""
+    """Counts of what `write_events` wrote for a session."""
 
     runs: int
     steps: int
@@ -187,7 +187,11 @@ class _EventWriter:
         return log
 
     def _end_run(self, *, last: bool = False, user_speaks: bool = False) -> None:
-        """End the current run, if there is one."""
+        """Write the events that end the current run: its last decision and its outcome. Does nothing without a run.
+
+        `final_decision` says how the run ended. `last`: it is the last run of the session, to which the ending and the
+        verdict of the session belong. `user_speaks`: the user's next message ended the run.
+        """
         self._end_failed_step()
         log, self._log = self._log, None
         if log is None:
@@ -398,7 +402,10 @@ def _look_ahead(
 
 
 class CallResolver:
-    """Writes the results of the calls of one step: the recorded ones, or what the engine says in their place."""
+    """Writes the events of the calls of one step, with the recorded results, or inferred ones where none is recorded.
+
+    `goes_on`: whether the run has a later response.
+    """
 
     def __init__(self, log: ImportLog, kinds: Mapping[str, ToolKind], calls: Sequence[ToolCall], goes_on: bool) -> None:
         self._log = log
@@ -431,7 +438,10 @@ class CallResolver:
         self._write_result(call, result.content, status, result)
 
     def resolve_missing(self, call: ToolCall) -> None:
-        """Write a call without a recorded result."""
+        """Write a call without a recorded result.
+
+        By its kind and what follows, it is an accepted completion, an open question, skipped, unknown or cancelled.
+        """
         log, kind = self._log, self._kinds.get(call.name, "ordinary")
         if kind == "completion" and log.facts.accepted is None:
             log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
