@@ -84,7 +84,7 @@ class AuditedStep(Struct, kw_only=True):
     notes: list[str] = field(default_factory=list)
     """What the loop did before the next step: `nudge: ...`, `rejected (by): ...`."""
     repeats: int = 0
-    """How often the same calls with the same results have occurred."""
+    """How often in a row these calls had the same results, this step included; 0 if they do not count as repetition."""
     after_done: bool = False
     """Whether it came after an accepted completion."""
     closing: bool = False
@@ -126,7 +126,8 @@ class PolicyStop(Struct, frozen=True, kw_only=True):
     line: str
     """The line of a policy file that leads to the stop."""
     supposed: bool
-    """Whether this assumes that the policy's earlier messages changed nothing."""
+    """True if the stop is hypothetical: before it, the policy would have sent the model something that is not in the
+    record, and it is assumed that the model would have continued as recorded."""
     why: str
 
 

@@ -44,7 +44,7 @@ class NamedPolicy(Struct, frozen=True):
     name: str
     policy: Policy
     value: float | str | None = None
-    """Value of the swept setting."""
+    """Value of the swept setting; None without a sweep."""
 
 
 class BacktestReport(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
 
     policy: str
     value: float | str | None = None
-    """Value of the swept setting."""
+    """Value of the swept setting; None without a sweep."""
     sessions: int
     partings: dict[str, int]
     """Sessions by how they compare with the record: same, earlier, later, diverges, refused."""
@@ -79,11 +79,11 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     """Sessions whose whole course under this policy is known."""
     saved: SavedUsage
     saved_output_tokens_share: Interval | None
-    """Of the output tokens of these sessions."""
+    """Share of the output tokens of the `known` sessions that the policy saves. None for fewer than two sessions."""
     least_saved_steps: int
     """Steps after the policy's stop or beyond its hard limit, which are certainly saved. Over all sessions."""
     least_saved_steps_share: Interval | None
-    """Of the steps of all sessions."""
+    """`least_saved_steps` as a share of the steps of all sessions. None for fewer than two sessions."""
     supposed_saved_steps: int
     """Steps saved over all sessions if the policy's messages did not change what the model does: an assumption."""
     cut: int
@@ -91,12 +91,12 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     passed: int
     """Sessions that passed their evaluation."""
     false_positives: int
-    """How many of these would have been cut short."""
+    """Sessions that passed their evaluation, but would have ended before their work was reported as done."""
     cut_share: Interval | None
     false_positive_share: Interval | None
-    """Of the sessions that passed."""
+    """`false_positives` as a share of `passed`; None if no session passed."""
     false_negatives: int
-    """Sessions that would have gone on after their work was reported as done."""
+    """Sessions that would have continued after their work was reported as done."""
     false_negative_share: Interval | None
     against: Interval | None = None
     """Share of the steps saved beyond those that the compared policy saves."""
@@ -142,11 +142,11 @@ class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Name of the recorded policy; that of the last run, if it changed."""
     runs: int = 0
     used: ResourceUse = ResourceUse()
-    """By all runs of the session."""
+    """What all runs of the session used."""
     stop_reason: str = ""
-    """Of the last run; empty if its end was not recorded."""
+    """Stop reason of the last run; empty if its end was not recorded."""
     verdict: Verdict = "not_run"
-    """Of the last run that was evaluated."""
+    """Verdict on the last run that was evaluated; `not_run` if none was."""
     prompt: str = ""
     findings: tuple[SessionFinding, ...] = ()
     """One per policy, in their order."""
@@ -166,10 +166,10 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     step: int | None = None
     """The last step of that run that both have in common."""
     why: str = ""
-    """What the policy decides there, in words."""
+    """How the policy's run differs from the recorded one there, as text."""
     rule: str = ""
     stop_reason: str = ""
-    """Why the policy would stop; if it diverges, assuming that the model goes on as recorded."""
+    """Stop reason of the policy in that run; if it diverges, assuming that the model continues as recorded."""
     saved: ResourceUse | None = None
     """What the record used after this policy's stops, as far as that is known; None if it is not known at all."""
     unknown_from: int | None = None
@@ -181,7 +181,7 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     cut: bool = False
     """Whether a run would have ended before its work was reported as done."""
     goes_on: bool = False
-    """Whether a run would have gone on after its work was reported as done."""
+    """Whether a run would have continued after its work was reported as done."""
 
 
 _decode = msgspec.msgpack.Decoder(SessionBacktest).decode
@@ -248,7 +248,10 @@ def backtest_index(policies: Sequence[NamedPolicy], place: str | None = None) ->
 
 
 def backtest_record(policies: Sequence[Policy], path: Path) -> bytes:
-    """Backtest one record and encode the result. Raises WrongUse if the file is not a record."""
+    """Backtest one record and return the `SessionBacktest` as MessagePack, for the index and between processes.
+
+    Raises WrongUse if the file is not a record.
+    """
     events = scan(path)
     result = backtest_session(events, policies)
     return msgspec.msgpack.encode(replace(result, damaged=events.damaged_lines, lost=events.lost))

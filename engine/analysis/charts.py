@@ -27,13 +27,13 @@ TOP, BOTTOM = 46.0, 40.0
 LEFT, RIGHT = 11.0, 98.0
 """Left and right edge of the plot area, in percent of the width."""
 TICKS = 5
-"""Intervals between the ticks of an axis, about."""
+"""About how many intervals the ticks divide an axis into."""
 MAX_TICKS = 13
 """With more values than this on the horizontal axis, only round numbers have ticks: a phone has no room for more."""
 MIN_COLUMNS = 8
 """A histogram has room for at least so many columns: one alone would fill the whole plot."""
 LABEL_DISTANCE = 20.0
-"""Where the other lines are at least this far away, in pixels, a label cannot be mistaken for one of theirs."""
+"""Distance in pixels from all other lines at which the label of a line cannot be taken for theirs."""
 CHARACTER_WIDTH = 2.1
 """Width of a character of a label on a phone, in percent of the chart."""
 
@@ -150,7 +150,7 @@ def histogram(
 
 
 def range_of(column: Column) -> str:
-    """`3`, `3 to 5`, `6 or more`."""
+    """The values that a column stands for, as text: `3`, `3 to 5`, `6 or more`."""
     if column.high is None:
         return f"{_number(column.low)} or more"
     if column.low == column.high:
@@ -410,7 +410,7 @@ _AXES = _svg(
 
 
 def _chart(title: str, description: str, x_label: str, parts: Sequence[Markup]) -> Markup:
-    """The parts as one image."""
+    """Put the parts into one SVG image, with the title and the description that a screen reader announces."""
     return _svg(
         '<svg class="plot" height="{height}" role="img" aria-labelledby="{id} {id}-d">'
         '<title id="{id}">{title}</title><desc id="{id}-d">{description}</desc>{parts}</svg>',

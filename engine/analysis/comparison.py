@@ -307,5 +307,5 @@ def _advice(about: AdviceTopic, says: str, what: str, share: Proportion, rest: s
 
 
 def _percent(share: float) -> str:
-    """In whole percent, halves rounded up."""
+    """A share (0 to 1) in whole percent, such as `12 %`; halves are rounded up."""
     return f"{floor(100 * share + 0.5)} %"

@@ -22,9 +22,9 @@ class RunMetrics(Struct, frozen=True, kw_only=True):
     requests: int
     tool_calls: int
     ended: dict[str, Proportion]
-    """By how runs ended (`RunEnd`)."""
+    """Proportion of the runs that ended in each way (`RunEnd`)."""
     known: dict[str, Proportion]
-    """By what is known of the work (`WorkState`)."""
+    """Proportion of the runs by what is known of their work (`WorkState`)."""
     statuses: dict[str, int]
     stop_reasons: dict[str, int]
     run_steps: Distribution
@@ -60,27 +60,27 @@ class LimitMetrics(Struct, frozen=True, kw_only=True):
     runs: int
     """Runs that ended and had a step limit."""
     used_share: float | None
-    """Mean of used / allowed steps, from 0."""
+    """Mean of used / allowed steps: 1 if the whole limit was used; more than 2 counts as 2. None without runs."""
     used_bins: tuple[Bin, ...]
     """Runs by used / allowed steps, in percent."""
     allowed: dict[str, int]
     """Runs by their hard step limit; the 20 most frequent ones."""
     at_step_limit: Proportion
-    """Ended by the step limit."""
+    """Runs that the step limit ended."""
     over: Proportion
-    """Ended by a hard limit, or exceeded a soft one."""
+    """Runs that a hard limit ended, or that exceeded a soft one."""
     over_passed: Proportion
-    """Of the evaluated runs over a limit: the good ones."""
+    """Good runs, of the runs counted in `over` that were evaluated."""
 
 
 class WasteMetrics(Struct, frozen=True, kw_only=True):
     """What was used after the work was reported as done."""
 
     runs: Proportion
-    """Runs that went on, of those whose work was reported as done."""
+    """Runs that continued, of those whose work was reported as done."""
     steps: int
     steps_share: Interval | None
-    """Of all steps."""
+    """`steps` as a share of all steps."""
     requests: int
     tool_calls: int
     input_tokens: int
@@ -93,14 +93,14 @@ class RepetitionMetrics(Struct, frozen=True, kw_only=True):
     """Steps that only made the same calls with the same results as before."""
 
     runs: Proportion
-    """With at least one such step."""
+    """Runs with at least one such step."""
     steps: int
     steps_share: Interval | None
-    """Of all steps."""
+    """`steps` as a share of all steps."""
     nudged: int
     """Runs in which the loop nudged the model."""
     stuck: int
-    """Runs that ended because of it."""
+    """Runs that ended with the stop reason `stuck`."""
 
 
 class FalsePositives(Struct, frozen=True, kw_only=True):
@@ -110,18 +110,18 @@ class FalsePositives(Struct, frozen=True, kw_only=True):
     by_completion: Proportion
     by_text: Proportion
     by_other: Proportion
-    """Ended by a judge, by a handler, or by another rule of the loop."""
+    """Runs that a judge, a handler, or another rule of the loop ended."""
 
 
 class FalseNegatives(Struct, frozen=True, kw_only=True):
     """Runs that did not end although their work was done."""
 
     went_on: Proportion
-    """Took further steps, of the runs whose work was reported as done."""
+    """Runs that took further steps after their work was reported as done, of all runs whose work was."""
     handed_back: int
-    """How many of these had a completion rejected."""
+    """How many of the runs in `went_on` had a completion rejected."""
     limit_passed: Proportion
-    """Good, of the evaluated runs that ended by a limit."""
+    """Good runs, of the runs that a limit ended and that were evaluated."""
 
 
 class JudgedRuns(Struct, frozen=True, kw_only=True):
@@ -155,11 +155,11 @@ class ToolTotals(Struct, frozen=True, kw_only=True):
     """The calls of one tool in all runs."""
 
     runs: int
-    """Runs that called it."""
+    """Runs that called the tool."""
     calls: int
     failed: int
     failed_share: Interval | None
-    """Of its calls, which are assumed to be independent."""
+    """Share of the calls that failed, assuming that calls are independent of each other; None without calls."""
     handed_back: int
     not_run: int
     seconds: float
@@ -175,7 +175,7 @@ class RunAggregator:
 
     def __init__(self) -> None:
         self.steps = RunningDistribution()
-        """Of each run."""
+        """Steps of each run."""
         self.steps_before_done = RunningDistribution()
         self.ms = RunningDistribution()
         self.output = RunningDistribution()
@@ -270,11 +270,11 @@ class RunAggregator:
 
     @property
     def runs(self) -> int:
-        """How many."""
+        """Number of runs added so far."""
         return self._ended.total()
 
     def share(self, part: str, whole: str) -> Proportion:
-        """The proportion of one count to another."""
+        """The proportion of two counts, by the names under which `add` counts them, such as `went_on` and `done`."""
         return proportion(self._count[part], self._count[whole])
 
     def passed(self) -> Proportion:

@@ -47,7 +47,7 @@ class Report(Struct, frozen=True, kw_only=True):
     comparison: BaselineComparison | None
     advice: tuple[Advice, ...]
     telling: tuple[SampledSession, ...]
-    """The most interesting sessions."""
+    """The most interesting sessions, as `sampling.py` chooses them."""
     ratings: RatingStatistics
     bad: tuple[BadRecord, ...]
     """Files that could not be read."""
@@ -99,7 +99,10 @@ def digest_index(place: str | None = None) -> Index:
 
 
 def digest_record(path: Path) -> bytes:
-    """Digest one record and encode the result. Raises WrongUse if the file is not a record."""
+    """Digest one record and return the `RecordDigest` as MessagePack, for the index and between processes.
+
+    Raises WrongUse if the file is not a record.
+    """
     events = scan(path)
     runs = tuple(one.digest for one in backtest(events, ()))
     return msgspec.msgpack.encode(RecordDigest(runs=runs, damaged=events.damaged_lines, lost=events.lost))
@@ -173,7 +176,7 @@ def label_runs(digests: Sequence[RunSummary], ratings: Ratings, *, whole: bool =
     """Label the runs of a session.
 
     A rating under the session's id applies to its last run, a kind of task to all of them. `whole`: whether `digests`
-    includes the last run.
+    includes the session's last run.
     """
     runs = []
     for number, digest in enumerate(digests, 1):

@@ -119,14 +119,17 @@ def _measures(runs: Sequence[LabelledRun]) -> dict[str, float]:
 
 
 class BadRecord(Struct, frozen=True):
-    """A file that could not be read, and why."""
+    """A file that could not be read, or only in part, and why."""
 
     record: str
     why: str
 
 
 def partly_read(record: str, damaged: int, lost: int, done: str) -> BadRecord | None:
-    """A record with damaged lines or missing events; None if it is complete. `done`: "counted", "tested"."""
+    """The entry for a record with damaged lines or missing events; None if the record is complete.
+
+    `done`: what the caller did with the rest of the record, as a word for the message: "counted" or "tested".
+    """
     if not (damaged or lost):
         return None
     missing = f", and {lost} events are missing" if lost else ""

@@ -55,14 +55,14 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
     kind: str = ""
     """Kind of task; empty if not given."""
     good: bool | None = None
-    """None if it was not evaluated."""
+    """Whether the work was good; None if the run has no rating, evaluation or reward."""
     by: LabelSource = ""
     done: ResourceUse | None = None
     """What had been used when the work was reported as done; None if it never was."""
 
     @property
     def ended(self) -> RunEnd:
-        """How it ended."""
+        """How the run ended, by its stop reason."""
         match self.digest.stop_reason:
             case "":
                 return "unfinished"
@@ -115,7 +115,7 @@ def _label_of(digest: RunSummary, rating: float | None) -> tuple[bool | None, La
 
 
 def _reported_done(digest: RunSummary, good: bool | None) -> ResourceUse | None:
-    """When the work was reported as done: at the accepted completion, or at the text that ended the run.
+    """What had been used when the work was reported as done: at the accepted completion, or at the text at the end.
 
     If the run ended well, the model's first claim to be done counts instead, provided it did nothing after it but
     repeat the claim.
@@ -136,7 +136,7 @@ class Rating(Struct, frozen=True, kw_only=True):
     rating: float | None = None
     """From 0 (bad) to 1 (good): the value in the file, divided by its scale."""
     kind: str = ""
-    """Of the task."""
+    """Kind of task; empty if the file gives none."""
 
 
 NO_RATING = Rating()
@@ -171,12 +171,12 @@ class Ratings:
 
     @property
     def used(self) -> int:
-        """How many match a session or run."""
+        """Number of ids that belong to a session or run, that is, that were looked up."""
         return len(self._used)
 
     @property
     def statistics(self) -> RatingStatistics:
-        """How many matched, and how they are distributed."""
+        """How many ratings belong to a session or run that was looked up, and how these are distributed."""
         values = [value for id in self._ratings if id in self._used and (value := self._ratings[id].rating) is not None]
         return RatingStatistics(
             given=len(self),
@@ -191,7 +191,7 @@ class Ratings:
 
     @property
     def unmatched(self) -> tuple[str, ...]:
-        """Ids that match nothing, in the order of the file."""
+        """Ids that no session or run has had so far, in the order of the file."""
         return tuple(id for id in self._ratings if id not in self._used)
 
     def rating_of(self, id: str) -> Rating:

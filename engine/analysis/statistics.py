@@ -58,7 +58,10 @@ class RatioEstimator:
         self._nd += numerator * denominator
 
     def interval(self) -> Interval | None:
-        """The ratio so far. None for fewer than two sessions, or if the denominator is 0."""
+        """The ratio so far with its confidence interval.
+
+        None for fewer than two sessions, or if the denominator is 0.
+        """
         if self.n < 2 or self.denominator <= 0:
             return None
         ratio = self.numerator / self.denominator
@@ -111,7 +114,7 @@ class RunningDistribution:
 
     @property
     def runs(self) -> int:
-        """How many values."""
+        """Number of values added so far."""
         return self.counts.total()
 
     def count_up_to(self, most: int) -> int:
@@ -119,7 +122,7 @@ class RunningDistribution:
         return sum(times for value, times in self.counts.items() if value <= most)
 
     def mean(self) -> Interval | None:
-        """The mean, by the normal approximation. None for fewer than two values."""
+        """The mean with its confidence interval, by the normal approximation. None for fewer than two values."""
         runs = self.runs
         if runs < 2:
             return None
@@ -186,6 +189,9 @@ def _bins(values: list[tuple[int, int]], runs: int) -> tuple[Bin, ...]:
 
 
 def _round_width(least: float) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50, ... that is at least `least`."""
+    """Width for the bins of a histogram: the smallest round number (1, 2, 5, 10, 20, 50, ...) from `least` on.
+
+    `least`, 1 or more, is the width at which the values fit into `MAX_BINS` bins.
+    """
     power = int(10 ** floor(log10(least)))
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)

@@ -39,7 +39,7 @@ class StepCall(Struct, frozen=True, array_like=True):
 
 
 class StepCell(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One step."""
+    """One step of a run, drawn as a cell of the timeline."""
 
     step: int
     mark: StepMark
@@ -62,7 +62,7 @@ class RunTimeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
     left_out: int = 0
     """Steps in the middle that were not kept."""
     left_out_after: int = 0
-    """How many cells come before these."""
+    """Number of cells in `cells` that come before the steps that were left out."""
 
 
 class SessionTimeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
