@@ -27,7 +27,7 @@ MEDIA_TYPE = "application/problem+json"
 STATUS_OF: dict[type[Refusal], int] = {Unknown: 404, Conflict: 409, TooMany: 429, ServiceUnavailable: 503}
 """Status of each kind of refusal."""
 RETRY_SECONDS = 1.0
-"""`Retry-After` of a refusal that does not know when it will work again, in seconds."""
+"""Seconds in `Retry-After` where `TooMany.after` is None."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -40,11 +40,11 @@ class Problem(Struct, frozen=True, kw_only=True):
     detail: str
     """What is wrong, where, and what to do."""
     code: str
-    """The same in a word, for programs."""
+    """A short word for what is wrong, for programs."""
 
 
 class HttpError(Exception):
-    """A request is refused for a reason of HTTP, which the service knows nothing of."""
+    """A request is refused before it reaches the service: because of its token, headers, path, query or body."""
 
     def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)

@@ -74,14 +74,18 @@ class RequestContext:
         on_disconnect: Callable[[], Awaitable[None]] | None = None,
         slot: ReaderSlot | None = None,
     ) -> StreamedResponse:
-        """A streamed response. Raises TooMany if no reader slot is free; `slot`: one that was acquired before."""
-        events = media_type == sse.MEDIA_TYPE and self.limits.write_interval > 0
+        """A response that streams `chunks`. Raises TooMany if no reader slot is free.
+
+        on_disconnect: called if the client disconnects before the end.
+        slot: a reader slot that was acquired before; None: acquires one.
+        """
+        paced = media_type == sse.MEDIA_TYPE and self.limits.write_interval > 0
         return StreamedResponse(
             chunks,
             media_type,
             headers=headers,
             seconds=self.limits.send_seconds,
-            interval=self.state.write_interval if events else None,
+            interval=self.state.write_interval if paced else None,
             slot=slot or self.state.readers.acquire(self.owner),
             on_disconnect=on_disconnect,
             clock=self.state.clock,

@@ -73,20 +73,20 @@ class SessionsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to read a stream."""
+    """The query of a request for a stream of events."""
 
     last_event_id: Annotated[str, Meta(max_length=200)] = ""
     """The same as the header `Last-Event-ID`, for clients that cannot set it."""
 
 
 class OnDisconnectQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to read a run that starts with its reader."""
+    """The query of a request that starts a run and streams its events in the response."""
 
     on_disconnect: OnDisconnect = "detach"
 
 
 class RunStreamQuery(StreamQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to read the stream of a run."""
+    """The query of a request for the events of a run."""
 
     on_disconnect: OnDisconnect = "detach"
 

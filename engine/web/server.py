@@ -1,6 +1,6 @@
 """The server of `endstop serve`: uvicorn around the app, from the socket to the exit code.
 
-The server exposes itself without a proxy in front, so `Connection` adds the limits that uvicorn leaves to one.
+uvicorn leaves some limits to a proxy in front of it. Here there may be none, so `Connection` adds them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ REQUEST_SECONDS = 30.0
 HEAD_BYTES = 64 * 1024
 """The most bytes in the head of a request."""
 LINGER_SECONDS = 5.0
-"""Seconds in which the rest of a body may still arrive after the app has given up on it."""
+"""Seconds between the time when the app refuses a body that is late (408) and the abort of the connection."""
 SEND_BUFFER = 256 * 1024
 """Bytes that the system buffers for a reader. By default it can be megabytes for each."""
 
@@ -192,10 +192,10 @@ class Connection(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._in_head = True
         self._head = 0
-        """Bytes of a request head that has not arrived completely."""
+        """Bytes that arrived of a request head which is not complete yet."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client connected. Beyond the maximum of connections it only gets a 503."""
+        """Start the timer for the first request head. Beyond the maximum of connections the client only gets a 503."""
         super().connection_made(transport)
         self._start_timer(self.request_seconds)
         raw = transport.get_extra_info("socket")
@@ -205,44 +205,47 @@ class Connection(HttpToolsProtocol):
             self.app = _too_many_connections
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed."""
+        """Stop the timer."""
         self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Data arrived. Refuses a head that is too large (431)."""
+        """Handle data that arrived, and refuse a head that is too large (431)."""
         self._head += len(data)
         super().data_received(data)
         if self._in_head and self._head > self.head_bytes and not self.transport.is_closing():
             self._refuse(431, "head_too_large", f"the head of a request may have at most {self.head_bytes:,} bytes")
 
     def on_message_begin(self) -> None:
-        """A request starts."""
+        """Start the timer for the head of a request, and let the app abort the connection (`endstop.abort`)."""
         super().on_message_begin()
         self._in_head = True
         self._start_timer(self.request_seconds)
         self.scope["extensions"] = {ABORT: {"abort": self.transport.abort}}
 
     def on_headers_complete(self) -> None:
-        """The head is complete. The app refuses a slow body itself; after the timer the connection is aborted."""
+        """Start the timer for the body: when it ends, the connection is aborted.
+
+        It ends `LINGER_SECONDS` later than `request_seconds`, so that the app can refuse a slow body itself before.
+        """
         self._head = 0
         self._in_head = False
         self._start_timer(self.request_seconds + LINGER_SECONDS)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body arrived."""
+        """Do not count these bytes: only those of a head are limited here."""
         self._head = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is complete."""
+        """Stop the timer: the request has arrived completely."""
         self._head = 0
         self._stop_timer()
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """The data is not HTTP."""
+        """Refuse data that is not HTTP (400)."""
         self._refuse(400, "malformed", msg)
 
     def _start_timer(self, seconds: float) -> None:
@@ -326,7 +329,7 @@ class _BindAddress(NamedTuple):
 
 
 def _resolve(host: str, port: int) -> _BindAddress:
-    """The first address of this host. Raises WrongUse if there is none."""
+    """The first address that the name `host` resolves to. Raises WrongUse if there is none."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError):

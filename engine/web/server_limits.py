@@ -17,11 +17,11 @@ MAX_BUCKETS = 10_000
 CHECK_SECONDS = 0.1
 """Seconds between two measurements of the event loop's lag."""
 TOLERATED_SECONDS = 0.004
-"""Seconds of lag that change nothing."""
+"""A lag below so many seconds does not slow down the writing to readers."""
 STRETCH_FACTOR = 20.0
-"""Readers wait longer by so many times the lag."""
+"""How many times the lag is added to the seconds between two writes to a reader."""
 MAX_INTERVAL = 1.0
-"""The most seconds between two writes to a reader."""
+"""The most seconds between two writes to a reader, however large the lag is."""
 
 
 class WebLimits(Struct, frozen=True, kw_only=True):
@@ -31,9 +31,9 @@ class WebLimits(Struct, frozen=True, kw_only=True):
     """
 
     body: int = 1024 * 1024
-    """Bytes of a request body."""
+    """The most bytes in a request body."""
     text: int = 200_000
-    """Characters of a prompt, an answer or a message."""
+    """The most characters in a prompt, an answer or a message."""
     body_seconds: float = 30.0
     """Seconds in which a request body must arrive."""
     subscribers: int = 10_000
@@ -43,7 +43,7 @@ class WebLimits(Struct, frozen=True, kw_only=True):
     requests_per_second: float | None = 100.0
     """For each owner; without tokens for each address. Bursts of six seconds' worth are allowed. None: any number."""
     send_seconds: float = 30.0
-    """Seconds after which a reader that takes nothing is dropped; it can resume."""
+    """Seconds that one write to a reader may take before its connection is aborted. It can reconnect and resume."""
     write_interval: float = 0.02
     """Seconds between two writes to a reader; what comes in between goes out together. 0: write at once.
 
@@ -69,7 +69,7 @@ class Readers:
         self.loop_lag = LoopLag()
 
     def acquire(self, owner: str) -> ReaderSlot:
-        """Count one more reader until its slot is left. Raises TooMany."""
+        """Count one more reader until the `with` block of the returned slot ends. Raises TooMany."""
         if self.count >= self._all or self._owners[owner] >= self._each:
             raise TooMany("subscribers", "too many streams are being read: close one, or try again later")
         if not self.count:
@@ -102,7 +102,7 @@ class ReaderSlot:
 
 
 class RequestRates:
-    """Limits the requests per second of each owner or address. None: any number."""
+    """Limits the requests of each owner or address to `per_second` on average. None: any number."""
 
     def __init__(self, per_second: float | None, clock: Clock) -> None:
         self._per_minute = None if per_second is None else per_second * 60
@@ -148,7 +148,7 @@ class LoopLag:
         self.seconds = 0.0
 
     def stretch(self, interval: float) -> float:
-        """Seconds to wait between two writes to a reader instead of `interval`."""
+        """The seconds to wait between two writes to a reader: `interval`, or more while the event loop lags."""
         if interval == 0 or self.seconds < TOLERATED_SECONDS:
             return interval
         return min(MAX_INTERVAL, interval + STRETCH_FACTOR * self.seconds)

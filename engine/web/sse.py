@@ -20,7 +20,7 @@ from .errors import HttpError
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""They keep proxies (nginx, for one) from holding events back."""
+"""Headers of a stream: clients must not cache it, and proxies such as nginx must not hold events back."""
 RETRY = b"retry: 1000\n\n"
 """Milliseconds after which a browser reconnects."""
 HEARTBEAT = b": heartbeat\n\n"
@@ -41,7 +41,10 @@ class EventId(NamedTuple):
 
 
 async def encode_sse(batches: AsyncGenerator[Frames, None], *, with_run: bool) -> AsyncGenerator[bytes, None]:
-    """Encode what a reader gets. `with_run`: ids of events are `RUN_ID:NUMBER` instead of `NUMBER`."""
+    """Encode batches of events as server-sent events, and an empty batch as a heartbeat.
+
+    with_run: ids of events are `RUN_ID:NUMBER` instead of `NUMBER`.
+    """
     async with aclosing(batches):
         yield RETRY
         async for frames in batches:

@@ -27,11 +27,12 @@ LARGE_CHUNK = 32 * 1024
 
 
 class StreamedResponse(Response):
-    """Sends what a generator gives.
+    """Sends the chunks of a generator.
 
     seconds: how long one send may take before the reader is dropped.
-    interval: gives the seconds to pause between two sends in quick succession, so that events go out together.
-    slot: left when the stream ends.
+    interval: returns the seconds to pause between two sends in quick succession, so that events are sent together.
+        None: no pause.
+    slot: entered while the stream is sent, such as a `ReaderSlot`.
     on_disconnect: called if the reader disconnects before the stream has ended.
     """
 

@@ -89,7 +89,10 @@ class CancelledOutcome(_ProtocolStruct, frozen=True, kw_only=True, tag="cancelle
 
 
 class TokenUsage(_ProtocolStruct, frozen=True, kw_only=True):
-    """What one model used in this run alone. A count that may only be missing from the report is left out, not zero."""
+    """What one model used in this run alone.
+
+    Cached and reasoning tokens are left out if they are 0, because a provider may just not report them.
+    """
 
     model: str | None = None
     input_tokens: int

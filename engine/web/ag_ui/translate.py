@@ -50,7 +50,8 @@ class AgUiTranslator:
 
     def __init__(self, *, thread_id: str | None = None, run_id: str | None = None, ignored: Sequence[str] = ()) -> None:
         self.run_id = run_id
-        """May be set again before another run starts that was asked for under an id."""
+        """What the reader calls the next run that starts; None: it uses our id. It is None again once that run has
+        started; set it before each further run that the reader asks for under an id of its own."""
         self._thread = thread_id
         self._ignored = tuple(ignored)
         self._state = StreamState()
@@ -157,7 +158,7 @@ class AgUiTranslator:
         self._run = ""
 
     def _end_unfinished(self, code: str, message: str) -> None:
-        """End a run whose end is unknown."""
+        """End a run with `RUN_ERROR`, because its last event is lost or will never come."""
         self._state.at = None
         self._state.end_run(f"{self._run}:{code}", frozenset(), CUT_OFF)
         self._state.events.append(protocol.RunError(message=message, code=code, usage=self._usage.entries()))
@@ -177,7 +178,7 @@ class AgUiTranslator:
         self._messages.clear()
 
     def _attempt_started(self, event: ev.AttemptStarted) -> None:
-        """`CUSTOM`; it names the message that its text and calls belong to."""
+        """`CUSTOM`; the message of the attempt's text and calls gets its id from this event."""
         self._messages[event.attempt] = self._id_of(event)
         self._custom(event)
 
@@ -271,7 +272,7 @@ class AgUiTranslator:
         self._add_custom(custom_name(type(event)), event)
 
     def _custom_with_void(self, event: Event) -> None:
-        """The same, with the ids of what it makes void."""
+        """As `_custom`, with the ids of the messages and calls that the event makes void in the metadata."""
         self._add_custom(custom_name(type(event)), event, {"endstop": {"void": self._void}})
 
     def _add_custom(self, name: str, value: object, metadata: dict[str, Any] | None = None) -> None:
@@ -313,7 +314,7 @@ HANDLERS: dict[type, Callable[[AgUiTranslator, Any], None]] = {
 
 
 class VoidIds(Struct, frozen=True, rename="camel"):
-    """What of a stream is void, by ids of the stream."""
+    """Messages and calls that a client should discard, as their attempt failed; by their ids in the stream."""
 
     message_ids: tuple[str, ...] = ()
     tool_call_ids: tuple[str, ...] = ()
@@ -355,7 +356,7 @@ class StreamState:
     # ---- messages
 
     def text(self, message_id: str, delta: str) -> None:
-        """More of the response's text."""
+        """Add text to the response."""
         if not delta:
             return
         self.stop_reasoning()
@@ -366,7 +367,7 @@ class StreamState:
         self.events.append(protocol.TextMessageContent(message_id=self._text, delta=delta, timestamp=self.at))
 
     def message(self, message_id: str, role: str, text: str) -> None:
-        """A complete message that is not a response of the model."""
+        """Add a complete message that is not a response of the model."""
         if text:
             self.events += (
                 protocol.TextMessageStart(message_id=message_id, role=role, timestamp=self.at),
@@ -375,7 +376,7 @@ class StreamState:
             )
 
     def reason(self, message_id: str, delta: str) -> None:
-        """More of the reasoning. `message_id`: for a span that starts with it."""
+        """Add reasoning to the open span, or to a new one with the id `message_id`."""
         if not delta:
             return
         if not self._reasoning:
@@ -399,7 +400,7 @@ class StreamState:
     # ---- calls
 
     def begin_call(self, call_id: str, name: str, parent: str) -> None:
-        """A call starts. An id that was used before gets a number: a second start would continue the old call."""
+        """Start a call. An id that was used before gets a number: a client would add a second start to the old call."""
         if call_id in self._writing:
             return
         self.stop_reasoning()
@@ -416,21 +417,21 @@ class StreamState:
         )
 
     def arguments(self, call_id: str, delta: str) -> None:
-        """More of the arguments of a call. Ignored if the reader missed the start of the call."""
+        """Add to the arguments of a call. Does nothing if the reader missed the start of the call."""
         if delta and call_id in self._writing:
             self.events.append(
                 protocol.ToolCallArgs(tool_call_id=self._writing[call_id], delta=delta, timestamp=self.at)
             )
 
     def end_call(self, call_id: str) -> None:
-        """The arguments of a call are complete."""
+        """End the arguments of a call."""
         if (alias := self._writing.pop(call_id, None)) is not None:
             self.events.append(protocol.ToolCallEnd(tool_call_id=alias, timestamp=self.at))
 
     def answer(
         self, message_id: str, call_id: str, content: str | list[dict[str, Any]], extra: dict[str, Any] | None = None
     ) -> bool:
-        """The result of a call, of this run or an earlier one. False, and no event, if the call already has one."""
+        """Add the result of a call of this or an earlier run; False, without an event, if the call has one already."""
         alias = self.alias(call_id)
         if alias in self._answered:
             return False
@@ -471,7 +472,7 @@ class StreamState:
                 self.end_call(call.id)
 
     def pause(self) -> None:
-        """Close everything open but the step: the reader misses what follows."""
+        """Close the open text, reasoning and calls, but not the step."""
         self.stop_reasoning()
         if self._text:
             self.events.append(protocol.TextMessageEnd(message_id=self._text, timestamp=self.at))
@@ -480,7 +481,7 @@ class StreamState:
             self.end_call(call_id)
 
     def end_response(self) -> VoidIds:
-        """End the response; returns what was sent of it."""
+        """End the response; returns the ids of its messages and calls."""
         self.pause()
         sent = VoidIds((*self._thoughts, *self._texts), tuple(self._begun.values()))
         self._begun, self._texts, self._thoughts = {}, [], []
