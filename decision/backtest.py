@@ -377,7 +377,7 @@ class PolicySimulation:
         self._stopped = ResourceUse.of(facts), decision
 
     def _compare(self, decision: GoOn | None, step: int) -> None:
-        """Where both go on: note a divergence if they do not send the model the same."""
+        """Note a divergence where both runs continue, if only one compacts or they send the model different texts."""
         self._diverge_if_used_up(step)
         wanted = [words for words in (decision.say, decision.remind) if words] if decision is not None else []
         compacts = decision is not None and decision.compact

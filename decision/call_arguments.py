@@ -81,7 +81,7 @@ class ArgumentsBuffer:
         return self._show("")
 
     def add(self, piece: str) -> str:
-        """Add a fragment without looking for the end of the arguments: the chunk's `whole` says where that is."""
+        """Add a fragment without looking for the end of the arguments: the chunk's `whole` says if it has come."""
         self._mode = "other"
         return self._show(piece)
 

@@ -307,7 +307,7 @@ class _Clause:
         self.said: list[str] = []
         """Meanings of its phrases, in order."""
         self.bare = text in _BARE
-        """Whether it is just a no."""
+        """Whether the clause is nothing but a word for no."""
         self.idiom = text in _WHY_NOT
         before = previous = ""
         for match in _words().finditer(text):

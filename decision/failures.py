@@ -35,7 +35,7 @@ class Failures(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, tools: Iterable[ToolSpec]) -> Failures:
-        """No failures yet, for a run with these tools."""
+        """The state at the beginning of a run with these tools: no failures."""
         tools = tuple(tools)
         return cls(
             writing=frozenset(tool.name for tool in tools if tool.kind == "ordinary" and not tool.reads),

@@ -1,4 +1,4 @@
-"""Guards: checks that can turn a GoOn into something else, so no limit can overrule a completion.
+"""Guards: checks that run only after the rules have decided to go on, so no limit can overrule a completion.
 
 The first guard that stops or pauses wins. One that speaks to the model (a nudge, a reminder) adds to the GoOn, and the
 next guard is evaluated.

@@ -99,7 +99,7 @@ class Image(Struct, frozen=True, omit_defaults=True):
     data: bytes = b""
     media_type: str = "image/png"
     url: str = ""
-    """Where the provider can fetch it; replaces `data`."""
+    """URL from which the provider fetches the image. If it is set, `data` is not used."""
 
     def __post_init__(self) -> None:
         for name, value, kind in (

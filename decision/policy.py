@@ -15,7 +15,10 @@ from .settings import Settings
 
 
 class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often in a row the model may retry after a bad response before the run stops. 0: stop at once."""
+    """How often in a row the model may retry after a bad response; 0: the run stops at once.
+
+    After that the run stops, with the stop reason that the setting names after "then".
+    """
 
     section: ClassVar[str] = "patience."
     legacy_defaults: ClassVar[Mapping[str, Any]] = {"unfinished": None}
@@ -79,9 +82,11 @@ class Degeneration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     text: int | None = 4_000
     """Characters of repetition in the text at which it is cut, 1,000 or more; None: the text is not watched."""
     reasoning: int | None = 4_000
-    """The same for the reasoning."""
+    """Characters of repetition in the reasoning at which it is cut, 1,000 or more; None: the reasoning is not
+    watched."""
     arguments: int | None = 20_000
-    """The same for the arguments of each call. Higher, because a file of zeros is a legitimate argument."""
+    """Characters of repetition in the arguments of one call at which they are cut, 1,000 or more; None: they are not
+    watched. Higher than for text, because a file of zeros is a legitimate argument."""
     unwatched: tuple[str, ...] = ()
     """Tools whose arguments are not watched, by name."""
     periods: int = 20

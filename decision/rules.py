@@ -28,7 +28,7 @@ from .finish_words import describe_finish_word
 from .policy import Echo, Policy
 
 LONGEST_WORD = 80
-"""Characters of a finish word that a message shows."""
+"""Most characters of a finish word that a message shows."""
 
 
 class Rule(Struct, frozen=True):
@@ -316,7 +316,7 @@ def _final(rule: str, detail: str) -> Stop:
 
 _NOISE = re.compile(r"[\W_]+")
 _NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Thai, Lao, Burmese, Khmer, Japanese and Chinese write no spaces between words."""
+"""Characters of Thai, Lao, Burmese, Khmer, Japanese and Chinese, which write no spaces between words."""
 _WORD = re.compile(rf"[{_NO_SPACES}]|[^\W_{_NO_SPACES}]+")
 _SHORT = {"n't": " not", "'ll": " will", "'m": " am", "'re": " are", "'ve": " have", "'d": " would", "'s": ""}
 _ANSWER = (
