@@ -101,7 +101,7 @@ _decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
 
 
 class ChatStream:
-    """Parses one streamed response. `words`: finish words in addition to the table's."""
+    """Parses one streamed response. `words`: the user's finish words, which precede those of `FINISH_WORDS`."""
 
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         self._words = words
@@ -196,7 +196,7 @@ class ChatStream:
             chunks += _usage_report(chunk.usage) or (_usage_report(chunk.x_groq.usage) if chunk.x_groq else [])
 
     def add_delta(self, delta: _Delta, chunks: list[AnyChunk]) -> None:
-        """Add the chunks of a delta, or of a whole message."""
+        """Append the chunks of a delta, or of the whole message of an unstreamed response, to `chunks`."""
         content = delta.content
         if content:
             if type(content) is str:
@@ -283,7 +283,10 @@ def _dollars(value: Any) -> float:
 
 
 def parse_whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS) -> list[AnyChunk]:
-    """Parse a response that was not streamed. `words`: finish words in addition to the table's."""
+    """Parse a response that was not streamed.
+
+    `words`: the user's finish words, which precede those of `FINISH_WORDS`.
+    """
     try:
         reply = _decode(body)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:

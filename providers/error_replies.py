@@ -189,8 +189,8 @@ def classify(status: int | None, said: ErrorReply) -> type[ProviderError]:
         return TimedOut
     if status is not None and status >= 500:
         return TimedOut if TimedOut in codes else Unavailable
-    told: tuple[type[ProviderError], ...] = (Unauthorized, NotFound, RateLimited, TimedOut)
-    for leaf in told:
+    specific: tuple[type[ProviderError], ...] = (Unauthorized, NotFound, RateLimited, TimedOut)
+    for leaf in specific:
         if leaf in codes:
             return leaf
     if status is None and Unavailable in codes:
@@ -223,7 +223,7 @@ def _overflows(text: str) -> bool:
 
 
 def _out_of_quota(said: ErrorReply, codes: set[type[ProviderError]], status: int | None) -> bool:
-    """Whether the quota is used up. Google also says so of limits per minute, which are rate limits."""
+    """Whether the quota is used up. Google uses the same words for limits per minute, which count as rate limits."""
     if status is not None and status >= 500:
         return False
     if re.search(_PER_DAY, said.text) and (RateLimited in codes or status == 429):

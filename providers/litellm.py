@@ -393,9 +393,9 @@ def translate_error(error: Exception, model: str, key: str | None, *, streaming:
     refused = next((link for link in _chain(error) if type(link).__name__ in _REFUSED), None)
     if refused is not None:
         return Unreachable(f"{model}: cannot connect: {_clean(str(refused), key)}")
-    left = next((link for link in _chain(error) if type(link).__name__ == "RedirectToOtherHost"), None)
-    if left is not None:
-        return NotFound(f"{model}: {left}")
+    redirect = next((link for link in _chain(error) if type(link).__name__ == "RedirectToOtherHost"), None)
+    if redirect is not None:
+        return NotFound(f"{model}: {redirect}")
     headers = _headers(error)
     body = _body(error)
     if streaming and body is not None:  # an error in the place of a chunk: the status is litellm's own

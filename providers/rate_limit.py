@@ -242,7 +242,7 @@ class TokenBucket:
         return 0.0
 
     def adjust(self, more: float) -> None:
-        """Take more, or give back (if negative), after the real amount is known."""
+        """Correct what `acquire` took, once the real amount is known: take `more`, or give it back if negative."""
         self._level = min(self._most, self._level - more)
 
     def _fill(self) -> None:
