@@ -33,7 +33,8 @@ _MOVED = {
     "endstop.engine.tools_mcp": "endstop.tools.mcp",
     "endstop.engine.tools_yaml": "endstop.tools.yaml",
 }
-"""Old module -> new one. A package stands for what is in it: the longest old name that a module begins with counts."""
+"""Old name of a module -> new name. A package's entry applies to all modules in it, unless a longer name has an
+entry."""
 
 
 def current_module(module: str) -> str:

@@ -20,7 +20,7 @@ class RecordedRun(Struct, kw_only=True):
     """One run of a record."""
 
     events: list[Event]
-    """In order, from RUN_STARTED on."""
+    """The events of the run in order, from RUN_STARTED on."""
     after_cut: list[DrainedChunk]
     """Chunks that were read after a response was cut."""
 

@@ -47,7 +47,7 @@ class Scan:
     """
 
     header: Header
-    """Set before the first event."""
+    """The header of the record. An iteration sets it before it yields the first event."""
 
     def __init__(self, path: str | os.PathLike[str], *, parts: bool = False, attachments: bool = False) -> None:
         self.path = Path(path)

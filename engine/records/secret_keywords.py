@@ -125,7 +125,7 @@ class KeywordPattern:
     words: tuple[str, ...]
     """The keywords, in lower case. The pattern begins where one of them does, or up to `back` characters before."""
     regex: str
-    """Has a group `v` for the secret."""
+    """The regular expression, whose group `v` is the secret."""
     kind: str = "password"
     """How a match is checked. `password` and `secret` (which must look random): by the caller's `SecretTest`. `login`:
     it must be `user:password` in base64. `form`: not at all, because only secrets have this form."""

@@ -19,7 +19,7 @@ class SecretRule:
     id: str
     regex: str
     keywords: tuple[str, ...]
-    """In lower case. Every match contains one of them, so a text without any need not be searched."""
+    """Words in lower case. Every match contains one of them, so a text without any need not be searched."""
     entropy: float = 0.0
     """The least entropy of a secret, in bits per character."""
     at_start: bool = False
