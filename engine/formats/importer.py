@@ -50,7 +50,7 @@ class ImportedRecord(Struct, frozen=True, kw_only=True):
     source: str
     """Path of the file it came from."""
     place: str
-    """Where in the file; empty if it is the whole file."""
+    """Where in the file the session is, such as `line 3`; empty if it is the whole file."""
     runs: int
     steps: int
     lost: Counter[str]

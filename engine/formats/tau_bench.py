@@ -102,7 +102,7 @@ def _transferred(messages: list[Any]) -> bool:
 
 
 def _add_message(builder: SessionBuilder, message: Any) -> None:
-    """Add a message. The environment marks failed calls by the first word of the result."""
+    """Add a message. The result of a failed call is recognised by its first words, which tau-bench writes."""
     entry = as_dict(message)
     content = entry.get("content")
     if entry.get("role") == "tool" and isinstance(content, str) and content.startswith(("Error", "Unknown action")):
