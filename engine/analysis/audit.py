@@ -113,7 +113,7 @@ class RepeatedCall(Struct, frozen=True, kw_only=True):
 
 
 class PolicyStop(Struct, frozen=True, kw_only=True):
-    """Where a policy would have ended the run, and by which line of it."""
+    """Where a policy would have ended the run, and by which of its rules and settings."""
 
     policy: str
     parting: Parting

@@ -44,7 +44,7 @@ class DataPoint(Struct, frozen=True):
     x: float
     y: float
     tooltip: str = ""
-    """Made of the name and the values if empty."""
+    """Text shown when the pointer is on the point. If empty, it is made of the series' name and the point's values."""
     low: float | None = None
     high: float | None = None
     bound: bool = False

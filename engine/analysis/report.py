@@ -40,7 +40,7 @@ class Report(Struct, frozen=True, kw_only=True):
     by_model: dict[str, RunMetrics]
     by_policy: dict[str, RunMetrics]
     by_kind: dict[str, RunMetrics]
-    """By kind of task; runs without one are left out."""
+    """Metrics of the runs of each kind of task; runs without a kind are left out."""
     by_tool: dict[str, ToolTotals]
     recommended: Recommendation
     recommended_by_kind: dict[str, Recommendation]
