@@ -95,10 +95,9 @@ class LocalDispatcher:
         return await self._supervisor.shielded(self._start_run(active, run_input))
 
     async def session_at_rest(self, session_id: str, owner: str | None) -> StoredSession:
-        """The session; if its run has just finished, as it is once the end of the run is stored.
+        """The stored session. If its run has just finished, waits until that is stored, at most `REST_SECONDS`.
 
-        Readers see the end of a run before it is stored, and may ask for the next run at once. This waits until it is
-        stored, at most `REST_SECONDS`.
+        Readers see the end of a run before it is stored, and may ask for the next run at once.
         """
         stored = await self._queries.session(session_id, owner=owner)
         active = self._active_sessions.by_session(session_id)
@@ -293,7 +292,7 @@ async def check_is_new(store: Store, session_id: str) -> None:
 
 
 def check_can_start(session: StoredSession, run_input: RunInput) -> None:
-    """Raises Conflict if the state of the session does not allow the next run to start like this."""
+    """Raises Conflict if the state of the session does not allow the next run to start with this input."""
     id, status = session.id, session.status
     if status == "interrupted" and run_input.opening != "resume":
         raise Conflict("interrupted", f"session {id}: its run was interrupted; resume it first")

@@ -112,4 +112,4 @@ class EventReader:
         if run.status not in (*GOING, "interrupted"):
             return run.last_seq <= seq
         session = await self._store.session(run.session_id)
-        return session is None or session.run_id != run_id  # it was interrupted, and the session has gone on without it
+        return session is None or session.run_id != run_id  # it was interrupted, and another run has started

@@ -15,7 +15,7 @@ QUEUED = sa.text("status = 'queued'")
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "endstop_sessions",
         sa.Column("id", NAME, primary_key=True),
