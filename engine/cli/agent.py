@@ -92,7 +92,8 @@ Start = Callable[[], Run]
 class ResumedSession:
     """A session to resume, from its record.
 
-    An open question waits for its answer, a killed run goes on, and any other session needs a new prompt.
+    If its last run left questions open, it needs their answers; if its last run was killed, that run continues; any
+    other session needs a new prompt.
     """
 
     record: SessionRecord
@@ -116,11 +117,14 @@ class ResumedSession:
 
     @property
     def same_run(self) -> bool:
-        """Whether the last run goes on, instead of a new one beginning."""
+        """Whether resuming continues the last run instead of starting a new one."""
         return self.killed and not self.questions
 
     def check(self, args: argparse.Namespace) -> None:
-        """Refuse to resume without what the record has only by name: the run would silently follow other rules."""
+        """Raises WrongUse if an option is missing for something that the record holds only by name, such as a gate.
+
+        Without the gate the run would silently follow other rules.
+        """
         path, functions = self.record.path, self.started.functions
         if self.started.endpoint and args.api_base is None and args.provider is None:
             raise WrongUse(
@@ -138,7 +142,10 @@ class ResumedSession:
                 )
 
     def policy(self, policy: Policy) -> Policy:
-        """The policy for the resumed run. The last run goes on only with its own policy: its record must stay true."""
+        """The policy for the resumed run.
+
+        Raises WrongUse if the last run continues and began with another policy: its record states one for all of it.
+        """
         if self.same_run and policy != self.started.policy:
             raise WrongUse(
                 f"{self.record.path}: its last run was killed and goes on with the policy that it began with: leave "
@@ -148,7 +155,12 @@ class ResumedSession:
         return policy
 
     def tools(self, own: Sequence[Tool], defaults: Sequence[Tool], *, wanted: bool) -> list[Tool]:
-        """The recorded tools in their order, then any others. `wanted`: whether to offer the presets."""
+        """The recorded tools in their order, then, for a new run, any others. Raises WrongUse if one is missing.
+
+        own: the tools of `--tools` and `--workspace`.
+        defaults: presets to add for a new run.
+        wanted: whether recorded presets may be offered again (no `--no-presets`).
+        """
         shipped = CONTROL_TOOLS if wanted else ()
         available = {tool.name: tool for tool in (*shipped, *own)}
         missing = [spec.name for spec in self.started.tools if spec.name not in available]

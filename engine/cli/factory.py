@@ -64,7 +64,7 @@ def build_provider(
 
 
 RETRIES = 2
-"""Retries after a temporary error."""
+"""Default of `--retries`: how often a request is repeated after a temporary error."""
 
 
 def with_retries(provider: Provider, retries: int, seconds: float | None) -> Provider:
@@ -95,7 +95,7 @@ def build_prices(price: str | None, provider: Provider, recorded: RunStarted | N
 
 
 def load_policy(name: str, *, closing: bool = False) -> Policy:
-    """The policy for `--policy NAME|FILE`. `closing`: whether to make a closing step if a file does not say."""
+    """The policy for `--policy NAME|FILE`. closing: whether it makes a closing step, unless a file says otherwise."""
     if name in POLICIES:
         return replace(POLICIES[name], closing=closing)
     return _policy_from_file(name, closing)

@@ -28,7 +28,7 @@ MODULES = {
 """The module of each command, in this package. Its `add_to(commands)` adds the command's parser."""
 
 RUNS = frozenset({"run", "race", "replay", "serve", "worker"})
-"""Commands whose process may start commands for a model."""
+"""Commands whose process may start other programs for a model, and so is protected from them (`harden_process`)."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -31,7 +31,7 @@ def add_command(
 
 
 def add_agent(parser: argparse.ArgumentParser) -> None:
-    """Options of an agent: its model, its tools and when it stops."""
+    """Add the options of an agent: its model, its tools and when it stops."""
     model = parser.add_argument_group("model")
     add_model(model)
     add_sampling(model)
@@ -42,7 +42,7 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(model: argparse._ArgumentGroup) -> None:
-    """Which model, how to reach it, what it costs, and what to do when it fails."""
+    """Add the options for which model to use, how to reach it, what it costs, and what to do when it fails."""
     model.add_argument("--model", metavar="M", help="the name of the model, as litellm or the endpoint knows it")
     model.add_argument("--api-base", metavar="URL", help="the URL of an OpenAI-compatible endpoint, including /v1")
     model.add_argument(
@@ -59,7 +59,7 @@ def add_model(model: argparse._ArgumentGroup) -> None:
 
 
 def add_retries_and_timeouts(model: argparse._ArgumentGroup) -> None:
-    """What to do when a provider fails or hangs."""
+    """Add the options for what to do when a provider fails or hangs."""
     model.add_argument(
         "--retries",
         type=int,
@@ -87,7 +87,7 @@ def add_retries_and_timeouts(model: argparse._ArgumentGroup) -> None:
 
 
 def add_sampling(model: argparse._ArgumentGroup) -> None:
-    """What every request contains besides the conversation."""
+    """Add the options for what every request contains besides the conversation, such as the temperature."""
     model.add_argument("--tool-choice", choices=("auto", "required", "none"), help="default: auto")
     model.add_argument("--temperature", type=float, metavar="T", help="passed to the model")
     model.add_argument("--seed", type=int, metavar="N", help="passed to the model")
@@ -101,7 +101,7 @@ def add_sampling(model: argparse._ArgumentGroup) -> None:
 
 
 def add_finish_words(parser: argparse._ArgumentGroup | argparse.ArgumentParser) -> None:
-    """Finish reasons of a provider that endstop does not know."""
+    """Add the option `--finish-word`: what a provider's finish reason means if endstop does not know it."""
     parser.add_argument(
         "--finish-word",
         action="append",
@@ -133,7 +133,10 @@ def add_tools(
     workspace: str = "let the model list, read, search and edit files in DIR",
     commands: str = "also let the model run commands in the workspace",
 ) -> None:
-    """The user's own tools, and the tools of a workspace."""
+    """Add the options for the user's own tools and the tools of a workspace.
+
+    workspace, commands: the help texts of `--workspace` and `--allow-run`.
+    """
     tools.add_argument(
         "--tools", action="append", default=[], metavar="FILE", help="a Python file or module with tools; repeatable"
     )
@@ -149,12 +152,12 @@ def add_tools(
 
 
 def add_presets(tools: argparse._ArgumentGroup) -> None:
-    """The tools that are offered by default."""
+    """Add the option to leave out the tools that are offered by default."""
     tools.add_argument("--no-presets", action="store_true", help="do not offer finish_task and ask_user")
 
 
 def add_stopping(ending: argparse._ArgumentGroup) -> None:
-    """When a run stops, and who evaluates it."""
+    """Add the options for when a run stops and how it is evaluated."""
     ending.add_argument("--policy", metavar="P", help="the policy: chat, agent (default), strict, or a TOML file")
     ending.add_argument("--max-steps", type=int, metavar="N", help="the hard limit of steps in a run (default 30)")
     ending.add_argument(
@@ -180,13 +183,13 @@ def add_stopping(ending: argparse._ArgumentGroup) -> None:
 
 
 def add_output(output: argparse._ArgumentGroup | argparse.ArgumentParser, json: str, answer: str) -> None:
-    """What the command prints. `json`, `answer`: the help texts of `--json` and `--quiet`."""
+    """Add the options for what the command prints. `json`, `answer`: the help texts of `--json` and `--quiet`."""
     output.add_argument("--json", action="store_true", help=json)
     output.add_argument("--quiet", action="store_true", help=answer)
 
 
 def add_record_paths(parser: argparse.ArgumentParser) -> None:
-    """The records to read, and on how many cores."""
+    """Add the arguments for which records to read, in how many processes, and what to print."""
     parser.add_argument(
         "records",
         nargs="+",
@@ -198,7 +201,7 @@ def add_record_paths(parser: argparse.ArgumentParser) -> None:
 
 
 def add_indexed_records(parser: argparse.ArgumentParser) -> None:
-    """The records to read, and the index that caches the results of each."""
+    """Add the arguments for which records to read, and for the index that caches the results of each."""
     add_record_paths(parser)
     parser.add_argument(
         "--index", metavar="FILE", help="the file that caches results for the next time (default: in the cache folder)"
@@ -207,9 +210,9 @@ def add_indexed_records(parser: argparse.ArgumentParser) -> None:
 
 
 def add_redaction(parser: argparse.ArgumentParser | argparse._ArgumentGroup, where: str | None) -> None:
-    """What to hide in `where`; each option switches redaction on.
+    """Add the options for what to hide in `where`, such as "the record"; each of them switches redaction on.
 
-    Without `where`, the command itself redacts, and the options say what to hide in addition.
+    where: None for a command that always redacts: then the options say what to hide in addition.
     """
     prefix = "" if where is None else "redact-"
     if where is not None:
@@ -251,7 +254,7 @@ def build_redaction(args: argparse.Namespace) -> Redaction | None:
 
 
 def add_queue(group: argparse._ArgumentGroup) -> None:
-    """The queue that several processes share."""
+    """Add the options of the queue that several processes share."""
     group.add_argument(
         "--queue",
         default="dbos",
@@ -268,7 +271,7 @@ def add_queue(group: argparse._ArgumentGroup) -> None:
 
 
 def add_lease(group: argparse._ArgumentGroup) -> None:
-    """When a process counts as dead."""
+    """Add the option for when a process counts as dead."""
     group.add_argument(
         "--lease",
         type=float,

@@ -193,7 +193,7 @@ def as_json(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies) 
 
 
 def _notes(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies, record: str | None) -> list[str]:
-    """Where the workspaces and the records are."""
+    """Lines that say where the kept workspaces and the records are."""
     notes = [f"the workspace of {racer.name}: {racer.workspace}" for racer in racers if racer.workspace in copies.kept]
     if race.winner is not None and len(notes) == 1:
         notes = [f"the winner's workspace: {racers[race.winner.number].workspace}"]

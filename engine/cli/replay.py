@@ -161,7 +161,7 @@ async def _play(wanted: _ReplayRequest, shown: ReplayDisplay, runs: list[Replaye
 
 
 class _EarlyExit:
-    """A context that `leave` ends at once: the cancellation is not seen outside of it."""
+    """A context that `leave` ends at once, by cancelling the task; the CancelledError does not leave the context."""
 
     def __init__(self) -> None:
         self.left = False
@@ -186,14 +186,14 @@ class _EarlyExit:
 
 
 class _ViewWithKeys:
-    """The view together with the keys, for signals."""
+    """What `ShutdownSignals` gets as the view: also restores the terminal settings that the keys changed."""
 
     def __init__(self, view: RunView, keys: KeyReader | None) -> None:
         self._view = view
         self._keys = keys
 
     def show_stopping(self) -> None:
-        """The user asked to stop."""
+        """Show that the replay is being stopped."""
         self._view.show_stopping()
 
     def restore_terminal(self) -> None:

@@ -118,7 +118,10 @@ async def _run(
 
 
 async def show_run(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outcome:
-    """Show a run to its end, even if it fails without a last event. `seen`: its events before a kill."""
+    """Show a run until it ends, even if it fails without a last event; returns its outcome.
+
+    seen: for a run that continues after its process was killed, its events from before; they are not shown again.
+    """
     watching = asyncio.create_task(_show_events(run, view, seen))
     try:
         outcome = await run.wait()

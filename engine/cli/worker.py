@@ -48,7 +48,7 @@ def add_to(commands: Any) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
-    """Work until a signal and return the exit code. Raises WrongUse."""
+    """Run sessions from the queue until a signal, and return the exit code. Raises WrongUse."""
     from .worker_process import run_worker
 
     return run_worker(args)

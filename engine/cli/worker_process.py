@@ -35,7 +35,7 @@ LEAVING_SECONDS = 10.0
 
 
 def run_worker(args: argparse.Namespace) -> int:
-    """Work until a signal and return the exit code. Raises WrongUse."""
+    """Run sessions from the queue until a signal, and return the exit code. Raises WrongUse."""
     return run_to_end(WorkerDaemon(args).work(), new_event_loop())
 
 
@@ -59,7 +59,7 @@ class WorkerDaemon:
         )
 
     async def work(self) -> int:
-        """Work until a signal and return the exit code. Raises WrongUse."""
+        """Run sessions from the queue until a signal, and return the exit code. Raises WrongUse."""
         with log_to_stderr():
             return await self._work()
 

@@ -116,7 +116,7 @@ def _style(run: AuditedRun) -> str:
 
 
 def _reported(run: AuditedRun) -> str:
-    """That the work was reported as done, and whether it was checked."""
+    """The words at the step that reported the work as done: what reported it, and whether it was checked."""
     by = run.done_by or "by its end"
     reported = f"{'answered' if by == 'text' else 'reported as done'} here ({by})"
     match run.work:

@@ -162,7 +162,11 @@ def _curve(report: BacktestReport, lines: Sequence[charts.Series]) -> Markup:
 def _points(
     report: BacktestReport, shares: Sequence[Interval | float | None], *, bound: bool = True
 ) -> list[charts.DataPoint]:
-    """A point for each policy, in percent, at the value of its setting; at its ordinal where that is no number."""
+    """A point for each policy, with its share in percent as y.
+
+    x is the value of the swept setting, or the number of the policy, from 0, if not all values are numbers. bound: mark
+    the points that are lower bounds.
+    """
     points = []
     for number, (totals, share) in enumerate(zip(report.policies, shares, strict=True)):
         x = totals.value if _has_numbers(report) and isinstance(totals.value, int | float) else number
@@ -187,7 +191,7 @@ def _supposed(totals: PolicyTotals, report: BacktestReport) -> float:
 
 
 def _is_bound(totals: PolicyTotals) -> bool:
-    """Whether its figures are lower bounds: not all is known of every session."""
+    """Whether the figures of a policy are lower bounds, because not all is known of every session."""
     return totals.known < totals.sessions
 
 

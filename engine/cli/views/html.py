@@ -78,7 +78,7 @@ def _asset(name: str) -> Markup:
 
 
 def _csp_source(script: str) -> Markup:
-    """What a security policy allows to run: this script, by its hash, or nothing."""
+    """The source for `script-src` in the page's Content-Security-Policy: this script, by its hash, or none."""
     return Markup(f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" if script else "'none'")
 
 
@@ -104,7 +104,7 @@ def check_writable(place: str, records: Sequence[Path]) -> None:
 
 
 def write_page(place: str, page: str) -> str:
-    """Write the page, whole or not at all. Gives its place and size in words; raises WrongUse if that fails."""
+    """Write the page, whole or not at all; returns its place and size in words. Raises WrongUse if that fails."""
     whole = page.encode("utf-8", "replace")
     path = Path(place)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")

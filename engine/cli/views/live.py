@@ -99,7 +99,7 @@ class LiveView(ScreenView, RunView):
             self._narrator.skip(events, inside=inside)
 
     def set_explain(self, on: bool) -> None:
-        """From now on, show each decision with every rule that was considered; or no longer."""
+        """Set whether decisions are shown from now on, each with every rule that was considered."""
         self._narrator.explain = on
 
     def print_lines(self, draw: Callable[[int], Iterable[Line]]) -> None:

@@ -30,7 +30,7 @@ BODY = 6
 
 
 class EventNarrator:
-    """Follows the events of a run and tells a view what to show."""
+    """Gets the events of a run one by one, and calls the methods of a view that show what they mean."""
 
     def __init__(self, view: RunView, *, explain: bool, recorded: Recorded | None = None) -> None:
         self.calls: dict[str, Call] = {}
@@ -214,7 +214,7 @@ class EventNarrator:
         self._view.call(call)
 
     def _completion(self, call_id: str, call: Call) -> None:
-        """A completion call; its text follows at the end of the run, or in the reason why it was handed back."""
+        """Show a completion call, without its text: that is shown at the end of the run, or with its rejection."""
         call.result = ""
         if call.status == "ok":
             if self.facts.accepted != call_id:
@@ -229,7 +229,7 @@ class EventNarrator:
             self._note(f"✂ {words}", "", "quiet")
 
     def _planned(self, call: Call) -> None:
-        """A plan that was executed; the round is shown once the model has thought about it."""
+        """Begin a round with a plan that was executed; the round is shown once the model has thought about it."""
         self._show_round()
         self._rounds += 1
         self._round = Round(self._rounds)
@@ -325,7 +325,7 @@ class EventNarrator:
         return self._kinds.get(name, "ordinary")
 
     def _note_text(self, head: str, text: str, shade: Shade) -> None:
-        """A note with the first line of the text, and the last lines of the rest below."""
+        """Show a note with the first line of the text, and the last lines of the rest below."""
         first, _, rest = sanitize(text).strip().partition("\n")
         self._view.note(one_line(f"{head}: {first}", NOTE), shade, last_lines(rest, BODY))
 

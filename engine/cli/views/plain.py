@@ -54,7 +54,7 @@ class PlainView(RunView):
         self._narrator.skip(events, inside=inside)
 
     def set_explain(self, on: bool) -> None:
-        """From now on, print each decision with every rule that was considered; or no longer."""
+        """Set whether decisions are printed from now on, each with every rule that was considered."""
         self._narrator.explain = on
 
     def print_lines(self, draw: Callable[[int], Iterable[Line]]) -> None:

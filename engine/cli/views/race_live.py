@@ -34,11 +34,11 @@ WIDEST = 76
 TALLEST = 18
 """Lines of a racer, including its frame."""
 KEPT = 60
-"""Entries to keep."""
+"""How many entries (lines or texts) of a racer are kept, the latest."""
 LONGEST = 2000
-"""Characters of an entry to keep, from its end."""
+"""How many characters of a text are kept, the last ones."""
 ROOMY = 50
-"""The width from which all numbers are shown."""
+"""Columns from which a racer's state is shown with all its numbers."""
 
 _TONES: dict[Tone, tuple[str, str]] = {
     "success": ("green", "✔"),
@@ -156,7 +156,7 @@ class RaceColumn(RunView):
         self._outcome, self._won = outcome, won
 
     def needs(self, width: int) -> int:
-        """The lines that it needs."""
+        """How many lines the racer's entries and state take at this width, in columns."""
         return 1 + sum(1 for entry in self._entries for _ in entry.rows(width))
 
     def panel(self, width: int, height: int, now: float) -> Panel:

@@ -46,7 +46,7 @@ RUNS_LISTED = 4
 ENTER, ESCAPE, BACKSPACE = "enter", "escape", "backspace"
 _NAMES = {"\r": ENTER, "\n": ENTER, "\x1b": ESCAPE, "\x7f": BACKSPACE, "\b": BACKSPACE}
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[@-~])")
-"""Arrows, function keys and the like."""
+"""What the terminal sends for arrows, function keys and the like; they are ignored."""
 _STDIN = 0
 _PASSED_ON = ("SIGTSTP", "SIGQUIT", "SIGHUP")
 """Signals that stop or end the process: the terminal is restored before."""
@@ -64,7 +64,10 @@ class ReplayDisplay(Watcher):
         self._recorded: RecordedRun | None = None
 
     def begin(self, recorded: RecordedRun, run: Run, passed: Sequence[Event]) -> None:
-        """Show a run from here on."""
+        """Begin to show a run.
+
+        passed: its earlier events; of these only the start of the run and the open step are shown.
+        """
         self.begun, self._recorded = True, recorded
         if passed:
             self._view.skip(passed, inside=True)
@@ -85,7 +88,7 @@ class ReplayDisplay(Watcher):
 
 
 class RestartFrom(Exception):
-    """The user goes back to an event: the replay must start again from there."""
+    """Raised when the user goes back to an event: the replay must start again from there."""
 
     def __init__(self, to: EventAddress) -> None:
         super().__init__()
@@ -95,7 +98,7 @@ class RestartFrom(Exception):
 class ReplayStepper(ReplayDisplay):
     """Shows a replay, and waits for a key before each step.
 
-    live: tools really run, so that the replay cannot go back. leave: called when the user quits.
+    live: whether tools are really run; then the replay cannot go back. leave: called when the user quits.
     """
 
     def __init__(
@@ -113,7 +116,7 @@ class ReplayStepper(ReplayDisplay):
         self._target = 0
         self._number = 0
         self._steps: dict[int, int] = {}
-        """The first event of each step of the recorded run."""
+        """Number of the first event of each step of the recorded run, by the number of the step."""
         self._step = 0
         self._events: list[Event] = []
         """The events of the run so far."""
@@ -122,7 +125,7 @@ class ReplayStepper(ReplayDisplay):
         self._message = ""
 
     def press(self, key: str) -> None:
-        """A key was pressed; "" if stdin was closed."""
+        """Handle a key (see `KeyReader`); "" means that stdin was closed, and quits as `q` does."""
         if key in ("q", "\x04", ""):
             self._leave()
         self._keys.append(key)
@@ -136,7 +139,7 @@ class ReplayStepper(ReplayDisplay):
     # ---- showing
 
     def begin(self, recorded: RecordedRun, run: Run, passed: Sequence[Event]) -> None:
-        """Step through a run from here on."""
+        """Begin to step through a run. passed: as in `ReplayDisplay.begin`."""
         super().begin(recorded, run, passed)
         self._number = next(n for n, one in enumerate(self._record.runs) if one is recorded)
         self._steps = {e.step: e.seq for e in recorded.events if isinstance(e, ev.StepStarted)}
@@ -312,7 +315,7 @@ class KeyReader:
             signal.signal(number, before)
 
     def restore(self) -> None:
-        """Restore the settings of the terminal. Keys that were not read yet are dropped: they were meant for us.
+        """Restore the settings of the terminal. Keys not read yet are dropped: they were not meant for the shell.
 
         Does not wait: with `TCSAFLUSH`, a signal during the wait for pending output would undo it.
         """
@@ -401,7 +404,7 @@ _WHO: dict[type, tuple[str, Shade]] = {
 
 
 def request_messages(before: Sequence[RecordedRun], events: Sequence[Event]) -> list[Message]:
-    """The messages of the request of the step in which these events of a run end, or of the next step.
+    """The messages that the model got or gets in the step that is open after these events; if none is, in the next.
 
     `before`: the earlier runs of the session.
     """

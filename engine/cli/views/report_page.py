@@ -34,7 +34,7 @@ from .text import counted
 from .timeline_page import BRIEF, MARKS, NOTES, SessionSection, SessionView, session_view
 
 MOST_WRITTEN = 30_000
-"""Steps and calls that the page names in all its sessions: some 3 MB."""
+"""How many steps and calls the page shows in all its sessions together, at most; these take some 3 MB."""
 FILES_SHOWN = 100
 
 
@@ -68,7 +68,7 @@ def report_page(report: Report, sessions: Sequence[SessionSection], ratings: Rat
 
 
 def _tiles(report: Report) -> list[tuple[str, str, str]]:
-    """RunMetrics at a glance: the name, the figure, and a few words more."""
+    """The most important figures: of each the name, the value, and a few words about it."""
     one = report.overall
     judged, wrong, on = one.judged.passed, one.false_positives.runs, one.false_negatives.went_on
     done, wasted = one.steps_before_done, one.waste

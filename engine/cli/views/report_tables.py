@@ -263,7 +263,7 @@ def spending(figures: RunMetrics) -> ReportTable:
 
 
 def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
-    """Groups of runs, compared."""
+    """A table that compares groups of runs, with a row for each group. name: what the runs are grouped by."""
     rows = []
     for key, one in list(found.items())[:NAMED]:
         done, spent = one.steps_before_done, one.spending

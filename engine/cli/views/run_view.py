@@ -52,7 +52,7 @@ class View:
     """Whether the view showed the answer, so that the command need not print it."""
 
     def show_stopping(self) -> None:
-        """The user asked to stop. May be called from a signal handler."""
+        """Show that the run is being stopped. May be called from a signal handler."""
 
     def restore_terminal(self) -> None:
         """Make the terminal usable at once, without waiting for anything: the process is about to end."""
@@ -73,7 +73,7 @@ class RunView(View):
         """Process events without showing them. `inside`: show the step in which they end, as far as it got."""
 
     def set_explain(self, on: bool) -> None:
-        """From now on, show each decision with every rule that was considered; or no longer."""
+        """Set whether decisions are shown from now on, each with every rule that was considered."""
 
     def print_lines(self, draw: Callable[[int], Iterable[Line]]) -> None:
         """Show lines that belong to no event. `draw` gets the width in columns."""
@@ -84,37 +84,37 @@ class RunView(View):
     # Called by the view's EventNarrator.
 
     def begin(self, started: ev.RunStarted) -> None:
-        """A run begins."""
+        """Show that a run begins."""
 
     def step(self, number: int, closing: bool) -> None:
-        """A step begins."""
+        """Show that a step begins."""
 
     def write(self, kind: Kind, delta: str) -> None:
-        """The model wrote more text."""
+        """Show more text of the model, as it streams in."""
 
     def end_writing(self) -> None:
-        """The text is complete, or was given up."""
+        """Show what is left of the text; what `write` gets next is a new text."""
 
     def call(self, call: Call) -> None:
-        """An ordinary call has its result, or another call went wrong."""
+        """Show a tool call with its result, or a completion call that waits for the user."""
 
     def round(self, round: Round) -> None:
-        """A plan was made and executed, and the model thought about the results."""
+        """Show a plan with its results, and what the model thought about them."""
 
     def thought(self, text: str) -> None:
-        """The model called the tool for thinking."""
+        """Show what the model wrote with the tool for thinking."""
 
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
-        """The model reported that a part of the work is done."""
+        """Show how much of the work the model has reported as done."""
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
-        """Anything else worth a line; `body` has more lines about it."""
+        """Show anything else that is worth a line; `body` has more lines about it."""
 
     def decided(self, round: int, decision: Decision) -> None:
-        """The loop's decision; called only if decisions are to be explained."""
+        """Show a decision of the loop; called only if decisions are to be explained."""
 
     def end(self, ending: EndingText, outcome: Outcome) -> None:
-        """The run ended."""
+        """Show how the run ended."""
 
 
 class ViewSnapshot(RunView):
@@ -138,7 +138,7 @@ class ViewSnapshot(RunView):
                 view.write(self._kind, f"… {row}" if before.strip() else row)
 
     def leave_step(self) -> None:
-        """The step is over."""
+        """Forget the open step and its text."""
         self._step = None
         self._written = []
 
@@ -163,7 +163,7 @@ class ViewSnapshot(RunView):
         self._written = []
 
     def end(self, ending: EndingText, outcome: Outcome) -> None:
-        """No step is open any more."""
+        """Forget the open step."""
         self.leave_step()
 
 

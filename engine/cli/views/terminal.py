@@ -16,7 +16,7 @@ from .styled_lines import Shade
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 REFRESHES = 12
-"""Per second."""
+"""How often the region is redrawn, per second."""
 SHADES: dict[Shade, str] = {
     "quiet": "dim",
     "loop": "magenta",
@@ -89,7 +89,7 @@ class LiveScreen:
         )
 
     def open(self) -> None:
-        """Begin to draw."""
+        """Begin to draw, and to pass what is printed to stdout or stderr to `printed`. Does nothing if it is open."""
         if not self.is_open:
             self.is_open = True
             self._std_streams.capture(self._caught)

@@ -168,7 +168,7 @@ def _known(outcome: Outcome) -> str:
 
 
 def work_tone(work: Work | None, failed_calls: Sequence[str]) -> Tone:
-    """The tone of `work_words`."""
+    """The tone in which a view shows `work_words`."""
     if work == "wrong":
         return "failure"
     return "doubt" if work == "said" and failed_calls else "success"
@@ -247,7 +247,7 @@ def cut_words(name: str, response: ResponseFinished) -> str:
 
 
 def saved_words(output_tokens: int, calls: Sequence[str]) -> str:
-    """The output that was not generated and the calls that were not made."""
+    """Words for the output that was not generated and the calls that were not made."""
     parts = [f"about {counted(output_tokens, 'output token')}"] if output_tokens else []
     if calls:
         names = [f"{one_line(name, 40)} x{n}" if n > 1 else one_line(name, 40) for name, n in Counter(calls).items()]

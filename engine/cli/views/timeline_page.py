@@ -32,7 +32,7 @@ MARKS: dict[StepMark, tuple[Tone, str, str]] = {
 }
 """The cell of a step: its tone, its sign and what it means."""
 _COMPLETIONS: dict[WorkState, tuple[Tone, str]] = {"wrong": ("bad", "✗"), "said_after_failures": ("warn", "✓")}
-"""A completion is green only if nothing is known that speaks against it."""
+"""Tone and sign of a completion's cell if the work is wrong or calls had failed before, instead of those in `MARKS`."""
 BRIEF: dict[StepMark, str] = {
     "calls": "",
     "text": "text",
@@ -119,7 +119,7 @@ class SessionView:
     known: str
     tone: Tone
     keywords: str
-    """What the page's script finds it by."""
+    """By these the page's script filters the sessions: reasons for which it was chosen, and how it ended."""
     strip: str
     """The style of the strip; empty if there are no steps."""
     runs: Sequence[RunSection]
