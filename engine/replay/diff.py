@@ -103,11 +103,11 @@ class PositionWatch:
 
     @property
     def near(self) -> bool:
-        """Whether the event may occur in the current step."""
+        """Whether the replay has reached the step of the event, so that any event may be it."""
         return self._places.step >= self._step
 
     def reached_by(self, event: Event) -> bool:
-        """Whether the replay has reached it with this event, which is that event or the first one after it."""
+        """Add the next event of the replay. Returns whether it is the event, or comes after it in the record."""
         return self._places.of(event) in self._at_or_after
 
 
@@ -169,7 +169,7 @@ class ReplayComparison:
         self._decided, self._last_step = _decisions_in(self._events, self._step)
         self._next = 0
         self._silent = False
-        """Whether the record went on somewhere without a decision, so that its round numbers cannot be compared."""
+        """Whether the record lacks a decision that the engine makes, so that its round numbers cannot be compared."""
         self._latest: Decision | None = None
         self._seen: list[Event] = []
 

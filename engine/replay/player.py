@@ -51,7 +51,8 @@ from .recorded import (
 from .responses import RecordedResponse, recorded_responses
 
 CHECKPOINTS_BEFORE_CANCEL = 100
-"""Turns of the event loop before a run is cancelled where its record was: parallel calls come as far as they did."""
+"""Turns of the event loop that a replay waits before it cancels its run where the recorded run was cancelled, so that
+parallel calls get as far as they did in the record."""
 
 
 class RecordedClock:
@@ -93,11 +94,11 @@ class RecordedClock:
 
 
 class Follower(Protocol):
-    """Follows the run, which waits for it."""
+    """Processes the events of a replayed run, which waits for it."""
 
     @property
     def paced(self) -> bool:
-        """Whether to wait as long as the record did."""
+        """Whether to wait between chunks as long as the recorded run did."""
         ...
 
     @property
@@ -190,7 +191,11 @@ class Player:
         yield
 
     def _cancel_where_the_record_was(self, event: ev.Event) -> None:
-        """Cancel between two steps. Within a step the run is cancelled where it waits for what the record lacks."""
+        """Cancel the replay if the recorded run was cancelled after this event, between two steps.
+
+        A run that was cancelled within a step is cancelled where it waits for something that the record lacks: in
+        `stream` or `_hang`.
+        """
         if self.run is not None and self._cause is not None and _step_boundary(event) in self._cancelled_at:
             self.run.cancel(self._cause)
 
@@ -287,7 +292,11 @@ class Player:
         return CallOutcome(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
 
     async def _hang(self) -> None:
-        """Cancel the replay if the record was cancelled or killed here, or time out if it did; otherwise return."""
+        """End the wait for something of which the record holds no end, as the recorded run ended it.
+
+        Cancels the replay if the recorded run was cancelled or killed; in the closing step, lets its deadline pass;
+        otherwise returns.
+        """
         assert self.run is not None
         if self._cause is not None or self._recorded.finished is None:
             for _ in range(CHECKPOINTS_BEFORE_CANCEL):

@@ -32,8 +32,8 @@ class RecordedValue(Struct, frozen=True):
 class RecordedTool(Tool):
     """A tool of a recorded run, which has no function.
 
-    complaints: by arguments, what was wrong with those that were invalid. not_final: the arguments of completions that
-    could not be the last one.
+    complaints: the error messages for invalid arguments, by the arguments' text. not_final: the arguments' texts of
+    completions that could not be the last one.
     """
 
     def __init__(self, spec: ToolSpec, complaints: Mapping[str, str], not_final: frozenset[str]) -> None:
@@ -278,23 +278,23 @@ class RecordedEffects:
         return left.popleft()
 
     def reply(self, call_id: str) -> Reply | None:
-        """What the user's reply to the confirmation of this call was taken for."""
+        """How the user's reply to the confirmation of this call was understood; None if there was none."""
         return self._replies.get(call_id)
 
     def fingerprint(self, call_id: str, content: str) -> str:
-        """The fingerprint of the recorded result of this call, if that has this content; else empty."""
+        """The fingerprint of the recorded result of this call, if the result has this content; else empty."""
         result = self._results.get(call_id)
         return result.fingerprint if result is not None and result.content == content else ""
 
     def refused(self, step: int) -> ev.BudgetRefused | None:
-        """The refusal of a shared budget because of which this step was not made."""
+        """The refusal of a shared budget because of which this step was not made; None if there was none."""
         refused = self._refused.get(step)
         if refused is not None:
             self._reach(refused.t)
         return refused
 
     def reached(self, step: int, *, begun: bool) -> ev.LimitReached | None:
-        """The limit that was reached in this step, or before it began; returned once."""
+        """The limit that was reached in this step (`begun`) or before it began; returned once, then None."""
         reached = self._limits.pop((step, begun), None)
         if reached is not None:
             self._reach(reached.t)
@@ -316,22 +316,22 @@ class RecordedEffects:
         return heard
 
     def stand_ins(self, role: str) -> list[Any]:
-        """The functions of this role, in the order of their first verdicts."""
+        """A `StandIn` for each function of this role, in the order of their first verdicts."""
         return list(self._stand_ins.get(role, {}).values())
 
     def stand_in(self, role: str) -> Any:
-        """The first function of this role, if there is one."""
+        """The `StandIn` for the first function of this role; None if there is none."""
         return next(iter(self._stand_ins.get(role, {}).values()), None)
 
 
 def _replies_in(events: Sequence[ev.Event]) -> dict[str, Reply]:
-    """What the user's replies to confirmations were taken for, by call id."""
+    """How the user's replies to confirmations were understood, by call id."""
     replies: dict[str, Reply] = {}
     for event in events:
         match event:
             case ev.QuestionAnswered(call_id=id, says=str() as says):
                 replies[id] = says
-            case ev.CompletionAccepted(call_id=id):  # older records do not say what a reply was taken for
+            case ev.CompletionAccepted(call_id=id):  # older records do not say how a reply was understood
                 replies.setdefault(id, "yes")
             case ev.CompletionRejected(call_id=id, by="user"):
                 replies.setdefault(id, "no")

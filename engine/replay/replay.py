@@ -169,12 +169,12 @@ class _Follower:
 
     @property
     def paced(self) -> bool:
-        """Whether to wait as long as the record did."""
+        """Whether to wait between chunks as long as the recorded run did."""
         return self._pace and self._awaited is None
 
     @property
     def close(self) -> bool:
-        """Whether the event from which on the run is watched may be the next."""
+        """Whether the next event may be the one from which on the watcher is called; the run then waits for it."""
         return self._awaited is not None and self._awaited.near
 
     async def catch_up(self) -> None:

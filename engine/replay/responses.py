@@ -60,7 +60,11 @@ def recorded_responses(recorded: RecordedRun) -> dict[int, RecordedResponse]:
 
 
 class _ResponseBuilder:
-    """Builds the response of one step from its events. A later attempt is announced by the chunks that announced it."""
+    """Builds the response of one step from its events.
+
+    A failed attempt and the start of the next one become the chunks with which a provider reports them, `AttemptEnded`
+    and `ModelSelected`.
+    """
 
     def __init__(self, beside: Collection[str], marked: bool, started: ev.StepStarted) -> None:
         self.step = started.step
@@ -70,7 +74,7 @@ class _ResponseBuilder:
         self._start = self._end = started.t
         self._beside = beside
         self._marked = False if marked else None
-        """`ToolCallDelta.whole` of a call's deltas: None if the record does not say when a call is complete."""
+        """`ToolCallDelta.whole` of deltas before a call's end: None if the record does not say where calls end."""
         self._attempt = ""
         self._chunks: list[AnyChunk] = []
         self._times: list[int] = []

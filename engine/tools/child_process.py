@@ -5,7 +5,8 @@ in variables nor through the parent process, a reaper with the same short enviro
 reaper ends, it kills all descendants.
 
 Limits: a command runs as the same user and may read what that user may read. On Linux our memory and environment are
-closed to it by `concealed`, which only our own command line uses, and for root by the reaper. Other systems have no
+closed to it by `harden_process` (`cli/hardening.py`), which only our own command line calls, and for root by the
+reaper. Other systems have no
 subreapers, so a process that leaves the command's process group survives.
 """
 

@@ -51,7 +51,10 @@ def main() -> None:
 
 
 def adopt() -> bool:
-    """Become the subreaper of all descendants, and drop the capabilities to read other processes."""
+    """Become the subreaper of all descendants, and drop the capabilities to read other processes.
+
+    Returns whether this process is now a subreaper: only on Linux.
+    """
     if not sys.platform.startswith("linux"):
         return False
     prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -61,7 +64,7 @@ def adopt() -> bool:
 
 
 def start(words: list[str]) -> int:
-    """Start the command in a session of its own; its process id."""
+    """Start the command in a session of its own; returns its process id."""
     child = os.fork()
     if child:
         for output in (1, 2):  # only the command holds it, so that its reader sees the end
@@ -103,7 +106,7 @@ def wait(command: int, lifeline: int, woken: int) -> int | None:
 
 
 def kill_all() -> None:
-    """Kill every descendant, also those that they start in the meantime."""
+    """Kill every descendant, also those that they start meanwhile. Gives up after `KILLING_SECONDS`."""
     until = time.monotonic() + KILLING_SECONDS
     while time.monotonic() < until:
         for process in descendants():

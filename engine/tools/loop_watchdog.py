@@ -21,6 +21,7 @@ from ..providers._logging import log_warning
 BLOCKED_SECONDS = 1.0
 """How long a loop may be blocked before the warning."""
 TICK_SECONDS = 0.25
+"""Seconds between two checks of the loops."""
 IDLE_TICKS = 8
 """The thread ends after so many ticks without a task to watch."""
 
@@ -39,7 +40,7 @@ class _Heartbeat:
         loop.call_soon_threadsafe(self.answer)
 
     def answer(self) -> None:
-        """Called by the loop."""
+        """Called by the loop, which thereby shows that it is not blocked."""
         self.answered = True
 
 

@@ -255,7 +255,7 @@ def _picture(data: str, kind: str, what: str) -> str | Image:
 
 @dataclass(eq=False)
 class _OpenConnection:
-    """One open connection and the task that holds it."""
+    """One open connection. `task` entered it, and leaves it once `leave` is set; `calls` counts calls in progress."""
 
     task: asyncio.Task[None]
     client: Client
@@ -408,7 +408,7 @@ class McpConnection:
         except Exception as error:
             if not ready.done():
                 ready.set_exception(self._not_open(_first_cause(error)))
-            # Once it was open nobody waits here: the calls got the error of a connection that broke.
+            # After that nobody waits for `ready`: the calls in progress get the error of the broken connection.
 
     def _not_open(self, error: BaseException) -> Exception:
         if isinstance(self._server, Stdio) and isinstance(error, OSError | ValueError):

@@ -35,7 +35,7 @@ OMISSION_NOTE_CHARACTERS = 80
 MAX_ITERATED_ITEMS = 100_000
 """Items that are read of all iterators in one result; the text is truncated to `MAX_RESULT_CHARACTERS` after that."""
 MAX_ITERATED_CHARACTERS = 10 * MAX_RESULT_CHARACTERS
-"""The same, in characters of texts."""
+"""Characters of texts, and bytes, that are read of all iterators in one result."""
 ITERATION_STOPPED = "[... it was not read any further ...]"
 MAX_NESTING = 250
 """How deep a result may be nested; pydantic's JSON encoder goes no deeper."""
@@ -224,7 +224,7 @@ def to_jsonable(value: Any) -> Any:
 
 
 def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = ()) -> str:
-    """A hash that is equal for equal calls with equal results."""
+    """A hash that is equal for equal calls with equal results, by which rules recognise repeated calls."""
     digest = blake2b(b"".join(image.data for image in images), digest_size=8)
     for part in (call.name, call.arguments, content):
         digest.update(part.encode("utf-8", "surrogatepass"))
@@ -310,7 +310,7 @@ _NOT_DONE_FIELDS = frozenset(
 )
 """Fields that are true if the work is not done."""
 _STATE_FIELDS = frozenset({"status", "state", "decision", "action", "verdict"})
-"""Fields that say it with a word."""
+"""Fields that say with a word whether the work is done, as `"status": "done"`."""
 _DONE_WORDS = frozenset(
     "true yes success succeeded ok done complete completed finished accepted passed stop end".split()
 )
@@ -346,9 +346,8 @@ def parse_completion(value: Any, arguments: Mapping[str, Any]) -> Any:
         case str() if _normalize(value) == "continue":
             return Continue()
         case str():
-            said = (
-                None if value in arguments.values() else _parse_json_object(value)
-            )  # what the model wrote is no verdict of ours
+            # an argument that is returned was written by the model: it is not the function's verdict on the work
+            said = None if value in arguments.values() else _parse_json_object(value)
         case _:
             said = value = _to_mapping(value)
     content, status = render_result(value)
@@ -418,7 +417,10 @@ def _normalize(text: str) -> str:
 
 
 def _to_mapping(value: Any) -> Any:
-    """A mapping or an object with fields as JSON has it, even if a part has no form there; all else as it is."""
+    """A mapping, or an object with fields, as a dict of JSON types; any other value unchanged.
+
+    A part that JSON cannot hold becomes its repr.
+    """
     try:
         made = to_jsonable(value)
     except (ValueError, RecursionError):  # bytes that are no text, or a mapping that holds itself

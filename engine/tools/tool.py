@@ -45,7 +45,8 @@ class Tool:
     polls: the tool is meant to be called repeatedly with the same result, which is not counted as repetition.
     completes: an ordinary tool may also return a Completion, a Phase or a Continue.
     timeout: seconds for one call, None for no limit; a call that takes longer gets an error as its result.
-    final: whether a completion with these arguments can be the last one (`completion_percentage` below 100 cannot).
+    final: whether a completion with these arguments can end the run; by default `completion_percentage` must not be
+    below 100.
     parameters: a JSON schema in place of the type hints; the function then gets plain JSON values.
     check: called with the same arguments if the process died during a call. It returns `Happened(result)`,
     `NotHappened()`, after which the call is run, or `Unclear()`. Calls of a reading tool are simply run again.
@@ -72,7 +73,7 @@ class Tool:
         check_functions(check=check)
         self.function = function
         self.check = check
-        """Says whether a call took effect during which the process died."""
+        """Called after the process died during a call: says whether the call took effect. May be None."""
         self.timeout = timeout
         self._final = final or _full_percentage
         described = docstring_parser.parse(inspect.getdoc(function) or "")
@@ -85,7 +86,7 @@ class Tool:
                 "into a tool of kind 'ordinary'; if the body changes nothing, say so with reads=True"
             )
         self.kind: ToolKind = kind
-        """What a call means to the loop."""
+        """By which the loop decides how to treat a call; see `ToolKind`."""
         self._about = description or _description_of(described)
         if not self._about:
             raise WrongUse(f"tool {self.name!r} has no description: give it a docstring or description=...")

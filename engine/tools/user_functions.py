@@ -96,7 +96,7 @@ def _raised_by_code(error: BaseException) -> bool:
 
 
 def _is_only_exits(error: BaseException) -> bool:
-    """Whether it consists only of exceptions that a user's code may raise, also in groups."""
+    """Whether this is an exception, or a group of exceptions, that a user's code may raise itself: no cancellation."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_only_exits, error.exceptions))
     return isinstance(error, KeyboardInterrupt | GeneratorExit | SystemExit | Exception)

@@ -246,7 +246,7 @@ class _Workspace:
             return data.decode(), whole
         except UnicodeDecodeError as error:
             if not whole and error.start > MAX_FILE_BYTES - 4:
-                return data[: error.start].decode(), whole  # only the cut through a character
+                return data[: error.start].decode(), whole  # the size limit cut through a character
             line = data.count(b"\n", 0, error.start) + 1
             raise WorkspaceError(f"{path!r} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}") from None
 

@@ -48,7 +48,7 @@ MODEL_FAMILIES = {
     "o3": "openai",
     "o4": "openai",
 }
-"""`gen_ai.provider.name` by the first part of a model's name, for names without a provider."""
+"""`gen_ai.provider.name` by the first part of a model's name, for names without a provider, as in `claude-sonnet-4-5`."""
 DEFAULT_PORTS = {"http": 80, "https": 443}
 REQUEST_SETTINGS: Mapping[str, tuple[str, type]] = {
     "frequency_penalty": ("gen_ai.request.frequency_penalty", float),
@@ -147,7 +147,7 @@ FINISH_REASONS = {"tool_calls": "tool_call", "context_full": "length", "retry": 
 
 
 class ContentAttributes:
-    """Attributes with contents, for spans that may hold them: messages in the form of the conventions' JSON schemas.
+    """Attributes that hold texts (messages, arguments, results), in the form of the conventions' JSON schemas.
 
     The engine's redaction applies, as in records. Images are described, never copied.
     """

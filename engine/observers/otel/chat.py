@@ -89,7 +89,7 @@ class ChatSpan:
         self._usage: UsageReport | None = None
 
     async def watch(self, chunks: AsyncIterator[AnyChunk]) -> AsyncGenerator[AnyChunk]:
-        """Pass on the chunks of the response, and note what they say about it."""
+        """Pass on the chunks of the response, and keep what the span reports: model, failures, finish and usage."""
         first = True
         async for chunk in chunks:
             if first:
