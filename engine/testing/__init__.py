@@ -1,4 +1,4 @@
-"""For testing what you build on the engine: time that you own, durable steps, and the rules of every transcript.
+"""For tests of what you build on the engine: a clock that a test advances, durable steps, a check of transcripts.
 
 Providers that need no model are in `endstop.providers`: `Scripted` and `Chaos`.
 """

@@ -1,4 +1,4 @@
-"""For testing what you build on the engine: time that you own, durable steps, and the rules of every transcript.
+"""For tests of what you build on the engine: a clock that a test advances, durable steps, a check of transcripts.
 
 Providers that need no model are in `endstop.providers`: `Scripted` and `Chaos`.
 """
@@ -32,24 +32,24 @@ class FakeClock:
         return self._now
 
     def wall(self) -> datetime:
-        """The first of January 2026, and what has passed since."""
+        """The time of day: midnight of 1 January 2026 (UTC) plus `now()`."""
         return EPOCH + timedelta(seconds=self._now)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the clock has been advanced by so much."""
+        """Wait until the clock has been advanced by this many seconds."""
         future = asyncio.get_running_loop().create_future()
         self._sleepers.append((self._now + seconds, future))
         await future
 
     def deadline(self, seconds: float | None) -> anyio.CancelScope:
-        """A cancel scope that `advance` ends."""
+        """A cancel scope that `advance` cancels after this many seconds; with None, a scope that it never cancels."""
         scope = anyio.CancelScope()
         if seconds is not None:
             self._scopes.append((self._now + seconds, scope))
         return scope
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, and everybody who waited for it run until they wait again."""
+        """Advance the clock, and let the tasks whose time has come run until they wait again."""
         await settle()
         self._now += seconds
         due = [future for at, future in sorted(self._sleepers, key=lambda s: s[0]) if at <= self._now]
@@ -76,9 +76,9 @@ class MemorySteps:
         self.worked: list[str] = []
         """The keys for which work was begun here."""
         self.lose_at: str | None = None
-        """The key of the step at which another process has the run; "" for the next one, None for none."""
+        """The key of the step that raises RunLost, as if another process had the run; "" for any, None for none."""
         self.lose_after = False
-        """Whether that is noticed only after the work."""
+        """Whether that step raises RunLost only after its work, instead of before it."""
         self._largest = largest
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
@@ -87,7 +87,7 @@ class MemorySteps:
         lost = self.lose_at in ("", name)
         if lost and not self.lose_after:
             raise RunLost(name)
-        await asyncio.sleep(0)  # whoever keeps something elsewhere is waited for
+        await asyncio.sleep(0)  # a real engine has to wait for its storage here
         if name in self.kept:
             return json.loads(self.kept[name])
         self.worked.append(name)
@@ -101,13 +101,13 @@ class MemorySteps:
 
 
 async def settle(turns: int = 50) -> None:
-    """Give every other task so many turns, without any time passing."""
+    """Let all other tasks run for this many turns of the event loop; no clock advances."""
     for _ in range(turns):
         await asyncio.sleep(0)
 
 
 def check_transcript(messages: Sequence[Message], open_calls: Sequence[str] = ()) -> None:
-    """Raise AssertionError unless every provider would take these messages.
+    """Raise AssertionError unless every provider would accept these messages.
 
     The system prompt is first or absent; each call has exactly one result, in the order of the calls and directly
     after their message. `open_calls` are ids of questions that may still be unanswered, at the end only.

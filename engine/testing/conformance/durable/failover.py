@@ -88,7 +88,7 @@ async def survives_many_kills(trial: DurableTrial) -> None:
         await trial.wait_logged("began", "run", f"run/{number}/", process=one.name)
         one.kill()
         trial.log.open_gate(f"gate-{number}")
-        await trial.recover("run")  # before another one may have it: it is the dead one's that is given away
+        await trial.recover("run")  # before the next process starts: it is the dead one that must lose the run
     last = await trial.start_process()
     await trial.wait_logged("done", "run", process=last.name)
     worked = [note.key for note in trial.logged("ended", "run")]
@@ -123,7 +123,7 @@ async def _woken(trial: DurableTrial, act: ScriptedStep) -> None:
     if not trial.logged("lost", "run", process=first.name):
         trial.fail("a process that was frozen, and whose run was done by another, must get RunLost")
     trial.check_exactly_once()
-    # what the one that was woken leaves behind must not bring the run back, nor make another end of it
+    # when the woken process leaves, the run must not go back into the queue, nor end a second time
     trial.log.open_gate(f"leave-{first.name}")
     await trial.pause(GRACE)
     if len(trial.logged("taken", "run")) != 2:

@@ -27,7 +27,7 @@ from ....durability import Job, Queue, ResultNotStored, RunLost, StepKey, Steps,
 from ..nonconformance import Nonconformance
 
 GRACE = 0.3
-"""Seconds to wait for what must not happen."""
+"""Seconds that a case waits to see that something forbidden does not happen."""
 What = Literal[
     "working",
     "submitted",
@@ -48,9 +48,9 @@ What = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """How to make a durable engine for one case. It must not contain anything of other cases.
+    """How to make a `Queue` of a durable engine for one case. The engine must hold no runs of other cases.
 
-    It is made in several processes, so its fields must be picklable.
+    It is sent to several processes, so its fields must be picklable.
     """
 
     make: str
@@ -58,9 +58,9 @@ class Adapter:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The keyword arguments to call it with."""
     limited: Mapping[str, Any] | None = None
-    """Arguments to add so that at most two jobs run at once, in all processes together."""
+    """Arguments to add so that at most two jobs run at once, in all processes together; None if it cannot."""
     away: Mapping[str, Any] | None = None
-    """Arguments to change so that no server answers, with `secret` as the password if there is one."""
+    """Arguments to change so that no server answers, with `secret` as any password; None if there is no server."""
     secret: str = ""
     """A password that must not appear in any text."""
 
@@ -111,20 +111,20 @@ class DurableTrial:
 
     @asynccontextmanager
     async def work_here(self, work: Work | None = None, *, at_once: int = 8) -> AsyncIterator[str]:
-        """Take jobs in this process, and do their plans or `work`; yields the name of the process."""
+        """Claim jobs in this process and execute their plans, or `work` if given. Yields the name it works under."""
         name = f"here-{uuid4().hex[:8]}"
         async with (await self.queue()).working(name, work or make_work(name, self.log), at_once=at_once):
             yield name
 
     async def start_process(self, *, at_once: int = 8, submits: tuple[Job, ...] = ()) -> TrialProcess:
-        """Start a worker process; returns once it takes jobs."""
+        """Start a worker process; returns once it claims jobs (with `at_once=0`: once it has submitted its own)."""
         (one,) = await self.start_processes(1, at_once=at_once, submits=submits)
         return one
 
     async def start_processes(
         self, number: int, *, at_once: int = 8, submits: tuple[Job, ...] = ()
     ) -> list[TrialProcess]:
-        """Start this many worker processes at the same time; returns once all take jobs."""
+        """Start this many worker processes at the same time; returns once all claim jobs."""
         started = [self._start(at_once, submits) for _ in range(number)]
         said: What = "working" if at_once else "submitted"
         names = {one.name for one in started}
@@ -156,7 +156,7 @@ class DurableTrial:
         ]
 
     async def wait_until(self, seen: Callable[[], Any], what: str) -> None:
-        """Wait until `seen` is true. Fails if a process ends by itself; the time limit of the case bounds the wait."""
+        """Wait until `seen` returns true, at most for the case's time limit. Fails if a process ends by itself."""
         self._waiting = what
         while not seen():
             for one in self.processes:
@@ -170,7 +170,7 @@ class DurableTrial:
         await self.wait_until(lambda: len(self.logged(what, run, key, process)) >= times, said)
 
     async def pause(self, seconds: float) -> None:
-        """Give what must not happen the time to happen."""
+        """Wait, so that something forbidden would happen by then if the engine did it."""
         await asyncio.sleep(seconds)
 
     @property
@@ -264,7 +264,7 @@ class CaseLog:
         return self._read
 
     def open_gate(self, name: str) -> None:
-        """Let all pass that wait at this gate, now or later, in any process."""
+        """Let everything continue that waits at this gate, now or later, in any process."""
         (self.folder / f"gate-{name}").touch()
 
     async def gate(self, name: str) -> None:
@@ -314,7 +314,7 @@ def job(run: str, steps: Sequence[ScriptedStep | Sequence[ScriptedStep]] = (), *
 
 
 def make_work(process: str, log: CaseLog) -> Callable[[Job, Steps], Awaitable[None]]:
-    """The work of a process: does the plan of a job, and logs what happens."""
+    """A `Work` that executes the plan of each job and logs what happens, under the name of this process."""
 
     async def work(job: Job, steps: Steps) -> None:
         def note(what: What, text: str = "") -> None:
@@ -390,7 +390,7 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """What a worker process is to do."""
+    """What a worker process is to do: work on the queue, after it has submitted some jobs."""
 
     name: str
     adapter: Adapter
@@ -438,7 +438,7 @@ async def _serve(options: WorkerOptions) -> None:
 
 
 class TrialProcess:
-    """A process that takes jobs until it leaves or is killed."""
+    """A process that claims jobs until it leaves or is killed."""
 
     def __init__(self, options: WorkerOptions) -> None:
         # a fresh process without threads, with the modules that the forkserver has preloaded

@@ -60,7 +60,7 @@ async def takes_it_anew(trial: DurableTrial) -> None:
 
 
 async def _submit_until_taken(trial: DurableTrial, job: Job, times: int) -> None:
-    """The work may have ended, and the engine not know it yet: then the run stays as it is, and is submitted again."""
+    """Submit until the job is taken: until the engine knows that the run has ended, a submit has no effect."""
     while len(trial.logged("taken", job.run_id)) < times:
         await trial.submit(job)
         with anyio.move_on_after(GRACE):
@@ -82,7 +82,7 @@ async def goes_on_after_errors(trial: DurableTrial) -> None:
 
 
 async def holds_at_once(trial: DurableTrial) -> None:
-    """A process has `at_once` jobs in work at the most, and has as many if there are."""
+    """A process executes at most `at_once` jobs at a time, and that many if there are enough."""
     await _holds(trial, 2)
 
 
@@ -230,7 +230,7 @@ async def works_again(trial: DurableTrial) -> None:
 
 
 async def says_that_it_is_away(trial: DurableTrial) -> None:
-    """Nobody answers: `open` raises ConnectionError, and the password stands nowhere."""
+    """If no server answers, `open` raises ConnectionError, and no text contains the password."""
     queue = trial.adapter.queue(trial.adapter.away)
     secret = trial.adapter.secret
     try:

@@ -1,4 +1,4 @@
-"""Cases of `Steps` in the process that has the run: one function per case. It takes a trial, and fails it."""
+"""Cases of `Steps` in the process that owns the run: one function per case, which fails its trial if need be."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StepProbe:
 
 
 async def inside(trial: DurableTrial, script: ProbeScript, run: str = "run") -> None:
-    """Run a script as the work of a run in this process; what fails there fails here."""
+    """Run a script as the work of a run in this process; an exception of the script is raised here."""
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def work(job: Job, steps: Steps) -> None:
@@ -54,7 +54,7 @@ async def inside(trial: DurableTrial, script: ProbeScript, run: str = "run") -> 
 
 
 async def happens_once(trial: DurableTrial) -> None:
-    """The work happens once and gives its result; asked again, the result is the same, without work."""
+    """The work is done once; a step that is requested again returns the same result without work."""
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         for number in (1, 2, 3):
@@ -69,7 +69,7 @@ async def happens_once(trial: DurableTrial) -> None:
 
 
 async def keeps_the_first(trial: DurableTrial) -> None:
-    """StepProbe again with other work, the kept result is given."""
+    """A step that is requested again, with other work, returns the stored result."""
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         first, second = await probe.step(1, "", None), await probe.step(1, "", "another")
@@ -110,7 +110,7 @@ async def keeps_keys_apart(trial: DurableTrial) -> None:
 
 
 class _Odd(Exception):
-    """Nothing that could be written down."""
+    """An exception that cannot be serialized."""
 
     def __init__(self, one: object, *, two: object) -> None:
         super().__init__("odd")
@@ -118,7 +118,7 @@ class _Odd(Exception):
 
 
 async def lets_errors_through(trial: DurableTrial) -> None:
-    """An exception goes through as it is, nothing is kept, and the next ask works anew."""
+    """An exception of the work propagates unchanged, nothing is stored, and the next request does the work again."""
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         raised: list[Exception] = [ValueError("no"), TimeoutError(), _Odd(asyncio.Lock(), two=probe)]
@@ -142,7 +142,7 @@ async def lets_errors_through(trial: DurableTrial) -> None:
 
 
 async def keeps_nothing_of_the_cancelled(trial: DurableTrial) -> None:
-    """Work that is cancelled ends, keeps nothing, and happens again at the next ask."""
+    """Work that is cancelled ends, nothing is stored, and the next request does the work again."""
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         ended: list[str] = []

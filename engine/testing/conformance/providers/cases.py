@@ -58,7 +58,7 @@ class ProviderCase:
     needs: frozenset[str] = frozenset()
     """Keys of NEEDS. The case is skipped for an adapter that was declared unable to do one of them."""
     bare: bool = False
-    """Whether the case enters the provider by itself."""
+    """Whether the case itself enters the provider as a context manager; otherwise `check` does it."""
 
     def __str__(self) -> str:
         return self.name
@@ -213,9 +213,8 @@ async def check(
 
     make: returns the adapter for what `serve` yields.
     serve: plays the behaviours of the case, the n-th for the n-th request. The default is an `Endpoint` of OpenAI's
-    chat
-        format; for another format write one with the same `url`, `key`, `timeout`, `asked` and `left`. For an adapter
-        without a wire give `contextlib.nullcontext`: `make` then gets the behaviours themselves.
+    chat format; for another format write one with the same `url`, `key`, `timeout`, `asked` and `left`. For an adapter
+    that makes no requests over a network give `contextlib.nullcontext`: `make` then gets the behaviours themselves.
     cannot: what the adapter is unable to do, as keys of `NEEDS`.
     """
     _check_declared(case, frozenset(cannot), frozenset(getattr(serve, "cannot", ())))

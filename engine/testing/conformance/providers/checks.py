@@ -1,4 +1,4 @@
-"""What an adapter must do: one check per function. A check takes a trial, and fails it."""
+"""What an adapter must do: one check per function. A check raises Nonconformance (`trial.fail`) if it does not."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def keeps_apart(trial: ProviderTrial) -> None:
 
 
 async def opens_again(trial: ProviderTrial) -> None:
-    """It answers before it is entered, inside, inside twice, after one of two has left, and after all have."""
+    """The provider answers before it is entered, while it is entered once or twice, and after it was left."""
     await gives(trial)
     for _ in range(2):
         async with trial.opened():
@@ -87,7 +87,7 @@ async def opens_again(trial: ProviderTrial) -> None:
 
 
 GRACE = 5.0
-"""The longest time to end, in seconds; far less is usual, but the machine may be busy."""
+"""The longest time, in seconds, that leaving a stream may take; far less is usual, but the machine may be busy."""
 CLOSE = 2.0
 """The longest time until a connection closes, in seconds. `Passed.closed_after` has the measured time."""
 
@@ -96,7 +96,7 @@ Way = Callable[[ProviderTrial], Awaitable[float]]
 
 
 async def left_early(trial: ProviderTrial) -> float:
-    """The reader has seen enough."""
+    """Leave the stream after its first text, as a reader does that needs no more."""
     async with trial.stream() as chunks:
         await _first(trial, chunks)
         at = _now()
@@ -104,7 +104,7 @@ async def left_early(trial: ProviderTrial) -> float:
 
 
 async def task_cancelled(trial: ProviderTrial) -> float:
-    """The reader's task is cancelled, as asyncio does it."""
+    """Cancel the asyncio task that reads the stream, after the first text."""
     at: list[float] = []
 
     async def read() -> None:
@@ -121,7 +121,7 @@ async def task_cancelled(trial: ProviderTrial) -> float:
 
 
 async def scope_cancelled(trial: ProviderTrial) -> float:
-    """A scope around the reader is cancelled, as anyio does it."""
+    """Cancel an anyio scope around the reader, after the first text."""
     at = 0.0
     with anyio.CancelScope() as scope:
         async with trial.stream() as chunks:
@@ -135,7 +135,7 @@ async def scope_cancelled(trial: ProviderTrial) -> float:
 
 
 async def cancelled_before_an_answer(trial: ProviderTrial) -> float:
-    """The reader's task is cancelled while the model has not said anything."""
+    """Cancel the task that reads the stream, once the request has arrived and before any answer."""
     task = asyncio.ensure_future(trial.listen([]))
     asked = asyncio.ensure_future(trial.site.asked.wait())
     await asyncio.wait([task, asked], return_when=asyncio.FIRST_COMPLETED)
@@ -147,7 +147,7 @@ async def cancelled_before_an_answer(trial: ProviderTrial) -> float:
 
 
 def ends(way: Way) -> Check:
-    """Left this way, it ends in time."""
+    """Check that a stream that is left this way ends within `GRACE` seconds."""
 
     async def check(trial: ProviderTrial) -> None:
         at = await way(trial)
@@ -158,7 +158,7 @@ def ends(way: Way) -> Check:
 
 
 def closes(way: Way) -> Check:
-    """Left this way, it closes the connection."""
+    """Check that a stream that is left this way closes its connection within `CLOSE` seconds."""
 
     async def check(trial: ProviderTrial) -> None:
         at = await way(trial)
@@ -174,7 +174,7 @@ def closes(way: Way) -> Check:
 
 
 async def _first(trial: ProviderTrial, chunks: AsyncIterator[AnyChunk]) -> None:
-    """Wait for the first text: it must come while the model is still speaking."""
+    """Wait for the first text: it must come before the response is complete."""
     async for chunk in chunks:
         if isinstance(chunk, TextDelta) and chunk.text:
             return

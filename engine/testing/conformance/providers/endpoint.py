@@ -1,6 +1,6 @@
 """A chat-completions endpoint on loopback that plays behaviours: real HTTP, real sockets, nothing but asyncio.
 
-It plays the worst of servers, too: each error says again which key it was sent.
+Each error message repeats the request's key, as careless servers do, so that a case can check that an adapter hides it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 class Endpoint:
     """Answers the n-th request as the n-th behaviour says, and all that follow as the last one.
 
-    Give an adapter its `url` (which ends in /v1), its `key`, and its `timeout` in
-    seconds between two pieces of content.
+    Give an adapter its `url` (which ends in /v1), its `key`, and its `timeout`: seconds between two pieces of content.
     """
 
     cannot: ClassVar[frozenset[str]] = frozenset({"signatures"})
-    """What this wire has no words for."""
+    """What this wire format cannot express, as keys of `NEEDS`."""
 
     def __init__(self, script: Sequence[Behaviour]) -> None:
         self.key = KEY
@@ -40,7 +39,7 @@ class Endpoint:
         self.asked = asyncio.Event()
         """Set when a request has come in."""
         self.left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        """When (on the loop's clock) a client first hung up on an answer that was not at its end."""
+        """When (on the loop's clock) a client first closed the connection before the end of an answer."""
         self._script = script
         self._serving: set[asyncio.Task[None]] = set()
 

@@ -104,6 +104,7 @@ class ProviderTrial:
     provider: Provider
     script: Sequence[Behaviour]
     site: Any
+    """What `serve` yielded: by default, the `Endpoint`."""
     counts: bool
     """Whether the case is about usage; in other cases the adapter may report none."""
     closed_after: float | None = field(default=None)
@@ -165,7 +166,7 @@ def _texts(error: BaseException) -> dict[str, str]:
 
 
 def events(behaviour: Behaviour, keys: str) -> Iterator[bytes]:
-    """The server-sent events of one answer in OpenAI's chat format. keys: what an error message repeats.
+    """The server-sent events of one answer in OpenAI's chat format. keys: the request's, for error messages.
 
     Source: OpenAI API reference, "The chat completion chunk object".
     """
