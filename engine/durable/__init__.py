@@ -1,8 +1,8 @@
-"""Runs that survive their process: what a durable engine is asked for, and the adapters to two of them.
+"""Runs that survive their process: the interface to a durable engine, and the adapters to two of them.
 
-A run's record is its journal: whoever reads it goes on where the run stood (`Session.start_resumed`). A durable engine
-adds what a record cannot: a result that is kept before anything else happens, and a queue that finds another process
-when one dies. `docs/workers.md` says which is for whom.
+A run whose process died can continue from its record alone (`Session.start_resumed`). A durable engine adds what a
+record cannot: it stores the result of a step before anything else happens, and its queue gives the run of a dead
+process to another one. `docs/workers.md` says when to use which.
 """
 
 from ..durability import Job, Queue, ResultNotStored, RunLost, StepKey, Steps

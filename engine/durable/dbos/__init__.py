@@ -1,6 +1,6 @@
-"""Runs kept and queued by DBOS: a library, whose only server is a database, PostgreSQL or a file of SQLite.
+"""A durable engine on DBOS, a library that needs only a database: PostgreSQL or a SQLite file.
 
-`docs/workers.md` says when.
+`docs/workers.md` says when to use it.
 """
 
 from .queue import Dbos

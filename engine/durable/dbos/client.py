@@ -50,7 +50,7 @@ _MAX_TEXT = 300
 
 
 class DbosConnection:
-    """DBOS's client, with our errors."""
+    """DBOS's client, whose errors are raised as those of a `Queue` (see `map_errors`)."""
 
     def __init__(self, url: DatabaseUrl, client: DBOSClient) -> None:
         self.url = url
@@ -117,7 +117,7 @@ class DbosConnection:
                 )
 
     async def requeue(self, queue: str, run: str) -> None:
-        """Put a running run back into the queue."""
+        """Put a run that is being executed back into the queue."""
         with map_errors(self.url), suppress(error.DBOSNonExistentWorkflowError):
             await self._client.resume_workflow_async(run, queue_name=queue)
 
@@ -133,7 +133,10 @@ class DbosConnection:
             return found[0] if found else None
 
     async def running(self, queue: str, process: str | None = None) -> list[str]:
-        """The running runs of a queue, in the order in which they were taken. process: only those in this process."""
+        """Ids of the runs of a queue that are being executed, in the order in which they were claimed.
+
+        process: only those in this process; None for all.
+        """
         with map_errors(self.url):
             found = await self._client.list_workflows_async(
                 queue_name=queue, status="PENDING", executor_id=process, load_input=False, load_output=False
@@ -172,7 +175,7 @@ def _text(url: DatabaseUrl, raised: Exception) -> str:
 
 
 class JsonText(str):
-    """JSON text, which is not encoded again."""
+    """Text that is JSON already, so that `JsonSerializer` does not encode it again."""
 
     __slots__ = ()
 
@@ -213,7 +216,7 @@ def escape_name(text: str) -> str:
 
 
 class LogHandler(logging.Handler):
-    """Logs warnings of DBOS without passwords, each at most once a minute: five of its threads poll a database."""
+    """Logs warnings of DBOS without passwords, each at most once a minute, because its threads repeat them."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -226,16 +229,18 @@ class LogHandler(logging.Handler):
         if said.startswith(_IGNORED) or _LOST_MESSAGE in said:
             return
         place = (record.filename, record.lineno)
-        at, unsaid = self._last.get(place, (float("-inf"), 0))
+        at, suppressed = self._last.get(place, (float("-inf"), 0))
         if record.created < at + _REPEAT_SECONDS:
-            self._last[place] = (at, unsaid + 1)
+            self._last[place] = (at, suppressed + 1)
             return
         self._last[place] = (record.created, 0)
         if record.exc_info and record.exc_info[1] is not None:
             said = f"{said} {record.exc_info[1]!r}"
         for secret in self.secrets:
             said = said.replace(secret, "***")
-        log_warning("DBOS has a trouble", said=one_line(said, _MAX_TEXT), **({"as_before": unsaid} if unsaid else {}))
+        log_warning(
+            "DBOS has a trouble", said=one_line(said, _MAX_TEXT), **({"as_before": suppressed} if suppressed else {})
+        )
 
 
 _LOG_HANDLER = LogHandler()

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class Dbos:
     """Runs queued and made durable by DBOS, in a PostgreSQL database, or in a SQLite file on one machine.
 
-    Needs `pip install "endstop[dbos]"`. Processes that work at one queue share the database; `at_once` of `working`
-    and `running_in_all` are kept there with the queue: the last process that begins to work says them for all.
+    Needs `pip install "endstop[dbos]"`. Processes that work on one queue share the database, which also
+    stores the queue's limits, `at_once` of `working` and `running_in_all`: the process that entered `working` last sets
+    them for all.
     """
 
     def __init__(
@@ -32,8 +33,8 @@ class Dbos:
     ) -> None:
         """Connects to nothing. Raises WrongUse for what can never work, or if something is not installed.
 
-        url: `postgresql://...`, a path, or `sqlite:///path`. running_in_all: how many runs may be in work in all
-        processes together; None for no limit. queue: its name; others in the same database have other runs.
+        url: `postgresql://...`, a path, or `sqlite:///path`. running_in_all: how many runs may be executed at the
+        same time in all processes together; None for no limit. queue: its name; a database may have several queues.
         poll_seconds: how often a process looks for jobs.
         """
         if running_in_all is not None and running_in_all < 1:
@@ -73,7 +74,7 @@ class Dbos:
 
     @asynccontextmanager
     async def working(self, process: str, work: Work, *, at_once: int) -> AsyncIterator[None]:
-        """Take jobs and do them in this event loop; see `Queue.working`.
+        """Claim jobs and execute them in this event loop; see `Queue.working`.
 
         DBOS can run once in a process: raises WrongUse if it is running already.
         """
@@ -98,7 +99,7 @@ class Dbos:
         await self._open.requeue(self._queue, run_id)
 
     async def drop(self, run_id: str) -> None:
-        """Forget a run, its results included; see `Queue.drop`."""
+        """Delete a run and its stored results; see `Queue.drop`."""
         if self._worker is not None:
             self._worker.mark_lost(run_id)
         await self._open.delete(run_id)

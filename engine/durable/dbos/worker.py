@@ -1,4 +1,4 @@
-"""The worker: DBOS in this process and event loop, its durable steps, and the fence around each run."""
+"""The worker: runs DBOS in this process, stores steps with it, and checks that each run still belongs to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _REMEMBERED = 1_000
 _PATIENCE = 5.0
 """Seconds that cancelled work gets to end when `working` is left."""
 LARGEST = 64_000_000
-"""The largest result, in letters of JSON. PostgreSQL would accept more, but resuming a run reads all its results."""
+"""The largest result, in characters of JSON. PostgreSQL would accept more, but resuming a run reads all its results."""
 _LOST_ERRORS = (
     error.DBOSStepNondeterminismError,
     error.DBOSUnexpectedStepError,
@@ -50,8 +50,8 @@ _LOST_ERRORS = (
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SURE_SECONDS = 0.5
-"""How long an answer is valid. A run is taken only from a process that is dead or was silent for longer, and checking
-before every step would add a third to its cost."""
+"""How long this process may rely on an answer of the database that it owns a run. A run is taken away only from a
+process that is dead or was silent for longer, and a check before every step would add a third to its cost."""
 
 
 class _Left(BaseException):
@@ -59,7 +59,7 @@ class _Left(BaseException):
 
 
 class DbosWorker:
-    """Takes jobs of one queue. One per process, like DBOS itself."""
+    """Claims jobs of one queue and executes them. One per process, like DBOS itself."""
 
     current: DbosWorker | None = None
 
@@ -77,13 +77,13 @@ class DbosWorker:
         self._leaving = False
         self._owned: dict[str, Fence] = {}
         self._latest: deque[str] = deque(maxlen=_REMEMBERED)
-        """The runs that this process began most recently. DBOS writes that a run has ended a moment after it has: until
-        then a run that is done is listed as one at work, and must not go back into the queue."""
+        """Ids of the runs that this process began most recently. DBOS records the end of a run a moment after it: until
+        then it still lists the run as being executed, and `_leave` must not put it back into the queue."""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Take jobs while this is open."""
+        """Claim and execute jobs while the context is open."""
         if DbosWorker.current is not None:
             raise WrongUse("this process works on a DBOS queue already, and DBOS can run once in a process")
         DbosWorker.current = self
@@ -142,7 +142,7 @@ class DbosWorker:
         with ThreadPoolExecutor(1) as own:  # not the loop's: that one is DBOS's by now, and ends with it
             await loop.run_in_executor(own, DBOS.destroy)
         loop.set_default_executor(ThreadPoolExecutor())
-        with suppress(ConnectionError):  # then they are found as those of a process that died
+        with suppress(ConnectionError):  # then they are recovered like the runs of a process that died
             for run in await self._connection.running(self._queue, self._process):
                 if run not in begun:  # DBOS took it while it was being shut down
                     await self._connection.requeue(self._queue, run)
@@ -171,10 +171,10 @@ class DbosWorker:
                 del self._owned[job.run_id]
 
     async def _is_one_too_many(self, run: str) -> bool:
-        """Whether a limit is exceeded. DBOS enforces them, with two exceptions.
+        """Whether executing this run would exceed a limit. DBOS enforces the limits, with two exceptions.
 
-        `at_once` stands with the queue, and another process may have set it higher than ours; and in SQLite DBOS
-        counts what is in work before it locks the file, so that two processes can take the last place.
+        `at_once` is stored with the queue, and another process may have set it higher than ours; and in SQLite DBOS
+        counts the runs in execution before it locks the file, so that two processes can both take the last place.
         """
         if self._leaving or (len(self._owned) >= self._at_once and run not in self._owned):
             return True
@@ -232,6 +232,8 @@ class DbosSteps:
 
     DBOS identifies a step by its number, which would have to be counted in the same order on every execution. We
     identify it by its name: all results are read when the execution starts, and new steps get unused numbers.
+
+    kept: the stored results, by step name. upto: the highest number of a stored step.
     """
 
     def __init__(self, fence: Fence, kept: dict[str, Any], upto: int) -> None:
@@ -343,7 +345,7 @@ class Fence:
         self._lost = True
 
     def confirm(self, asked_at: float) -> None:
-        """Note that DBOS stored a result, which it does only for the owner.
+        """Note that DBOS stored a result, which it does only for the process that owns the run.
 
         asked_at: `monotonic()` before the request.
         """

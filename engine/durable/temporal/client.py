@@ -1,7 +1,7 @@
-"""The connection to a Temporal server: submitting runs, polling for them, and the workflow that a run is.
+"""The connection to a Temporal server: submitting runs, polling for them, and the workflow that stands for a run.
 
-Activities are polled with the plain API and not by the SDK's worker, which sends heartbeats when it sees fit and does
-not report whether they arrived. Imported when a queue is opened.
+Activities are polled with the plain API and not by the SDK's worker, which decides itself when to send a heartbeat and
+does not report whether it arrived. Imported when a queue is opened.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from ...providers._logging import log_warning
 _T = TypeVar("_T")
 
 _WORKFLOW_TASK = timedelta(seconds=3)
-"""After this time the server takes a process for dead that has not answered a workflow task, which takes
-milliseconds."""
+"""How long a process may take to answer a workflow task, which normally takes milliseconds; then the server considers
+the process dead."""
 _ENDED = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
     EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED,
@@ -75,7 +75,7 @@ class RunNotFound(Exception):
 
 
 class TemporalConnection:
-    """An open connection."""
+    """An open connection, to submit and drop runs."""
 
     def __init__(self, client: Client, task_queue: str) -> None:
         self._client = client
@@ -111,11 +111,11 @@ class TemporalConnection:
         return connection
 
     def poller(self, process: str) -> ActivityPoller:
-        """The part of the connection for a process that takes runs."""
+        """The calls with which a process claims runs under this name; see `ActivityPoller`."""
         return ActivityPoller(self._client, self._task_queue, process)
 
     async def start(self, run_id: str, job: bytes, lease: float) -> bool:
-        """Start the workflow of a run; False if one with this id exists, whether its work is over or not."""
+        """Start the workflow of a run; False if an open one with this id exists, even if its work has ended."""
         starting = self._client.start_workflow(
             NAME,
             args=[raw_json(job), lease],
@@ -142,7 +142,7 @@ class TemporalConnection:
         return True
 
     async def give_up(self, run_id: str) -> None:
-        """Fail the current attempt: the next one starts at once."""
+        """Fail the current attempt at a run, whose process is dead: the server starts the next attempt at once."""
         attempt = self._client.get_async_activity_handle(workflow_id=run_id, run_id=None, activity_id=ACTIVITY)
         error = ApplicationError("its process is dead", type="Dead")
         with suppress(RunNotFound):
@@ -185,15 +185,20 @@ class ActivityTask:
     execution: str
     """The workflow execution: a run that is submitted again gets a new one."""
     number: int
-    """From 1 in its execution."""
+    """Number of the attempt, from 1 in its execution."""
     lease: float
-    """Seconds."""
+    """Seconds without a heartbeat after which the server gives the run to another process."""
     job: bytes
+    """The `Job`, as JSON."""
     kept: tuple[bytes, ...]
+    """The results of steps that the latest heartbeat of an earlier attempt stored."""
 
 
 class ActivityPoller:
-    """The calls of a process that takes runs. All but `poll` retry while the server is away."""
+    """The calls with which a process claims runs, renews their leases and reports how they ended.
+
+    While the server cannot be reached, `poll` returns None; all others retry until it answers.
+    """
 
     def __init__(self, client: Client, task_queue: str, process: str) -> None:
         self._client = client
@@ -203,7 +208,7 @@ class ActivityPoller:
 
     @asynccontextmanager
     async def serve_workflows(self) -> AsyncIterator[None]:
-        """Serve the workflow tasks of this task queue."""
+        """Process the workflow tasks of this task queue (`RunWorkflow`) while the context is open."""
         async with Worker(
             self._client,
             task_queue=self._task_queue,
@@ -215,7 +220,7 @@ class ActivityPoller:
             yield
 
     async def poll(self) -> ActivityTask | None:
-        """Wait for a run; None if none came for a while, or if the server is away."""
+        """Wait up to `POLL` for a run; None if none came, or if the server cannot be reached."""
         queue = TaskQueue(name=self._task_queue)
         request = PollActivityTaskQueueRequest(
             namespace=self._client.namespace, task_queue=queue, identity=self._process
@@ -247,11 +252,11 @@ class ActivityPoller:
         return await self._retry(task, lambda attempt: attempt.heartbeat(*details, rpc_timeout=CALL))
 
     async def complete(self, task: ActivityTask) -> None:
-        """Report that the work has returned."""
+        """Report that the work of a run has returned: the run is over."""
         await self._retry(task, lambda attempt: attempt.complete(rpc_timeout=CALL))
 
     async def fail(self, task: ActivityTask, reason: str) -> None:
-        """Report that the work has raised: the run is over."""
+        """Report that the work of a run has raised: the run is over."""
         error = ApplicationError(reason, non_retryable=True)
         await self._retry(task, lambda attempt: attempt.fail(error, rpc_timeout=CALL))
 

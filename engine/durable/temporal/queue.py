@@ -29,15 +29,15 @@ _TRIES = 5
 class Temporal:
     """Runs queued and made durable by a Temporal server.
 
-    address: host and port. namespace: there must be one of that name. task_queue: who works takes the runs that were
-    submitted to the same one; run ids are unique in the whole namespace. lease: seconds without a sign of life after
-    which a run is given to another process; at least 1. api_key, tls: as the server asks for them.
+    address: host and port. namespace: must exist on the server. task_queue: a worker gets only runs that were submitted
+    to the task queue of the same name; run ids are unique in the whole namespace. lease: seconds without a heartbeat
+    after which a run is given to another process; at least 1. api_key, tls: what the server requires.
 
-    `at_once` limits the runs of one process. Temporal knows no limit to the activities that are under way in all
-    processes together, so that is not offered.
+    `at_once` limits the runs of one process. Temporal cannot limit the activities of all processes together, so there
+    is no such setting.
     A result of more than 2 MB is not kept (ResultNotStored): the server would refuse it. The results of a run's latest
     two steps are kept, and of the older ones as many as fit into 128 kB.
-    Raises WrongUse for what can never work, as a missing driver.
+    Raises WrongUse for what can never work, such as a missing driver.
     """
 
     def __init__(

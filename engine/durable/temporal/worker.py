@@ -1,4 +1,4 @@
-"""The worker: takes runs from the queue, heartbeats their activities, and stores the results of their steps.
+"""The worker: claims runs from the queue, heartbeats their activities, and stores the results of their steps.
 
 A result is stored by the same call that renews the lease. The server writes it to its database before it answers, and
 refuses it if the run was given to another process. So a step costs one call, no history grows, and a process that lost
@@ -39,11 +39,11 @@ LEAVING_SECONDS = 5.0
 RENEWALS = 3
 """Heartbeats per lease."""
 FRESH = 0.01
-"""Seconds for which an answer of the server that this process has the run is valid before work starts. The next step
-mostly starts within that time, and then costs no call of its own."""
+"""Seconds for which this process may rely on the server's answer that it has the run, before it starts a step's work.
+The next step mostly starts within that time, and then costs no call of its own."""
 PROMPT = 0.25
-"""The longest time, in seconds, that such a call may have taken: this process may have been frozen before it read the
-answer."""
+"""Seconds since such a call began after which its answer is not relied on: this process may have been frozen before it
+read the answer."""
 LOOK = 0.2
 """Seconds between two checks of who has a run whose lease expired while the server was away."""
 LIMIT = 2_000_000
@@ -58,7 +58,7 @@ _ENVELOPE = 64
 
 
 class RunConsumer:
-    """Takes runs, at most `at_once` at a time, and does their work."""
+    """Claims runs, at most `at_once` at a time, and executes them."""
 
     def __init__(self, poller: ActivityPoller, work: Work, at_once: int) -> None:
         self._poller = poller
@@ -69,7 +69,7 @@ class RunConsumer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Take runs while this is open. At its end, runs that are not finished are no longer held."""
+        """Claim and execute runs while the context is open. On leaving, unfinished runs are cancelled."""
         taking = asyncio.create_task(self._take())
         try:
             yield
@@ -146,12 +146,14 @@ class RunActivity:
         self.astray = False
         """Whether the lease expired during an outage: the server may give the run to this process again."""
         self.lost = False
+        """Whether another process has the run, or it was dropped."""
         self._poller = poller
         self._changed = changed
         self._results = HeartbeatResults(task.kept)
         self._heard = 0.0
         """When the last successful call began."""
         self._answered = 0.0
+        """When that call was answered."""
         self._asked = asyncio.Event()
         self._told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._adopted = asyncio.Event()
@@ -225,7 +227,7 @@ class RunActivity:
         self._changed()
 
     async def _given_again(self) -> bool:
-        """Wait for the next attempt to come to this process, if the lease expired during an outage.
+        """Wait until this process gets the next attempt, after an outage longer than the lease; False if it does not.
 
         An attempt that did not arrive while the server was starting comes again after another lease.
         """
@@ -281,7 +283,7 @@ class HeartbeatResults:
     """Results stored on the server, results to be sent, and what the next heartbeat carries of them."""
 
     def __init__(self, kept: Iterable[bytes] = ()) -> None:
-        """kept: the results that came with the run, as they were sent."""
+        """kept: the results that came with the run, as earlier heartbeats sent them."""
         self._values: dict[str, Any] = {}
         self._kept: dict[str, _Entry] = {}
         self._waiting: dict[str, _Entry] = {}

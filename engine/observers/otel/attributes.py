@@ -48,7 +48,7 @@ MODEL_FAMILIES = {
     "o3": "openai",
     "o4": "openai",
 }
-"""`gen_ai.provider.name` by the first part of a model's name, for names without a provider, as in `claude-sonnet-4-5`."""
+"""`gen_ai.provider.name` by the first part of a model's name, for names without a provider, as `claude-sonnet-4-5`."""
 DEFAULT_PORTS = {"http": 80, "https": 443}
 REQUEST_SETTINGS: Mapping[str, tuple[str, type]] = {
     "frequency_penalty": ("gen_ai.request.frequency_penalty", float),
