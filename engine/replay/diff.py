@@ -145,7 +145,7 @@ class Divergence(Struct, frozen=True, kw_only=True):
     what: str
     """A sentence that says what differs."""
     before: EventDifference | None = None
-    """The first event before the decisions that differs."""
+    """The first event before this decision that differs; None if none does."""
 
 
 class _RecordedDecision(Struct, frozen=True):
@@ -364,7 +364,7 @@ def _by_position(events: Iterable[Event], kinds: frozenset[type]) -> list[tuple[
 
 
 def _up_to_step(events: Sequence[Event], step: int) -> list[Event]:
-    """The events up to the end of this step, as far as they belong to it."""
+    """The events before the start of any step after this one."""
     found: list[Event] = []
     for event in events:
         if isinstance(event, ev.StepStarted) and event.step > step:

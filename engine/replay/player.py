@@ -103,7 +103,7 @@ class Follower(Protocol):
 
     @property
     def close(self) -> bool:
-        """Whether it must see each event before the next one happens."""
+        """Whether the replay must wait before each chunk until the follower has seen all events so far."""
         ...
 
     async def catch_up(self) -> None:
@@ -127,7 +127,7 @@ class Player:
         _check_rules(recorded, rules)
         self.clock = RecordedClock()
         self.run: Run | None = None
-        """Set by `start`."""
+        """The run of the replay; None until `start`."""
         self._recorded = recorded
         self._follower = follower
         self._streamed = anyio.Event()
@@ -215,7 +215,7 @@ class Player:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """The recorded response of the current step."""
+        """Play the recorded response of the current step. Cancels the run if the record holds none."""
         step = request.attempt.partition(".")[0]
         if not step.isdigit():
             raise Exhausted("the record holds no answer to requests that are not part of a step")

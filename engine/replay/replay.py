@@ -29,7 +29,7 @@ class Watcher:
     """Observes a replay. What a method raises ends the replay and is raised by it."""
 
     def begin(self, recorded: RecordedRun, run: Run, passed: Sequence[Event]) -> None:
-        """Called when watching a run begins. `passed`: its earlier events, if it is not watched from its beginning."""
+        """Called for each run before its first `show`. `passed`: its events before `watch_from`."""
 
     async def show(self, event: Event, run: Run) -> None:
         """Called with each event. The run makes no further request before this returns."""
@@ -140,7 +140,7 @@ async def replay_runs(
 
 
 def _cut_off(recorded: RecordedRun) -> dict[int, CutOff]:
-    """What was cut off from responses, by step, as far as the record knows it."""
+    """What followed the cuts of responses, by step number, as far as the record holds it."""
     chunks: dict[int, list[AnyChunk]] = {}
     for rest in recorded.after_cut:
         chunks.setdefault(step_of_attempt(rest.attempt), []).append(rest.chunk)
