@@ -44,7 +44,7 @@ async def comes_back_equal(trial: DurableTrial) -> None:
 
 
 async def is_done_by_another(trial: DurableTrial) -> None:
-    """The process is killed within its third step: another one has the first two without work, and does the rest."""
+    """A process is killed within the third step: another one gets the first two results and does the rest."""
     await trial.submit_plan("run", ScriptedStep(1), ScriptedStep(2), ScriptedStep(3, within="end"), ScriptedStep(4))
     first = await trial.start_process()
     await trial.wait_logged("began", "run", "run/3/")
@@ -61,7 +61,7 @@ async def is_done_by_another(trial: DurableTrial) -> None:
 
 
 async def keeps_the_finished_of_five(trial: DurableTrial) -> None:
-    """Five steps at once, three of which have ended at the kill: those are kept, and the other two happen again."""
+    """Of five steps at once, three have ended at the kill: their results are kept, and only the other two run again."""
     calls = [ScriptedStep(2, f"call-{number}", number, within="end" if number in (1, 3) else "") for number in range(5)]
     await trial.submit_plan("run", ScriptedStep(1), calls, ScriptedStep(3))
     first, second = await trial.start_processes(2)
@@ -79,7 +79,7 @@ async def keeps_the_finished_of_five(trial: DurableTrial) -> None:
 
 
 async def survives_many_kills(trial: DurableTrial) -> None:
-    """A run of 13 steps whose process is killed at every third, five times: each kept step happened once."""
+    """A run of 13 steps survives five kills, one at every third step: no step with a stored result runs again."""
     gates = {number: f"gate-{number}" for number in (1, 4, 7, 10, 13)}
     acts = [ScriptedStep(number, value=number, within=gates.get(number, "")) for number in range(1, 14)]
     await trial.submit_plan("run", *acts)
@@ -97,7 +97,7 @@ async def survives_many_kills(trial: DurableTrial) -> None:
 
 
 async def loses_to_another_within(trial: DurableTrial) -> None:
-    """Frozen within a step's work and woken after another process has done the run: RunLost, and nothing is changed."""
+    """A process is frozen within a step, and woken after another one has done the run: it gets RunLost."""
     await _woken(trial, ScriptedStep(2, within="end"))
 
 
@@ -134,7 +134,7 @@ ENDS = ("lost", "done", "raised", "cancelled")
 
 
 async def loses_in_the_middle(trial: DurableTrial) -> None:
-    """Woken while another process is at the run: it gets RunLost there, and the other one finishes undisturbed."""
+    """A frozen process is woken while another one executes the run: it gets RunLost, and the other one finishes."""
     await trial.submit_plan(
         "run", ScriptedStep(1), ScriptedStep(2, within="two"), ScriptedStep(3, within="three"), ScriptedStep(4)
     )
@@ -152,14 +152,14 @@ async def loses_in_the_middle(trial: DurableTrial) -> None:
 
 
 async def is_durable_when_submitted(trial: DurableTrial) -> None:
-    """Killed as soon as `submit` has returned: the job is there, whole."""
+    """If the submitting process is killed as soon as `submit` has returned, the job is in the queue."""
     await trial.start_process(at_once=0, submits=(job("run", [ScriptedStep(1)]),))
     worker = await trial.start_process()
     await trial.wait_logged("done", "run", process=worker.name)
 
 
 async def changes_nothing_at_rest(trial: DurableTrial) -> None:
-    """`recover` of a run that nobody knows, that waits, or that has ended, changes nothing."""
+    """`recover` changes nothing for a run that is unknown, waits in the queue or has ended."""
     await trial.recover("nobody's")
     await trial.submit_plan("run", ScriptedStep(1))
     await trial.recover("run")

@@ -280,13 +280,13 @@ class ScriptedStep(Struct, frozen=True, omit_defaults=True):
     call: str = ""
     value: Any = None
     size: int = 0
-    """Instead of `value`: a text of this many letters."""
+    """If not 0, the value is a text of this many characters, instead of `value`."""
     bare: bool = False
     """The result is `value` itself."""
     before: str = ""
-    """The gate to pass before the step is requested."""
+    """The gate (see `CaseLog.gate`) to wait at before the step is requested; none if empty."""
     within: str = ""
-    """The gate to pass within the work of the step."""
+    """The gate to wait at within the work of the step; none if empty."""
 
     @property
     def given(self) -> Any:

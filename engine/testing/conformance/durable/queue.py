@@ -33,7 +33,7 @@ async def brings_it_whole(trial: DurableTrial) -> None:
 
 
 async def takes_it_once(trial: DurableTrial) -> None:
-    """Submitted twice, while it waits and while it is in work, it is one run."""
+    """A job that is submitted again, while it waits or is being executed, is executed once."""
     await trial.submit_plan("run", ScriptedStep(1, within="end"))
     await trial.submit_plan("run", ScriptedStep(1, within="end"))
     async with trial.work_here():
@@ -68,7 +68,7 @@ async def _submit_until_taken(trial: DurableTrial, job: Job, times: int) -> None
 
 
 async def goes_on_after_errors(trial: DurableTrial) -> None:
-    """Work that raises does not stop the queue, nor what else is in work."""
+    """Work that raises stops neither the queue nor other jobs that are being executed."""
     await trial.submit_plan("long", ScriptedStep(1, within="end"))
     async with trial.work_here(at_once=2):
         await trial.wait_logged("began", "long")
@@ -110,7 +110,7 @@ def _check_at_once(trial: DurableTrial, most: int) -> None:
 
 
 async def holds_the_limit(trial: DurableTrial) -> None:
-    """With a limit of two, two jobs are in work in all processes together, and the limit is used."""
+    """With a limit of two, exactly two jobs are executed at once in all processes together, if there are enough."""
     trial.more = trial.adapter.limited
     await trial.start_processes(2)
     runs = [f"run-{number}" for number in range(6)]
@@ -126,7 +126,7 @@ async def holds_the_limit(trial: DurableTrial) -> None:
 
 
 async def is_shared(trial: DurableTrial) -> None:
-    """Two processes with `at_once=1` have a job each."""
+    """Two processes with `at_once=1` execute one job each."""
     one, two = await trial.start_processes(2, at_once=1)
     for number in range(4):
         await trial.submit_plan(f"run-{number}", ScriptedStep(1, within="end"))
@@ -139,7 +139,7 @@ async def is_shared(trial: DurableTrial) -> None:
 
 
 async def forgets_what_waits(trial: DurableTrial) -> None:
-    """A run that is dropped while it waits is never done; submitted again, it is a run like any other."""
+    """A run that is dropped while it waits is not executed; after another `submit` it is."""
     await trial.submit_plan("gone", ScriptedStep(1))
     queue = await trial.queue()
     await queue.drop("gone")
@@ -155,7 +155,7 @@ async def forgets_what_waits(trial: DurableTrial) -> None:
 
 
 async def forgets_results(trial: DurableTrial) -> None:
-    """A run that is dropped after its end has no results any more: submitted again, its steps happen anew."""
+    """Dropping a run that has ended deletes its results: when it is submitted again, its steps do their work again."""
     work: list[str] = []
     ended: list[str] = []
 
@@ -178,7 +178,7 @@ async def forgets_results(trial: DurableTrial) -> None:
 
 
 async def takes_it_away(trial: DurableTrial) -> None:
-    """A run that is dropped while it is in work loses it: RunLost at its next step, and it is not taken again."""
+    """A run that is dropped while it is executed gets RunLost at its next step, and is not executed again."""
     await trial.submit_plan("run", ScriptedStep(1), ScriptedStep(2, before="end"))
     async with trial.work_here():
         await trial.wait_logged("result", "run", "run/1/")
@@ -192,7 +192,7 @@ async def takes_it_away(trial: DurableTrial) -> None:
 
 
 async def leaves(trial: DurableTrial) -> None:
-    """Leaving waits for no work and takes nothing more; what was unfinished is done by another after `recover`."""
+    """Leaving `working` awaits no work and claims no more; after `recover` another process does what was unfinished."""
     await trial.submit_plan("run", ScriptedStep(1), ScriptedStep(2, within="end"), ScriptedStep(3))
     async with trial.work_here(at_once=1) as name:
         await trial.wait_logged("began", "run", "run/2/")

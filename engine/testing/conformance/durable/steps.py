@@ -80,7 +80,7 @@ async def keeps_the_first(trial: DurableTrial) -> None:
 
 
 async def keeps_keys_apart(trial: DurableTrial) -> None:
-    """Steps, calls and runs have results of their own."""
+    """Each key (run, step, call) has its own result, however similar the keys are."""
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         keys = [
@@ -213,7 +213,7 @@ async def keeps_five_apart(trial: DurableTrial) -> None:
 
 
 async def survives_the_large(trial: DurableTrial) -> None:
-    """A result of 20 MB is kept, or ResultNotStored says that it is not; the run goes on in any case."""
+    """A result of 20 MB is stored, or ResultNotStored is raised; either way the next step works."""
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         large = "x" * 20_000_000
