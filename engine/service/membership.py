@@ -86,7 +86,7 @@ class LeaseKeeper:
             raise RunLost("this process was taken for dead, as its lease expired: its sessions are continued elsewhere")
 
     def renew_now(self) -> None:
-        """Let the lease be renewed and dead processes be looked for now. Returns at once."""
+        """Make the background task renew the lease and look for dead processes now. Returns at once."""
         self._renew_requested.set()
 
     # ---- inside

@@ -67,7 +67,7 @@ class QueueWorker:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _run_once(self, job: Job, steps: Steps) -> bool:
-        """Try once to execute a job; whether its run is over. An interrupted run is not: a user may resume it."""
+        """Try once to execute a job; True if its run is over. An interrupted run is not: a user may resume it."""
         stored = await self._claim(job)
         if stored is None:
             found = await self._store.run(job.run_id)

@@ -126,7 +126,7 @@ class RunSupervisor:
         self._spawn(self.late_messages.deliver_late_elsewhere(session, message, text))
 
     async def stop(self, grace: float) -> None:
-        """Wait `grace` seconds for runs to end, then cancel them, and wait until all of it is stored.
+        """Wait `grace` seconds for runs to end, then cancel them, and wait until their last events are stored.
 
         With a queue the runs are not cancelled but left to other processes.
         """

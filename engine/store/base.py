@@ -45,7 +45,10 @@ LEASE = 15.0
 
 
 class StoreError(OSError):
-    """The store could not do it: the disk is full, the database is away. The text says what is wrong."""
+    """The store could not do what was asked, because the disk is full or the database is away, for example.
+
+    The text says what is wrong.
+    """
 
 
 class LeaseLost(StoreError, RunLost):
@@ -122,7 +125,7 @@ class StoredRun(Struct, frozen=True, kw_only=True):
     id: str
     session_id: str
     number: int
-    """From 1 in its session."""
+    """Its number in the session, from 1."""
     status: SessionStatus
     stop_reason: str | None
     prompt: str | None
@@ -220,7 +223,7 @@ class Process(Struct, frozen=True, kw_only=True):
 
 
 class StoredProcess(Process, frozen=True, kw_only=True):
-    """A process as read from the store, by the clock of the database."""
+    """A process as read from the store, with what is left of its lease by the clock of the database."""
 
     alive: bool
     """Whether its lease is still valid."""
@@ -265,7 +268,7 @@ class Membership(Protocol):
         ...
 
     async def evict(self, process_id: str, *, even_alive: bool = False) -> bool:
-        """Remove a process whose lease has expired, so that it can write nothing more; whether it was removed.
+        """Remove a process whose lease has expired, so that it can write nothing more; True if it was removed.
 
         even_alive: also if the lease is valid, because the process is known to be dead. If the process is writing at
         this moment, this waits: its write is either complete afterwards, or will never happen.
@@ -295,7 +298,7 @@ class Membership(Protocol):
         ...
 
     async def queued(self, older_than_seconds: float = 0.0) -> list[Orphan]:
-        """Runs queued for longer than that, and not claimed by a member; oldest first."""
+        """Runs that have been queued for `older_than_seconds` and that no member has claimed; oldest first."""
         ...
 
     async def request_cancel(self, session_id: str, cause: str) -> bool:
@@ -306,11 +309,11 @@ class Membership(Protocol):
         ...
 
     def listen(self, on_change: Callable[[frozenset[str] | None], None]) -> None:
-        """From now until the store is closed, call this in the running event loop when others have changed sessions.
+        """From now until the store is closed, call `on_change` when other processes have changed sessions.
 
-        on_change: gets the ids of the sessions, or None if any session may have changed: at the beginning, and whenever
-            notifications may have been lost. It must not block or raise. A store that only one process can open never
-            calls it.
+        on_change: called in the running event loop with the ids of the sessions, or with None if any session may have
+            changed: at the beginning, and whenever notifications may have been lost. It must not block or raise. A
+            store without notifications (SQLite) never calls it.
         """
         ...
 
@@ -375,7 +378,7 @@ class Store(Membership, Protocol):
         ...
 
     async def delete(self, session_id: str) -> bool:
-        """Delete a session with all that belongs to it; whether it existed."""
+        """Delete a session with all that belongs to it; False if there is none."""
         ...
 
     async def forget(self, *, before: str | None = None, keep: int | None = None) -> int:

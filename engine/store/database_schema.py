@@ -153,7 +153,8 @@ PROCESSES = Table(
 the database."""
 
 RUNNING = text("status = 'running'")
-"""A literal, not a parameter, so that both databases see that the partial index applies."""
+"""The condition of a partial index. It is a literal, not a parameter, so that both databases see that the index
+applies to a query with it."""
 Index("endstop_sessions_running", SESSIONS.c.id, sqlite_where=RUNNING, postgresql_where=RUNNING)
 QUEUED = text("status = 'queued'")
 Index("endstop_sessions_queued", SESSIONS.c.id, sqlite_where=QUEUED, postgresql_where=QUEUED)

@@ -91,7 +91,7 @@ def heartbeat(process_id: str, connection: Connection) -> bool:
 
 
 def evict(process_id: str, even_alive: bool, connection: Connection) -> bool:
-    """Remove a process if its lease has expired; whether it was removed. even_alive: also if it has not."""
+    """Remove a process if its lease has expired; True if it was removed. even_alive: also if it has not expired."""
     its = delete(PROCESSES).where(PROCESSES.c.id == process_id)
     return connection.execute(its if even_alive else its.where(PROCESSES.c.until <= now(connection))).rowcount > 0
 

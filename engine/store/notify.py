@@ -31,7 +31,7 @@ class Listener:
 
     on_change: called in the running event loop with the ids of changed sessions, or None: any session may have changed.
         Notifications that arrive while a call is pending are merged into it.
-    own: returns the id of this process. Ignores notifications that this process sent itself.
+    own: returns the id of this process, whose own notifications are ignored.
     """
 
     def __init__(self, engine: Engine, on_change: OnChange, own: Callable[[], str | None]) -> None:

@@ -35,7 +35,7 @@ _UNDELIVERED = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).
 
 
 def _pages() -> Select[int, int, bytes]:
-    """Pages from the one with event `after` + 1 on: at most `most`, and none after one that exceeds the size limit."""
+    """The query of `pages`: from the page with event `after` + 1 on, at most `most`, none after `MAX_PAGE_BYTES`."""
     key = select(RUNS.c.key).where(RUNS.c.id == bindparam("of")).scalar_subquery()
     after = bindparam("after", type_=Integer)
     first = select(func.max(PAGES.c.first_seq)).where(PAGES.c.run == key, PAGES.c.first_seq <= after + 1)
@@ -93,7 +93,7 @@ def runs(connection: Connection, session_id: str) -> list[StoredRun]:
 
 
 def pages(connection: Connection, run_id: str, after: int, limit: int) -> list[Page]:
-    """The first pages with events after a number, from the page with the next event on."""
+    """At most `limit` pages, in order, from the page that holds the event after number `after` on."""
     found = connection.execute(_PAGES, {"of": run_id, "after": after, "most": limit})
     return [Page(run_id, first, last, bytes(lines)) for first, last, lines in found]
 

@@ -37,7 +37,8 @@ from .transaction import Transaction
 from .writer import RETRY_SECONDS, Writer
 
 CHUNK = 50
-"""Sessions deleted or interrupted in one transaction, so that other writes do not wait long for it."""
+"""How many sessions are deleted, interrupted or queued again in one transaction, so that other writes wait only a
+little."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

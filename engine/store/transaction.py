@@ -37,7 +37,7 @@ ENDED = ("completed", "exhausted", "failed", "cancelled")
 LAST_SEQ = (
     select(PAGES.c.last_seq).where(PAGES.c.run == RUNS.c.key).order_by(PAGES.c.first_seq.desc()).limit(1)
 ).scalar_subquery()
-"""The last sequence number in the pages of a run."""
+"""A subquery for the number of a run's latest event, from its last page; None without pages."""
 _STEP = b'{"type":"STEP_FINISHED"'
 _ADD_STEPS = (
     update(RUNS)
@@ -261,7 +261,7 @@ class StartedRun(NamedTuple):
     """What `Ownership.begin` returns: the run that it starts or resumes."""
 
     number: int
-    """From 1 in its session."""
+    """Its number in the session, from 1."""
     was_queued: bool
     """Whether it was queued, and so has a row in the table of runs already."""
 

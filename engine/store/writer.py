@@ -29,7 +29,7 @@ MAX_BYTES = 16 << 20
 RETRY_SECONDS = 10.0
 """Seconds for which changes wait for a database that is away, before they fail."""
 RETRY_PAUSE = 0.1
-"""Seconds between two attempts."""
+"""Seconds between two attempts to reach a database that is away."""
 MAX_TAILS = 100_000
 """Number of runs whose last sequence number is cached; beyond it the cache is cleared."""
 
@@ -76,7 +76,7 @@ class Writer:
     async def write(self, change: Callable[[Transaction], T], size: int = 0) -> T:
         """Apply a change after all those submitted before; returns its result once it is committed. Raises StoreError.
 
-        If the caller is cancelled meanwhile, the change is written all the same. size: bytes of its lines.
+        If the caller is cancelled meanwhile, the change is written all the same. size: bytes of its event lines.
         """
         if self._closed.is_set():
             raise StoreError(f"{self._database.display_name} is closed")
