@@ -96,7 +96,7 @@ async def _find_session(service: Service, thread_id: str, owner: str) -> StoredS
 
 
 def _session_id_for(thread_id: str, owner: str) -> str:
-    """The id of the session of a thread with a name of its client's."""
+    """The id of the session for a thread that the client named: a hash of owner and name."""
     name = sha256(f"{owner}\n{thread_id}".encode("utf-8", "surrogatepass")).hexdigest()
     return f"session_{name[:24]}"
 

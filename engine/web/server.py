@@ -49,7 +49,8 @@ REQUEST_SECONDS = 30.0
 HEAD_BYTES = 64 * 1024
 """The most bytes in the head of a request."""
 LINGER_SECONDS = 5.0
-"""Seconds between the time when the app refuses a body that is late (408) and the abort of the connection."""
+"""If a body has not arrived this many seconds after `REQUEST_SECONDS`, the connection is aborted. The app refuses the
+request before that (408), after `WebLimits.body_seconds`."""
 SEND_BUFFER = 256 * 1024
 """Bytes that the system buffers for a reader. By default it can be megabytes for each."""
 

@@ -41,7 +41,7 @@ class WebLimits(Struct, frozen=True, kw_only=True):
     subscribers_each: int = 2_000
     """How many streams one owner may read at once."""
     requests_per_second: float | None = 100.0
-    """For each owner; without tokens for each address. Bursts of six seconds' worth are allowed. None: any number."""
+    """Requests of each owner, without tokens of each address. A burst may use up six seconds' worth. None: no limit."""
     send_seconds: float = 30.0
     """Seconds that one write to a reader may take before its connection is aborted. It can reconnect and resume."""
     write_interval: float = 0.02

@@ -25,7 +25,7 @@ RETRY = b"retry: 1000\n\n"
 """Milliseconds after which a browser reconnects."""
 HEARTBEAT = b": heartbeat\n\n"
 MAX_CHUNK = 64 * 1024
-"""The most bytes in one chunk, unless a single event is larger."""
+"""A chunk ends after the event with which it reaches this many bytes."""
 _NUMBER = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?")
 
 
@@ -107,7 +107,7 @@ def _parse(last_event_id: str) -> tuple[str, EventId | None]:
 
 
 def resume_seq(seen: EventId, run: StoredRun) -> int:
-    """The number after which to continue reading. Raises HttpError (400) for an event that never was.
+    """The number of the event after which to continue reading. Raises HttpError (400) if the run has no such event.
 
     When a process dies, readers may have seen events that were never stored. The resumed run uses their numbers again,
     so such a reader continues at the first event after the resumption and misses nothing that is stored.

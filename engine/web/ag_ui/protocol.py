@@ -79,7 +79,7 @@ class Interrupt(_ProtocolStruct, frozen=True, kw_only=True):
 
 
 class InterruptOutcome(_ProtocolStruct, frozen=True, kw_only=True, tag="interrupt"):
-    """The run waits for answers; at least one."""
+    """The run waits for the answers to these questions; there is at least one."""
 
     interrupts: tuple[Interrupt, ...]
 

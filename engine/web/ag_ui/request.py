@@ -142,7 +142,7 @@ def _resumed(entries: Sequence[_Resume]) -> tuple[QuestionAnswer, ...]:
 
 
 def _payload(entry: _Resume) -> str:
-    """The answer as text: a string, yes or no, the text in an object, or else JSON."""
+    """The answer in `payload` as text: the string, yes or no, the text in an object, or else the payload as JSON."""
     match entry.payload:
         case str(text):
             answer = text

@@ -32,7 +32,7 @@ VOID = "void"
 AGAIN = "Void: the same call was made again."
 
 PAUSED = "endstop:paused"
-"""Id of the interrupt of a run that a rule of the user's paused without a question."""
+"""Id of the AG-UI interrupt for a run that a user's own rule paused without asking a question."""
 INPUT_REQUIRED = "input_required"
 CONFIRMATION = "confirmation"
 TEXT: dict[str, Any] = {"type": "string"}
@@ -340,11 +340,11 @@ class StreamState:
         self._writing: dict[str, str] = {}
         """Calls with incomplete arguments: their ids in the stream, by our ids."""
         self._begun: dict[str, str] = {}
-        """All calls of this response, likewise."""
+        """All calls of this response: their ids in the stream, by our ids."""
         self._unanswered: dict[str, str] = {}
-        """Calls without a result, likewise."""
+        """Calls without a result: their ids in the stream, by our ids."""
         self._alias: dict[str, str] = {}
-        """The latest id of each call in the stream. It differs from ours only if ours was used before."""
+        """The latest id of each call in the stream, by our id. It differs from ours only if ours was used before."""
         self._known: set[str] = set()
         """Ids in the stream of all calls."""
         self._answered: set[str] = set()
