@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 LINE = 110
-"""Characters of a step's line."""
+"""The most characters that are shown of a step or another text."""
 AROUND = 8
 """Steps of a long run to show at its beginning, around the report of completion, and at its end."""
 WHOLE = 40

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 WHY = 160
-"""Characters of a policy's reason."""
+"""The most characters of `case_words` besides the name of the record."""
 
 
 def render_backtest(report: BacktestReport, written: str = "") -> Iterator[RenderableType]:

@@ -15,7 +15,7 @@ from .backtest import MEANING, case_words, headline, recorded_under
 from .html import isolated, render
 
 NAME = 60
-"""Characters of a policy's name."""
+"""The most characters that are shown of a policy's name."""
 FILES_SHOWN = 100
 
 
@@ -83,7 +83,7 @@ def _name(totals: PolicyTotals) -> Markup:
 
 
 def _shares(report: BacktestReport) -> Iterator[tuple[str, list[tuple[str, Markup, str]]]]:
-    """Tables of shares with their confidence: the caption, and a row for each policy."""
+    """Tables of shares with their confidence intervals: the caption, and a row for each policy."""
     saved = [one.least_saved_steps_share for one in report.policies]
     yield _least("Steps saved, of all steps", report), _intervals(report, saved)
     cut = [one.cut_share for one in report.policies]

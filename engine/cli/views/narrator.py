@@ -24,9 +24,9 @@ from .styled_lines import Shade
 from .text import Recorded, call_summary, cut_words, ending_of, failure_words, last_lines, short_name, usage_parts
 
 NOTE = 400
-"""Characters of a note's line."""
+"""The most characters in the line of a note."""
 BODY = 6
-"""Lines below a note: the last ones, where commands print what is wrong."""
+"""The most lines that are shown below a note: the last ones of the text, where commands print what is wrong."""
 
 
 class EventNarrator:

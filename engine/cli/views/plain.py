@@ -29,7 +29,7 @@ from .text import (
 
 RESULT_LINES = 10
 LINE = 300
-"""Characters of one line of a result."""
+"""The most characters that are shown of a text, or of one line of a result."""
 WIDTH = 100
 """Columns if stderr is not a terminal."""
 

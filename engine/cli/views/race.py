@@ -16,7 +16,7 @@ from .run_view import View
 from .text import cost, duration, tokens
 
 NAME = 40
-"""Characters of a model's name."""
+"""The most characters that are shown of a model's name."""
 
 
 class RaceView(View):

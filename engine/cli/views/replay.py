@@ -108,11 +108,11 @@ def _remarks(report: ReplayReport, notes: ReplayNotes) -> Iterator[str]:
 
 
 WIDE = 90
-"""The width from which both decisions are shown side by side."""
+"""The width in columns from which both decisions are shown side by side."""
 LONGEST = 400
-"""Characters of one thing that differs."""
+"""The most characters that are shown of one thing that differs, such as a verdict."""
 RULE = 30
-"""Characters of a rule's name."""
+"""The most characters that are shown of a rule's name."""
 _MARK = "▸ "
 
 

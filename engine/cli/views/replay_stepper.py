@@ -40,7 +40,7 @@ KEYS = "Enter step · n decision · r run · g go to · m messages · e explain 
 MESSAGES_SHOWN = 24
 """How many messages are shown, the newest."""
 ROWS_PER_MESSAGE = 4
-"""Rows of each message."""
+"""How many rows of each message are shown, the first ones."""
 RUNS_LISTED = 4
 """How many runs an error lists."""
 ENTER, ESCAPE, BACKSPACE = "enter", "escape", "backspace"

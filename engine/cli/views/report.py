@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 NAME = 48
-"""Characters of a name in a table."""
+"""The most characters that are shown of a name in a table."""
 LONGEST_BAR = 24
 SHORTEST_BAR = 8
 BINS = 8
@@ -221,13 +221,13 @@ def _distribution(title: str, spread: Distribution, unit: str) -> Iterator[Rende
 
 
 def _percents(report: Report) -> Distribution:
-    """The share of the allowed steps that runs used."""
+    """How many runs used which share of the allowed steps, in percent."""
     found = report.overall.limits
     return Distribution(runs=found.runs, bins=found.used_bins)
 
 
 def _merged(bins: Sequence[Bin]) -> list[Bin]:
-    """At most `BINS` bins of equal width, and the open bin."""
+    """Neighbouring bins merged into at most `BINS`, and the bin without an upper end, if there is one."""
     closed = [one for one in bins if one.high is not None]
     together = -(-len(closed) // BINS) or 1
     merged = []

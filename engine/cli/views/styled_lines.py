@@ -1,4 +1,4 @@
-"""Lines of text with shades, for views with and without colours; wrapping and columns."""
+"""Lines of text whose pieces have shades such as `bad`, for views with and without colours; wrapping and columns."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _columns(std_streams: StdStreams) -> int:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent, with a decimal where it is small; `-` for nothing."""
+    """A share in percent, with a decimal where it is small; `-` for None."""
     if share is None:
         return "-"
     figure = 100 * share + (1e-9 if share >= 0 else -1e-9)  # rounds half away from zero
@@ -99,7 +99,7 @@ def between(interval: Interval | None) -> str:
 
 
 def of(share: Proportion) -> str:
-    """`10 of 80`; `-` of nothing."""
+    """A share as numbers of runs, as in `10 of 80`; `-` if it is of no runs."""
     return f"{share.runs:,} of {share.of:,}" if share.of else "-"
 
 
@@ -109,7 +109,7 @@ def part(share: Proportion) -> str:
 
 
 def short(number: float | None) -> str:
-    """`950`, `12.3k`, `4.56M`; `-` for nothing."""
+    """A number in short, as in `950`, `12.3k` or `4.56M`; `-` for None."""
     if number is None:
         return "-"
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -126,7 +126,7 @@ def dollars(amount: float | None) -> str:
 
 
 def long(seconds: float) -> str:
-    """A time in seconds, which may be days."""
+    """A time of `seconds`, which may be days, in a fitting unit."""
     if seconds < 3600:
         return duration(1000 * seconds)
     hours = seconds / 3600

@@ -149,7 +149,7 @@ def ending_of(
 
 
 def _title(outcome: Outcome) -> str:
-    """Claims no more than is known: a task is complete only if an evaluation checked it."""
+    """The title for a completed run. It claims no more than is known: "Task complete" only after an evaluation."""
     if outcome.stop_reason in ("text_final", "handled"):
         return "Answered, but wrong" if outcome.work == "wrong" else "Answered"
     if outcome.work == "checked":
@@ -368,7 +368,7 @@ def cost(usage: Usage) -> str:
 
 
 def duration(milliseconds: float) -> str:
-    """`950 ms`, `12.5 s`, `2 min 05 s`."""
+    """A time in a fitting unit, as in `950 ms`, `12.5 s` or `2 min 05 s`."""
     seconds = milliseconds / 1000
     if seconds < 1:
         return f"{milliseconds:.0f} ms"
@@ -378,7 +378,7 @@ def duration(milliseconds: float) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """`1 step`, `2 steps`."""
+    """A number with its noun, as in `1 step` or `2 steps`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 

@@ -43,7 +43,7 @@ BRIEF: dict[StepMark, str] = {
     "closing": "closing text",
     "empty": "empty response",
 }
-"""What a step did, in its row. Its calls are named after it."""
+"""What a step did, in words, for its row; the names of its calls follow."""
 STRIP_PARTS = 60
 """Stretches of one colour in a strip, at most."""
 
@@ -56,7 +56,7 @@ class Note(NamedTuple):
 
     @property
     def brief(self) -> str:
-        """What it means, in the step's row."""
+        """The meaning in fewer words, for the step's row."""
         return self.meaning.removeprefix("the loop ")
 
 
@@ -79,7 +79,7 @@ class SessionSection:
 
     @property
     def size(self) -> int:
-        """Steps and calls that are written if its steps are shown."""
+        """How many steps and calls the page gets if the steps of this session are shown; see `MOST_WRITTEN`."""
         return sum(1 + len(cell.calls) for run in self.timeline.runs for cell in run.cells)
 
 
@@ -92,9 +92,9 @@ class StepView:
     """CSS classes of the cell."""
     sign: str
     is_done: bool
-    """The work was reported as done in this step."""
+    """Whether the work was reported as done in this step."""
     is_after: bool
-    """The work had been reported as done before."""
+    """Whether the work had been reported as done before this step."""
     left_out: int
     """Steps before this one that are not shown."""
 
@@ -209,7 +209,7 @@ def _is_after(cell: StepCell, run: LabelledRun) -> bool:
 
 
 def _strip(timelines: Sequence[RunTimeline], runs: Sequence[LabelledRun], steps: int, longest: int) -> str:
-    """The style of a line that has the colours of all steps, as long as the session is beside the longest one."""
+    """The CSS style of a strip with the colours of all steps; its width shows the steps relative to `longest`."""
     colours = [_colour(cell, run) for timeline, run in zip(timelines, runs, strict=True) for cell in timeline.cells]
     stretches = [(colour, len(list(same))) for colour, same in groupby(colours)][:STRIP_PARTS]
     whole = sum(length for _, length in stretches)
