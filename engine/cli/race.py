@@ -290,7 +290,7 @@ class WorkspaceCopies:
 
     def __enter__(self) -> WorkspaceCopies:
         if self._workspace is not None:
-            build_workspace_tools(self._workspace, False)  # refused with the name that was given, not a copy's
+            build_workspace_tools(self._workspace, False)  # so that an error names this folder, not a copy
             self._folder = Path(tempfile.mkdtemp(prefix="endstop-race-")).resolve()
             if self._folder.is_relative_to(Path(self._workspace).resolve()):
                 self._folder.rmdir()

@@ -93,7 +93,7 @@ def _write_page(args: argparse.Namespace, report: Report, ratings: Ratings) -> s
     with progress(args, "drawing") as on_progress:
         read = map_files(record_timeline, paths, processes=args.processes, progress=on_progress)
         for chosen, (_, timeline) in zip(report.telling, read, strict=True):
-            if not isinstance(timeline, FileFailure):  # one that has gone since it was read
+            if not isinstance(timeline, FileFailure):  # its record was removed after the report was made
                 sections.append(SessionSection(chosen, timeline))
     whole = report_page(report, sections, ratings)
     return f"{write_page(args.html, whole)}, {counted(len(sections), 'session')} to open."

@@ -36,7 +36,7 @@ def log_to_stderr() -> Iterator[None]:
             structlog.processors.format_exc_info,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
         ],
-        logger_factory=lambda *args: structlog.PrintLogger(sys.stderr),  # the sys.stderr of that moment
+        logger_factory=lambda *args: structlog.PrintLogger(sys.stderr),  # looked up for each entry: it may be replaced
         cache_logger_on_first_use=False,
     )
     try:

@@ -170,7 +170,7 @@ class Lifecycle:
                 log_warning("the store or the queue is unreachable", error=str(error))
 
     async def _drop_finished(self, older_than: float) -> None:
-        """Delete from the queue the runs that ended here more than `older_than` seconds ago; the store keeps them."""
+        """Delete from the queue this process's runs that ended over `older_than` seconds ago; the store keeps them."""
         if self._queue is None or self._worker is None:
             return
         finished = self._worker.finished

@@ -46,8 +46,8 @@ class QueueWorker:
         self.unfinished: list[Job] = []
         """Jobs that this process leaves to others because it is stopping."""
         self.finished: deque[tuple[float, str]] = deque()
-        """Runs that ended in this process, each as the `monotonic` time of its end and its id. `Lifecycle` deletes them
-        from the queue a while later, when the queue has noticed their end."""
+        """Runs of this process's jobs that are over: the `monotonic` time at which it found that, and the run's id.
+        `Lifecycle` deletes them from the queue a while later, when the queue has noticed their end."""
 
     async def run_job(self, job: Job, steps: Steps) -> None:
         """Execute a job; returns once the end of its run is stored, or the run is interrupted until a user resumes it.
@@ -117,7 +117,7 @@ class QueueWorker:
             self.unfinished.append(job)
         elif not self._lease_keeper.evicted.is_set():
             with suppress(StoreError):  # then resubmit_lost finds it after a while
-                await self._store.requeue([job.session_id])  # the queue has given it to another process
+                await self._store.requeue([job.session_id])  # for the process that the queue gave the job to
 
     async def _load(self, job: Job, steps: Steps) -> tuple[Session, Engine]:
         _, engine = self._admission.agent(job.agent)

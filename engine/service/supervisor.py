@@ -141,7 +141,10 @@ class RunSupervisor:
         await self._wait_idle(CLEANUP_SECONDS)
 
     async def give_up_all(self, why: str) -> None:
-        """Stop every run in this process and leave it to other processes. why: the reason, for people."""
+        """Stop every run in this process and leave it to other processes. why: the reason, for people.
+
+        Waits at most `CLEANUP_SECONDS` until the runs have stopped.
+        """
         for active in self._active_sessions:
             active.give_up(why)
         await self._wait_idle(CLEANUP_SECONDS)
@@ -320,7 +323,7 @@ class LateMessages:
         """
         if not self._elsewhere:
             return
-        with suppress(StoreError):  # then the next run of the session gets it
+        with suppress(StoreError):  # nothing is lost: the next run of the session gets the message
             session = await self._store.session(sent_to.id)
             if session is None or session.run_id != sent_to.run_id or session.status not in CONTINUES_BY_ITSELF:
                 return

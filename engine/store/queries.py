@@ -107,7 +107,7 @@ def undelivered_messages(connection: Connection, session_id: str) -> list[Stored
 
 
 def expired(connection: Connection, before: str | None, keep: int | None, limit: int) -> list[str]:
-    """Ids of ended sessions last updated before a time, or not among the `keep` latest; oldest first."""
+    """Ids of at most `limit` ended sessions last updated before a time, or not among the `keep` latest, in no order."""
     ended = select(SESSIONS.c.id).where(SESSIONS.c.status.in_(ENDED))
     found: list[str] = []
     if before is not None:

@@ -132,7 +132,7 @@ class SqlStore:
         while ids := await self._read(queries.expired, time, keep, CHUNK):
             deleted = await self._write(partial(Transaction.delete, ids=ids, ended=True))
             count += deleted
-            if not deleted:  # another process was faster
+            if not deleted:  # another process has deleted them
                 break
         return count
 

@@ -326,7 +326,7 @@ class Ownership:
         return StartedRun(row.runs, waited)
 
     def check_own(self, session_id: str) -> None:
-        """Raises SessionLocked unless this process holds the session."""
+        """Raises SessionLocked unless this process holds the session; if it has not joined, unless no member does."""
         found = self._locked(session_id)
         if found.holder != self._id and (self._id is not None or self._is_member(found.holder)):
             raise SessionLocked(f"the session {session_id} is not held by this process (any more)")

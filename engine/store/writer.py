@@ -123,7 +123,7 @@ class Writer:
                 self._write_all(left, check_first=check_first)
             except _Unreachable as error:
                 if time.monotonic() >= deadline or self._closed.wait(RETRY_PAUSE):
-                    self._away = True  # the next changes fail at once, until it is back
+                    self._away = True  # the next changes fail at once, until the database is back
                     for write in left:
                         write.error = StoreError(str(error))
                     return

@@ -314,7 +314,10 @@ HANDLERS: dict[type, Callable[[AgUiTranslator, Any], None]] = {
 
 
 class VoidIds(Struct, frozen=True, rename="camel"):
-    """Messages and calls that a client should discard, as their attempt failed; by their ids in the stream."""
+    """Messages and calls that a client should discard, because their attempt failed or their process was killed.
+
+    The ids are those in the stream.
+    """
 
     message_ids: tuple[str, ...] = ()
     tool_call_ids: tuple[str, ...] = ()
