@@ -11,10 +11,10 @@ from ..decision.errors import error_text
 from ..process.shutdown import INTERRUPT_EXIT_CODE
 
 WRONG_USE = 2
-"""A mistake on the command line, or anything else that cannot work: nothing was run."""
+"""The exit code for a mistake on the command line, or anything else that cannot work: nothing was run."""
 
 CRASHED = 4
-"""An error of the operating system, or a bug."""
+"""The exit code after an error of the operating system, or a bug."""
 
 EXIT_CODES: dict[Status, int] = {
     "completed": 0,
@@ -24,7 +24,7 @@ EXIT_CODES: dict[Status, int] = {
     "cancelled": 130,
 }
 EVALUATION_FAILED = 6
-"""The run completed and failed its evaluation."""
+"""The exit code for a run that completed and failed its evaluation."""
 
 
 def run_command(args: argparse.Namespace) -> int:

@@ -53,7 +53,7 @@ from .views.race import RaceView
 from .views.select import choose_race_view
 
 BEST_FIRST: tuple[Status, ...] = ("awaiting_input", "exhausted", "failed")
-"""The exit code is that of the first of these statuses that a run has, if nobody won."""
+"""If nobody won the race, the exit code is that of the first of these statuses with which a run ended."""
 
 NONE = "-"
 """The value of `--api-base` for a model without an endpoint of its own."""

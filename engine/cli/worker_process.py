@@ -29,7 +29,8 @@ from .hardening import harden_process
 
 _FORMS = "dbos, dbos:URL of a PostgreSQL database, or temporal://HOST:PORT/NAMESPACE"
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds before a dead worker is restarted. The pause doubles as long as workers die within `LONGEST_PAUSE`."""
+"""Seconds before a dead worker is restarted. The pause doubles each time that it lived no longer than
+`LONGEST_PAUSE`."""
 LEAVING_SECONDS = 10.0
 """Seconds that a worker may take to exit after its grace period, before it is killed."""
 
@@ -173,7 +174,7 @@ async def _keep_worker_alive(args: argparse.Namespace, died: Callable[[], None])
 
 
 async def _wait_for_exit(process: BaseProcess) -> None:
-    """Wait until the process has exited; takes no thread."""
+    """Wait until the process has exited, without occupying a thread."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     loop.add_reader(process.sentinel, ended.set)

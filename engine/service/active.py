@@ -16,7 +16,7 @@ from .event_buffer import EventBuffer, Notifier
 
 @dataclass(slots=True, eq=False)
 class ActiveSession:
-    """A session whose run is going on in this process, or about to start."""
+    """A session whose run is being executed in this process, or is about to be."""
 
     session_id: str
     owner: str
@@ -94,15 +94,15 @@ class ActiveSessions:
         return iter(tuple(self._sessions.values()))
 
     def by_session(self, session_id: str) -> ActiveSession | None:
-        """The active session with this id."""
+        """The active session with this id; None if it is not active in this process."""
         return self._sessions.get(session_id)
 
     def by_run(self, run_id: str) -> ActiveSession | None:
-        """The active session with this run."""
+        """The active session whose current run has this id; None if this process does not execute it."""
         return self._runs.get(run_id)
 
     def buffer_of(self, run_id: str) -> EventBuffer | None:
-        """The event buffer of this run, if it is going on here."""
+        """The event buffer of this run; None if this process does not execute it."""
         active = self._runs.get(run_id)
         return active.buffer if active is not None else None
 

@@ -83,7 +83,7 @@ class LocalDispatcher:
     async def start_session(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
         """Start a new session with its first run; returns once the first event is stored.
 
-        named: whether the caller chose the id, so that it may be taken.
+        named: whether the caller chose the id. Raises Conflict if a session has it already.
         """
         active = self._admission.admit(new.id, new.owner, new.agent)
         return await self._supervisor.shielded(self._start_session(active, engine, new, prompt, named=named))
@@ -95,7 +95,7 @@ class LocalDispatcher:
         return await self._supervisor.shielded(self._start_run(active, run_input))
 
     async def session_at_rest(self, session_id: str, owner: str | None) -> StoredSession:
-        """The stored session. If its run has just finished, waits until that is stored, at most `REST_SECONDS`.
+        """The stored session. If its run has just finished, waits until its end is stored, at most `REST_SECONDS`.
 
         Readers see the end of a run before it is stored, and may ask for the next run at once.
         """

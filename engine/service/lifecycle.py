@@ -66,7 +66,7 @@ class Lifecycle:
         self._queue, self._dispatcher, self._worker, self._at_once = queue, dispatcher, worker, at_once
 
     def add_context(self, make: Callable[[], AbstractContextManager[None]]) -> None:
-        """Enter the context manager that `make` gives whenever the service opens, and leave it when it closes."""
+        """Each time the service opens, enter a context manager made by `make`; leave it when the service closes."""
         self._contexts.append(make)
 
     async def open(self) -> None:

@@ -140,7 +140,7 @@ class Service(SessionQueries):
             yield {"endstop": self}
 
     def add_context(self, make: Callable[[], AbstractContextManager[None]]) -> None:
-        """Enter the context manager that `make` gives whenever the service opens, and leave it when it closes."""
+        """Each time the service opens, enter a context manager made by `make`; leave it when the service closes."""
         self._lifecycle.add_context(make)
 
     @property
@@ -225,7 +225,7 @@ class Service(SessionQueries):
         return await self._dispatcher.start_run(session_id, owner, RunInput(opening="resume"))
 
     async def send_message(self, session_id: str, text: str, *, owner: str | None = None) -> str:
-        """Send a message to the run that is going on; returns the id of the message.
+        """Send a message to the current run of a session; returns the id of the message.
 
         The model gets it with the next request. If the run ends before that, the next run of the session gets it; it
         starts by itself if the run completed or reached a limit.

@@ -27,7 +27,7 @@ READERS = 4
 TIMEOUT_SECONDS = 10.0
 """How long to wait for another process's lock (SQLite), or for a connection to the server (PostgreSQL)."""
 LEASE_TIMEOUT_SECONDS = 3.0
-"""The same for the connection that renews the lease: it is shorter, so that there is time for another attempt."""
+"""`TIMEOUT_SECONDS` of the connection that renews the lease: shorter, so that there is time for another attempt."""
 KEEPALIVE_OPTIONS = {
     "keepalives_idle": "10",
     "keepalives_interval": "5",

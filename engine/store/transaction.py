@@ -68,8 +68,8 @@ _IS_MEMBER_POSTGRESQL = (
     .where(PROCESSES.c.id == bindparam("of"))
     .with_for_update(read=True, key_share=True)
 )
-"""The same; it also makes PostgreSQL close the connection if this process sends nothing for `idle` milliseconds. So if
-it freezes inside the transaction, a process that evicts it waits for the lock no longer than that."""
+"""As `_IS_MEMBER`; it also makes PostgreSQL close the connection if this process sends nothing for `idle` milliseconds.
+So if it freezes inside the transaction, a process that evicts it waits for the lock no longer than that."""
 
 
 class RunTail(NamedTuple):

@@ -1,4 +1,4 @@
-"""Authentication: bearer tokens (RFC 6750), or a function of the user's."""
+"""Authentication of requests: by bearer tokens (RFC 6750), or by a function that the user gives."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class AgUiTranslator:
         return self._take_encoded(skip)
 
     def lagged(self, run_id: str, missed: int, next_seq: int) -> list[bytes]:
-        """The AG-UI events for a gap: `missed` events are lost to this reader, and the run goes on with `next_seq`.
+        """The AG-UI events for a gap: `missed` events are lost to this reader, and event `next_seq` is the next one.
 
         Everything open is closed; text that follows is a new message. Raises WrongUse if the thread is not known
         because no run has been seen and `thread_id` was not given.
