@@ -164,48 +164,49 @@ def braces(text: str, calls: Any) -> bool | None:
     return True if text == "{}" else None
 
 
+async def _look(path: str) -> str:
+    for _ in range(len(path) % 3):
+        await anyio.lowlevel.checkpoint()
+    return path
+
+
+async def _change(path: str) -> str:
+    return path
+
+
+async def _fail(path: str) -> str:
+    raise ValueError(path)
+
+
+@tool(kind="completion")
+async def submit(report: str) -> Any:
+    """Hand in the report."""
+    if report == "crash":
+        raise RuntimeError("handler")
+    return Continue("bad") if report == "bad" else report if report == "continue" else Completion(answer=report)
+
+
+TOOLS = (
+    Tool(_look, name="look", description="Look.", reads=True),
+    Tool(_change, name="change", description="Change."),
+    Tool(_fail, name="fail", description="Fail."),
+    submit,
+    finish_task,
+    task_done,
+    ask_user,
+    think,
+)
+"""Made once: what a tool knows is the same for every engine, and to make one takes longer than a step."""
+
+
 class World:
-    """Tools whose work can be watched, and an engine that uses them."""
+    """An engine that uses these tools."""
 
     def __init__(self, script: Any, policy: Policy, faults: dict[str, float] | None = None, **options: Any) -> None:
-        self.worked: list[str] = []
-        provider = Scripted(*script)
         self.engine = Engine(
-            Chaos(provider, seed=7, **(faults or {})),
-            tools=self.tools(),
+            Chaos(Scripted(*script), seed=7, **(faults or {})),
+            tools=TOOLS,
             policy=policy,
             presets=(),
             **grouped(gates=[picky], text_rule=braces, **options),
         )
-
-    def tools(self) -> list[Tool]:
-        async def look(path: str) -> str:
-            for _ in range(len(path) % 3):
-                await anyio.lowlevel.checkpoint()
-            self.worked.append("look")
-            return path
-
-        async def change(path: str) -> str:
-            self.worked.append("change")
-            return path
-
-        async def fail(path: str) -> str:
-            raise ValueError(path)
-
-        @tool(kind="completion")
-        async def submit(report: str) -> Any:
-            """Hand in the report."""
-            if report == "crash":
-                raise RuntimeError("handler")
-            return Continue("bad") if report == "bad" else report if report == "continue" else Completion(answer=report)
-
-        return [
-            Tool(look, description="Look.", reads=True),
-            Tool(change, description="Change."),
-            Tool(fail, description="Fail."),
-            submit,
-            finish_task,
-            task_done,
-            ask_user,
-            think,
-        ]

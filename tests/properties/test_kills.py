@@ -31,15 +31,6 @@ from .scripts import POLICIES, SCRIPTS, World
 READS = ("look", "think", "ask_user", "finish_task", "task_done")
 
 
-class Lasting(World):
-    """One whose tools are made once, which is most of the time that a World takes."""
-
-    TOOLS = World([], Policy()).tools()
-
-    def tools(self) -> list[Tool]:
-        return self.TOOLS
-
-
 @dataclass
 class Life:
     """All that one process did, in order. A journal, and what runs the tools."""
@@ -50,7 +41,7 @@ class Life:
     path: str | None = None
 
     def __post_init__(self) -> None:
-        self.world = Lasting([self._response], self.policy, execute=self._execute)
+        self.world = World([self._response], self.policy, execute=self._execute)
         self.requested: list[int] = []
 
     def _response(self, request: Request) -> Any:

@@ -31,7 +31,7 @@ from endstop.web.ag_ui import AgUiTranslator, to_sse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ...properties.scripts import FAULTS, POLICIES, SCRIPTS, World
+from ...properties.scripts import FAULTS, POLICIES, SCRIPTS, TOOLS, World
 from ...shared_data import recorded, sessions
 from ..formats.heard import hear
 from .ag_ui_reader import Reader
@@ -127,7 +127,7 @@ def drive(engine: Engine, **options: Any) -> list[Any]:
 def retried(script: Any, policy: Policy, faults: Any) -> Engine:
     """A world whose provider tries again, so that attempts are retracted."""
     provider = Retry(Chaos(Scripted(*script), seed=7, **faults), first_wait=0, longest_wait=0)
-    return Engine(provider, tools=World(script, policy).tools(), policy=policy, presets=())
+    return Engine(provider, tools=TOOLS, policy=policy, presets=())
 
 
 @examples
