@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endstop.decision import Policy
+from endstop.decision import Outcome, Policy
 from endstop.decision import events as ev
 from endstop.decision.backtest import Finding, backtest
 from hypothesis import event as note
@@ -22,7 +22,6 @@ PAIRS = st.builds(
     st.sets(st.sampled_from([name for name in Policy.__struct_fields__ if name not in ("name", "rules", "guards")])),
 )
 """Two policies that differ in some sections: those that differ in all part at once."""
-examples = settings(max_examples=200, deadline=None)
 
 
 def finding(events: list[Any], policy: Policy) -> Finding:
@@ -30,24 +29,26 @@ def finding(events: list[Any], policy: Policy) -> Finding:
     return tested.findings[0]
 
 
-@examples
-@given(SCRIPTS, POLICIES)
-def test_the_policy_of_the_record_is_the_same_to_the_last_step(script: Any, policy: Policy) -> None:
-    events, run, _ = drive(World(script, policy))
-    found = finding(events, policy)
-    assert found.parting == "same", found
-    assert found.stop_reason == run.outcome.stop_reason
-
-
-@examples
+@settings(max_examples=200, deadline=None)
 @given(SCRIPTS, PAIRS)
-def test_where_a_policy_stops_in_a_backtest_it_stops_in_the_engine(script: Any, pair: tuple[Policy, Policy]) -> None:
+def test_a_backtest_says_what_the_engine_does(script: Any, pair: tuple[Policy, Policy]) -> None:
+    """The same model under two policies. All is checked on the same two runs: to play them takes most of the time."""
     then, now = pair
-    recorded, _, _ = drive(World(script, then))
+    recorded, before, _ = drive(World(script, then))
+    played, run, _ = drive(World(script, now))
+    the_policy_of_the_record_is_the_same_to_the_last_step(finding(recorded, then), before.outcome)
     found = finding(recorded, now)
     note(found.parting)
-    _, run, _ = drive(World(script, now))
-    outcome = run.outcome
+    where_a_policy_stops_in_a_backtest_it_stops_in_the_engine(found, run.outcome)
+    what_was_said_until_the_two_part_is_what_the_engine_says(found, recorded, played)
+
+
+def the_policy_of_the_record_is_the_same_to_the_last_step(found: Finding, outcome: Outcome) -> None:
+    assert found.parting == "same", found
+    assert found.stop_reason == outcome.stop_reason
+
+
+def where_a_policy_stops_in_a_backtest_it_stops_in_the_engine(found: Finding, outcome: Outcome) -> None:
     match found.parting:
         case "same" | "earlier":
             assert found.stops is not None
@@ -58,15 +59,11 @@ def test_where_a_policy_stops_in_a_backtest_it_stops_in_the_engine(script: Any, 
             raise AssertionError("a completion tool is offered in all of these runs")
 
 
-@examples
-@given(SCRIPTS, PAIRS)
-def test_what_was_said_until_the_two_part_is_what_the_engine_says(script: Any, pair: tuple[Policy, Policy]) -> None:
-    then, now = pair
-    recorded, _, _ = drive(World(script, then))
-    found = finding(recorded, now)
-    events, _, _ = drive(World(script, now))
+def what_was_said_until_the_two_part_is_what_the_engine_says(
+    found: Finding, recorded: list[Any], played: list[Any]
+) -> None:
     until = (found.stops.steps if found.stops else 0) if found.parting in ("same", "earlier") else found.step or 0
-    assert _said(recorded, until) == _said(events, until), found
+    assert _said(recorded, until) == _said(played, until), found
 
 
 def _said(events: list[Any], until: int) -> list[str]:

@@ -130,8 +130,8 @@ def resumed(lived: Life, survivors: list[Event], path: Path, durable: bool) -> t
     return life, drive(session, life, resumed=True), session
 
 
-def check(script: Any, policy: Policy, place: float, rest: float, durable: bool) -> None:
-    whole, expected = live(script, policy, durable)
+def check(whole: Life, expected: Any, place: float, rest: float, durable: bool) -> None:
+    """Kill the run there, and let the next process take it up."""
     lived, survivors = killed(whole, place, rest)
     kept = {value[0] for kind, value in lived.done if kind == "kept"}
     with tempfile.TemporaryDirectory() as folder:
@@ -175,20 +175,9 @@ def summed_up(outcome: Any) -> Any:
 def test_a_killed_run_repeats_nothing_that_is_finished_and_no_writing_call(
     script: Any, policy: Policy, place: float, rest: float
 ) -> None:
-    check(script, policy, place, rest, durable=False)
-
-
-@settings(max_examples=200, deadline=None)
-@given(SCRIPTS, POLICIES, st.floats(0, 1), st.floats(0, 1))
-def test_with_a_durable_engine_a_kept_result_outlives_events_that_were_not_flushed(
-    script: Any, policy: Policy, place: float, rest: float
-) -> None:
-    check(script, policy, place, rest, durable=True)
-
-
-@settings(max_examples=100, deadline=None)
-@given(SCRIPTS, POLICIES)
-def test_a_durable_engine_changes_no_decision(script: Any, policy: Policy) -> None:
-    _, without = live(script, policy, durable=False)
-    _, beside = live(script, policy, durable=True)
-    assert summed_up(beside) == summed_up(without)
+    """With a durable engine, a kept result outlives events that were not flushed; the engine changes no decision."""
+    alone, without = live(script, policy, durable=False)
+    beside, with_engine = live(script, policy, durable=True)
+    assert summed_up(with_engine) == summed_up(without)
+    check(alone, without, place, rest, durable=False)
+    check(beside, with_engine, place, rest, durable=True)

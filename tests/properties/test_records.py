@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from endstop import read_record
 from endstop.decision import Facts, Policy, fold
@@ -22,9 +22,6 @@ from hypothesis import strategies as st
 
 from .scripts import FAULTS, POLICIES, SCRIPTS, World
 
-examples = settings(max_examples=80, deadline=None)
-
-
 WORDS = re.compile(r"done|look into it|äöü|漢字|the end", re.IGNORECASE)
 
 
@@ -33,12 +30,21 @@ def blunt(text: str) -> str:
     return WORDS.sub(lambda found: "#" * len(found[0]), text)
 
 
+class Recorded(NamedTuple):
+    """The records of the same run: as it is, redacted, and with its long texts in files beside it."""
+
+    plain: Path
+    redacted: Path
+    attached: Path
+
+
 @contextmanager
-def recorded(world: World) -> Iterator[Path]:
+def recorded(script: Any, policy: Policy, faults: Any, above: int) -> Iterator[Recorded]:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "r.jsonl"
-        asyncio.run(world.engine.run("go", record=path))
-        yield path
+        records = Recorded(*(Path(folder) / f"{name}.jsonl" for name in Recorded._fields))
+        for path, options in zip(records, ({}, {"redact": blunt}, {"attach_above": above}), strict=True):
+            asyncio.run(World(script, policy, faults, **options).engine.run("go", record=path))
+        yield records
 
 
 def same(path: Path) -> bool:
@@ -47,48 +53,46 @@ def same(path: Path) -> bool:
     return True
 
 
-@examples
-@given(SCRIPTS, POLICIES, FAULTS)
-def test_a_redacted_record_has_the_same_events_and_decides_the_same(script: Any, policy: Policy, faults: Any) -> None:
-    with (
-        recorded(World(script, policy, faults)) as plain,
-        recorded(World(script, policy, faults, redact=blunt)) as path,
-    ):
-        assert same(path)
-        (run,), (before,) = read_record(path).runs, read_record(plain).runs
-        assert [(type(e), e.seq) for e in run.events] == [(type(e), e.seq) for e in before.events]
-        texts = path.read_text().split('"policy":', 1)[1]
-        assert not any(word in texts for word in ('"Done."', "look into it", "漢字", "The end"))
-
-
-@examples
+@settings(max_examples=80, deadline=None)
 @given(SCRIPTS, POLICIES, FAULTS, st.sampled_from([0, 3, 30]))
-def test_with_its_attachments_a_record_is_what_it_would_be_without_any(
+def test_a_record_decides_the_same_redacted_compressed_and_without_its_attachments(
     script: Any, policy: Policy, faults: Any, above: int
 ) -> None:
-    with recorded(World(script, policy, faults, attach_above=above)) as path:
-        (run,) = read_record(path).runs
-        with_parts = list(scan(path, parts=True, attachments=True))
-        assert with_parts == run.events
-        assert not any(getattr(event, "attached", "") for event in run.events)
-        facts = Facts()
-        for event in scan(path):
-            facts = fold(facts, event)
-        assert run.finished is not None
-        assert facts.steps == run.finished.outcome.steps
-        assert same(path)
-        for file in attachments_folder(path).glob("*"):
-            file.unlink()
-        assert same(path), "without them, too"
+    with recorded(script, policy, faults, above) as records:
+        a_redacted_one_has_the_same_events_and_decides_the_same(records)
+        with_its_attachments_it_is_what_it_would_be_without_any(records.attached)
+        compressed_it_is_read_and_replayed_like_the_plain_one(records.plain)
 
 
-@examples
-@given(SCRIPTS, POLICIES, FAULTS)
-def test_compressed_it_is_read_and_replayed_like_the_plain_one(script: Any, policy: Policy, faults: Any) -> None:
-    with recorded(World(script, policy, faults)) as path:
-        packed = path.with_name("packed.jsonl.zst")
-        with create_file(packed) as file:
-            file.write(path.read_bytes())
-        assert read_record(packed).runs == read_record(path).runs
-        assert list(scan(packed)) == [e for e in read_record(path).runs[0].events if type(e) not in STREAM_PARTS]
-        assert same(packed)
+def a_redacted_one_has_the_same_events_and_decides_the_same(records: Recorded) -> None:
+    path = records.redacted
+    assert same(path)
+    (run,), (before,) = read_record(path).runs, read_record(records.plain).runs
+    assert [(type(e), e.seq) for e in run.events] == [(type(e), e.seq) for e in before.events]
+    texts = path.read_text().split('"policy":', 1)[1]
+    assert not any(word in texts for word in ('"Done."', "look into it", "漢字", "The end"))
+
+
+def with_its_attachments_it_is_what_it_would_be_without_any(path: Path) -> None:
+    (run,) = read_record(path).runs
+    with_parts = list(scan(path, parts=True, attachments=True))
+    assert with_parts == run.events
+    assert not any(getattr(event, "attached", "") for event in run.events)
+    facts = Facts()
+    for event in scan(path):
+        facts = fold(facts, event)
+    assert run.finished is not None
+    assert facts.steps == run.finished.outcome.steps
+    assert same(path)
+    for file in attachments_folder(path).glob("*"):
+        file.unlink()
+    assert same(path), "without them, too"
+
+
+def compressed_it_is_read_and_replayed_like_the_plain_one(path: Path) -> None:
+    packed = path.with_name("packed.jsonl.zst")
+    with create_file(packed) as file:
+        file.write(path.read_bytes())
+    assert read_record(packed).runs == read_record(path).runs
+    assert list(scan(packed)) == [e for e in read_record(path).runs[0].events if type(e) not in STREAM_PARTS]
+    assert same(packed)
