@@ -139,33 +139,27 @@ def test_where_steps_cost_what_is_expected_all_together_exceed_it_by_less_than_o
 
 
 @settings(max_examples=80, deadline=None)
-@given(SCRIPTS, POLICIES, FAULTS, st.integers(1, 40))
-def test_a_replay_without_the_budget_decides_the_same(script: Any, policy: Policy, faults: Any, allowed: int) -> None:
+@given(SCRIPTS, POLICIES, FAULTS, st.floats(0, 1), st.integers(1, 40), st.integers(1, 40))
+def test_a_run_with_a_budget_replays_without_it_and_goes_on_where_it_is_killed_to_an_end_that_replays_too(
+    script: Any, policy: Policy, faults: Any, place: float, allowed: int, then: int
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "r.jsonl"
         budget = Budget(output_tokens=allowed)
         asyncio.run(World(script, policy, faults, budget=budget).engine.run("go", record=path))
-        report = asyncio.run(replay(str(path)))
-    assert report.same, [run.divergence for run in report.runs]
-    assert [run.difference for run in report.runs if run.difference is not None] == []
-    assert budget.reserved == Usage()
-
-
-@settings(max_examples=80, deadline=None)
-@given(SCRIPTS, POLICIES, st.floats(0, 1), st.integers(1, 40), st.integers(1, 40))
-def test_a_run_with_a_budget_that_is_killed_anywhere_goes_on_to_an_end_that_can_be_replayed(
-    script: Any, policy: Policy, place: float, allowed: int, then: int
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "r.jsonl"
-        asyncio.run(World(script, policy, budget=Budget(output_tokens=allowed)).engine.run("go", record=path))
+        assert budget.reserved == Usage()
+        a_replay_decides_the_same(path)
         lines = path.read_bytes().splitlines(keepends=True)
         kept = 2 + int(place * (len(lines) - 3))
         path.write_bytes(b"".join(lines[:kept]))
         answered = sum(b'"RESPONSE_FINISHED"' in line or b'"ATTEMPT_FAILED"' in line for line in lines[:kept])
         outcome = asyncio.run(_resumed(World(script[answered:], policy, budget=Budget(output_tokens=then)), path))
-        report = asyncio.run(replay(str(path)))
-    assert outcome.stop_reason != "internal_error", outcome.detail
+        assert outcome.stop_reason != "internal_error", outcome.detail
+        a_replay_decides_the_same(path)
+
+
+def a_replay_decides_the_same(path: Path) -> None:
+    report = asyncio.run(replay(str(path)))
     assert report.same, [run.divergence for run in report.runs]
     assert [run.difference for run in report.runs if run.difference is not None] == []
 

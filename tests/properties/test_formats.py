@@ -90,30 +90,29 @@ def projected(events: list[ev.Event]) -> list[Message]:
 
 @examples
 @given(conversations())
-def test_the_transcript_of_an_imported_session_is_the_session(session: tuple[list[Any], list[Message]]) -> None:
+def test_an_imported_session_is_the_session_exported_and_recorded_too(session: tuple[list[Any], Any]) -> None:
+    """All is checked on the same sessions: to make one up takes most of the time."""
     raw, expected = session
     (foreign,) = FORMATS["openai"].sessions(raw)
     events = events_of(foreign, "s", "openai")
+    the_transcript_of_an_imported_session_is_the_session(events, expected)
+    an_export_imported_again_is_the_same_session_and_a_valid_trajectory(events)
+    a_record_of_an_imported_session_is_read_back_and_its_replay_does_not_crash(events)
+
+
+def the_transcript_of_an_imported_session_is_the_session(events: list[ev.Event], expected: list[Message]) -> None:
     check_runs(events)
     assert projected(events) == expected
 
 
-@examples
-@given(conversations())
-def test_an_export_imported_again_is_the_same_session_and_a_valid_trajectory(session: tuple[list[Any], Any]) -> None:
-    (foreign,) = FORMATS["openai"].sessions(session[0])
-    events = events_of(foreign, "s", "openai")
+def an_export_imported_again_is_the_same_session_and_a_valid_trajectory(events: list[ev.Event]) -> None:
     whole = msgspec.json.decode(msgspec.json.encode(to_openai.export("s", events)[0]))
     (again,) = FORMATS["openai"].sessions(whole)
     assert projected(events_of(again, "s", "openai")) == projected(events)
     check_atif(msgspec.json.decode(msgspec.json.encode(to_atif.export("s", events)[0])))
 
 
-@settings(max_examples=60, deadline=None)
-@given(conversations())
-def test_a_record_of_an_imported_session_is_read_back_and_its_replay_does_not_crash(session: Any) -> None:
-    (foreign,) = FORMATS["openai"].sessions(session[0])
-    events = events_of(foreign, "s", "openai")
+def a_record_of_an_imported_session_is_read_back_and_its_replay_does_not_crash(events: list[ev.Event]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"
         writer = RecordWriter(path, "s", "", "test")
