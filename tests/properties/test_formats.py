@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from contextlib import suppress
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -169,18 +169,20 @@ SOUP = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(SOUP, st.sampled_from(sorted(FORMATS)), st.booleans())
-def test_whatever_the_data_is_it_is_a_session_or_refused_in_words(data: Any, format: str, named: bool) -> None:
+@examples
+@given(SOUP)
+def test_whatever_the_data_is_it_is_a_session_or_refused_in_words(data: Any) -> None:
+    """In each format: to make the data up takes most of the time."""
     guessed = detect_format(data)
     assert guessed is None or guessed in FORMATS
-    kinds = ImportOptions(completion=("read",), question=("write",)) if named else ImportOptions()
-    sessions = FORMATS[format].sessions(data)
-    with suppress(Unreadable):
-        for foreign in sessions:
-            events = events_of(foreign, "s", format, kinds)
-            check_runs(events)
-            projected(events)
+    named = ImportOptions(completion=("read",), question=("write",))
+    for format, kinds in product(sorted(FORMATS), (ImportOptions(), named)):
+        sessions = FORMATS[format].sessions(data)
+        with suppress(Unreadable):
+            for foreign in sessions:
+                events = events_of(foreign, "s", format, kinds)
+                check_runs(events)
+                projected(events)
 
 
 @examples
