@@ -15,7 +15,7 @@ from .settings import Settings
 
 
 class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often in a row the model may retry after a bad response; 0: the run stops at once.
+    """How often the model may retry after a bad response, in a row unless a setting says otherwise; 0: not at all.
 
     After that the run stops, with the stop reason that the setting names after "then".
     """

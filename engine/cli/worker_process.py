@@ -155,7 +155,7 @@ async def keep_workers_alive(args: argparse.Namespace, count: int, died: Callabl
 
 
 async def _keep_worker_alive(args: argparse.Namespace, died: Callable[[], None]) -> None:
-    pause = FIRST_PAUSE
+    pause = 0.0
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()
@@ -169,7 +169,8 @@ async def _keep_worker_alive(args: argparse.Namespace, died: Callable[[], None])
             await _stop_worker(process, args.grace + LEAVING_SECONDS)
         print(f"endstop: worker {process.pid} died (exit code {process.exitcode})", file=sys.stderr, flush=True)
         died()
-        pause = FIRST_PAUSE if loop.time() - began > LONGEST_PAUSE else min(2 * pause, LONGEST_PAUSE)
+        worked_long = loop.time() - began > LONGEST_PAUSE
+        pause = FIRST_PAUSE if worked_long else min(max(2 * pause, FIRST_PAUSE), LONGEST_PAUSE)
         await asyncio.sleep(pause)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from ..._sanitize import one_line
@@ -45,7 +45,7 @@ BRIEF: dict[StepMark, str] = {
 }
 """What a step did, in words, for its row; the names of its calls follow."""
 STRIP_PARTS = 60
-"""Stretches of one colour in a strip, at most."""
+"""Stretches of one colour in a strip, at most: each is written into the page."""
 
 
 class Note(NamedTuple):
@@ -211,16 +211,29 @@ def _is_after(cell: StepCell, run: LabelledRun) -> bool:
 def _strip(timelines: Sequence[RunTimeline], runs: Sequence[LabelledRun], steps: int, longest: int) -> str:
     """The CSS style of a strip with the colours of all steps; its width shows the steps relative to `longest`."""
     colours = [_colour(cell, run) for timeline, run in zip(timelines, runs, strict=True) for cell in timeline.cells]
-    stretches = [(colour, len(list(same))) for colour, same in groupby(colours)][:STRIP_PARTS]
-    whole = sum(length for _, length in stretches)
-    if not whole:
+    if not colours:
         return ""
+    stretches = colour_stretches(colours)
+    whole = sum(length for _, length in stretches)
     stops, at = [], 0
     for colour, length in stretches:
         stops.append(f"{colour} {_percent(at / whole)} {_percent((at + length) / whole)}")
         at += length
     width = _percent(max(0.01, steps / max(1, longest)))
     return f"width:{width};background:linear-gradient(90deg,{','.join(stops)})"
+
+
+def colour_stretches(colours: Sequence[str]) -> list[tuple[str, int]]:
+    """Equal colours side by side, with how many they are.
+
+    Of more than `STRIP_PARTS` stretches, equal parts of the whole are shown instead, each in its most frequent colour.
+    """
+    stretches = [(colour, len(list(same))) for colour, same in groupby(colours)]
+    if len(stretches) <= STRIP_PARTS:
+        return stretches
+    bounds = [len(colours) * part // STRIP_PARTS for part in range(STRIP_PARTS + 1)]
+    parts = [colours[begin:end] for begin, end in pairwise(bounds)]
+    return [(Counter(part).most_common(1)[0][0], len(part)) for part in parts]
 
 
 def _colour(cell: StepCell, run: LabelledRun) -> str:
