@@ -50,17 +50,15 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def started(
-    *arguments: object, env: Mapping[str, str] | None = None, cwd: Path | None = None
-) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A command that is still running; it is killed at the end if nothing else ended it."""
+async def newly_started(*arguments: object, cwd: Path | None = None) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A command as users start it, still running; it is killed at the end if nothing else ended it."""
     process = await asyncio.create_subprocess_exec(
         COMMAND,
         *map(str, arguments),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=environment(env),
+        env=environment(),
         cwd=cwd,
     )
     try:
@@ -71,7 +69,20 @@ async def started(
             await process.communicate()
 
 
-async def ended(process: asyncio.subprocess.Process, stdin: bytes = b"") -> Done:
+@asynccontextmanager
+async def started(
+    *arguments: object, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> AsyncIterator[Started]:
+    """The same in a process that was forked (`forked.py`)."""
+    words, whole = list(map(str, arguments)), environment(env)
+    process = await _forks(words, whole).start(words, whole, cwd)
+    try:
+        yield process
+    finally:
+        await process.leave()
+
+
+async def ended(process: asyncio.subprocess.Process | Started, stdin: bytes = b"") -> Done:
     """How it ended."""
     async with asyncio.timeout(PATIENCE):
         out, err = await process.communicate(stdin)
@@ -84,10 +95,8 @@ async def endstop(
 ) -> Done:
     """Run `endstop` with these arguments to its end, in a process that was forked (`forked.py`)."""
     words, whole = list(map(str, arguments)), environment(env)
-    flags = tuple((name, value) for name, value in whole.items() if name.startswith("PYTHON"))
-    forks = _forks_of(("litellm",) if _asks_litellm(words) else (), flags)
     async with asyncio.timeout(PATIENCE):
-        code, out, err = await forks.run(words, stdin, whole, cwd)
+        code, out, err = await _forks(words, whole).run(words, stdin, whole, cwd)
     return Done(code, out.decode(), err.decode())
 
 
@@ -99,8 +108,22 @@ async def python(script: Path, *, cwd: Path) -> Done:
 
 
 async def started_in_fork(*arguments: object, env: Mapping[str, str], stderr: IO[bytes]) -> Started:
-    """A command of the fleet that is still running, in a process that was forked from one that has its imports."""
-    return await _forks_of(FLEET, ()).start(list(map(str, arguments)), environment(env), stderr)
+    """A command of the fleet that is still running, in a process that was forked; what it says goes into a file."""
+    words, whole = list(map(str, arguments)), environment(env)
+    return await _forks(words, whole).start(words, whole, None, stderr)
+
+
+async def started_in_terminal(terminal: int, *arguments: object, env: Mapping[str, str]) -> Started:
+    """A command that is still running, in a process that was forked and leads the session of this terminal."""
+    words, whole = list(map(str, arguments)), environment(env)
+    return await _forks(words, whole).start_in(terminal, words, whole)
+
+
+def _forks(words: list[str], env: Mapping[str, str]) -> Forks:
+    """Those that have imported what this command needs."""
+    modules = ("litellm",) if _asks_litellm(words) else FLEET if words[:1] in (["serve"], ["worker"]) else ()
+    flags = {name: value for name, value in env.items() if name.startswith("PYTHON") and name != "PYTHONIOENCODING"}
+    return _forks_of(modules, tuple(flags.items()))
 
 
 @cache
@@ -110,7 +133,8 @@ def _forks_of(modules: tuple[str, ...], flags: tuple[tuple[str, str], ...]) -> F
 
 
 def _asks_litellm(words: list[str]) -> bool:
-    return "litellm" in words or ("--model" in words and "--api-base" not in words)
+    ours = "--api-base" in words and "-" not in words
+    return "litellm" in words or ("--model" in words and not ours)
 
 
 assert shutil.which(COMMAND), f"{COMMAND} is missing: install the project"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import ctypes
+import fcntl
 import gc
 import importlib
 import json
@@ -21,9 +22,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -46,22 +49,31 @@ _STREAMS: list[IO[str]] = []
 class Started:
     """A command that runs until it is ended. It dies with the tests, however they end."""
 
-    def __init__(self, pid: int, stdout: Pipe, end: Pipe) -> None:
+    def __init__(self, pid: int, end: Pipe, stdin: IO[bytes] | None, stdout: Pipe | None, stderr: Pipe | None) -> None:
         self.pid = pid
-        self.stdout = stdout[0]
+        self.stdout = stdout and stdout[0]
+        self.stderr = stderr and stderr[0]
         self.returncode: int | None = None
         """The exit code; that of a signal is negative. None: it still runs."""
-        self._ended = asyncio.ensure_future(self._wait(stdout, end))
+        self._stdin = stdin
+        self._pipes = [pipe for _, pipe in filter(None, (end, stdout, stderr))]
+        self._ended = asyncio.ensure_future(self._wait(end[0]))
 
-    async def _wait(self, stdout: Pipe, end: Pipe) -> int:
-        self.returncode = int(await end[0].readline())
-        stdout[1].close()
-        end[1].close()
+    async def _wait(self, end: asyncio.StreamReader) -> int:
+        self.returncode = int(await end.readline())
         return self.returncode
 
     async def wait(self) -> int:
         """Wait until it has ended; its exit code."""
         return await asyncio.shield(self._ended)
+
+    async def communicate(self, stdin: bytes = b"") -> tuple[bytes, bytes]:
+        """Write this to its stdin, wait until it has ended, and return what it wrote."""
+        if self._stdin is not None:
+            with self._stdin as writes, suppress(BrokenPipeError):
+                writes.write(stdin)
+        out, err, _ = await asyncio.gather(_all(self.stdout), _all(self.stderr), self.wait())
+        return out, err
 
     def send_signal(self, number: int) -> None:
         """Send it a signal. Raises ProcessLookupError once it has ended."""
@@ -72,6 +84,21 @@ class Started:
     def kill(self) -> None:
         """End it as a crash would."""
         self.send_signal(signal.SIGKILL)
+
+    async def leave(self) -> None:
+        """Kill it if it still runs, and close what connects it with the tests."""
+        with suppress(ProcessLookupError):
+            self.kill()
+        await self.wait()
+        for pipe in self._pipes:
+            pipe.close()
+        if self._stdin is not None:
+            with suppress(BrokenPipeError):
+                self._stdin.close()
+
+
+async def _all(reader: asyncio.StreamReader | None) -> bytes:
+    return b"" if reader is None else await reader.read()
 
 
 class Forks:
@@ -120,18 +147,32 @@ class Forks:
             err.seek(0)
             return code, out.read(), err.read()
 
-    async def start(self, arguments: Sequence[str], env: Mapping[str, str], stderr: IO[bytes]) -> Started:
-        """Start the command, with a pipe as its stdout and nothing to read."""
-        with open(os.devnull, "rb") as stdin:
-            stdout, writes = os.pipe()
-            told, tells = os.pipe()
-            request = {"arguments": arguments, "env": dict(env), "cwd": os.getcwd(), "dies_with_the_tests": True}
-            fds = [stdin.fileno(), writes, stderr.fileno(), tells]
-            socket.send_fds(self._socket, [json.dumps(request).encode()], fds)
-            os.close(writes)
-            os.close(tells)
+    async def start(
+        self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path | None, stderr: IO[bytes] | None = None
+    ) -> Started:
+        """Start the command, with pipes as its stdin and stdout, and as its stderr unless there is a file for it."""
+        (reads, stdin), (stdout, writes) = os.pipe(), os.pipe()
+        told, tells = (None, stderr.fileno()) if stderr else os.pipe()
+        process = await self._begin(arguments, env, cwd, [reads, writes, tells], leads=False)
+        for fd in (reads, writes) if stderr else (reads, writes, tells):
+            os.close(fd)
+        given = open(stdin, "wb", buffering=0)  # noqa: SIM115  until the command has ended
+        return Started(*process, given, await _read(stdout), None if told is None else await _read(told))
+
+    async def start_in(self, terminal: int, arguments: Sequence[str], env: Mapping[str, str]) -> Started:
+        """Start the command in a terminal that it controls, as the leader of a session."""
+        return Started(*await self._begin(arguments, env, None, [terminal] * 3, leads=True), None, None, None)
+
+    async def _begin(
+        self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path | None, fds: list[int], *, leads: bool
+    ) -> tuple[int, Pipe]:
+        told, tells = os.pipe()
+        request = {"arguments": arguments, "env": dict(env), "cwd": str(cwd or os.getcwd())}
+        request |= {"dies_with_the_tests": True, "leads": leads}
+        socket.send_fds(self._socket, [json.dumps(request).encode()], [*fds, tells])
+        os.close(tells)
         end = await _read(told)
-        return Started(int(await end[0].readline()), await _read(stdout), end)
+        return int(await end[0].readline()), end
 
 
 async def _read(fd: int) -> Pipe:
@@ -158,6 +199,8 @@ def _serve(control: socket.socket) -> dict[str, Any]:
             if pid == 0:
                 _die_with_the_parent(request)
                 return _become(request, fds)
+            for fd in fds[:3]:
+                os.close(fd)
             os.write(fds[3], b"%d\n" % pid)
             _, status = os.waitpid(pid, 0)
             os.write(fds[3], b"%d\n" % os.waitstatus_to_exitcode(status))
@@ -179,10 +222,14 @@ def _become(request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
     for name, fd, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         old = getattr(sys, name)  # made for a file, and what is there now may be a pipe
         buffering = 1 if old.line_buffering else -1
-        new = open(fd, mode, buffering, encoding=old.encoding, errors=old.errors, closefd=False)  # noqa: SIM115
+        encoding = request["env"].get("PYTHONIOENCODING") or old.encoding
+        new = open(fd, mode, buffering, encoding=encoding, errors=old.errors, closefd=False)  # noqa: SIM115
         setattr(sys, name, new)
         setattr(sys, f"__{name}__", new)
         _STREAMS.append(old)
+    if request.get("leads"):
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

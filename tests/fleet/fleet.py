@@ -260,3 +260,5 @@ async def _ended(member: Member) -> None:
     if member.process.returncode is None:
         member.send(signal.SIGCONT)
     await member.kill()
+    if isinstance(member.process, Started):
+        await member.process.leave()

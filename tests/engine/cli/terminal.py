@@ -14,10 +14,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ...console import COMMAND, PATIENCE, environment
+from ...console import COMMAND, PATIENCE, environment, started_in_terminal
+from ...forked import Started
 
 _PIECES = re.compile(r"\x1b\[(?P<codes>[?\d;]*)(?P<final>[A-Za-z])|(?P<control>[\r\n\x07])|(?P<text>[^\x1b\r\n\x07]+)")
 
+Process = asyncio.subprocess.Process | Started
+"""A new one, or a fork."""
 _BEGUN = re.compile(r"\x1b(\[[?\d;]*)?$")
 
 
@@ -138,32 +141,39 @@ class Terminal:
 
 @asynccontextmanager
 async def in_terminal(
-    *arguments: object, columns: int = 80, rows: int = 40, env: Mapping[str, str] | None = None
-) -> AsyncIterator[tuple[Terminal, asyncio.subprocess.Process]]:
+    *arguments: object, columns: int = 80, rows: int = 40, env: Mapping[str, str] | None = None, forked: bool = True
+) -> AsyncIterator[tuple[Terminal, Process]]:
     """`endstop` with stdin, stdout and stderr in a terminal of this size, which it controls (Ctrl-C works)."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    found = termios.tcgetattr(theirs)
-    process = await asyncio.create_subprocess_exec(
-        "/bin/sh",
-        "-c",
-        f'exec "$0" "$@" <>{os.ttyname(theirs)} >&0 2>&0',  # what a session's leader opens first controls it
-        COMMAND,
-        *map(str, arguments),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-        env=environment({"TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **(env or {})}),
-    )
-    terminal = Terminal(ours, columns or 80, found)
+    terminal = Terminal(ours, columns or 80, termios.tcgetattr(theirs))
+    given = {"TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **(env or {})}
+    start = started_in_terminal if forked else _newly_started
+    process = await start(theirs, *arguments, env=given)
     try:
         await terminal.opened()
         os.close(theirs)
         yield terminal, process
     finally:
         asyncio.get_running_loop().remove_reader(ours)
-        if process.returncode is None:
+        if isinstance(process, Started):
+            await process.leave()
+        elif process.returncode is None:
             process.kill()
             await process.wait()
         os.close(ours)
+
+
+async def _newly_started(terminal: int, *arguments: object, env: Mapping[str, str]) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        "/bin/sh",
+        "-c",
+        f'exec "$0" "$@" <>{os.ttyname(terminal)} >&0 2>&0',  # what a session's leader opens first controls it
+        COMMAND,
+        *map(str, arguments),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+        env=environment(env),
+    )

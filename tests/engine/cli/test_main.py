@@ -16,7 +16,7 @@ import pytest
 from endstop import read_record
 from endstop.decision.events import ResponseFinished
 
-from ...console import COMMAND, Done, ended, endstop, environment, started
+from ...console import COMMAND, PATIENCE, Done, ended, endstop, environment, newly_started, python, started
 from ...servers import CUT, NO_END, STALL, ChatServer, Refusal, call
 
 SUMMARY = "The port in config.yaml is now 8080; it was 3000. Restart the server."
@@ -423,7 +423,7 @@ RECORD = Path(__file__).parents[2] / "records" / "hello.jsonl"
     [
         ("replay", RECORD), ("report", RECORD), ("backtest", RECORD, "--policy", "strict"), ("audit", RECORD),
         ("export", "openai", RECORD), ("redact", RECORD, "-o", "redacted"), ("import", "--help"), ("race", "--help"),
-        ("serve", "--help"), ("worker", "--help"), ("run", "--help"),
+        ("worker", "--help"), ("run", "--help"),
     ],
     ids=lambda words: words[0],
 )  # fmt: skip
@@ -431,10 +431,20 @@ async def test_each_command_does_its_work_in_an_interpreter_that_has_imported_no
     words: tuple[object, ...], tmp_path: Path
 ) -> None:
     """As users start it; other tests of this folder fork (`tests/forked.py`)."""
-    async with started(*words, cwd=tmp_path) as process:
+    async with newly_started(*words, cwd=tmp_path) as process:
         done = await ended(process)
     assert done.code == 0, done.err
     assert done.out or words[0] == "redact"
+
+
+async def test_a_server_serves_in_an_interpreter_that_has_imported_nothing(tmp_path: Path) -> None:
+    async with newly_started("serve", "--port", 0, "--store", "kept.db", cwd=tmp_path) as process:
+        assert process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            assert b"http://" in await process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        done = await ended(process)
+    assert (done.code, done.err) == (0, "")
 
 
 def test_the_command_is_also_a_module() -> None:
@@ -444,7 +454,7 @@ def test_the_command_is_also_a_module() -> None:
 
 
 @pytest.mark.parametrize("where", ["main", "another"])
-def test_a_program_that_calls_it_keeps_its_own_threads_and_goes_on(where: str) -> None:
+async def test_a_program_that_calls_it_keeps_its_own_threads_and_goes_on(where: str, tmp_path: Path) -> None:
     """Only what the command itself has left hanging is a reason to leave the process."""
     code = f"""if True:
         import threading
@@ -463,8 +473,9 @@ def test_a_program_that_calls_it_keeps_its_own_threads_and_goes_on(where: str) -
         print(codes, other.is_alive())
         over.set()
     """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (0, "[2] True\n"), done.stderr
+    (tmp_path / "program.py").write_text(code)
+    done = await python(tmp_path / "program.py", cwd=tmp_path)
+    assert (done.code, done.out) == (0, "[2] True\n"), done.err
 
 
 # ---- Ctrl-C
@@ -474,7 +485,8 @@ def test_a_program_that_calls_it_keeps_its_own_threads_and_goes_on(where: str) -
 async def test_a_signal_in_mid_stream_ends_cleanly_with_130(tmp_path: Path, number: int, cause: str) -> None:
     record = tmp_path / "r.jsonl"
     async with ChatServer(["One moment", STALL]) as server:
-        async with started("run", "Hi", *model(server), "--json", "--record", record) as process:
+        start = newly_started if number == signal.SIGINT else started
+        async with start("run", "Hi", *model(server), "--json", "--record", record) as process:
             async with asyncio.timeout(60):
                 await server.stalled.wait()
             process.send_signal(number)

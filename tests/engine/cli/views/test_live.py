@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from ....console import PATIENCE
 from ....servers import STALL, ChatServer, call, reasoning
-from ..terminal import in_terminal
+from ..terminal import Process, in_terminal
 
 TOOLS = """
 import os
@@ -34,7 +34,7 @@ def model(server: ChatServer) -> tuple[str, ...]:
     return ("--model", "scripted", "--api-base", server.url)
 
 
-async def exit_code(process: asyncio.subprocess.Process) -> int:
+async def exit_code(process: Process) -> int:
     async with asyncio.timeout(PATIENCE):
         return await process.wait()
 
@@ -95,7 +95,7 @@ async def test_ctrl_c_ends_at_once_and_keeps_the_record(tmp_path: Path) -> None:
     record = tmp_path / "r.jsonl"
     async with (
         ChatServer(["One moment", call("noise", text="x" * 200), STALL]) as server,
-        in_terminal("run", "Do it", *model(server), "--record", record) as (terminal, process),
+        in_terminal("run", "Do it", *model(server), "--record", record, forked=False) as (terminal, process),
     ):
         await terminal.shows("○ noise")
         terminal.press(b"\x03")

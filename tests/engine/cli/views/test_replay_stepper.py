@@ -23,7 +23,7 @@ from endstop.testing import settle
 from endstop.tools import finish_task, think
 
 from ....console import PATIENCE
-from ..terminal import Terminal, in_terminal
+from ..terminal import Process, Terminal, in_terminal
 
 KEYS = "Enter step · n decision · r run · g go to"
 
@@ -58,12 +58,12 @@ async def recorded(path: Path, runs: int = 1, steps: int = 4, **options: Any) ->
 @asynccontextmanager
 async def walking(
     record: Path, *arguments: object, columns: int = 100, **options: Any
-) -> AsyncIterator[tuple[Terminal, asyncio.subprocess.Process]]:
+) -> AsyncIterator[tuple[Terminal, Process]]:
     async with in_terminal("replay", record, "--step", *arguments, columns=columns, **options) as (terminal, process):
         yield terminal, process
 
 
-async def exit_code(process: asyncio.subprocess.Process) -> int:
+async def exit_code(process: Process) -> int:
     async with asyncio.timeout(PATIENCE):
         return await process.wait()
 
