@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import AsyncIterator
 
@@ -9,6 +10,13 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
+def _litellm_closed_where_a_loop_is(request: pytest.FixtureRequest) -> None:
+    """A test that is no coroutine needs no loop, and gets none."""
+    if inspect.iscoroutinefunction(request.function):
+        request.getfixturevalue("_litellm_closed")
+
+
+@pytest.fixture
 async def _litellm_closed() -> AsyncIterator[None]:
     """litellm keeps its clients for the process; here each test has a loop of its own, and closes them in it.
 
