@@ -34,8 +34,15 @@ def recorded(paths: Iterable[Path]) -> list[Any]:
     return found or [pytest.param(None, id="absent", marks=ABSENT)]
 
 
-def events_in(path: Path) -> list[Any]:
-    """The JSON events of a chunks file; a line that is none as None."""
+@cache
+def replies_in(path: Path) -> tuple[Any, ...]:
+    """A recording as the server's replies. They are read once, and nobody changes them."""
+    return tuple(serve_fixture().load(path))
+
+
+@cache
+def events_in(path: Path) -> tuple[Any, ...]:
+    """The JSON events of a chunks file; a line that is none as None. They are read once, and nobody changes them."""
     events = []
     for line in path.read_text().splitlines():
         if line.strip():
@@ -43,7 +50,7 @@ def events_in(path: Path) -> list[Any]:
                 events.append(json.loads(line))
             except ValueError:
                 events.append(None)
-    return events
+    return tuple(events)
 
 
 @cache
@@ -137,6 +144,7 @@ def said_by_anthropic(events: Iterable[Any]) -> Said:
     return said
 
 
+@cache
 def said_by(path: Path) -> Said:
     return reader_of(path)(events_in(path))
 
@@ -145,6 +153,7 @@ def reader_of(path: Path) -> Callable[[Iterable[Any]], Said]:
     return said_by_anthropic if _format_of(path) == "anthropic" else said_by_chat
 
 
+@cache
 def finish_place(path: Path) -> int:
     """How many of the recorded events come before the one with the finish reason."""
     read = reader_of(path)

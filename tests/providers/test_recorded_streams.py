@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from endstop import Engine, Tool
-from endstop.decision import Assembler, FinishReport, ProviderToolReport, UsageReport, UserMessage
-from endstop.decision.events import ToolCallEnd
-from endstop.decision.messages import AssistantMessage, FinishReason, Usage
+from endstop.decision import FinishReport, ProviderToolReport, UsageReport
+from endstop.decision.messages import FinishReason, Usage
 from endstop.providers import (
     Interrupted,
     LiteLLM,
@@ -20,19 +19,18 @@ from endstop.providers import (
     ProtocolError,
     Provider,
     ProviderError,
-    Request,
     TimedOut,
 )
 from endstop.providers.chat_stream import ChatStream
 from endstop.providers.errors import QuotaExceeded, Unavailable
 
-from ..shared_data import ABSENT, Said, finish_place, plain, recorded, said_by, serve_fixture, streams
+from ..shared_data import ABSENT, Said, finish_place, plain, recorded, replies_in, said_by, serve_fixture, streams
+from .played import HELLO, Heard, Overheard, heard, server_of
 from .voices import LITELLM, MODELS, VOICES, Voice, direct
 
 CHAT = streams("openai-chat")
 ANTHROPIC = streams("anthropic")
 OTHER = streams("openai-chat", other=True)
-HELLO = Request(messages=[UserMessage("hello")])
 OURS: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
@@ -49,8 +47,12 @@ LITELLM_MISREADS = {
 }
 
 
-def cases(*paths: Path, misread: bool = False) -> list[Any]:
-    """Each file with each provider that reads its format. What is known to come out wrong is expected to fail."""
+def cases(*paths: Path, misread: bool = False, all_to_litellm: bool = True) -> list[Any]:
+    """Each file with each provider that reads its format. What is known to come out wrong is expected to fail.
+
+    Without `all_to_litellm` it gets those that bring other bytes to another reader of its own, and the others in
+    `make test-long`.
+    """
     found = []
     for param in recorded(paths):
         path = param.values[0]
@@ -60,54 +62,33 @@ def cases(*paths: Path, misread: bool = False) -> list[Any]:
                 name = path.name.removesuffix(".chunks.txt")
                 if misread and voice is LITELLM and name in LITELLM_MISREADS:
                     marks.append(pytest.mark.xfail(strict=True, reason=LITELLM_MISREADS[name]))
+                if not all_to_litellm and voice is LITELLM and path not in DIFFERENT:
+                    marks.append(pytest.mark.long)
                 found.append(pytest.param(path, voice.values[0], id=f"{param.id}-{voice.id}", marks=marks))
     return found or [pytest.param(None, None, id="absent", marks=ABSENT)]
+
+
+def different(paths: list[Path]) -> set[Path]:
+    """The smallest file of each folder, and the smallest that has characters of several bytes.
+
+    How bytes become events depends on neither the words nor their number: only on the vendor, for which litellm may
+    have a reader of its own, and on whether a character can be cut.
+    """
+    by_size = sorted(paths, key=lambda path: path.stat().st_size, reverse=True)
+    smallest = {path.parent: path for path in by_size}
+    with_long_characters = [path for path in by_size if not path.read_bytes().isascii()]
+    return {*smallest.values(), *with_long_characters[-1:]}
+
+
+DIFFERENT = different(CHAT) | different(ANTHROPIC)
 
 
 chat = pytest.mark.parametrize("path", recorded(CHAT))
 with_calls = pytest.mark.parametrize("path", recorded(path for path in CHAT if said_by(path).calls))
 
 
-class Heard:
-    """What a provider made of one response, put together by the assembler."""
-
-    def __init__(self) -> None:
-        self.assembler = Assembler(1, "1.1", set())
-        self.chunks: list[Any] = []
-        self.complete: list[str] = []
-
-    async def all_of(self, provider: Provider) -> Heard:
-        async with asyncio.timeout(60), provider.stream(HELLO) as chunks:
-            async for chunk in chunks:
-                self.chunks.append(chunk)
-                events = self.assembler.feed(chunk)
-                self.complete += [event.call_id for event in events if isinstance(event, ToolCallEnd)]
-        return self
-
-    @property
-    def message(self) -> AssistantMessage:
-        return self.assembler.message
-
-    @property
-    def reasoning(self) -> str:
-        return "".join(block.text for block in self.message.reasoning)
-
-    @property
-    def calls(self) -> list[tuple[str, str, Any]]:
-        return plain((call.id, call.name, call.arguments) for call in self.message.calls)
-
-
-async def heard(path: Path, voice: Voice = direct, **serving: Any) -> Heard:
-    async with server_of(path, **serving) as server:
-        return await Heard().all_of(voice(server.url, path))
-
-
-def server_of(path: Path, replies: list[Any] | None = None, **serving: Any) -> Any:
-    return serve_fixture().FixtureServer(replies or serve_fixture().load(path), **serving)
-
-
 def pieces_of(path: Path) -> list[bytes]:
-    return list(serve_fixture().load(path)[0].pieces)
+    return list(replies_in(path)[0].pieces)
 
 
 def reply_of(pieces: list[bytes]) -> Any:
@@ -198,7 +179,7 @@ async def test_a_recorded_stream_says_what_a_person_reads_in_it(path: Path, voic
 # ---- however the bytes are cut
 
 
-@pytest.mark.parametrize(("path", "voice"), cases(*CHAT, *ANTHROPIC))
+@pytest.mark.parametrize(("path", "voice"), cases(*CHAT, *ANTHROPIC, all_to_litellm=False))
 async def test_a_recorded_stream_cut_every_7_bytes_gives_the_same_chunks(path: Path, voice: Voice) -> None:
     assert (await heard(path, voice, split=7)).chunks == (await heard(path, voice)).chunks
 
@@ -208,8 +189,17 @@ async def test_a_recorded_stream_cut_at_every_byte_gives_the_same_chunks(path: P
     assert (await heard(path, split=1)).chunks == (await heard(path)).chunks
 
 
-@chat
-@pytest.mark.parametrize("size", [1, 2, 1000, 65536])
+def sizes() -> list[Any]:
+    """Each file in pieces of each size; all the many small ones of the other files in `make test-long`."""
+    return [
+        pytest.param(*param.values, size, id=f"{param.id}-{size}", marks=[*param.marks, *marks])
+        for param in recorded(CHAT)
+        for size in (1, 2, 1000, 65536)
+        for marks in [[pytest.mark.long] if size < 1000 and param.values[0] not in DIFFERENT else []]
+    ]
+
+
+@pytest.mark.parametrize(("path", "size"), sizes())
 def test_the_bytes_of_a_recorded_stream_give_the_same_chunks_in_pieces_of_any_size(path: Path, size: int) -> None:
     def read(size: int, body: bytes) -> list[Any]:
         stream = ChatStream()
@@ -240,6 +230,36 @@ async def failing(path: Path, provider: Provider) -> tuple[Heard, ProviderError]
     return got, error.value
 
 
+class Watched:
+    """An engine whose tools take whatever they are called with, and note it."""
+
+    def __init__(self, provider: Provider, path: Path) -> None:
+        self.ran: list[Any] = []
+        names = {name for _, name, _ in said_by(path).calls}
+        self.engine = Engine(provider, tools=[self.tool(name) for name in sorted(names)], presets=())
+
+    def tool(self, name: str) -> Tool:
+        async def work(location: str = "", query: str = "") -> str:
+            self.ran.append((name, location or query))
+            return "done"
+
+        return Tool(work, name=name, description="Note what it was called with.")
+
+
+async def broken_off(path: Path, voice: Voice, **serving: Any) -> tuple[Heard, ProviderError | None]:
+    """What is heard of a response that breaks off. If it has calls, an engine hears it, too, and executes none."""
+    async with server_of(path, **serving) as server:
+        provider = voice(server.url, path)
+        if not said_by(path).calls:
+            return await failing(path, provider)
+        overheard = Overheard(provider, Heard())
+        watched = Watched(overheard, path)
+        outcome = await watched.engine.run("go")
+    assert (outcome.status, outcome.stop_reason) == ("failed", "provider_error")
+    assert watched.ran == []
+    return overheard.heard, overheard.error
+
+
 def assert_half_said(got: Heard, path: Path) -> None:
     """It never finished, and what it said is the beginning of what stands in the recording."""
     said = said_by(path)
@@ -253,12 +273,11 @@ def assert_half_said(got: Heard, path: Path) -> None:
 
 
 @pytest.mark.parametrize(("path", "voice"), cases(*CHAT, *ANTHROPIC))
-async def test_a_connection_that_breaks_before_the_finish_is_interrupted_and_never_a_response(
+async def test_a_connection_that_breaks_before_the_finish_is_interrupted_and_no_call_of_it_is_executed(
     path: Path, voice: Voice
 ) -> None:
     for place in places(finish_place(path), voice):
-        async with server_of(path, cut_after=place) as server:
-            got, error = await failing(path, voice(server.url, path))
+        got, error = await broken_off(path, voice, cut_after=place)
         assert type(error) is Interrupted, place
         assert_half_said(got, path)
 
@@ -273,11 +292,12 @@ async def test_a_connection_that_breaks_after_the_finish_loses_no_more_than_the_
 
 
 @pytest.mark.parametrize(("path", "voice"), cases(*CHAT, *ANTHROPIC))
-async def test_a_body_that_ends_too_early_is_interrupted_and_never_a_response(path: Path, voice: Voice) -> None:
+async def test_a_body_that_ends_too_early_is_interrupted_and_no_call_of_it_is_executed(
+    path: Path, voice: Voice
+) -> None:
     pieces = pieces_of(path)
     for place in places(finish_place(path), voice):
-        async with server_of(path, [reply_of(pieces[:place])]) as server:
-            got, error = await failing(path, voice(server.url, path))
+        got, error = await broken_off(path, voice, replies=[reply_of(pieces[:place])])
         assert type(error) is Interrupted, place
         assert_half_said(got, path)
 
@@ -297,45 +317,6 @@ def test_a_body_that_ends_anywhere_before_its_finish_is_interrupted(path: Path) 
             stream.end()
 
 
-class Watched:
-    """An engine whose tools take whatever they are called with, and note it."""
-
-    def __init__(self, provider: Provider, path: Path) -> None:
-        self.ran: list[Any] = []
-        names = {name for _, name, _ in said_by(path).calls}
-        self.engine = Engine(provider, tools=[self.tool(name) for name in sorted(names)], presets=())
-
-    def tool(self, name: str) -> Tool:
-        async def work(location: str = "", query: str = "") -> str:
-            self.ran.append((name, location or query))
-            return "done"
-
-        return Tool(work, name=name, description="Note what it was called with.")
-
-
-WITH_CALLS = [path for path in (*CHAT, *ANTHROPIC) if said_by(path).calls]
-
-
-@pytest.mark.parametrize(("path", "voice"), cases(*WITH_CALLS))
-async def test_no_call_of_a_response_that_broke_off_is_executed(path: Path, voice: Voice) -> None:
-    for place in places(finish_place(path), voice):
-        async with server_of(path, cut_after=place) as server:
-            watched = Watched(voice(server.url, path), path)
-            outcome = await watched.engine.run("go")
-        assert (outcome.status, outcome.stop_reason) == ("failed", "provider_error")
-        assert watched.ran == []
-
-
-@pytest.mark.parametrize(("path", "voice"), cases(*WITH_CALLS))
-async def test_a_call_in_which_the_body_ends_is_never_executed(path: Path, voice: Voice) -> None:
-    pieces = pieces_of(path)
-    for place in places(finish_place(path), voice):
-        async with server_of(path, [reply_of(pieces[:place])]) as server:
-            watched = Watched(voice(server.url, path), path)
-            await watched.engine.run("go")
-        assert watched.ran == []
-
-
 @with_calls
 async def test_the_calls_of_a_whole_response_are_executed(path: Path) -> None:
     async with server_of(path) as server:
@@ -351,8 +332,8 @@ async def test_the_calls_of_a_whole_response_are_executed(path: Path) -> None:
 async def test_a_response_cut_off_by_its_length_limit_goes_on_and_a_broken_one_does_not(
     path: Path, voice: Voice
 ) -> None:
-    text = streams("openai-chat")[[p.name for p in CHAT].index("mistral-text.chunks.txt")]
-    replies = [*serve_fixture().load(path), *serve_fixture().load(text)]
+    text = CHAT[[p.name for p in CHAT].index("mistral-text.chunks.txt")]
+    replies = [*replies_in(path), *replies_in(text)]
     async with server_of(path, replies) as server:
         outcome = await Engine(voice(server.url, path)).run("go")
     assert (outcome.stop_reason, outcome.steps) == ("text_final", 2)
