@@ -71,6 +71,11 @@ async def heard(path: Path, litellm: bool) -> tuple[str, Signals]:
                     tools += isinstance(chunk, ProviderToolReport)
         except ProviderError:
             return "", Signals(ERROR)
+    return signals_of(assembler, tools)
+
+
+def signals_of(assembler: Assembler, tools: int) -> tuple[str, Signals]:
+    """The same of a response that was heard, with the number of tools that the provider ran."""
     calls = tuple((call.name, call.arguments) for call in assembler.message.calls)
     return assembler.raw_finish, Signals(str(assembler.finish), calls, tools)
 
@@ -184,7 +189,7 @@ def rendered(page: str, rows: list[Row]) -> str:
 
 async def play(path: Path) -> Row:
     """The row of a recording, by playing it."""
-    direct = (await heard(path, litellm=False))[1]
+    direct = (await heard(path, litellm=False))[1] if format_of(path) == "openai-chat" else Signals(ERROR)
     return row(path, recorded(path), direct, *await heard(path, litellm=True))
 
 
