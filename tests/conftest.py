@@ -14,12 +14,16 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from . import temporal as temporal_server
 from .postgres import Server, server
+
+WITH_LITELLM = "tests/providers/"
+"""Where tests import litellm in their own process."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -54,6 +58,20 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'store.sqlite'}"
     postgres: Server = request.getfixturevalue("postgres")
     return postgres.url(postgres.new_database())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadfile`, but all files that import litellm are one: it takes each worker 5 s of CPU and 190 MB."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneLitellm(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "litellm" if nodeid.startswith(WITH_LITELLM) else super()._split_scope(nodeid)
+
+    return OneLitellm(config, log)
 
 
 def pytest_unconfigure() -> None:
