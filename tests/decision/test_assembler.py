@@ -398,8 +398,17 @@ places = st.lists(st.integers(0, 1000), max_size=12)
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(written, places), min_size=1, max_size=4))
-def test_calls_are_the_same_whatever_their_fragments_and_each_ends_with_its_last(calls: list[Any]) -> None:
+@given(st.lists(st.tuples(written, places), min_size=1, max_size=4), st.sets(st.integers(0, 3)), st.randoms())
+def test_calls_are_the_same_whatever_their_fragments_one_after_another_and_interleaved(
+    calls: list[Any], empty: set[int], random: Any
+) -> None:
+    _assert_each_ends_with_its_last_fragment(calls)
+    _assert_interleaved_each_is_put_together_for_itself(
+        [("", cuts) if number in empty else (text, cuts) for number, (text, cuts) in enumerate(calls)], random
+    )
+
+
+def _assert_each_ends_with_its_last_fragment(calls: list[Any]) -> None:
     fed = Fed()
     for index, (text, cuts) in enumerate(calls):
         fed.feed(head(index, f"id{index}", f"tool{index}"))
@@ -416,13 +425,17 @@ def test_calls_are_the_same_whatever_their_fragments_and_each_ends_with_its_last
     assert fed.assembler.truncated is None
 
 
-@settings(max_examples=300, deadline=None)
-@given(written, st.integers(1, 1000), places, st.sampled_from(REASONS))
-def test_a_call_that_breaks_off_is_never_complete(text: str, at: int, cuts: list[int], reason: FinishReason) -> None:
-    cut = text[: 1 + at % (len(text) - 1)]
-    fed = Fed(head(), *(more(fragment) for fragment in pieces_of(cut, cuts)), FinishReport(reason))
-    assert fed.ended == []
-    assert fed.assembler.truncated == "a"
+def _assert_interleaved_each_is_put_together_for_itself(calls: list[Any], random: Any) -> None:
+    """C3. A call may have no arguments at all."""
+    fed = Fed(*(head(number, f"id{number}") for number in range(len(calls))))
+    queues = [(number, pieces_of(text, cuts)) for number, (text, cuts) in enumerate(calls)]
+    while queues := [queue for queue in queues if queue[1]]:
+        number, pieces = random.choice(queues)
+        fed.feed(more(pieces.pop(0), number))
+    assert set(fed.ended) == {f"id{number}" for number, (text, _) in enumerate(calls) if text}
+    fed.feed(CALLS)
+    assert [arguments for _, _, arguments in fed.calls] == [text for text, _ in calls]
+    assert len(fed.ended) == len(calls)
 
 
 fragments = st.builds(
@@ -464,10 +477,20 @@ def test_every_call_begins_once_ends_at_most_once_and_shows_its_own_arguments(gi
     st.sampled_from(["", "{}", " {}\n", "{ }{}"]),
     st.sampled_from(["", " ", "again", "}", "{", "{}", ' {"z": 0}', "x"]),
     places,
+    st.integers(1, 1000),
+    st.sampled_from(REASONS),
 )
-def test_C3_a_call_comes_to_the_same_end_however_its_text_was_cut(
-    text: str, before: str, after: str, cuts: list[int]
+def test_C3_a_call_comes_to_the_same_end_however_its_text_was_cut_and_one_that_breaks_off_is_never_complete(
+    text: str, before: str, after: str, cuts: list[int], breaks_at: int, reason: FinishReason
 ) -> None:
+    _assert_it_comes_to_the_same_end(text, before, after, cuts)
+    broken = text[: 1 + breaks_at % (len(text) - 1)]
+    fed = Fed(head(), *(more(fragment) for fragment in pieces_of(broken, cuts)), FinishReport(reason))
+    assert fed.ended == []
+    assert fed.assembler.truncated == "a"
+
+
+def _assert_it_comes_to_the_same_end(text: str, before: str, after: str, cuts: list[int]) -> None:
     sent = before + text + (text if after == "again" else after)
     whole = Fed(head(), more(sent), CALLS)
     for pieces in (pieces_of(sent, cuts), list(sent)):
@@ -478,17 +501,3 @@ def test_C3_a_call_comes_to_the_same_end_however_its_text_was_cut(
     assert (count_members(whole.calls[0][2]) is not None) is valid
     if valid:
         assert json.loads(whole.calls[0][2]) == json.loads(text)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(st.just("") | written, places), min_size=1, max_size=4), st.randoms())
-def test_C3_interleaved_calls_are_put_together_each_for_itself(calls: list[Any], random: Any) -> None:
-    fed = Fed(*(head(number, f"id{number}") for number in range(len(calls))))
-    queues = [(number, pieces_of(text, cuts)) for number, (text, cuts) in enumerate(calls)]
-    while queues := [queue for queue in queues if queue[1]]:
-        number, pieces = random.choice(queues)
-        fed.feed(more(pieces.pop(0), number))
-    assert set(fed.ended) == {f"id{number}" for number, (text, _) in enumerate(calls) if text}
-    fed.feed(CALLS)
-    assert [arguments for _, _, arguments in fed.calls] == [text for text, _ in calls]
-    assert len(fed.ended) == len(calls)
