@@ -277,7 +277,8 @@ class OpenAICompatible:
         import aiohttp
 
         body = b""
-        with anyio.move_on_after(self._timeouts[0]), suppress(aiohttp.ClientError, TimeoutError, ValueError):
+        seconds = min(self._timeouts)  # only its words are missing: what kind of error it is, the status tells
+        with anyio.move_on_after(seconds), suppress(aiohttp.ClientError, TimeoutError, ValueError):
             while len(body) < LARGEST_REFUSAL and (block := await response.content.readany()):
                 body += block
         said = parse_error_body(body[:LARGEST_REFUSAL], response.headers)
