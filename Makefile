@@ -32,19 +32,25 @@ demo: $(VENV)/.ready ## an agent sets a port in a real file and stops by itself;
 	@$(BIN)/python docs/examples/demo.py
 
 # Nothing of this ever fails the build: a test that misses something is skipped and says so. RUNLEVEL=1 keeps Debian from
-# starting a database server; the tests start one of their own.
+# starting a database server; the tests start one of their own. Where chromium is there already, its lighter build
+# without windows is installed too, if it can be had at once: the tests of the page take it first.
 system: ## what the tests need beside Python: PostgreSQL and Chromium, from Debian (as root)
-	@missing=; \
-	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 \
-	    || missing="$$missing postgresql"; \
-	command -v chromium >/dev/null 2>&1 || missing="$$missing chromium"; \
+	@has() { command -v "$$1" >/dev/null 2>&1; }; \
+	can() { [ "$$(id -u)" = 0 ] && has apt-get; }; \
+	missing=; \
+	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || has postgres || missing="$$missing postgresql"; \
+	has chromium-headless-shell || { has chromium && ! { can && apt-cache show chromium-headless-shell >/dev/null 2>&1; }; } \
+	    || missing="$$missing chromium-headless-shell"; \
 	[ -n "$$missing" ] || exit 0; \
-	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	if can; then \
 	    echo "installing$$missing from Debian, for the tests"; \
-	    install="apt-get install -y -qq --no-install-recommends$$missing"; \
 	    export RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive; \
-	    $$install >/dev/null 2>&1 || { apt-get update -qq >/dev/null 2>&1; $$install >/dev/null 2>&1; } && exit 0; \
+	    install() { apt-get install -y -qq --no-install-recommends $$1 >/dev/null 2>&1; }; \
+	    install "$$missing" || { apt-get update -qq >/dev/null 2>&1; install "$$missing"; } \
+	        || install "$${missing%-headless-shell}" && exit 0; \
 	fi; \
+	! has chromium || missing="$${missing% chromium-headless-shell}"; \
+	[ -n "$$missing" ] || exit 0; \
 	echo "not here, so the tests that need it are skipped:$$missing (as root: apt-get install$$missing)"
 
 # Types are checked beside the tests: mypy keeps one core busy, and tests wait for processes now and then.
