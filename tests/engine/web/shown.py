@@ -201,3 +201,9 @@ def until(page: Any, condition: str) -> None:
             })();
         })""".replace("`CONDITION`", json.dumps(condition)).replace("CONDITION", condition)
     )
+
+
+def go_home(page: Any, site: Site) -> None:
+    """From a session to the front, in the same document: an address without `#` would load it anew."""
+    page.goto(f"{site.url}#")
+    page.wait_for_selector("#timeline:empty", state="attached")

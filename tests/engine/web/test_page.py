@@ -260,9 +260,12 @@ def test_a_tab_that_nobody_sees_holds_no_connection_and_goes_on_where_it_was(pag
     assert page.text_content(".text") == "Seen, unseen, and seen again."
 
 
-def test_a_stream_that_says_nothing_at_all_is_given_up_and_asked_for_again(page: Any) -> None:
+def test_a_stream_that_says_nothing_at_all_is_given_up_and_asked_for_again(
+    open_page: Callable[..., Any], shown: Site
+) -> None:
+    page = open_page()
     page.clock.install()
-    page.reload()
+    page.goto(shown.url)
     page.evaluate("""async () => {
         window.states = [];
         window.fetch = (url, { signal }) => {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from .shown import RECORDS, Site, until
 
+Modules = Callable[[str, Any], Any]
 NAMES = sorted(path.stem for path in RECORDS.glob("*.jsonl"))
 LAST_STATES = """async (events) => {
     const { fold } = await import('./page/model.js');
@@ -46,10 +48,10 @@ def events_of(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_last_state_of_every_record_agrees_with_its_outcomes(page: Any, name: str) -> None:
+def test_the_last_state_of_every_record_agrees_with_its_outcomes(modules: Modules, name: str) -> None:
     events = events_of(name)
     outcomes = [event["outcome"] for event in events if event["type"] == "RUN_FINISHED"]
-    runs = page.evaluate(LAST_STATES, events)
+    runs = modules(LAST_STATES, events)
     assert len(runs) == len(outcomes)
     for run, outcome in zip(runs, outcomes, strict=True):
         for same in ("run_id", "steps", "rounds", "requests", "status"):
@@ -66,11 +68,11 @@ def test_the_last_state_of_every_record_agrees_with_its_outcomes(page: Any, name
 
 
 @pytest.mark.parametrize("name", ["scenes", "question", "gives_up", "connection", "port", "premature"])
-def test_whichever_way_one_came_to_a_point_it_looks_the_same(page: Any, name: str) -> None:
+def test_whichever_way_one_came_to_a_point_it_looks_the_same(modules: Modules, name: str) -> None:
     events = events_of(name)
     end = len(events)
     ways = [0, end, end // 2, end // 2 + 1, 3, end - 1, end // 3, end // 3 + 7, end // 3 - 7, 1, end]
-    assert page.evaluate(ANY_WAY, [events, ways]) == []
+    assert modules(ANY_WAY, [events, ways]) == []
 
 
 def test_the_scrubber_shows_by_keyboard_the_state_of_each_step(page: Any, shown: Site) -> None:
@@ -133,10 +135,10 @@ def test_a_replay_plays_at_the_recorded_pace_times_the_speed_and_pauses(page: An
     assert page.locator(".card").count() == 0
 
 
-def test_marks_of_missing_events_are_shown_where_they_are_missing(page: Any) -> None:
+def test_marks_of_missing_events_are_shown_where_they_are_missing(modules: Modules) -> None:
     events = events_of("hello")
     events[5:9] = [{"type": "LAGGED", "missed": 4, "next_seq": 10, "run_id": events[0]["run_id"]}]
-    text = page.evaluate(
+    text = modules(
         """async (events) => {
             const { fold } = await import('./page/model.js');
             const { timeline } = await import('./page/view.js');
@@ -150,13 +152,13 @@ def test_marks_of_missing_events_are_shown_where_they_are_missing(page: Any) -> 
     assert "Reported as done" in text
 
 
-def test_an_event_stream_is_read_right_wherever_it_is_torn(page: Any) -> None:
+def test_an_event_stream_is_read_right_wherever_it_is_torn(modules: Modules) -> None:
     stream = (
         'retry: 1000\n\n: heartbeat\n\nid: run_a:1\ndata: {"n":1}\n\nid: run_a:2\r\ndata: {"text":'
         '\r\ndata: "two"}\r\n\r\n'
         'event: lagged\ndata: {"missed":3}\n\nid: run_a:7\ndata:{"n":7}\n\ndata: torn'
     )
-    found = page.evaluate(
+    found = modules(
         """async (stream) => {
             const { parser } = await import('./page/stream.js');
             const all = [];
@@ -205,12 +207,13 @@ def test_ten_thousand_events_are_folded_and_shown_without_long_pauses(page: Any,
     page.wait_for_selector(".card")
     assert page.locator(".step").count() == 1000
     milliseconds = page.evaluate(
-        """async (events) => {
+        """async (text) => {
             const { fold } = await import('./page/model.js');
+            const events = JSON.parse(text);
             const before = performance.now();
             fold(events);
             return performance.now() - before;
         }""",
-        events,
+        json.dumps(events),
     )
     assert milliseconds < 1000

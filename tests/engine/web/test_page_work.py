@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from endstop.cli.views.text import ending_of
 from endstop.decision import Outcome
 from endstop.providers import call
 
-from .shown import Site, until
+from .shown import Site, go_home, until
 
+Modules = Callable[[str, Any], Any]
 RECORDS = Path(__file__).parents[2] / "records"
 TASKS = json.loads((RECORDS / "tasks.json").read_text())
 NOT_RIGHT = [name for name, task in TASKS.items() if task["right"] is False and task["status"] == "completed"]
@@ -36,7 +38,7 @@ def test_A3_no_record_that_is_not_right_is_shown_as_done(page: Any, shown: Site)
         assert "not checked" in told, name
         assert "Task complete" not in page.text_content("body"), name
         assert page.locator("#status.good, nav .status.good").count() == 0, "how it ended says nothing of the work"
-        page.goto(shown.url)
+        go_home(page, shown)
 
 
 def outcome(**fields: Any) -> dict[str, Any]:
@@ -60,9 +62,8 @@ ENDS = [
 ]
 
 
-def test_A3_the_page_and_the_terminal_have_the_same_words_and_colours(page: Any, shown: Site) -> None:
-    page.goto(shown.url)
-    told = page.evaluate(
+def test_A3_the_page_and_the_terminal_have_the_same_words_and_colours(modules: Modules) -> None:
+    told = modules(
         "async (all) => { const { ending } = await import('./page/words.js');"
         " return all.map((outcome) => ending({ outcome, failure: null, cause: '' })); }",
         ENDS,
@@ -111,9 +112,8 @@ def test_A3_a_report_after_a_failed_edit_is_amber_with_the_reason_and_the_larges
     ],
 )
 def test_A6_what_is_known_of_a_cut_is_said_beside_the_completion_call(
-    page: Any, shown: Site, response: dict[str, Any], head: str, words: str
+    modules: Modules, response: dict[str, Any], head: str, words: str
 ) -> None:
-    page.goto(shown.url)
     events = [
         {"type": "RUN_STARTED", "run_id": "r", "tools": [{"name": "task_done", "kind": "completion"}]},
         {"type": "STEP_STARTED", "step": 1},
@@ -126,7 +126,7 @@ def test_A6_what_is_known_of_a_cut_is_said_beside_the_completion_call(
             **response,
         },
     ]
-    told = page.evaluate(
+    told = modules(
         """async (events) => {
             const { fold } = await import('./page/model.js');
             const { timeline } = await import('./page/view.js');
@@ -223,9 +223,8 @@ def planned(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["plan_and_execute", "renamed"])
-def test_F10_a_round_of_plan_execute_and_think_is_a_card(page: Any, shown: Site, name: str) -> None:
-    page.goto(shown.url)
-    rounds, inside, calls = page.evaluate(
+def test_F10_a_round_of_plan_execute_and_think_is_a_card(modules: Modules, name: str) -> None:
+    rounds, inside, calls = modules(
         """async (events) => {
             const { fold } = await import('./page/model.js');
             const { timeline } = await import('./page/view.js');
