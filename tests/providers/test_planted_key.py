@@ -23,6 +23,7 @@ LOGIN = base64.b64encode(f"someone:{PASSWORD}".encode()).decode()
 SECRETS = (KEY, PASSWORD, LOGIN)
 ENDINGS: tuple[Ending, ...] = ("refused", "error", "garbled", "cut", "unfinished", "unreachable")
 LOGGING = {"PYTHONASYNCIODEBUG": "1", "PYTHONDEVMODE": "1"}
+"""For all commands here: it shows more, and what forks them imports litellm once."""
 UNSHAPED = "51c7a0f3be8402d951c7a0f3be8402d9"
 """A key that does not look like one."""
 TOOLS = """
@@ -101,7 +102,7 @@ async def test_with_litellms_debug_log_on_nothing_of_ours_shows_a_key_and_the_lo
     tools.write_text(TOOLS)
     given = ("--provider", "litellm", "--model", "m", "--record", record, "--tools", tools, "--json", "--retries", "0")
     async with Endpoint([DEBUGGED[case]]) as endpoint:
-        env = {"OPENAI_API_KEY": UNSHAPED, "OTHER_API_KEY": KEY}
+        env = {"OPENAI_API_KEY": UNSHAPED, "OTHER_API_KEY": KEY, **LOGGING}
         done = await endstop("run", "Hi", *given, "--api-base", endpoint.url, env=env)
     assert done.json["status"] == ("completed" if case == "whole" else "failed"), done.err
     assert "LiteLLM:DEBUG" in done.err, "the log is on"
@@ -124,7 +125,7 @@ async def test_with_litellms_debug_log_on_no_exception_shows_it(
 @pytest.mark.parametrize("provider", ["openai", "litellm"])
 async def test_wrong_use_shows_no_password(provider: str) -> None:
     for url in (f"http://someone:{PASSWORD}@host:port/v1", f"htp://{PASSWORD}@host/v1?key={KEY}"):
-        done = await endstop("run", "Hi", "--model", "m", "--provider", provider, "--api-base", url)
+        done = await endstop("run", "Hi", "--model", "m", "--provider", provider, "--api-base", url, env=LOGGING)
         assert done.code == 2, done.err
         assert "***@host" in done.err
         assert [secret for secret in SECRETS if secret in done.out + done.err] == []
