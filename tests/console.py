@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import shutil
@@ -103,7 +104,7 @@ async def endstop(
 async def python(script: Path, *, cwd: Path) -> Done:
     """Run a script of Python to its end, in a process that was forked."""
     async with asyncio.timeout(PATIENCE):
-        code, out, err = await _forks_of((), ()).run([], b"", environment(), cwd, script)
+        code, out, err = await _forks([], environment()).run([], b"", environment(), cwd, script)
     return Done(code, out.decode(), err.decode())
 
 
@@ -129,7 +130,9 @@ def _forks(words: list[str], env: Mapping[str, str]) -> Forks:
 @cache
 def _forks_of(modules: tuple[str, ...], flags: tuple[tuple[str, str], ...]) -> Forks:
     """flags: what an interpreter reads as it starts, and so is the same for all forks of one."""
-    return Forks(modules, environment(dict(flags)))
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
+    name = f"{run}-{hashlib.sha256(repr((modules, flags)).encode()).hexdigest()[:16]}" if run else ""
+    return Forks(modules, environment(dict(flags)), name)
 
 
 def _asks_litellm(words: list[str]) -> bool:

@@ -17,6 +17,7 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -102,16 +103,29 @@ async def _all(reader: asyncio.StreamReader | None) -> bytes:
 
 
 class Forks:
-    """A process that has imported all this, and forks. It ends with this one."""
+    """A process that has imported all this, and forks for all workers of a run of the tests. It ends with the last."""
 
-    def __init__(self, modules: Sequence[str], env: Mapping[str, str]) -> None:
-        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    def __init__(self, modules: Sequence[str], env: Mapping[str, str], name: str = "") -> None:
+        """name: it is shared with whoever gives the same."""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
-        with other:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+            address = b"\0endstop-" + name.encode() if name else b""
+            with open(__file__) as lock:  # nobody tries to connect before whoever is first listens
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                try:
+                    listening.bind(address)
+                except OSError:
+                    with suppress(ConnectionRefusedError):  # it has ended
+                        self._socket.connect(address)
+                        return
+                    listening.bind(b"")
+                listening.listen(socket.SOMAXCONN)
+            self._socket.connect(listening.getsockname())
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(other.fileno()), *modules],
+                [sys.executable, __file__, str(listening.fileno()), *modules],
                 env=env,
-                pass_fds=[other.fileno()],
+                pass_fds=[listening.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
             )
@@ -183,30 +197,49 @@ async def _read(fd: int) -> Pipe:
     return reader, transport
 
 
-def _serve(control: socket.socket) -> dict[str, Any]:
+def _serve(listening: socket.socket) -> dict[str, Any]:
     """Fork for each request. Returns in the fork, with the request."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
-    while True:
-        data, fds, *_ = socket.recv_fds(control, MOST_BYTES, 4)
-        if not data:
-            sys.exit(0)
-        if os.fork() == 0:
-            control.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            request = json.loads(data)
-            _die_with_the_parent(request)
-            pid = os.fork()
-            if pid == 0:
-                _die_with_the_parent(request)
-                return _become(request, fds)
-            for fd in fds[:3]:
+    listening.setblocking(False)
+    watched = [listening]
+    while watched:
+        for ready in select.select(watched, [], [])[0]:
+            if ready is listening:
+                watched.append(listening.accept()[0])
+                continue
+            data, fds, *_ = socket.recv_fds(ready, MOST_BYTES, 4)
+            if data and os.fork() == 0:
+                for each in (listening, *watched):
+                    each.close()
+                return _fork(json.loads(data), fds)
+            for fd in fds:
                 os.close(fd)
-            os.write(fds[3], b"%d\n" % pid)
-            _, status = os.waitpid(pid, 0)
-            os.write(fds[3], b"%d\n" % os.waitstatus_to_exitcode(status))
-            os._exit(0)
-        for fd in fds:
-            os.close(fd)
+            if not data:
+                watched.remove(ready)
+                ready.close()
+        if watched == [listening]:
+            listening.shutdown(socket.SHUT_RDWR)  # from now on nobody can connect, but somebody may just have
+            watched.clear()
+            with suppress(BlockingIOError):
+                while True:
+                    watched.append(listening.accept()[0])
+    sys.exit(0)
+
+
+def _fork(request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+    """Fork once more, and tell the process id and how it ended. Returns in that fork, with the request."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _die_with_the_parent(request)
+    pid = os.fork()
+    if pid == 0:
+        _die_with_the_parent(request)
+        return _become(request, fds)
+    for fd in fds[:3]:
+        os.close(fd)
+    os.write(fds[3], b"%d\n" % pid)
+    _, status = os.waitpid(pid, 0)
+    os.write(fds[3], b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
 
 
 def _die_with_the_parent(request: dict[str, Any]) -> None:
@@ -257,6 +290,7 @@ if __name__ == "__main__":
     sys.path.pop(0)  # this folder
     for module in (*WHAT_ALL_NEED, *sys.argv[2:]):
         importlib.import_module(module)
+    sys.modules["pydantic"].create_model("First")  # which imports the rest of it
     assert threading.active_count() == 1, "what a thread has locked stays locked in a fork"
     gc.collect()
     gc.freeze()
