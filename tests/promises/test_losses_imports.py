@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import lzma
 import re
 import tarfile
 from collections import Counter
@@ -260,7 +262,8 @@ def letters_of(content: Any) -> int:
 
 def samples(archive: str, every: int, tmp_path: Path, names: Callable[[str], bool]) -> list[Path]:
     """Each so-manieth file of an archive of the recorded material."""
-    with tarfile.open(SHARED / "data" / archive) as tar:
+    whole = io.BytesIO(lzma.decompress((SHARED / "data" / archive).read_bytes()))  # once: tarfile goes back, for each
+    with tarfile.open(fileobj=whole) as tar:
         members = sorted((m for m in tar.getmembers() if m.isfile() and names(m.name)), key=lambda m: m.name)
         chosen = members[::every]
         tar.extractall(tmp_path, members=chosen, filter="data")
