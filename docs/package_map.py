@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from html import escape
 from pathlib import Path
 from textwrap import wrap
@@ -92,7 +93,14 @@ class Import(NamedTuple):
         return f"{self.file}:{self.line} imports {self.module}"
 
 
-def imports_of(path: Path) -> Iterator[Import]:
+@cache
+def syntax(path: Path) -> ast.Module:
+    """What stands in a file. It is parsed once."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
     """The imports of a file, those for types and inside functions included."""
     file = path.relative_to(ROOT).as_posix()
     package = ["endstop", *file.removeprefix("engine/").split("/")[:-1]]
@@ -119,10 +127,12 @@ def imports_of(path: Path) -> Iterator[Import]:
                     yield from walk(child, True, for_types)
                 case ast.If(test=ast.Name(id="TYPE_CHECKING")):
                     yield from walk(child, in_function, True)
+                case ast.expr():
+                    pass  # holds no statement
                 case _:
                     yield from walk(child, in_function, for_types)
 
-    yield from walk(ast.parse(path.read_text(encoding="utf-8")), False, False)
+    return tuple(walk(syntax(path), False, False))
 
 
 def module_imports(known: dict[str, Path]) -> dict[str, set[str]]:
@@ -193,7 +203,7 @@ def _says(package: str) -> str:
         return "The run: " + " → ".join(("engine", "session", "run", "loop", "response", "tool_calls", "context"))
     folder = ROOT / package if package in FOLDERS else ROOT / "engine" / package
     path = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    text = ast.get_docstring(syntax(path)) or ""
     return text.split("\n\n")[0].split(". ")[0].replace("\n", " ").rstrip(".")
 
 
