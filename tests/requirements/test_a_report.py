@@ -169,9 +169,12 @@ async def test_A9_the_command_reads_ratings_and_names_what_fits_nowhere(tmp_path
 async def test_A9_limits_that_cut_off_good_runs_advise_to_raise_them(tmp_path: Path) -> None:
     for number in range(30):
         await scenes.limited(tmp_path / f"{number}.jsonl", steps=3, good=number % 2 == 0)
-    for number in range(300):
-        await scenes.done(tmp_path / f"done{number}.jsonl", steps=12, good=True, policy=Policy(limits=Limits(steps=40)))
-    (advice,) = report_of(tmp_path).advice
-    assert advice.about == "limits"
+    policy = Policy(limits=Limits(steps=40))
+    played = await scenes.done(tmp_path / "done0.jsonl", steps=12, good=True, policy=policy)
+    for number in range(1, 300):  # 300 sessions that went the same way: one is played
+        (tmp_path / f"done{number}.jsonl").write_text(played.read_text().replace("done0", f"done{number}"))
+    report = report_of(tmp_path)
+    (advice,) = report.advice
+    assert (report.overall.runs, advice.about) == (330, "limits")
     assert "Raise the limit: with `data_and_files` (soft 50, hard 100)" in advice.says
     assert advice.because.startswith("15 of 30 evaluated runs over a limit were good (50 %")
