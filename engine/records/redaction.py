@@ -89,6 +89,9 @@ DEFAULT_KINDS = ("private_key", "credentials", "token", "api_key", "password", "
 """All kinds but telephone numbers, which look like too many other numbers."""
 _GROUPS = re.compile(r"\d+|[ -]")
 _ISSUERS = re.compile(r"3[0-9]|4|5[0-9]|6[0-9]|2[2-7]|81|82")
+_ONCE = bytes.maketrans(b"0123456789", bytes(range(10)))
+_DOUBLED = bytes.maketrans(b"0123456789", bytes(sum(divmod(2 * digit, 10)) for digit in range(10)))
+"""From a digit to what it adds to the sum of a card number, and every other digit."""
 _SEPARATOR = re.compile(r"=>|:=|[=:]")
 _VALUE = re.compile(
     r"[ \t]{0,8}(?:(?:Bearer|Basic|Token)[ \t]{1,4})?"
@@ -332,23 +335,30 @@ def _is_other_number(found: re.Match[str]) -> bool:
 
 def _end_of_card(groups: Sequence[str], begin: int) -> int:
     """The index after the longest card number that begins with this group; 0 if there is none."""
-    digits, end = 0, 0
+    digits, end = "", 0
     for at in range(begin, len(groups), 2):
-        digits += len(groups[at])
-        if digits > 19:
+        digits += groups[at]
+        if len(digits) > 19 or (len(digits) > 1 and not _ISSUERS.match(_ascii_digits(digits[:2]))):
             break
-        if digits >= 13 and is_card_number("".join(groups[begin : at + 1])):
+        if len(digits) >= 13 and is_card_number(digits):
             end = at + 1
     return end
 
 
 def is_card_number(text: str) -> bool:
     """Whether these digits can be a card number: 13 to 19, a known issuer, a correct check digit (ISO/IEC 7812)."""
-    digits = [int(letter) for letter in text if letter.isdigit()]
-    if not 13 <= len(digits) <= 19 or not _ISSUERS.match("".join(map(str, digits))):
+    digits = _ascii_digits(text)
+    if not 13 <= len(digits) <= 19 or not _ISSUERS.match(digits):
         return False
-    doubled = [digit if place % 2 == 0 else sum(divmod(2 * digit, 10)) for place, digit in enumerate(reversed(digits))]
-    return sum(doubled) % 10 == 0
+    values = digits.encode()
+    return (sum(values[-1::-2].translate(_ONCE)) + sum(values[-2::-2].translate(_DOUBLED))) % 10 == 0
+
+
+def _ascii_digits(text: str) -> str:
+    """The digits in a text, also those of other scripts, as ASCII digits."""
+    if text.isascii() and text.isdigit():
+        return text
+    return "".join(str(int(letter)) for letter in text if letter.isdigit())
 
 
 def _compile(name: str, pattern: str) -> re.Pattern[str]:

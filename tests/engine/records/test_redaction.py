@@ -121,7 +121,20 @@ def test_a_card_has_the_right_check_digit(number: int) -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["a", "1 ", "a@", "a@a.", "sk-", "eyJaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "://a:b", "bearer ", "1-", "("],
+    [
+        "a",
+        "1 ",
+        "4 ",
+        "a@",
+        "a@a.",
+        "sk-",
+        "eyJaaaaaaaa.",
+        "-----BEGIN PRIVATE KEY-----",
+        "://a:b",
+        "bearer ",
+        "1-",
+        "(",
+    ],
 )
 def test_time_goes_with_the_length_of_the_text_and_never_with_its_square(unit: str) -> None:
     redaction = Redaction(kinds=KINDS)
