@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 from pathlib import Path
 
 from endstop.cli.views.tables import _ReadProgress
@@ -24,14 +25,17 @@ def records(folder: Path, many: int) -> Path:
 
 
 async def test_a_terminal_shows_how_far_it_is_and_keeps_nothing_of_it(tmp_path: Path) -> None:
-    source = await asyncio.to_thread(records, tmp_path, 150)
-    async with in_terminal("redact", source, "-o", tmp_path / "out", columns=200) as (terminal, process):
+    source = await asyncio.to_thread(records, tmp_path, 3)
+    held = tmp_path / "r.fifo"  # read as the last, and not before something is written
+    os.mkfifo(held)
+    async with in_terminal("redact", source, held, "-o", tmp_path / "out", columns=200) as (terminal, process):
         await terminal.shows("redacting")
-        await terminal.shows("/150")
+        await terminal.shows("3/4")
+        await asyncio.to_thread(held.write_bytes, (tmp_path / "r.jsonl").read_bytes())
         await terminal.closed()
         async with asyncio.timeout(PATIENCE):
             assert await process.wait() == 0
-    assert terminal.text.strip() == f"150 records redacted into {tmp_path / 'out'}"
+    assert terminal.text.strip() == f"4 records redacted into {tmp_path / 'out'}"
     assert terminal.cursor_shown
 
 
