@@ -11,6 +11,7 @@ import asyncio
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,12 @@ class Life:
     path: str | None = None
 
     def __post_init__(self) -> None:
-        self.world = World([self._response], self.policy, execute=self._execute)
         self.requested: list[int] = []
+
+    @cached_property
+    def world(self) -> World:
+        """What runs in it; a life of which only the list is looked at needs none."""
+        return World([self._response], self.policy, execute=self._execute)
 
     def _response(self, request: Request) -> Any:
         """That of the step that it is made for, whichever process asks."""
