@@ -42,7 +42,8 @@ class Recorded(NamedTuple):
 def recorded(script: Any, policy: Policy, faults: Any, above: int) -> Iterator[Recorded]:
     with tempfile.TemporaryDirectory() as folder:
         records = Recorded(*(Path(folder) / f"{name}.jsonl" for name in Recorded._fields))
-        for path, options in zip(records, ({}, {"redact": blunt}, {"attach_above": above}), strict=True):
+        how: list[dict[str, Any]] = [{}, {"redact": blunt}, {"attach_above": above}]
+        for path, options in zip(records, how, strict=True):
             asyncio.run(World(script, policy, faults, **options).engine.run("go", record=path))
         yield records
 
