@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -222,9 +223,7 @@ def migrate(connection: Connection, name: str) -> None:
     If two processes open a new database at once, one waits for the other. Raises WrongUse if the schema is newer than
     this endstop, or if a SQLite file belongs to another program.
     """
-    config = Config(attributes={"configure": {"connection": connection, **_OPTIONS}})
-    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
-    script = ScriptDirectory.from_config(config)
+    script = _scripts()
     if _version(connection) == script.get_current_head():
         return
     if connection.dialect.name == "postgresql":
@@ -238,7 +237,19 @@ def migrate(connection: Connection, name: str) -> None:
             f"{name} was written by a newer endstop: its schema is {version}, and this endstop knows up to "
             f"{script.get_current_head()}: upgrade endstop, or name another store"
         )
-    command.upgrade(config, "head")
+    command.upgrade(_config(configure={"connection": connection, **_OPTIONS}), "head")
+
+
+@cache
+def _scripts() -> ScriptDirectory:
+    """The migrations: read once for all stores of a process."""
+    return ScriptDirectory.from_config(_config())
+
+
+def _config(**attributes: Any) -> Config:
+    config = Config(attributes=attributes)
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    return config
 
 
 def _version(connection: Connection) -> str | None:
