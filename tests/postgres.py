@@ -30,7 +30,12 @@ _SETTINGS = {
     "full_page_writes": "off",
     "shared_buffers": "32MB",
     "max_connections": "60",
+    "autovacuum": "off",
 }
+_ALONE = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
 _SECONDS = 60
 _numbers = count(1)
 
@@ -51,7 +56,7 @@ class Server:
         self._as = _user()
         self._settings = dict(_SETTINGS)
         if durable:
-            self._settings.update(fsync="on", full_page_writes="on")
+            self._settings.update(fsync="on", full_page_writes="on", autovacuum="on")
         if connections is not None:
             self._settings["max_connections"] = str(connections)
         self._also = also
@@ -59,6 +64,7 @@ class Server:
             self._settings["listen_addresses"] = f"127.0.0.1,{also}"
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._stores: list[str] = []
 
     def __enter__(self) -> Server:
         self._folder = Path(tempfile.mkdtemp(prefix="endstop-pg-", dir="/tmp"))
@@ -86,6 +92,23 @@ class Server:
         name = f"tests_{os.getpid()}_{next(_numbers)}"
         self.execute(f"CREATE DATABASE {name}")
         return name
+
+    @contextmanager
+    def empty_store(self) -> Iterator[str]:
+        """The URL of a database with a store's tables and nothing in them. Later tests get it, emptied, again."""
+        from endstop.store.database_schema import METADATA
+        from endstop.store.url import store_at
+
+        if self._stores:
+            name = self._stores.pop()
+            self.execute(f"{_ALONE}; TRUNCATE {', '.join(METADATA.tables)} RESTART IDENTITY", name)
+        else:
+            name = self.new_database()
+            database = store_at(self.url(name))._database
+            database.prepare()
+            database.dispose()
+        yield self.url(name)
+        self._stores.append(name)
 
     def execute(self, statement: str, database: str = "postgres") -> None:
         """Run a statement as the cluster's owner."""

@@ -25,7 +25,7 @@ class TemporaryStore(SqlStore):
 
     def __init__(self, template: Path | None = None) -> None:
         self.path = _new_path()
-        shutil.copyfile(template or _empty(), self.path)
+        shutil.copyfile(template or empty_file(), self.path)
         database = Sqlite(self.path)
         for engine in (database.write_engine, database.lease_engine):
             event.listen(engine, "connect", _without_sync)
@@ -64,7 +64,7 @@ def _new_path() -> Path:
 
 
 @cache
-def _empty() -> Path:
+def empty_file() -> Path:
     """A file with empty tables: to make them takes a hundred times as long as to copy them."""
     path = _new_path()
     database = Sqlite(path)

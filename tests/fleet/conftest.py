@@ -21,5 +21,6 @@ async def model(tmp_path: Path) -> AsyncIterator[Model]:
 @pytest_asyncio.fixture
 async def ships(tmp_path: Path, postgres: Server, model: Model) -> AsyncIterator[Fleet]:
     """A fleet with nobody in it, on an empty database."""
-    async with fleet(tmp_path / "fleet", postgres.url(postgres.new_database()), model) as made:
-        yield made
+    with postgres.empty_store() as url:
+        async with fleet(tmp_path / "fleet", url, model) as made:
+            yield made

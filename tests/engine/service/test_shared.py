@@ -49,7 +49,7 @@ class Fleet:
 @pytest.fixture
 async def fleet(postgres: Server, tmp_path: Path) -> AsyncIterator[Fleet]:
     async with AsyncExitStack() as stack:
-        yield Fleet(postgres.url(postgres.new_database()), str(tmp_path / "queue.sqlite"), stack)
+        yield Fleet(stack.enter_context(postgres.empty_store()), str(tmp_path / "queue.sqlite"), stack)
 
 
 async def until(what: Callable[[], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -12,28 +13,38 @@ from endstop.store.sql import SqlStore
 from endstop.store.url import store_at
 
 from ...postgres import Server, server
+from ..temporary_store import empty_file
+
+
+@pytest.fixture
+def url(postgres: Server) -> Iterator[str]:
+    """Where a store in PostgreSQL is that has its tables, and nothing in them."""
+    with postgres.empty_store() as made:
+        yield made
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The same in either database."""
+    if request.param == "postgresql":
+        return str(request.getfixturevalue("url"))
+    shutil.copyfile(empty_file(), tmp_path / "store.sqlite")
+    return f"sqlite:///{tmp_path / 'store.sqlite'}"
 
 
 @pytest_asyncio.fixture
-async def store(place: str) -> AsyncIterator[SqlStore]:
+async def store(empty_place: str) -> AsyncIterator[SqlStore]:
     """An open, empty store."""
-    opened = store_at(place)
+    opened = store_at(empty_place)
     await opened.open()
     yield opened
     await opened.close()
 
 
-@pytest_asyncio.fixture(params=["sqlite", "postgresql"])
-async def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+@pytest.fixture
+def any_store(store: SqlStore) -> Store:
     """An open, empty store. As `join` says, it writes as the process that enrolled last."""
-    if request.param == "sqlite":
-        opened = store_at(tmp_path / "store.sqlite")
-    else:
-        postgres: Server = request.getfixturevalue("postgres")
-        opened = store_at(postgres.url(postgres.new_database()))
-    await opened.open()
-    yield opened
-    await opened.close()
+    return store
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import pytest_asyncio
@@ -27,16 +27,30 @@ from .made import all_pages, at, batch, beginning, ended, ending, seqs, session
 from .others import latest, process, refused, stored, waiting
 
 
-@pytest_asyncio.fixture
-async def others(place: str) -> AsyncIterator[list[SqlStore]]:
-    """Twenty processes, as far as the store can tell, each with its own connections."""
+@asynccontextmanager
+async def processes(place: str, count: int) -> AsyncIterator[list[SqlStore]]:
+    """So many processes, as far as the store can tell, each with its own connections."""
     async with AsyncExitStack() as stack:
         opened = []
-        for number in range(20):
+        for number in range(count):
             opened.append(store_at(place))
             await opened[-1].open()
             stack.push_async_callback(opened[-1].close)
             await opened[-1].join(process(f"process_{number}"))
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def others(empty_place: str) -> AsyncIterator[list[SqlStore]]:
+    """Twenty processes."""
+    async with processes(empty_place, 20) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def two(empty_place: str) -> AsyncIterator[list[SqlStore]]:
+    """Two processes."""
+    async with processes(empty_place, 2) as opened:
         yield opened
 
 
@@ -239,9 +253,9 @@ async def test_of_twenty_processes_that_begin_a_run_at_once_one_does(others: lis
 
 @pytest.mark.parametrize("late", range(6))
 async def test_who_is_given_up_while_it_writes_has_written_before_or_writes_nothing(
-    others: list[SqlStore], late: int
+    two: list[SqlStore], late: int
 ) -> None:
-    writer, judge = others[:2]
+    writer, judge = two
     await writer.add(session())
     await writer.commit(beginning(1))
 

@@ -175,11 +175,13 @@ async def test_a_session_whose_first_run_was_not_stored_when_the_process_died_is
     assert found.status == "interrupted"
 
 
-async def test_what_ran_when_the_process_died_is_interrupted_and_can_be_resumed(store: SqlStore, place: str) -> None:
+async def test_what_ran_when_the_process_died_is_interrupted_and_can_be_resumed(
+    store: SqlStore, empty_place: str
+) -> None:
     await store.add(session())
     await store.commit(beginning(2, lines=lines(1, 2, step=True)))
     await ended(store, "session_2")
-    again = store_at(place)
+    again = store_at(empty_place)
     await again.open()
     assert await evict_and_interrupt(again) == 1
     assert await evict_and_interrupt(again) == 0

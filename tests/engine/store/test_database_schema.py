@@ -66,10 +66,13 @@ async def test_processes_that_open_a_new_database_at_once_do_not_collide(place: 
     await store.close()
 
 
-async def test_a_schema_of_a_newer_endstop_is_wrong_use_and_is_left_alone(store: SqlStore, place: str) -> None:
+async def test_a_schema_of_a_newer_endstop_is_wrong_use_and_is_left_alone(place: str) -> None:
+    store = store_at(place)
+    await store.open()
     await store.add(session())
     with store._database.write_engine.begin() as connection:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0099'"))
     with pytest.raises(WrongUse, match=r"newer endstop: its schema is 0099, .* up to 0\d+: upgrade endstop, or name"):
         await store_at(place).open()
     assert await store.session("session_1") is not None
+    await store.close()

@@ -21,10 +21,9 @@ END_LISTENERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE qu
 
 
 @pytest_asyncio.fixture
-async def two(postgres: Server) -> AsyncIterator[tuple[SqlStore, SqlStore]]:
+async def two(url: str) -> AsyncIterator[tuple[SqlStore, SqlStore]]:
     """Two processes with one database."""
     async with AsyncExitStack() as stack:
-        url = postgres.url(postgres.new_database())
         stores = []
         for id in ("one", "two"):
             store = store_at(url)
@@ -74,8 +73,7 @@ async def test_orphans_that_are_interrupted_are_told(two: tuple[SqlStore, SqlSto
     await ear.until(lambda: ear.ids == {"session_1"})
 
 
-async def test_who_has_not_enrolled_tells_nothing_and_hears_everybody(postgres: Server) -> None:
-    url = postgres.url(postgres.new_database())
+async def test_who_has_not_enrolled_tells_nothing_and_hears_everybody(url: str) -> None:
     reader, silent, loud = store_at(url), store_at(url), store_at(url)
     for store in (reader, silent, loud):
         await store.open()

@@ -18,8 +18,8 @@ from .made import batch, beginning, session
 from .others import evict_and_interrupt, process, refused, stored
 
 
-async def test_a_lease_is_renewed_while_its_process_is_in_the_middle_of_a_transaction(postgres: Server) -> None:
-    store = store_at(postgres.url(postgres.new_database()))
+async def test_a_lease_is_renewed_while_its_process_is_in_the_middle_of_a_transaction(url: str) -> None:
+    store = store_at(url)
     await store.open()
     await store.join(one := process("one"))
     with store._database.write_engine.begin() as connection:
@@ -28,8 +28,7 @@ async def test_a_lease_is_renewed_while_its_process_is_in_the_middle_of_a_transa
     await store.close()
 
 
-async def test_giving_up_waits_for_what_is_being_written_and_writing_for_the_giving_up(postgres: Server) -> None:
-    url = postgres.url(postgres.new_database())
+async def test_giving_up_waits_for_what_is_being_written_and_writing_for_the_giving_up(url: str) -> None:
     writer, judge = store_at(url), store_at(url)
     await writer.open()
     await judge.open()
@@ -53,9 +52,8 @@ async def test_giving_up_waits_for_what_is_being_written_and_writing_for_the_giv
 
 
 async def test_a_process_that_sleeps_in_a_transaction_holds_up_others_no_longer_than_its_lease(
-    postgres: Server, monkeypatch: pytest.MonkeyPatch
+    url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = postgres.url(postgres.new_database())
     asleep, judge = store_at(url), store_at(url)
     await asleep.open()
     await judge.open()
@@ -74,10 +72,9 @@ async def test_a_process_that_sleeps_in_a_transaction_holds_up_others_no_longer_
 
 
 async def test_a_process_that_cannot_be_given_up_now_does_not_keep_others_from_it(
-    postgres: Server, monkeypatch: pytest.MonkeyPatch
+    url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "LEASE_TIMEOUT_SECONDS", 1)
-    url = postgres.url(postgres.new_database())
     asleep, judge = store_at(url), store_at(url)
     await asleep.open()
     await judge.open()
