@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -26,19 +27,26 @@ class Plain:
         self.path = path
         self.limit = limit
         self.fault = fault
+        self._database: sqlite3.Connection | None = None
 
     async def open(self) -> None:
         if self.fault == "prints":
             print("welcome", flush=True)
         try:
-            with closing(self._connect()) as database:
-                database.executescript(TABLES)
-        except sqlite3.OperationalError:
+            with open(f"{self.path}.lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # SQLite does not wait for another who goes into WAL mode, too
+                self._database = sqlite3.connect(self.path, timeout=30)
+                self._database.execute("PRAGMA journal_mode = WAL")  # who is frozen while it reads holds up nobody
+                self._database.execute("PRAGMA synchronous = OFF")
+                self._database.executescript(TABLES)
+        except (OSError, sqlite3.OperationalError):
             if self.fault != "away silent":
                 raise ConnectionError(f"{self.path}: cannot be opened as a database") from None
 
     async def close(self) -> None:
-        pass
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
 
     async def submit(self, job: Job) -> None:
         text = msgspec.json.encode(job).decode()
@@ -79,8 +87,11 @@ class Plain:
         finally:
             for task in (taking, *tasks):
                 task.cancel()
+            await asyncio.gather(taking, *tasks, return_exceptions=True)
 
     def _take(self, process: str) -> tuple[Job, int] | None:
+        if not self.do("SELECT 1 FROM jobs WHERE state = 'waiting' LIMIT 1"):
+            return None  # who is frozen while it writes holds up all others, so that is not done for nothing
         room = "" if self.limit is None else f"AND (SELECT count(*) FROM jobs WHERE state = 'working') < {self.limit}"
         rows = self.do(
             "UPDATE jobs SET state = 'working', owner = ?, term = term + 1 WHERE state = 'waiting' AND run ="
@@ -92,19 +103,18 @@ class Plain:
     async def _work(self, job: Job, term: int, work: Work) -> None:
         try:
             await work(job, PlainSteps(self, job.run_id, term))
-        except Exception as error:
-            if self.fault == "stops at errors" and not isinstance(error, RunLost):
+        except RunLost:
+            return  # it is for whoever recovers it
+        except Exception:
+            if self.fault == "stops at errors":
                 await asyncio.Event().wait()
         self.do("UPDATE jobs SET state = 'ended' WHERE run = ? AND term = ?", job.run_id, term)
 
     def do(self, statement: str, *values: Any) -> list[Any]:
-        with closing(self._connect()) as database:
-            rows = database.execute(statement, values).fetchall()
-            database.commit()
-            return rows
-
-    def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=30)
+        assert self._database is not None
+        rows = self._database.execute(statement, values).fetchall()
+        self._database.commit()
+        return rows
 
 
 class PlainSteps(Steps):
