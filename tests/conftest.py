@@ -45,6 +45,20 @@ def postgres() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def _second_postgres() -> Iterator[Server]:
+    with server() as started:
+        yield started
+
+
+@pytest.fixture
+def mortal(_second_postgres: Server) -> Server:
+    """Another one, which a test may kill. It is started again for the next."""
+    if not _second_postgres.runs:
+        _second_postgres.start()
+    return _second_postgres
+
+
+@pytest.fixture(scope="session")
 def temporal() -> Iterator[temporal_server.Server]:
     """The same of Temporal. Each test takes a namespace of its own."""
     with temporal_server.server() as started:

@@ -123,6 +123,11 @@ class Server:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def runs(self) -> bool:
+        """Whether it was started, and not killed since."""
+        return self._process is not None
+
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         options = [word for pair in self._settings.items() for word in ("-c", "=".join(pair))]

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from endstop.durable.dbos import Dbos
 
-from ...postgres import Server, server
+from ...postgres import Server
 
 multiprocessing.set_forkserver_preload(
     ["endstop.testing.conformance.durable.harness", "endstop.durable.dbos.worker", "structlog"]
 )
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    with server() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -77,19 +77,18 @@ async def test_the_password_stands_in_nothing_that_dbos_says(
     assert PASSWORD.replace("/", "%2F") not in said.getvalue()
 
 
-async def test_a_step_waits_while_the_database_is_away_and_submit_says_so(postgres: Server, database: str) -> None:
-    url = postgres.url(database)
-    DBOS.reset_system_database(system_database_url=url, truncate=True)
+async def test_a_step_waits_while_the_database_is_away_and_submit_says_so(mortal: Server) -> None:
+    url = mortal.url(mortal.new_database())
     worked: list[int] = []
 
     async def work(job: Job, steps: Steps) -> None:
         async def crash() -> str:
             worked.append(1)
-            postgres.kill()
+            mortal.kill()
             with pytest.raises(ConnectionError) as raised:
                 await queue.submit(Job(run_id="next", session_id="s", agent="a", opening="prompt"))
             assert PASSWORD not in str(raised.value)
-            asyncio.get_running_loop().call_later(0.2, postgres.start)
+            asyncio.get_running_loop().call_later(0.2, mortal.start)
             return "kept"
 
         assert await steps.step(key(1), crash) == "kept"

@@ -12,7 +12,7 @@ from endstop.store.base import Store
 from endstop.store.sql import SqlStore
 from endstop.store.url import store_at
 
-from ...postgres import Server, server
+from ...postgres import Server
 from ..temporary_store import empty_file
 
 
@@ -45,10 +45,3 @@ async def store(empty_place: str) -> AsyncIterator[SqlStore]:
 def any_store(store: SqlStore) -> Store:
     """An open, empty store. As `join` says, it writes as the process that enrolled last."""
     return store
-
-
-@pytest.fixture
-def mortal() -> Iterator[Server]:
-    """A server that a test may kill."""
-    with server() as started:
-        yield started
