@@ -8,11 +8,13 @@ import traceback
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from endstop.decision import WrongUse
 from endstop.store import url as places
 from endstop.store.base import StoreError
 from endstop.store.url import mask_url, store_at
+from sqlalchemy import make_url
 
 from ...postgres import PASSWORD, Server
 from .made import session
@@ -105,6 +107,22 @@ async def test_a_place_where_no_file_can_be_is_told(tmp_path: Path) -> None:
             await store.open()
         with pytest.raises(StoreError, match="not open"):
             await store.add(session())
+
+
+async def test_a_server_that_asks_for_the_password_by_scram_is_answered(postgres: Server) -> None:
+    name = postgres.new_database()
+    postgres.execute(f"SET password_encryption = 'scram-sha-256'; CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}'")
+    postgres.execute(f"ALTER DATABASE {name} OWNER TO {name}")
+    url = make_url(postgres.url(name)).set(username=name)
+    store = store_at(url.render_as_string(hide_password=False))
+    await store.open()
+    await store.close()
+    with psycopg.connect(postgres.url()) as connection:
+        kept = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", [name]).fetchone()
+    assert kept is not None
+    assert kept[0].startswith("SCRAM-SHA-256$")
+    with pytest.raises(StoreError, match="rejects this user or password"):
+        await store_at(url.set(password="wr0ng").render_as_string(hide_password=False)).open()
 
 
 @pytest.mark.parametrize(
