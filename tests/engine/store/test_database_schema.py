@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
-import textwrap
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -20,19 +19,33 @@ from sqlalchemy import text
 from .made import session
 
 OPENS = """
-import asyncio, sys
+import asyncio, os, sys
 from endstop.store.url import store_at
 from endstop.store.base import NewSession
 
-async def main(place, id):
-    store = store_at(place)
-    print("ready", flush=True)
-    sys.stdin.readline()
+async def main(store, id):
     await store.open()
     await store.add(NewSession(id=id, owner="o", agent="a", title="t", created_at="2026-11-21T05:21:14.280+00:00"))
     await store.close()
 
-asyncio.run(main(*sys.argv[1:]))
+store_at(sys.argv[1])  # imports what it needs
+held, gate = os.pipe()
+here, ready = os.pipe()
+children = []
+for number in range(4):
+    child = os.fork()
+    if child == 0:
+        os.close(gate)
+        store = store_at(sys.argv[1])
+        os.write(ready, b"x")
+        os.read(held, 1)
+        asyncio.run(main(store, f"session_{number}"))
+        sys.exit()
+    children.append(child)
+for _ in children:
+    os.read(here, 1)
+os.close(gate)
+sys.exit(any(os.waitpid(child, 0)[1] for child in children))
 """
 
 
@@ -46,20 +59,9 @@ def test_the_migrations_make_the_tables_that_the_code_knows(store: SqlStore) -> 
 
 
 async def test_processes_that_open_a_new_database_at_once_do_not_collide(place: str) -> None:
-    def start(number: int) -> subprocess.Popen[str]:
-        command = [sys.executable, "-W", "error", "-c", textwrap.dedent(OPENS), place, f"session_{number}"]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-
-    def end(process: subprocess.Popen[str]) -> str:
-        return process.communicate("\n", timeout=60)[1]
-
-    with ThreadPoolExecutor(4) as threads:
-        processes = list(threads.map(start, range(4)))
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        assert list(threads.map(end, processes)) == [""] * 4
+    command = [sys.executable, "-W", "error", "-c", OPENS, place]
+    opened = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False, timeout=60)
+    assert (opened.returncode, opened.stdout, opened.stderr) == (0, "", "")
     store = store_at(place)
     await store.open()
     assert len((await store.sessions())[0]) == 4
