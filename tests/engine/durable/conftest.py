@@ -12,7 +12,10 @@ from endstop.durable.dbos import Dbos
 from ...postgres import Server
 
 multiprocessing.set_forkserver_preload(
-    ["endstop.testing.conformance.durable.harness", "endstop.durable.dbos.worker", "structlog"]
+    [
+        *("endstop.testing.conformance.durable.harness", "endstop.durable.dbos.worker", "structlog"),
+        *("anyio._backends._asyncio", "dbos._sys_db_postgres", "dbos._sys_db_sqlite"),  # what they import at work
+    ]
 )
 
 
