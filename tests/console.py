@@ -114,6 +114,12 @@ async def started_in_fork(*arguments: object, env: Mapping[str, str], stderr: IO
     return await _forks(words, whole).start(words, whole, None, stderr)
 
 
+async def python_in_fork(script: Path, *arguments: object, stderr: IO[bytes]) -> Started:
+    """The same of a script of Python."""
+    words, whole = list(map(str, arguments)), environment()
+    return await _forks([], whole).start(words, whole, None, stderr, script)
+
+
 async def started_in_terminal(terminal: int, *arguments: object, env: Mapping[str, str]) -> Started:
     """A command that is still running, in a process that was forked and leads the session of this terminal."""
     words, whole = list(map(str, arguments)), environment(env)

@@ -162,12 +162,17 @@ class Forks:
             return code, out.read(), err.read()
 
     async def start(
-        self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path | None, stderr: IO[bytes] | None = None
+        self,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path | None,
+        stderr: IO[bytes] | None = None,
+        script: Path | None = None,
     ) -> Started:
-        """Start the command, with pipes as its stdin and stdout, and as its stderr unless there is a file for it."""
+        """Start `endstop` or a script: pipes are its stdin and stdout, and its stderr unless there is a file for it."""
         (reads, stdin), (stdout, writes) = os.pipe(), os.pipe()
         told, tells = (None, stderr.fileno()) if stderr else os.pipe()
-        process = await self._begin(arguments, env, cwd, [reads, writes, tells], leads=False)
+        process = await self._begin(arguments, env, cwd, [reads, writes, tells], script=script)
         for fd in (reads, writes) if stderr else (reads, writes, tells):
             os.close(fd)
         given = open(stdin, "wb", buffering=0)  # noqa: SIM115  until the command has ended
@@ -178,11 +183,18 @@ class Forks:
         return Started(*await self._begin(arguments, env, None, [terminal] * 3, leads=True), None, None, None)
 
     async def _begin(
-        self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path | None, fds: list[int], *, leads: bool
+        self,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path | None,
+        fds: list[int],
+        *,
+        script: Path | None = None,
+        leads: bool = False,
     ) -> tuple[int, Pipe]:
         told, tells = os.pipe()
         request = {"arguments": arguments, "env": dict(env), "cwd": str(cwd or os.getcwd())}
-        request |= {"dies_with_the_tests": True, "leads": leads}
+        request |= {"dies_with_the_tests": True, "leads": leads, "script": script and str(script)}
         socket.send_fds(self._socket, [json.dumps(request).encode()], [*fds, tells])
         os.close(tells)
         end = await _read(told)

@@ -15,7 +15,7 @@ from typing import Any
 
 import aiohttp
 
-from ..console import environment, started_in_fork
+from ..console import environment, python_in_fork, started_in_fork
 from ..forked import Started
 from .ledger import SideLog
 from .script import Script
@@ -82,17 +82,14 @@ class Model:
         self.port = 0
 
     async def __aenter__(self) -> Model:
-        self._process = await asyncio.create_subprocess_exec(
-            *TOGETHER, sys.executable, HERE / "model.py", self.side_log, self.host, stdout=asyncio.subprocess.PIPE
-        )
+        with (self.side_log.parent / "model.err").open("wb") as stderr:
+            self._process = await python_in_fork(HERE / "model.py", self.side_log, self.host, stderr=stderr)
         assert self._process.stdout is not None
         self.port = int(await self._process.stdout.readline())
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        if self._process.returncode is None:
-            self._process.kill()
-        await self._process.wait()
+        await self._process.leave()
 
     def api_base(self, name: str, host: str | None = None) -> str:
         """Where somebody of this name asks."""

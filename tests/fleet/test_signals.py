@@ -74,7 +74,9 @@ async def test_a_run_that_ends_within_the_grace_is_not_handed_over(ships: Fleet,
     assert resumptions(await check_record(await ships.record(id, tmp_path), script)) == 0
 
 
-async def test_a_child_of_the_server_that_dies_is_replaced_and_its_sessions_go_on(ships: Fleet, tmp_path: Path) -> None:
+async def test_a_child_of_the_server_that_dies_is_replaced_its_sessions_go_on_and_all_leave_when_the_server_is_killed(
+    ships: Fleet, tmp_path: Path
+) -> None:
     server = await ships.serve(workers=2, lease=LONG)
     scripts = [Script(who=f"child-{number}", steps=40, pace=0.01) for number in range(4)]
     ids = [await ships.start(script) for script in scripts]
@@ -97,15 +99,10 @@ async def test_a_child_of_the_server_that_dies_is_replaced_and_its_sessions_go_o
         assert ships.side.of(script.who).faults(script) == []
         await check_record(await ships.record(id, tmp_path), script)
     assert max(seconds) < LONG, "long before its lease was over: that it died was noticed"
-
-
-async def test_the_children_leave_when_their_server_is_killed(ships: Fleet) -> None:
-    server = await ships.serve(workers=1)
-    (child,) = await until(lambda: children(server), "there is a child")
-    id = await ships.start(Script(who="orphan", steps=3))
-    await ships.reached(id, "completed")
+    both = children(server)
+    assert len(both) == 2
     await server.kill()
-    await until(lambda: not alive(child), "the child has left")
+    await until(lambda: not any(alive(child) for child in both), "the children have left")
 
 
 def children(server: Member) -> list[int]:
