@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,6 +155,11 @@ class Site:
         return (await self.client.get(f"/sessions/{session_id}", **given)).json()["status"]
 
 
+def client_at(base: str, **given: Any) -> httpx.AsyncClient:
+    """Asks a server without TLS, and so reads no certificates: that would take longer than most tests."""
+    return httpx.AsyncClient(**{"base_url": base, "timeout": PATIENCE, "trust_env": False, "verify": False, **given})
+
+
 def service_with(provider: Any, policy: Policy | None = None, **settings: Any) -> Service:
     """A service with a store of its own."""
     given = {"store": TemporaryStore(), "grace": 0, **settings}
@@ -215,9 +220,9 @@ async def site(
     service = service or service_with(provider or by_prompt({}))
     limits = limits or WebLimits(requests_per_second=None, write_interval=0)
     app = web(service, limits=limits, signals=False, **given)
-    async with service, serving(app, http=http) as (port, state):
-        client: AbstractAsyncContextManager[httpx.AsyncClient] = httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=PATIENCE, trust_env=False
-        )
-        async with client as asking:
-            yield Site(service, asking, port, state)
+    async with (
+        service,
+        serving(app, http=http) as (port, state),
+        client_at(f"http://127.0.0.1:{port}", headers=headers) as client,
+    ):
+        yield Site(service, client, port, state)

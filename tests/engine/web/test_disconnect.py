@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
 import pytest
 from endstop import Engine
 from endstop.decision import Outcome
@@ -20,7 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
 from ...console import PATIENCE
-from .site import serving
+from .site import client_at, serving
 
 
 class Paid:
@@ -96,7 +95,7 @@ APPS = [starlette, fastapi, any_asgi, a_task]
 async def test_F9_the_run_is_cancelled_with_its_client(make: Make) -> None:
     model, ended = Paid(), list[Any]()
     async with serving(make(Engine(model), ended)) as (port, state), asyncio.timeout(PATIENCE):
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=None) as client:
+        async with client_at(f"http://127.0.0.1:{port}", timeout=None) as client:
             asking = asyncio.create_task(client.get("/ask"))
             await model.asked.wait()
             asking.cancel()
@@ -118,7 +117,7 @@ async def test_F9_a_client_that_stays_gets_the_answer(make: Make) -> None:
     async with (
         serving(app) as (port, _),
         asyncio.timeout(PATIENCE),
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
+        client_at(f"http://127.0.0.1:{port}") as client,
     ):
         assert (await client.get("/ask")).json() == {"answer": "Port 80."}
 
@@ -132,7 +131,7 @@ async def test_F9_without_it_the_run_goes_on_after_its_client_has_left() -> None
 
     app = Starlette(routes=[Route("/ask", ask)])
     async with asyncio.timeout(PATIENCE), serving(app) as (port, state):
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=None) as client:
+        async with client_at(f"http://127.0.0.1:{port}", timeout=None) as client:
             asking = asyncio.create_task(client.get("/ask"))
             await model.asked.wait()
             asking.cancel()

@@ -26,7 +26,7 @@ from starlette.routing import Mount
 from structlog.testing import capture_logs
 
 from ..temporary_store import TemporaryStore
-from .site import by_prompt, done, service_with, serving
+from .site import by_prompt, client_at, done, service_with, serving
 
 FREE = WebLimits(requests_per_second=None)
 
@@ -37,7 +37,7 @@ def client_of(app: Any, **state: Any) -> httpx.AsyncClient:
     async def with_state(scope: Any, receive: Any, send: Any) -> None:
         await app({**scope, "state": dict(state)}, receive, send)
 
-    return httpx.AsyncClient(transport=httpx.ASGITransport(with_state), base_url="http://localhost")
+    return client_at("http://localhost", transport=httpx.ASGITransport(with_state))
 
 
 @pytest.mark.parametrize("prefix", ["/agent", "/a/b/c", ""])
@@ -50,7 +50,7 @@ async def test_it_is_mounted_anywhere_in_three_lines(prefix: str, outer: type[St
     app.mount(prefix, web(service, limits=FREE))
     async with app.router.lifespan_context(app), serving(app) as (port, _):
         base = f"http://127.0.0.1:{port}{prefix}"
-        async with httpx.AsyncClient(base_url=base, trust_env=False) as client:
+        async with client_at(base) as client:
             started = await client.post("/sessions", json={"prompt": "Hi"})
             assert started.status_code == 201
             at = httpx.URL(f"{base}/sessions").join(started.headers["location"])

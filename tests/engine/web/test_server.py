@@ -24,7 +24,7 @@ from endstop.cli.serve import default_store
 from ...console import PATIENCE, environment, started
 from ...servers import STALL, ChatServer
 from ...servers import call as called
-from .site import Events
+from .site import Events, client_at
 
 KEY = "sk-planted-provider-key-0123456789"
 TOKEN = "planted-token-0123456789"
@@ -65,7 +65,7 @@ async def serving(folder: Path, *options: object, env: dict[str, str] | None = N
             line = (await process.stdout.readline()).decode()
         found = re.search(r"http://\S+", line)
         assert found, line + ("" if process.stderr is None else (await process.stderr.read()).decode())
-        async with httpx.AsyncClient(base_url=found[0], timeout=PATIENCE, trust_env=False) as client:
+        async with client_at(found[0]) as client:
             yield Up(process, found[0], client, line)
 
 
@@ -295,7 +295,7 @@ async def test_an_app_with_the_service_inside_stops_at_once_though_streams_are_o
         if not line.strip():
             raise AssertionError((await process.communicate())[1].decode())
         base = f"http://127.0.0.1:{int(line)}/agent"
-        async with httpx.AsyncClient(base_url=base, timeout=PATIENCE, trust_env=False) as client:
+        async with client_at(base) as client:
             session = (await client.post("/sessions", json={"prompt": "Set the port"})).json()
             path = f"/sessions/{session['id']}/events"
             async with client.stream("GET", path) as response, asyncio.timeout(PATIENCE):
