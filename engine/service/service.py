@@ -216,6 +216,13 @@ class Service(SessionQueries):
             session_id, owner, RunInput(opening="answer", text=text, call_id=chosen)
         )
 
+    async def session_at_rest(self, session_id: str, *, owner: str | None = None) -> StoredSession:
+        """A session. If its run has just finished, waits for a moment until its end is stored: readers see it before.
+
+        For who starts the next run by what the session tells, such as its open questions.
+        """
+        return await self._dispatcher.session_at_rest(session_id, owner)
+
     async def resume(self, session_id: str, *, owner: str | None = None) -> StoredSession:
         """Continue a run whose process died. Finished steps and calls are not repeated."""
         stored = await self.session(session_id, owner=owner)

@@ -89,7 +89,7 @@ async def _start(service: Service, agent_input: AgUiInput, owner: str) -> Stored
 async def _find_session(service: Service, thread_id: str, owner: str) -> StoredSession | None:
     for id in (thread_id, _session_id_for(thread_id, owner)):
         try:
-            return await service.session(id, owner=owner)
+            return await service.session_at_rest(id, owner=owner)
         except Unknown:
             pass
     return None

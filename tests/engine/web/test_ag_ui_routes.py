@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from endstop.providers import Scripted, call, say
+from endstop.store.base import EventBatch, StoredSession
 from endstop.web import BearerTokens, WebLimits
 
-from .site import Event, Gate, Site, done, site
+from ..temporary_store import TemporaryStore
+from .site import Event, Gate, Site, done, service_with, site
 
 
 def _input(
@@ -60,6 +63,37 @@ async def test_a_question_is_an_interrupt_and_its_resumption_the_answer() -> Non
         assert told[-1].data["outcome"]["type"] == "success"
         again = await at.client.post("/ag-ui", json=_input(None, run="run-3", resume=resume))
         assert (again.status_code, again.json()["code"]) == (422, "invalid")
+
+
+class LateStore(TemporaryStore):
+    """Stores the end of a run only after its session was read once more since `told`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = False
+        self._seen = asyncio.Event()
+
+    async def commit(self, batch: EventBatch) -> None:
+        if batch.finished is not None:
+            await self._seen.wait()
+        await super().commit(batch)
+
+    async def session(self, id: str) -> StoredSession | None:
+        found = await super().session(id)
+        if self.told and found is not None:
+            self._seen.set()
+        return found
+
+
+async def test_a_question_may_be_answered_before_the_end_of_the_run_that_asked_it_is_stored() -> None:
+    provider = Scripted(call("ask_user", question="Which port?", id="q1"), [done("Port 8080.")])
+    store = LateStore()
+    async with site(service_with(provider, store=store)) as at:
+        asked = await _run(at, _input())
+        store.told = asked[-1].data["type"] == "RUN_FINISHED"
+        resume = [{"interruptId": "q1", "status": "resolved", "payload": "8080"}]
+        told = await _run(at, _input(None, run="run-2", resume=resume))
+        assert told[-1].data["result"]["answer"] == "Port 8080."
 
 
 async def test_two_questions_are_answered_with_one_input() -> None:
