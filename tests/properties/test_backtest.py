@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from endstop.decision import Outcome, Policy
+from endstop.decision import Outcome, Policy, ToolCallDelta
 from endstop.decision import events as ev
 from endstop.decision.backtest import Finding, backtest
+from hypothesis import assume, given, settings
 from hypothesis import event as note
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from .scripts import POLICIES, SCRIPTS, World
+from .scripts import HANDMADE, POLICIES, SCRIPTS, World
 from .test_runs import drive
 
 PAIRS = st.builds(
@@ -34,6 +34,7 @@ def finding(events: list[Any], policy: Policy) -> Finding:
 def test_a_backtest_says_what_the_engine_does(script: Any, pair: tuple[Policy, Policy]) -> None:
     """The same model under two policies. All is checked on the same two runs: to play them takes most of the time."""
     then, now = pair
+    assume(now.limits.output_tokens is None or not _has_ignored_pieces(script))
     recorded, before, _ = drive(World(script, then))
     played, run, _ = drive(World(script, now))
     the_policy_of_the_record_is_the_same_to_the_last_step(finding(recorded, then), before.outcome)
@@ -41,6 +42,20 @@ def test_a_backtest_says_what_the_engine_does(script: Any, pair: tuple[Policy, P
     note(found.parting)
     where_a_policy_stops_in_a_backtest_it_stops_in_the_engine(found, run.outcome)
     what_was_said_until_the_two_part_is_what_the_engine_says(found, recorded, played)
+
+
+def _has_ignored_pieces(script: Any) -> bool:
+    """Whether pieces may come for a call that was complete: a live run counts them as output, a record has them not."""
+    for step in script:
+        arguments: dict[int, str] = {}
+        for part in step:
+            for chunk in part if isinstance(part, list) else [part]:
+                if isinstance(chunk, ToolCallDelta) and chunk.index >= HANDMADE and chunk.arguments:
+                    before = arguments.get(chunk.index, "")
+                    if before.endswith("}"):
+                        return True
+                    arguments[chunk.index] = before + chunk.arguments
+    return False
 
 
 def the_policy_of_the_record_is_the_same_to_the_last_step(found: Finding, outcome: Outcome) -> None:
