@@ -22,7 +22,18 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Integer, delete, insert, literal_column, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 
 from .._version import __version__
 from .base import LEASE, Process, Store, StoredProcess, StoreError
@@ -39,6 +50,14 @@ _NOW = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
     "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
 }
+FROZEN_SECONDS = 1.0
+"""A process that sends nothing for so long in the middle of a transaction here has its connection closed by PostgreSQL:
+it has locked its own row, and those who want to evict it would wait for ever. It is short, because who waits for it
+cannot renew its own lease meanwhile."""
+_LIMITS = select(
+    func.set_config("statement_timeout", bindparam("statement"), True),
+    func.set_config("idle_in_transaction_session_timeout", bindparam("idle"), True),
+)
 _about = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -71,7 +90,8 @@ class LeaseThread:
     def _run(self, change: Callable[[Connection], T]) -> T:
         with self._database.lease_engine.begin() as connection:
             if connection.dialect.name == "postgresql":
-                connection.execute(text(f"SET LOCAL statement_timeout = {int(LEASE_TIMEOUT_SECONDS * 1000)}"))
+                limits = {"statement": LEASE_TIMEOUT_SECONDS, "idle": FROZEN_SECONDS}
+                connection.execute(_LIMITS, {name: f"{seconds * 1000:.0f}" for name, seconds in limits.items()})
             return change(connection)
 
 

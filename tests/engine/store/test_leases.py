@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from contextlib import AsyncExitStack
 
 import pytest
 from endstop.durable import RunLost
+from endstop.store import leases
 from endstop.store.base import LeaseLost, SessionLocked, Store, StoreError
 from endstop.store.leases import this_process
 from endstop.store.sql import SqlStore
+from endstop.store.url import store_at
+from sqlalchemy import Connection
 
+from ...postgres import Server
 from .made import all_pages, batch, beginning, ended, ending, message, seqs, session
-from .others import evict_and_interrupt, latest, process, refused, stored, waiting
+from .others import SECONDS, evict_and_interrupt, latest, process, refused, stored, waiting
 
 
 async def test_a_process_enrols_renews_and_leaves(any_store: Store) -> None:
@@ -179,6 +185,31 @@ async def test_the_dead_are_given_up_and_what_they_ran_is_interrupted(any_store:
     assert await evict_and_interrupt(any_store) == 1
     assert [known.id for known in await any_store.processes()] == ["alive"]
     assert [(await stored(any_store, f"of_{id}")).status for id in ("dead", "alive")] == ["interrupted", "running"]
+
+
+async def test_a_process_that_freezes_while_it_renews_its_lease_is_given_up(postgres: Server) -> None:
+    url = postgres.url(postgres.new_database())
+    inside, woken, loop = asyncio.Event(), threading.Event(), asyncio.get_running_loop()
+
+    def freeze(connection: Connection) -> None:
+        leases.heartbeat("frozen", connection)  # locks its row
+        loop.call_soon_threadsafe(inside.set)
+        woken.wait(SECONDS)
+
+    async with AsyncExitStack() as stack:
+        frozen, other = store_at(url), store_at(url)
+        for store in (frozen, other):
+            await store.open()
+            stack.push_async_callback(store.close)
+        await frozen.join(process("frozen", lease=0))
+        renewing = asyncio.ensure_future(frozen._lease(freeze))
+        try:
+            await inside.wait()
+            assert await other.evict("frozen")
+        finally:
+            woken.set()
+        with pytest.raises(StoreError):
+            await renewing
 
 
 async def test_a_process_of_this_machine_that_is_gone_is_given_up_at_once(any_store: Store) -> None:
