@@ -6,7 +6,9 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from endstop.store import leases
 from endstop.store.base import LeaseLost, StoreError
@@ -124,3 +126,19 @@ async def test_a_database_that_does_not_answer_is_not_waited_for(
     assert await store.heartbeat("one")
     await store.close()
     await refused(StoreError, store.heartbeat("one"))
+
+
+async def test_no_statement_goes_into_a_pipeline_in_which_a_frozen_process_would_keep_its_locks_for_ever(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipelines: list[Any] = []
+    monkeypatch.setattr(psycopg.Pipeline, "__enter__", pipelines.append)  # no timeout ends a transaction in one
+    store, runs = store_at(url), [str(number) for number in range(10)]
+    await store.open()
+    await store.join(process("one"))
+    for run in runs:
+        await store.add(session(run))
+    await asyncio.gather(*(store.commit(beginning(2, run=run, of=run)) for run in runs))  # several in one transaction
+    await asyncio.gather(*(store.commit(batch(3, 3, run=run, of=run)) for run in runs))
+    await store.close()
+    assert pipelines == []
