@@ -131,8 +131,8 @@ async def test_a_database_that_does_not_answer_is_not_waited_for(
 async def test_no_statement_goes_into_a_pipeline_in_which_a_frozen_process_would_keep_its_locks_for_ever(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipelines: list[Any] = []
-    monkeypatch.setattr(psycopg.Pipeline, "__enter__", pipelines.append)  # no timeout ends a transaction in one
+    pipelines: list[Any] = []  # no timeout of PostgreSQL ends a transaction in the middle of one
+    monkeypatch.setattr(psycopg.Pipeline, "__enter__", lambda self: pipelines.append(self))
     store, runs = store_at(url), [str(number) for number in range(10)]
     await store.open()
     await store.join(process("one"))
