@@ -123,9 +123,10 @@ class ToolCalls:
     def restart_early(self, halfway: PartialStep) -> None:
         """Start the calls of an interrupted step that may start early."""
         assert halfway.response is not None
-        for call in halfway.response.message.calls:
-            if call.id in halfway.complete_calls:
-                self.start_early(call)
+        calls = {call.id: call for call in halfway.response.message.calls}
+        for call_id in halfway.complete_calls:  # in the order in which they were complete, as while it streamed
+            if call_id in calls:
+                self.start_early(calls[call_id])
 
     def cancel_changed(self, message: AssistantMessage) -> None:
         """Cancel calls that started with arguments to which the model then added more."""

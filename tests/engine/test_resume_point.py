@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from endstop import Completion, Engine, Happened, NotHappened, Redaction, Tool, Unclear, read_record, this_call, tool
-from endstop.decision import Policy, UserMessage, WrongUse
+from endstop.decision import Policy, ToolCallDelta, UserMessage, WrongUse
 from endstop.decision import events as ev
 from endstop.hooks import Accept, Progress
 from endstop.providers import Scripted, call
@@ -123,6 +123,17 @@ async def test_a_response_that_was_whole_is_not_requested_again(tmp_path: Path) 
     (run,) = read_record(shop.path).runs
     assert [e.interrupted_step for e in run.events if isinstance(e, ev.RunResumed)] == [None]
     assert sum(isinstance(e, ev.StepStarted) for e in run.events) == 2
+
+
+async def test_calls_are_offered_in_the_order_in_which_they_were_complete(tmp_path: Path) -> None:
+    """A call without arguments is complete only when the response ends: here after the completion behind it."""
+    empty_first = [ToolCallDelta(1, "r1", "read"), *END[0]]
+    shop = Shop(tmp_path / "r.jsonl", empty_first, policy=Policy(mixed="none"))
+    lines = await shop.whole()
+    whole = shop.results()
+    assert {id: status for id, (status, _) in whole.items()} == {"r1": "skipped", "end": "ok"}
+    await shop.resume(up_to(lines, "RESPONSE_FINISHED"))
+    assert shop.results() == whole
 
 
 async def test_a_reading_call_that_had_begun_runs_again(tmp_path: Path) -> None:
