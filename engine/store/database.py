@@ -146,8 +146,12 @@ class Sqlite(Database):
     def _connect(self, seconds: float | None = None) -> sqlite3.Connection:
         timeout = TIMEOUT_SECONDS if seconds is None else seconds
         connection = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = NORMAL")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _engine(self, begin: str, connections: int, connect: Callable[[], sqlite3.Connection] | None = None) -> Engine:

@@ -310,7 +310,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "another JSON": (b'{"messages": []}\n', "is not an endstop record"),
     "deep JSON": (b"[" * 60_000 + b"]" * 5, "is not an endstop record"),
     "a deep header": (
-        _header(x=1).encode().replace(b"1}", b"[" * 5000 + b"]" * 5000 + b"}"),
+        _header(x=1).encode().replace(b"1}", b"[" * 60_000 + b"]" * 60_000 + b"}"),
         "is not an endstop record",
     ),
     "newer": (_header(version="2.0").encode(), "upgrade endstop"),
