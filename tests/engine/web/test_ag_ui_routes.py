@@ -34,6 +34,8 @@ async def test_a_client_runs_what_it_asks_for_under_its_own_ids() -> None:
         for end in (told[0], told[-1]):
             assert (end.data["threadId"], end.data["runId"]) == ("thread-1", "run-1")
         (session,) = (await at.client.get("/sessions")).json()["sessions"]
+        await at.outcome(session["run_id"])  # readers see the end of a run a moment before it is stored
+        (session,) = (await at.client.get("/sessions")).json()["sessions"]
         assert (session["title"], session["status"]) == ("Set the port", "completed")
 
 
