@@ -112,11 +112,16 @@ def _boom(*_: Any) -> Any:
     raise ZeroDivisionError("a rule that fails")
 
 
+async def _has_no_calls(text: str, calls: Any) -> bool:
+    """Async: the clock of these tests would pass the deadline of a rule in a thread that waits for its turn."""
+    return not calls
+
+
 LOOK = [say(HALF), call("work", n=1)]
 """Text beside a call: it ends no run."""
 ENDINGS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "completed": ([LOOK, [call("finish_task", summary="All is done.")]], {}),
-    "text_final": ([LOOK, "Paris."], {"text_rule": lambda text, calls: not calls}),
+    "text_final": ([LOOK, "Paris."], {"text_rule": _has_no_calls}),
     "judged": ([LOOK], {"judge": True, "policy": {"max_inner_steps": 1}}),
     "handled": ([], {"prompt_handlers": [lambda prompt, run: Answer("Hello.")]}),
     "awaiting_input": ([LOOK, [say("Which?"), call("ask_user", question="Which?")]], {}),
