@@ -68,7 +68,7 @@ CATCH_UP_SECONDS = 1.0
 
 
 def new_run_id() -> str:
-    """A new, unique id of a run."""
+    """A random id for a run that is about to begin: `run_` and 12 hexadecimal digits."""
     return f"run_{uuid4().hex[:12]}"
 
 

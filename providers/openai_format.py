@@ -20,7 +20,8 @@ ReasoningFormat = Literal["none", "text", "signed", "details"]
 """How reasoning is sent back to a model: not at all, as text beside calls, in signed blocks, or in signed blocks of
 OpenRouter's format."""
 PicturePlacement = Literal["none", "inside", "after"]
-"""Where the images of a tool's result are sent: not at all, inside the result, or in a message after it."""
+"""How `encode_message` treats the images of a tool's result. `inside`: they are in the same message as its text. `none`
+and `after`: it leaves them out; for `after` the caller sends a message of `encode_pictures` behind the results."""
 
 
 def encode_message(
@@ -83,7 +84,10 @@ def _detail_out(index: int, block: Reasoning) -> dict[str, Any]:
 
 
 def encode_pictures(results: Sequence[ToolResult]) -> dict[str, Any]:
-    """Encode the images of results in a message in the user's role: a tool's message can only hold text."""
+    """Encode the images of tool results as one message in the user's role, each after a line that names its call.
+
+    For servers that accept nothing but text in a message of the role `tool`. It comes after the results' own messages.
+    """
     content: list[dict[str, Any]] = []
     for result in results:
         content += [_text(f"What {result.name} ({result.call_id}) shows:"), *map(_picture, result.images)]

@@ -297,18 +297,18 @@ def _consume(value: Any, left: list[int]) -> Any:
 ANSWER_FIELDS = ("summary", "result", "answer", "final_answer", "response", "message", "content", "text", "output")
 """Fields of a completion's arguments or result that may hold the answer; the first with text counts."""
 _REASON_FIELDS = ("error", "reason", "feedback", "message", "detail", "details", *ANSWER_FIELDS)
-"""Fields that may say why the work is not done."""
+"""Fields of a completion's result that may hold the reason why the work is not done; the first with text counts."""
 _DONE_FIELDS = frozenset(
     "success successful succeeded ok done isdone taskdone complete completed iscomplete iscompleted taskcomplete "
     "taskcompleted istaskcomplete istaskcompleted finished isfinished taskfinished isfinal accepted approved passed "
     "stop shouldstop terminate shouldterminate shouldautoterminate shouldend shouldfinish".split()
 )
-"""Fields that are true if the work is done. Compared without case, `_` and `-`."""
+"""Fields that hold true if the work is done, as `"is_done": true`. Names are compared without case, `_` and `-`."""
 _NOT_DONE_FIELDS = frozenset(
     "continue shouldcontinue needscontinue mustcontinue needstocontinue goon keepgoing incomplete isincomplete "
     "unfinished isunfinished needsmorework rejected failed iserror haserror".split()
 )
-"""Fields that are true if the work is not done."""
+"""Fields that hold true if the work is not done, as `"needs_more_work": true`."""
 _STATE_FIELDS = frozenset({"status", "state", "decision", "action", "verdict"})
 """Fields that say with a word whether the work is done, as `"status": "done"`."""
 _DONE_WORDS = frozenset(
@@ -322,7 +322,8 @@ _PERCENTAGE_FIELDS = frozenset({"completionpercentage", "percentage"})
 _KNOWN_FIELDS = frozenset(
     {"error", "nextphase", "pendingissues", "requiresuserconfirmation", *_PERCENTAGE_FIELDS, *_STATE_FIELDS}
 )
-"""Further known fields. A mapping with other fields than the known ones is data, and so the answer itself."""
+"""Further fields that have a meaning for the engine. A result that does not say whether the work is done and has fields
+that are in none of these tables, is the tool's own data: all of it is the answer."""
 ONLY_FINISHED_WORK_CONFIRMED = (
     "Only finished work can be confirmed by the user, and completion_percentage is below 100. Finish the rest and ask "
     "for the confirmation then, or report the part without asking for one."

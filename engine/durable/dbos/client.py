@@ -58,7 +58,11 @@ class DbosConnection:
 
     @classmethod
     async def connect(cls, url: DatabaseUrl) -> DbosConnection:
-        """Connect, and create DBOS's tables if they do not exist. Raises WrongUse and ConnectionError."""
+        """Connect to DBOS's database, and create or upgrade its tables.
+
+        Raises WrongUse for what DBOS refuses and for a file that is no database, ConnectionError if the database cannot
+        be reached or used.
+        """
         redirect_logs(url.secrets)
         with map_errors(url):
             client = DBOSClient(
