@@ -155,7 +155,7 @@ async def keep_workers_alive(args: argparse.Namespace, count: int, died: Callabl
 
 
 async def _keep_worker_alive(args: argparse.Namespace, died: Callable[[], None]) -> None:
-    pause = 0.0
+    pause = FIRST_PAUSE
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()
@@ -169,9 +169,10 @@ async def _keep_worker_alive(args: argparse.Namespace, died: Callable[[], None])
             await _stop_worker(process, args.grace + LEAVING_SECONDS)
         print(f"endstop: worker {process.pid} died (exit code {process.exitcode})", file=sys.stderr, flush=True)
         died()
-        worked_long = loop.time() - began > LONGEST_PAUSE
-        pause = FIRST_PAUSE if worked_long else min(max(2 * pause, FIRST_PAUSE), LONGEST_PAUSE)
+        if loop.time() - began > LONGEST_PAUSE:
+            pause = FIRST_PAUSE
         await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 async def _wait_for_exit(process: BaseProcess) -> None:
