@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from endstop.decision import Outcome, Policy, ToolCallDelta
 from endstop.decision import events as ev
 from endstop.decision.backtest import Finding, backtest
-from hypothesis import assume, given, settings
 from hypothesis import event as note
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -34,10 +35,11 @@ def finding(events: list[Any], policy: Policy) -> Finding:
 def test_a_backtest_says_what_the_engine_does(script: Any, pair: tuple[Policy, Policy]) -> None:
     """The same model under two policies. All is checked on the same two runs: to play them takes most of the time."""
     then, now = pair
-    assume(now.limits.output_tokens is None or not _has_ignored_pieces(script))
     recorded, before, _ = drive(World(script, then))
-    played, run, _ = drive(World(script, now))
     the_policy_of_the_record_is_the_same_to_the_last_step(finding(recorded, then), before.outcome)
+    if now.limits.output_tokens is not None and _has_ignored_pieces(script):
+        return  # docs/backtest.md, what a backtest cannot know
+    played, run, _ = drive(World(script, now))
     found = finding(recorded, now)
     note(found.parting)
     where_a_policy_stops_in_a_backtest_it_stops_in_the_engine(found, run.outcome)
@@ -47,14 +49,15 @@ def test_a_backtest_says_what_the_engine_does(script: Any, pair: tuple[Policy, P
 def _has_ignored_pieces(script: Any) -> bool:
     """Whether pieces may come for a call that was complete: a live run counts them as output, a record has them not."""
     for step in script:
-        arguments: dict[int, str] = {}
-        for part in step:
-            for chunk in part if isinstance(part, list) else [part]:
-                if isinstance(chunk, ToolCallDelta) and chunk.index >= HANDMADE and chunk.arguments:
-                    before = arguments.get(chunk.index, "")
-                    if before.endswith("}"):
-                        return True
-                    arguments[chunk.index] = before + chunk.arguments
+        chunks = chain.from_iterable(part if isinstance(part, list) else [part] for part in step)
+        complete: set[int] = set()
+        for chunk in chunks:
+            if not isinstance(chunk, ToolCallDelta) or chunk.index < HANDMADE or not chunk.arguments:
+                continue
+            if chunk.index in complete:
+                return True
+            if chunk.arguments.endswith("}"):
+                complete.add(chunk.index)
     return False
 
 
