@@ -11,10 +11,12 @@ class Chunk(Struct, frozen=True, tag=str.lower, gc=False):
     """One piece of a streamed response."""
 
 
-class TextDelta(Chunk, frozen=True):
+class TextDelta(Chunk, frozen=True, omit_defaults=True):
     """More of the answer's text."""
 
     text: str
+    pieces: tuple[int, ...] = ()
+    """If it was merged from several deltas: the length of each in characters. See `delta_merger.py`."""
 
 
 class ReasoningDelta(Chunk, frozen=True, omit_defaults=True):
@@ -24,6 +26,8 @@ class ReasoningDelta(Chunk, frozen=True, omit_defaults=True):
     signature: str = ""
     redacted: bool = False
     """A block whose text the provider hides; `signature` holds it, encrypted."""
+    pieces: tuple[int, ...] = ()
+    """As in `TextDelta`, of `text`."""
 
 
 class ToolCallDelta(Chunk, frozen=True, omit_defaults=True):
@@ -36,6 +40,8 @@ class ToolCallDelta(Chunk, frozen=True, omit_defaults=True):
     whole: bool | None = None
     """Whether the call is complete with this fragment, where the wire format says so; None: derive it from the
     arguments."""
+    pieces: tuple[int, ...] = ()
+    """As in `TextDelta`, of `arguments`."""
 
 
 class ProviderToolReport(Chunk, frozen=True, omit_defaults=True):

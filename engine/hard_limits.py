@@ -146,7 +146,7 @@ class HardLimits:
 
 
 class ResponseMeter:
-    """Counts the output of one attempt at a response and says when to cut it. O(1) per chunk.
+    """Counts the output of one attempt at a response and says when to cut it.
 
     Tokens are estimated from bytes of UTF-8 until the provider reports them: a Chinese character has three bytes, and
     about as many tokens as three letters of English.
@@ -192,23 +192,25 @@ class ResponseMeter:
         self._deadline_ms = self._limits.milliseconds_due()
         self._update_bytes_allowed()
 
-    def feed(self, chunk: AnyChunk, t: int) -> str:
-        """Count a chunk that came at `t`, in milliseconds since the run began. Returns the limit to cut it for, or "".
+    def count(self, chunk: AnyChunk) -> None:
+        """Count the output in a chunk."""
+        if isinstance(chunk, UsageReport):
+            self._set_usage(chunk.usage)
+        else:
+            self.written += _output_bytes(chunk)
+
+    def limit_to_cut_for(self, t: int) -> str:
+        """The limit for which to cut the response at `t`, in milliseconds since the run began; "" for none.
 
         Time is checked here, too, because a deadline cannot end a stream that never waits.
         """
-        kind = type(chunk)
-        if kind is TextDelta or kind is ReasoningDelta:
-            self.written += _utf8_length(chunk.text)  # type: ignore[union-attr]
-        elif kind is ToolCallDelta:
-            self.written += _utf8_length(chunk.arguments) + len(chunk.name)  # type: ignore[union-attr]
-        elif isinstance(chunk, ProviderToolReport):
-            self.written += _utf8_length(chunk.arguments)
-        elif isinstance(chunk, UsageReport):
-            self._set_usage(chunk.usage)
         if t >= self._deadline_ms:
             return self._limits.record_time_up(self._step, self._attempt)
         return self._check_limits() if self.written > self._bytes_allowed else ""
+
+    def has_room_for(self, chunk: AnyChunk) -> bool:
+        """Whether no limit on the output can be exceeded within this chunk."""
+        return self.written + _output_bytes(chunk) <= self._bytes_allowed
 
     def _set_usage(self, usage: Usage) -> None:
         """Use the provider's count of the output so far."""
@@ -268,6 +270,16 @@ class ResponseMeter:
             )
         )
         return limit
+
+
+def _output_bytes(chunk: AnyChunk) -> int:
+    """Bytes of output in a chunk."""
+    kind = type(chunk)
+    if kind is TextDelta or kind is ReasoningDelta:
+        return _utf8_length(chunk.text)  # type: ignore[union-attr]
+    if kind is ToolCallDelta:
+        return _utf8_length(chunk.arguments) + len(chunk.name)  # type: ignore[union-attr]
+    return _utf8_length(chunk.arguments) if isinstance(chunk, ProviderToolReport) else 0
 
 
 def _utf8_length(text: str) -> int:

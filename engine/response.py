@@ -21,15 +21,19 @@ from .decision import (
     FinishReason,
     FinishReport,
     ModelSelected,
+    ReasoningDelta,
+    TextDelta,
     ToolCall,
+    ToolCallDelta,
     Usage,
     UsageReport,
 )
 from .decision.degeneration import RepeatedText, RepetitionDetector
+from .decision.delta_merger import MERGEABLE, split_delta
 from .decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
 from .decision.messages import is_blank
 from .decision.transcript import estimate_tokens, message_size
-from .hard_limits import RESPONSE_TOKENS
+from .hard_limits import RESPONSE_TOKENS, ResponseMeter
 from .providers import ProviderError
 from .providers.errors import Degenerate, attempt_ended
 from .tool_calls import ToolCalls
@@ -90,15 +94,31 @@ class ResponseBuilder:
             self._switch_model(chunk.model)
         elif type(chunk) is AttemptEnded:
             self._log_parallel_attempt(chunk) if chunk.beside else self._retract(chunk)
+        elif isinstance(chunk, MERGEABLE) and chunk.pieces and self._meter is not None:
+            self._feed_merged(chunk, self._meter)
         else:
             if type(chunk) is FinishReport and (reason := self._context.finish_words.get(chunk.raw)) is not None:
                 chunk = FinishReport(reason, chunk.raw)
-            t = self._log_events(self._assembler.feed(chunk))
-            self.cut_at = self._completion_to_cut_at() if self._completions else None
-            if self.cut_at is not None:
-                self.repeated = None
-            elif self._meter is not None and self._assembler.finish is None:
-                self.cut_for = self._meter.feed(chunk, t)
+            self._feed(chunk)
+
+    def _feed_merged(self, chunk: TextDelta | ReasoningDelta | ToolCallDelta, meter: ResponseMeter) -> None:
+        """Process a merged delta at once; delta by delta where a limit may fall within it."""
+        if meter.has_room_for(chunk):
+            return self._feed(chunk)
+        for piece in split_delta(chunk):
+            self._feed(piece)
+            if self.cut:
+                return None
+        return None
+
+    def _feed(self, chunk: AnyChunk) -> None:
+        t = self._log_events(self._assembler.feed(chunk))
+        self.cut_at = self._completion_to_cut_at() if self._completions else None
+        if self.cut_at is not None:
+            self.repeated = None
+        if self._meter is not None and self._assembler.finish is None:
+            self._meter.count(chunk)
+            self.cut_for = self._meter.limit_to_cut_for(t) if self.cut_at is None else ""
 
     def cut_off(self, reason: str) -> None:
         """Cut the response here, for this reason."""

@@ -25,6 +25,7 @@ from ..decision import (
     Usage,
     UsageReport,
 )
+from ..decision.delta_merger import DeltaMerger
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .error_replies import build_error, parse_error_body, parse_error_value
 from .errors import Interrupted, ProtocolError, ProviderError
@@ -106,6 +107,7 @@ class ChatStream:
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         self._words = words
         self._events = SSEDecoder()
+        self._merger = DeltaMerger()
         self.begun = False
         """Whether anything but white space has been received."""
         self._choice: Any = None
@@ -119,7 +121,10 @@ class ChatStream:
         self.done = False
 
     def feed(self, block: bytes) -> list[AnyChunk]:
-        """Return the chunks that this block completes. An error after some chunks is raised by `end`."""
+        """Return the chunks that this block completes, with neighbouring deltas merged.
+
+        An error after some chunks is raised by `end`.
+        """
         chunks: list[AnyChunk] = []
         self.begun = self.begun or bool(block.strip())
         try:
@@ -129,7 +134,7 @@ class ChatStream:
             if not chunks:
                 raise
             self._error, self.done = error, True
-        return chunks
+        return self._merger.merge(chunks)
 
     def end(self) -> list[AnyChunk]:
         """Call it when the body has ended. Returns the last chunks.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from endstop.decision import AnyChunk, Assembler, UserMessage
+from endstop.decision.delta_merger import split_delta
 from endstop.decision.events import ToolCallEnd
 from endstop.decision.messages import AssistantMessage
 from endstop.providers import Provider, ProviderError, Request
@@ -34,7 +35,7 @@ class Heard:
         return self
 
     def note(self, chunk: AnyChunk) -> None:
-        self.chunks.append(chunk)
+        self.chunks += split_delta(chunk)
         events = self.assembler.feed(chunk)
         self.complete += [event.call_id for event in events if isinstance(event, ToolCallEnd)]
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from endstop.decision import AnyChunk, AttemptEnded, FinishReport, ModelSelected, TextDelta, UserMessage
+from endstop.decision.delta_merger import split_delta
 from endstop.providers import Clock, Provider, ProviderError, Request
 
 ASK = Request(messages=[UserMessage("Hello, who is there?")])
@@ -17,6 +18,11 @@ async def chunks_of(provider: Provider, request: Request = ASK) -> list[AnyChunk
     """Every chunk of one response."""
     async with provider.stream(request) as chunks:
         return [chunk async for chunk in chunks]
+
+
+def unmerged(chunks: list[AnyChunk]) -> list[AnyChunk]:
+    """The deltas as the server sent them, whatever reads they came in."""
+    return [piece for chunk in chunks for piece in split_delta(chunk)]
 
 
 def heard(chunks: list[AnyChunk]) -> tuple[str | None, str]:

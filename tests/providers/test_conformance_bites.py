@@ -48,7 +48,7 @@ async def without_ids(chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
 
 async def stripped(chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
     async for chunk in chunks:
-        yield TextDelta(chunk.text.strip()) if isinstance(chunk, TextDelta) else chunk
+        yield TextDelta(chunk.text.replace(" ", "")) if isinstance(chunk, TextDelta) else chunk
 
 
 async def with_a_finish_of_its_own(chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:

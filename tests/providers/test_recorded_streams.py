@@ -26,6 +26,7 @@ from endstop.providers.errors import QuotaExceeded, Unavailable
 
 from ..shared_data import ABSENT, Said, finish_place, plain, recorded, replies_in, said_by, serve_fixture, streams
 from .played import HELLO, Heard, Overheard, heard, server_of
+from .streams import unmerged
 from .voices import LITELLM, MODELS, VOICES, Voice, direct
 
 CHAT = streams("openai-chat")
@@ -203,7 +204,8 @@ def sizes() -> list[Any]:
 def test_the_bytes_of_a_recorded_stream_give_the_same_chunks_in_pieces_of_any_size(path: Path, size: int) -> None:
     def read(size: int, body: bytes) -> list[Any]:
         stream = ChatStream()
-        return [c for at in range(0, len(body), size) for c in stream.feed(body[at : at + size])] + stream.end()
+        chunks = [c for at in range(0, len(body), size) for c in stream.feed(body[at : at + size])]
+        return unmerged(chunks + stream.end())
 
     body = b"".join(pieces_of(path))
     whole = read(len(body), body)
