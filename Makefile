@@ -92,7 +92,7 @@ kill: $(VENV)/.ready system ## SIGKILL to workers at fifty random points of thei
 	@ENDSTOP_KILLS=50 $(BIN)/pytest -s -m "long or not long" -o faulthandler_timeout=3000 tests/fleet/test_kills.py tests/fleet/test_freezes.py tests/fleet/test_temporal.py $(ARGS)
 
 soak: $(VENV)/.ready ## a thousand sessions over failing providers, for ten minutes: nothing lost, nothing left
-	@$(BIN)/python tests/benchmarks/soak.py
+	@$(BIN)/python tests/benchmarks/soak.py $(ARGS)
 
 test-long: $(VENV)/.ready system ## the tests that take longer: two more engines in full, networks that are cut, Temporal under kills
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 -m long $(ARGS)

@@ -1,6 +1,6 @@
 """Many sessions at once over three providers that fail: every one ends, and nothing is left behind.
 
-    python tests/benchmarks/soak.py [--sessions 1000] [--minutes 10]
+    python tests/benchmarks/soak.py [--sessions 1000] [--minutes 10] [--seed 1]
 
 So many sessions are always under way, each of five steps with a tool; a new one begins when one has ended. The main
 provider and its two spares are processes of their own on loopback (`faulty_provider.py`). It fails, with exit code 1,
@@ -145,8 +145,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sessions", type=int, default=1000)
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=1, help="of the faults")
     given = parser.parse_args()
-    command = [sys.executable, str(HERE / "faulty_provider.py")]
+    command = [sys.executable, str(HERE / "faulty_provider.py"), str(given.seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -155,7 +156,8 @@ def main() -> int:
         finally:
             server.kill()
     ended = sum(seen.ended.values())
-    print(f"\n{ended} sessions, {given.sessions} at once, {given.minutes:g} minutes: {dict(seen.ended)}")
+    about = f"{given.sessions} at once, {given.minutes:g} minutes, seed {given.seed}"
+    print(f"\n{ended} sessions, {about}: {dict(seen.ended)}")
     print(f"{seen.steps} steps, {seen.requests} requests; failed attempts: {dict(seen.failures.most_common())}")
     print(
         f"memory in MB: {[round(seen.memory[i]) for i in range(0, len(seen.memory), max(1, len(seen.memory) // 20))]}"
