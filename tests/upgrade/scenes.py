@@ -45,6 +45,7 @@ from endstop.plan_execute_think import plan_execute_think
 from endstop.providers import Fallback, Interrupted, Prices, RateLimited, Retry, Scripted, Unavailable, call, say
 from endstop.records.reader import RecordedRun
 from endstop.records.redaction import Redaction
+from endstop.service.service import Service
 from endstop.testing import FakeClock, settle
 from endstop.tools import ask_user, finish_task, task_done, think
 from endstop.tools.results import Happened, NotHappened, Unclear
@@ -153,6 +154,11 @@ class World:
         self.say: Callable[[str], Any] = self._say
         self.cancel: Callable[[], Any] = self._cancel
         self.engine = self._engine()
+
+    @property
+    def no_prompt_left(self) -> bool:
+        """Whether the user's last prompt was given."""
+        return self.prompt == len(self.scene.scripts)
 
     def _engine(self) -> Engine:
         options = {"tools": TOOLS, "presets": (), **self.scene.options(self)}
@@ -769,13 +775,8 @@ async def play(
 
     begin: called with each run before it is entered.
     """
-    scene = world.scene
-    world.prompt = sum(run.started.prompt is not None for run in past)
-    answers = {about: list(texts) for about, texts in scene.answers.items()}
-    for run in past:
-        for event in run.events:
-            if isinstance(event, QuestionAnswered):
-                answer_to(text_of(event.call_id, past), answers)
+    world.prompt = prompts_of(past)
+    answers = answers_left(world.scene, past)
     runs = len(past)
 
     async def enter(run: Any, late: bool = False) -> None:
@@ -795,11 +796,51 @@ async def play(
         if session.questions:
             question = session.questions[0]
             await enter(session.start_answer(question.call_id, answer_to(question.text, answers), run_id=run_id))
-        elif world.prompt < len(scene.scripts):
+        elif not world.no_prompt_left:
             world.prompt += 1
             await enter(session.start(PROMPTS[world.prompt - 1], run_id=run_id))
         else:
             return
+
+
+async def play_in(service: Service, name: str, world: World, past: Sequence[RecordedRun] = ()) -> None:
+    """The same in a service. A session with a past was interrupted in it."""
+    world.say = lambda text: service.send_message(name, text)
+    world.cancel = lambda: service.cancel(name)
+    world.prompt = prompts_of(past)
+    answers = answers_left(world.scene, past)
+    if past:
+        take_up(world, past)
+        session = await service.resume(name)
+    else:
+        world.prompt = 1
+        session = await service.start(PROMPTS[0], agent=name, session_id=name)
+    while True:
+        await service.outcome(session.run_id or "", wait=30)
+        session = await service.session_at_rest(name)
+        if session.status == "awaiting_input":
+            question = session.questions[0]
+            session = await service.answer(name, answer_to(question.text, answers), call_id=question.call_id)
+        elif not world.no_prompt_left:
+            world.prompt += 1
+            session = await service.start_run(name, PROMPTS[world.prompt - 1])
+        else:
+            return
+
+
+def prompts_of(past: Sequence[RecordedRun]) -> int:
+    """How many prompts these runs answer."""
+    return sum(run.started.prompt is not None for run in past)
+
+
+def answers_left(scene: Scene, past: Sequence[RecordedRun]) -> dict[str, list[str]]:
+    """What the user has not answered yet."""
+    answers = {about: list(texts) for about, texts in scene.answers.items()}
+    for run in past:
+        for event in run.events:
+            if isinstance(event, QuestionAnswered):
+                answer_to(text_of(event.call_id, past), answers)
+    return answers
 
 
 def answer_to(question: str, answers: dict[str, list[str]]) -> str:
@@ -817,17 +858,21 @@ def take_up(world: World, past: Sequence[RecordedRun]) -> bool:
 
     Others have spent what they had spent, and what the user had said is stored until it is part of the run.
     """
-    events = past[-1].events
-    begun_ids = {e.call_id for e in events if isinstance(e, ToolExecutionStarted)}
-    made = [call for e in events if isinstance(e, ResponseFinished) for call in e.message.calls]
-    begun = {
-        f"{call.name} {json.loads(call.arguments)['path']}" for call in made if call.id in begun_ids & writes(made)
-    }
-    happened = [world.scene.during[about] for about in begun & world.scene.during.keys()]
-    if others_spend in happened:
+    if others_spend in happened(world.scene, past):
         others_spend(world)
-    return says in happened and not any(isinstance(e, MessageAdded) and e.message_id == SAID for e in events)
+    return may_be_undelivered(world.scene, past)
 
 
-def writes(made: Sequence[ToolCall]) -> set[str]:
-    return {call.id for call in made if call.name == "write"}
+def may_be_undelivered(scene: Scene, past: Sequence[RecordedRun]) -> bool:
+    """Whether the user had spoken, and the run does not know it yet."""
+    heard = any(isinstance(e, MessageAdded) and e.text == scene.says for e in past[-1].events)
+    return says in happened(scene, past) and not heard
+
+
+def happened(scene: Scene, past: Sequence[RecordedRun]) -> list[Any]:
+    """What happened during writing calls that had begun. That of reading calls happens again with them."""
+    events = past[-1].events
+    begun = {e.call_id for e in events if isinstance(e, ToolExecutionStarted)}
+    made = [call for e in events if isinstance(e, ResponseFinished) for call in e.message.calls if call.name == "write"]
+    told = [f"{call.name} {json.loads(call.arguments)['path']}" for call in made if call.id in begun]
+    return [scene.during[about] for about in told if about in scene.during]
