@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -145,6 +147,9 @@ def check(
     assert [summary(run) for run in now] == [summary(run) for run in then], "it ended otherwise"
     if limit_under_way(left):
         return False
+    expected = reminders(name)
+    for step, told in world.reminded.items():
+        assert told == expected[step], f"the request of step {step} has another reminder"
     accepted = accepted_last(left)
     assert conversation(now, accepted) == conversation(then, accepted), "the transcript is another one"
     return True
@@ -223,8 +228,9 @@ def since(left: Sequence[RecordedRun], kind: type) -> list[Any]:
 def check_ends(left: Sequence[RecordedRun], now: Sequence[RecordedRun]) -> None:
     """Every run has one end, numbers without a gap, and begins with all that was left of it."""
     for run in now:
-        assert [isinstance(event, ev.RunFinished) for event in run.events].count(True) == 1
-        assert run.finished is not None, "the run has no end"
+        ends = [isinstance(event, ev.RunFinished) for event in run.events]
+        assert ends.count(True) == 1, "a run has not one end"
+        assert run.finished is not None, "something follows the end of a run"
         assert run.finished.outcome.stop_reason != "internal_error", run.finished.outcome.detail
         assert [event.seq for event in run.events] == list(range(1, len(run.events) + 1)), "numbers have a gap"
     for before, after in zip(left, now, strict=False):
@@ -262,6 +268,7 @@ def check_calls(left: Sequence[RecordedRun], now: Sequence[RecordedRun], world: 
     unknown = with_status(now, "unknown")
     settled = {call for call, name in begun.items() if name in (HAPPENED, NOT_HAPPENED) or name not in WRITING}
     lost = unknown - with_status(whole(session_id(now)).runs, "unknown")
+    assert not any("[redacted" in arguments for _, _, arguments in world.ran), "a call ran with what redaction put in"
     if not redacted(now):
         assert lost <= begun.keys() - finished - settled, "a result is unknown without need"
     told = {e.call_id: e.status for run in now for e in run.events if isinstance(e, ev.ToolCallResult)}
@@ -274,6 +281,20 @@ def check_calls(left: Sequence[RecordedRun], now: Sequence[RecordedRun], world: 
     }
     assert not unsure - asked_about, f"a writing call had begun, and its result says that it is {told}"
     return lost
+
+
+@cache
+def reminders(name: str) -> dict[tuple[int, int], list[str]]:
+    """The reminders in each request of the session, by prompt and step, if nobody kills it."""
+    world = World(SCENES[name])
+
+    async def whole_session() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            await play(world, world.session(name, Path(folder) / "r.jsonl"))
+
+    with ThreadPoolExecutor(1) as apart:  # a loop of its own, beside that of the test
+        apart.submit(asyncio.run, whole_session()).result(60)
+    return world.reminded
 
 
 def session_id(runs: Sequence[RecordedRun]) -> str:

@@ -147,6 +147,8 @@ class World:
         """Number of the prompt that is answered now, from 1."""
         self.requested: list[tuple[int, int]] = []
         """Prompt and step of each request."""
+        self.reminded: dict[tuple[int, int], list[str]] = {}
+        """What each request said that does not become part of the transcript."""
         self.ran: list[tuple[str, str, str]] = []
         """Tool, id and arguments of each call that was run."""
         self.budget: Budget | None = None
@@ -178,6 +180,7 @@ class World:
             return self.scene.aside
         step = int(request.attempt.partition(".")[0])
         self.requested.append((self.prompt, step))
+        self.reminded[self.prompt, step] = [message.text for message in request.ephemeral]
         script = self.scene.scripts[self.prompt - 1]
         response = script[step - 1] if step <= len(script) else "The end."
         return response(self, self.requested.count((self.prompt, step))) if callable(response) else response

@@ -6,14 +6,19 @@ The ordinary suite takes a sample of the cuts of each session; `make test-long` 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from endstop import read_record
+from endstop.decision import events as ev
+from endstop.records.reader import RecordedRun
+from msgspec.structs import replace
 
-from .cuts import Cut, cuts, take_up
+from .cuts import Cut, check, cuts, take_up, whole
 from .databases import names, places, take_up_all
-from .scenes import SCENES
+from .scenes import SCENES, World, play
 
-EVERY = 7
+EVERY = 4
 """The sample: one cut in so many, and not the same places in each session."""
 
 
@@ -72,3 +77,88 @@ async def test_sessions_in_a_database_of_the_version_before_go_on_from_each_of_t
     print(f"{made} cuts of {len(names())} sessions in a database, of which {same} ended exactly as uncut")
     assert made >= 1500
     assert same >= 0.94 * made, "checks that excuse too much say nothing"
+
+
+# ---- the checks themselves
+
+
+def requested_again(world: World, now: list[RecordedRun]) -> None:
+    world.requested.append((1, 1))
+
+
+def finished_call_again(world: World, now: list[RecordedRun]) -> None:
+    world.ran.append(("read", "r1", '{"path":"a"}'))
+
+
+def writing_call_again(world: World, now: list[RecordedRun]) -> None:
+    world.ran.append(("write", "another id", '{"path":"a"}'))
+
+
+def twice_in_one_process(world: World, now: list[RecordedRun]) -> None:
+    world.ran.append(world.ran[-1])
+
+
+def no_end(world: World, now: list[RecordedRun]) -> None:
+    now[-1].events.pop()
+
+
+def gap(world: World, now: list[RecordedRun]) -> None:
+    del now[-1].events[-4]
+
+
+def no_result(world: World, now: list[RecordedRun]) -> None:
+    last = max(n for n, event in enumerate(now[-1].events) if isinstance(event, ev.ToolCallResult))
+    now[-1].events[last] = ev.StageFinished(stage="run", status="ok", seq=now[-1].events[last].seq)
+
+
+def other_past(world: World, now: list[RecordedRun]) -> None:
+    now[-1].events[1] = replace(now[-1].events[1], t=now[-1].events[1].t + 1)
+
+
+def other_end(world: World, now: list[RecordedRun]) -> None:
+    (last,) = now[-1].events[-1:]
+    assert isinstance(last, ev.RunFinished)
+    now[-1].events[-1] = replace(last, outcome=replace(last.outcome, answer="another one"))
+
+
+def other_message(world: World, now: list[RecordedRun]) -> None:
+    last = max(n for n, event in enumerate(now[-1].events) if isinstance(event, ev.ResponseFinished))
+    event = now[-1].events[last]
+    assert isinstance(event, ev.ResponseFinished)
+    now[-1].events[last] = replace(event, message=replace(event.message, text="another one"))
+
+
+def other_reminder(world: World, now: list[RecordedRun]) -> None:
+    world.reminded[1, 3] = ["You have used 9 of 9 steps."]
+
+
+DEFECTS = [
+    (requested_again, "a finished response was requested again"),
+    (finished_call_again, "a finished call was run again"),
+    (writing_call_again, "a writing call that had begun was run again"),
+    (twice_in_one_process, "a call ran twice in one process"),
+    (no_end, "a run has not one end"),
+    (gap, "numbers have a gap"),
+    (no_result, "has 0 results"),
+    (other_past, "what stood in the record has changed"),
+    (other_end, "it ended otherwise"),
+    (other_message, "the transcript is another one"),
+    (other_reminder, "has another reminder"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "complaint"), DEFECTS, ids=lambda value: getattr(value, "__name__", ""))
+async def test_each_check_finds_its_defect(spoil: Any, complaint: str, tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    lines = whole("calls").lines
+    cut = Cut("calls", next(n for n, line in enumerate(lines) if b'"STEP_FINISHED"' in line) + 1)
+    left = cut.write(path)
+    world = World(SCENES["calls"])
+    session = world.session("calls", path)
+    session.load(left)
+    await play(world, session, left)
+    now = read_record(path).runs
+    assert check("calls", left, now, world)
+    spoil(world, now)
+    with pytest.raises(AssertionError, match=complaint):
+        check("calls", left, now, world)
