@@ -8,6 +8,9 @@ Several processes may share a store. Each one joins it and renews a lease. While
 only one process works on it at a time. Once a store object has joined, every write of it checks that its process is
 still a member: after an eviction it raises LeaseLost and writes nothing.
 
+Each claim of a session gets a fencing token, a number that is higher than those of all claims before it. What is
+written for a claim is refused once there is a later one, even if the same process has made both.
+
     StoreError (an OSError)          the store cannot do it: the disk is full, the database is away
     ├── LeaseLost (and a RunLost)    this process was evicted
     ├── SessionLocked                another process holds the session, or its run is over
@@ -105,6 +108,8 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     """The process that holds it, while it runs or is about to. It may be dead: see `Store.orphans`."""
     trouble: str | None = None
     """For an `interrupted` session: why it does not continue by itself, for people."""
+    token: int = 0
+    """The token of its latest claim, which grows with each claim; 0: nobody has claimed it."""
 
 
 class SessionFilter(Struct, frozen=True, kw_only=True):
@@ -185,6 +190,9 @@ class EventBatch(Struct, frozen=True, kw_only=True):
     """With `finished`: the questions that are open then."""
     delivered: tuple[str, ...] = ()
     """Ids of messages that the run has received."""
+    token: int | None = None
+    """The token of the claim for which this is written. None: a batch that starts or resumes a run claims the session;
+    for another one any claim of this process will do."""
 
 
 class Page(Struct, frozen=True):
@@ -286,15 +294,19 @@ class Membership(Protocol):
         """
         ...
 
-    async def requeue(self, session_ids: Sequence[str]) -> list[str]:
+    async def requeue(self, session_ids: Sequence[str], *, token: int | None = None) -> list[str]:
         """Queue those of these sessions again that are orphans or that this process holds; returns which.
 
         Such a run continues where it stopped. If several processes do this at once, each session goes to one of them.
+        token: only sessions whose latest claim has this token and is one of this process.
         """
         ...
 
-    async def mark_interrupted(self, session_id: str, why: str) -> None:
-        """Mark a session that this process holds as `interrupted`, with the reason for people (`trouble`)."""
+    async def mark_interrupted(self, session_id: str, why: str, *, token: int | None = None) -> None:
+        """Mark a session that this process holds as `interrupted`, with the reason for people (`trouble`).
+
+        token: only if its latest claim has this token.
+        """
         ...
 
     async def queued(self, older_than_seconds: float = 0.0) -> list[Orphan]:
@@ -336,11 +348,12 @@ class Store(Membership, Protocol):
         """Store a new session, `running` and held by this process."""
         ...
 
-    async def commit(self, batch: EventBatch) -> None:
+    async def commit(self, batch: EventBatch) -> int:
         """Write a batch; returns once a crash of this process cannot lose it. Batches of a run come in order.
 
         A batch that starts or resumes a run makes this process the holder of the session; one that ends a run leaves
-        the session without a holder. Raises SessionLocked if another process holds the session or another run of it is
+        the session without a holder. Returns the token of the claim for which it was written. Raises SessionLocked if
+        another process holds the session, `batch.token` is not the token of its latest claim or another run of it is
         queued, and SequenceConflict if the events do not continue what is stored.
         """
         ...
@@ -391,7 +404,8 @@ class Store(Membership, Protocol):
     async def claim(self, session_id: str, run_id: str) -> StoredSession:
         """Make this process the holder of a session, in order to execute its latest run; returns the session.
 
-        The status stays until a batch changes it. Claiming a session that this process holds already changes nothing.
+        The status stays until a batch changes it. The claim has a new token, also if this process holds the session
+        already: what executed the run for the earlier claim can write nothing more of it.
         Raises SessionLocked if another member holds it, alive or not, or if the run is over or not the latest one.
         """
         ...

@@ -86,7 +86,9 @@ SESSIONS = Table(
     Column("questions", LargeBinary, nullable=False),
     Column("holder", IdText),
     Column("trouble", Utf8Text),
+    Column("token", BigInteger, nullable=False, server_default="0"),
 )
+"""`holder` is the process that has the session, and `token` the number of its claim: each claim has a higher one."""
 Index("endstop_sessions_newest", SESSIONS.c.created_at, SESSIONS.c.id)
 Index("endstop_sessions_owner", SESSIONS.c.owner, SESSIONS.c.created_at, SESSIONS.c.id)
 

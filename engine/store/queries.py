@@ -170,6 +170,7 @@ def _session(row: Row[Any]) -> StoredSession:
         questions=_questions(row.questions),
         holder=row.holder,
         trouble=row.trouble,
+        token=row.token,
     )
 
 

@@ -90,9 +90,9 @@ class SqlStore:
         """See `Store`."""
         await self._write(lambda transaction: transaction.add(session))
 
-    async def commit(self, batch: EventBatch) -> None:
+    async def commit(self, batch: EventBatch) -> int:
         """See `Store`. Idempotent: writing the same events twice is a no-op."""
-        await self._write(lambda transaction: transaction.commit(batch), len(batch.lines))
+        return await self._write(lambda transaction: transaction.commit(batch), len(batch.lines))
 
     async def session(self, id: str) -> StoredSession | None:
         """See `Store`."""
@@ -160,17 +160,17 @@ class SqlStore:
 
     async def queue(self, run: QueuedRun) -> None:
         """See `Store`."""
-        await self._write(lambda transaction: transaction.ownership.queue(run))
+        await self._write(lambda transaction: transaction.claims.queue(run))
 
     async def queued(self, older_than_seconds: float = 0.0) -> list[Orphan]:
         """See `Membership`."""
         return await self._read(queries.queued, int(older_than_seconds * 1000))
 
-    async def requeue(self, session_ids: Sequence[str]) -> list[str]:
+    async def requeue(self, session_ids: Sequence[str], *, token: int | None = None) -> list[str]:
         """See `Membership`."""
         ids: list[str] = []
         for chunk in _chunks(session_ids):
-            ids += await self._write(partial(_requeue, chunk))
+            ids += await self._write(partial(_requeue, chunk, token))
         return ids
 
     async def orphans(self) -> list[Orphan]:
@@ -184,13 +184,13 @@ class SqlStore:
             count += await self._write(partial(_interrupt_orphans, chunk, trouble))
         return count
 
-    async def mark_interrupted(self, session_id: str, why: str) -> None:
+    async def mark_interrupted(self, session_id: str, why: str, *, token: int | None = None) -> None:
         """See `Membership`."""
-        await self._write(lambda transaction: transaction.ownership.mark_interrupted(session_id, why))
+        await self._write(lambda transaction: transaction.claims.mark_interrupted(session_id, why, token))
 
     async def request_cancel(self, session_id: str, cause: str) -> bool:
         """See `Membership`."""
-        return await self._write(lambda transaction: transaction.ownership.request_cancel(session_id, cause))
+        return await self._write(lambda transaction: transaction.claims.request_cancel(session_id, cause))
 
     # ---- processes
 
@@ -273,18 +273,18 @@ class SqlStore:
 
 
 def _claim(session_id: str, run_id: str, transaction: Transaction) -> StoredSession:
-    transaction.ownership.claim(session_id, run_id)
+    transaction.claims.claim(session_id, run_id)
     claimed = queries.session(transaction.connection, session_id)
     assert claimed is not None, "its row is locked"
     return claimed
 
 
-def _requeue(ids: Sequence[str], transaction: Transaction) -> list[str]:
-    return transaction.ownership.requeue(ids)
+def _requeue(ids: Sequence[str], token: int | None, transaction: Transaction) -> list[str]:
+    return transaction.claims.requeue(ids, token)
 
 
 def _interrupt_orphans(ids: Sequence[str], trouble: str | None, transaction: Transaction) -> int:
-    return transaction.ownership.interrupt_orphans(ids, trouble)
+    return transaction.claims.interrupt_orphans(ids, trouble)
 
 
 def _chunks(ids: Sequence[str]) -> list[Sequence[str]]:

@@ -1,4 +1,4 @@
-"""One write transaction: the batches of many runs, and who holds which session.
+"""One write transaction: the batches of many runs, and which process has claimed which session.
 
 Before a decision depends on a session, its row is locked, and only then the list of processes is read. So of two
 processes that want the same session, the second one sees what the first one did.
@@ -58,7 +58,7 @@ MAX_NOTIFY_BYTES = 7900
 _SAFE_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 
 _LOCKED_SESSION: Select[Any] = (
-    select(*(SESSIONS.c[name] for name in ("id", "owner", "status", "run_id", "runs", "holder")))
+    select(*(SESSIONS.c[name] for name in ("id", "owner", "status", "run_id", "runs", "holder", "token")))
     .order_by(SESSIONS.c.id)
     .with_for_update(key_share=True)
 )
@@ -79,22 +79,40 @@ class RunTail(NamedTuple):
     last_seq: int
 
 
+class Known:
+    """What a process knows of the database without a query, because as a member it alone can change it."""
+
+    def __init__(self) -> None:
+        self.tails: dict[str, RunTail] = {}
+        """The ends of runs that it has written, by run id."""
+        self.tokens: dict[str, int] = {}
+        """The tokens of its claims, by session id. Another process can claim these sessions only once it has evicted
+        this one, which then writes nothing more."""
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.tails.clear()
+        self.tokens.clear()
+
+
 class Transaction:
     """Changes in one transaction.
 
-    tails: the ends of committed runs; updated by `on_committed` only.
+    known: updated by `on_committed`; before that, claims that change are only removed from it.
     check_first: before each change, look whether it was made already. If a connection breaks during a commit, nobody
         knows whether the commit succeeded, and its changes are submitted again.
     process: the process that writes, if it has joined.
     """
 
     def __init__(
-        self, connection: Connection, tails: dict[str, RunTail], *, check_first: bool, process: Process | None = None
+        self, connection: Connection, known: Known, *, check_first: bool, process: Process | None = None
     ) -> None:
         self.connection = connection
-        self.ownership = Ownership(connection, process)
+        if check_first:
+            known.tokens.clear()
+        self.claims = Claims(connection, process, known.tokens)
         self._execute = connection.execute
-        self._tails = tails
+        self._known = known
         self._new_tails: dict[str, RunTail] = {}
         self._check_first = check_first
         self._pages: list[dict[str, Any]] = []
@@ -104,21 +122,22 @@ class Transaction:
         """Add a session, running and held by the process that writes."""
         if self._check_first and self._exists(session):
             return
-        self.ownership.add(session, "running")
+        self.claims.add(session, "running")
 
-    def commit(self, batch: EventBatch) -> None:
-        """Add a batch of a run. Raises SequenceConflict if it does not continue what is stored."""
-        self.ownership.changed.add(batch.session_id)
-        known = batch.run_id in self._new_tails or (not self._check_first and batch.run_id in self._tails)
+    def commit(self, batch: EventBatch) -> int:
+        """Add a batch of a run; returns the token of the claim for which it was written.
+
+        Raises SequenceConflict if it does not continue what is stored, SessionLocked if that claim is not the latest.
+        """
+        self.claims.changed.add(batch.session_id)
         tail = self._start(batch) if batch.started is not None else self._tail(batch)
         if batch.first_seq != tail.last_seq + 1:
             batch = self._unstored_part(batch, tail)
             if not batch.lines:
-                return
+                return self.claims.token_of(batch.session_id) if batch.token is None else batch.token
         if batch.resumed:
             self._resume(batch)
-        elif not known and batch.started is None:
-            self.ownership.check_own(batch.session_id)
+        token = self.claims.check_own(batch.session_id, batch.token)
         self._pages.append(
             {"run": tail.key, "first_seq": batch.first_seq, "last_seq": batch.last_seq, "lines": batch.lines}
         )
@@ -131,6 +150,7 @@ class Transaction:
             self._execute(
                 delete(MESSAGES).where(MESSAGES.c.session_id == batch.session_id, MESSAGES.c.id.in_(batch.delivered))
             )
+        return token
 
     def add_message(self, message: StoredMessage) -> None:
         """Add a message that no run has received yet."""
@@ -138,7 +158,7 @@ class Transaction:
         if self._check_first and self._execute(select(MESSAGES.c.key).where(MESSAGES.c.id == message.id)).first():
             return
         self._check_session(message.session_id)
-        self.ownership.changed.add(message.session_id)
+        self.claims.changed.add(message.session_id)
         self._execute(insert(MESSAGES), values)
 
     def delete_messages(self, session_id: str) -> None:
@@ -148,7 +168,8 @@ class Transaction:
     def delete(self, ids: Sequence[str], *, ended: bool = False) -> int:
         """Delete sessions with all that belongs to them; returns how many. ended: only those that have ended."""
         self.flush()
-        self.ownership.changed.update(ids)
+        self.claims.changed.update(ids)
+        self.claims.forget(*ids)
         chosen = delete(SESSIONS).where(SESSIONS.c.id.in_(ids))
         return self._execute(chosen.where(SESSIONS.c.status.in_(ENDED)) if ended else chosen).rowcount
 
@@ -162,15 +183,16 @@ class Transaction:
             self._execute(_ADD_STEPS, [{"of": key, "more": more, "at": at} for key, (more, at) in steps.items()])
 
     def on_committed(self) -> None:
-        """To be called after the commit: adds the new ends of the runs to `tails`."""
-        self._tails.update(self._new_tails)
+        """To be called after the commit: adds the new ends of runs, and the new claims, to what is known."""
+        self._known.tails.update(self._new_tails)
+        self._known.tokens.update(self.claims.new_tokens)
 
     def _start(self, batch: EventBatch) -> RunTail:
         started = batch.started
         assert started is not None
         if self._check_first and (tail := self._stored_tail(batch.run_id)) and tail.last_seq:
             return tail
-        begun = self.ownership.begin(batch)
+        begun = self.claims.begin(batch)
         values = {
             "status": "running",
             "prompt": started.prompt,
@@ -187,7 +209,7 @@ class Transaction:
         return RunTail(self._execute(insert(RUNS).returning(RUNS.c.key), row).scalar_one(), 0)
 
     def _resume(self, batch: EventBatch) -> None:
-        self.ownership.begin(batch)
+        self.claims.begin(batch)
         state = {"status": "running", "stop_reason": None, "updated_at": batch.at, **_NOT_QUEUED}
         before = self._execute(select(RUNS.c.resumed_at).where(RUNS.c.id == batch.run_id)).scalar_one()
         resumed_at = msgspec.json.decode(before)
@@ -212,6 +234,7 @@ class Transaction:
             .where(SESSIONS.c.id == batch.session_id, SESSIONS.c.run_id == batch.run_id)
             .values(**state, questions=encode_line(batch.questions), holder=None)
         )
+        self.claims.forget(batch.session_id)
 
     def _count_steps(self, batch: EventBatch, key: int) -> None:
         more = batch.lines.startswith(_STEP) + batch.lines.count(b"\n" + _STEP)
@@ -220,7 +243,7 @@ class Transaction:
 
     def _tail(self, batch: EventBatch) -> RunTail:
         id = batch.run_id
-        known = self._new_tails.get(id) or (None if batch.resumed or self._check_first else self._tails.get(id))
+        known = self._new_tails.get(id) or (None if batch.resumed or self._check_first else self._known.tails.get(id))
         tail = known or self._stored_tail(id)
         if tail is None:
             raise StoreError(f"the run {id} does not exist (any more)")
@@ -258,7 +281,7 @@ class Transaction:
 
 
 class StartedRun(NamedTuple):
-    """What `Ownership.begin` returns: the run that it starts or resumes."""
+    """What `Claims.begin` returns: the run that it starts or resumes."""
 
     number: int
     """Its number in the session, from 1."""
@@ -266,14 +289,21 @@ class StartedRun(NamedTuple):
     """Whether it was queued, and so has a row in the table of runs already."""
 
 
-class Ownership:
-    """Who holds which session, within one transaction. process: the one that writes, if it has joined."""
+class Claims:
+    """Which process holds which session, and by which claim, within one transaction.
 
-    def __init__(self, connection: Connection, process: Process | None) -> None:
+    process: the one that writes, if it has joined. tokens: of the claims of this process that are known, by session id;
+        those that change are removed, and are in `new_tokens` after the commit.
+    """
+
+    def __init__(self, connection: Connection, process: Process | None, tokens: dict[str, int] | None = None) -> None:
         self._connection = connection
         self._execute = connection.execute
         self._process = process
         self._id = None if process is None else process.id
+        self._tokens = {} if tokens is None else tokens
+        self.new_tokens: dict[str, int] = {}
+        """The tokens of claims that this transaction has made or looked up."""
         self.changed: set[str] = set()
         """Sessions that other processes are to be notified of."""
 
@@ -303,7 +333,7 @@ class Ownership:
         self._execute(insert(SESSIONS), {**values, "holder": self._id if status == "running" else None})
 
     def begin(self, batch: EventBatch) -> StartedRun:
-        """Make this process the holder of the session of a batch that starts or resumes a run. Raises SessionLocked."""
+        """Start or resume the run of a batch for its claim, or if it has none, for a new one. Raises SessionLocked."""
         again: dict[str, Any] = {
             "status": "running",
             "stop_reason": None,
@@ -311,35 +341,58 @@ class Ownership:
             "run_id": batch.run_id,
         }
         again |= {"holder": self._id, "trouble": None, **({"questions": b"[]"} if batch.started else {})}
+        again |= {"token": SESSIONS.c.token + 1} if batch.token is None else {}
         one_more = {"runs": SESSIONS.c.runs + 1} if batch.started else {}
-        its = update(SESSIONS).where(SESSIONS.c.id == batch.session_id).returning(SESSIONS.c.runs)
-        free = or_(SESSIONS.c.holder.is_(None), SESSIONS.c.holder == self._id), SESSIONS.c.status != "queued"
+        its = update(SESSIONS).where(SESSIONS.c.id == batch.session_id).returning(SESSIONS.c.runs, SESSIONS.c.token)
+        free = [or_(SESSIONS.c.holder.is_(None), SESSIONS.c.holder == self._id), SESSIONS.c.status != "queued"]
+        if batch.token is not None:
+            free = [SESSIONS.c.holder == self._id, SESSIONS.c.token == batch.token, SESSIONS.c.status != "queued"]
         row = self._execute(its.where(*free).values(**again, **one_more)).first()
         if row is not None:
+            self._know(batch.session_id, row.token)
             return StartedRun(row.runs, False)
         found = self._locked(batch.session_id)
-        self._check_free(found)
+        if batch.token is None:
+            self._check_free(found)
+        else:
+            self._check_claim(found, batch.token)
         waited = found.status == "queued"
         if waited and found.run_id != batch.run_id:
             raise SessionLocked(f"the session {batch.session_id} has another run in the queue, {found.run_id}")
         row = self._execute(its.values(**again, **({} if waited else one_more))).one()
+        self._know(batch.session_id, row.token)
         return StartedRun(row.runs, waited)
 
-    def check_own(self, session_id: str) -> None:
-        """Raises SessionLocked unless this process holds the session; if it has not joined, unless no member does."""
-        found = self._locked(session_id)
-        if found.holder != self._id and (self._id is not None or self._is_member(found.holder)):
-            raise SessionLocked(f"the session {session_id} is not held by this process (any more)")
+    def check_own(self, session_id: str, token: int | None) -> int:
+        """The token of the session's latest claim. Raises SessionLocked unless it is `token`, and of this process.
+
+        token: None: any token. A process that has not joined may write for a session that no member holds.
+        """
+        latest = self.new_tokens.get(session_id, self._tokens.get(session_id))
+        if latest is None or token not in (None, latest):
+            found = self._locked(session_id)
+            self._check_claim(found, token)
+            latest = int(found.token)
+            self._know(session_id, latest)
+        return latest
+
+    def token_of(self, session_id: str) -> int:
+        """The token of the session's latest claim; 0 if there is no such session (any more)."""
+        latest: int | None = self._execute(select(SESSIONS.c.token).where(SESSIONS.c.id == session_id)).scalar()
+        return latest or 0
 
     def claim(self, session_id: str, run_id: str) -> None:
-        """Make this process the holder of a session that is to run. Raises SessionLocked."""
+        """Make this process the holder of a session that is to run, under a new token. Raises SessionLocked."""
         found = self._locked(session_id)
         if found.run_id != run_id:
             raise SessionLocked(f"{run_id} is not the latest run of the session {session_id}; that is {found.run_id}")
         if found.status not in (*GOING, "interrupted"):
             raise SessionLocked(f"the run {run_id} of the session {session_id} is over: it is {found.status}")
         self._check_free(found)
-        self._hold(session_id, self._id)
+        its = update(SESSIONS).where(SESSIONS.c.id == session_id)
+        self._execute(its.values(holder=self._id, token=SESSIONS.c.token + 1))
+        self._know(session_id, found.token + 1)
+        self.changed.add(session_id)
 
     def queue(self, run: QueuedRun) -> None:
         """Queue a run. Raises SessionBusy and OwnerLimitReached."""
@@ -363,6 +416,7 @@ class Ownership:
         self._queue_run(run, None if resumed else number)
         waits = {"status": "queued", "stop_reason": None, "updated_at": run.at, "run_id": run.run_id, "runs": number}
         rests = {"questions": b"[]", "holder": None, "trouble": None}
+        self.forget(run.session_id)
         self._execute(update(SESSIONS).where(SESSIONS.c.id == run.session_id).values({**waits, **rests}))
         self.changed.add(run.session_id)
 
@@ -387,14 +441,21 @@ class Ownership:
         self._execute(its.values(status="interrupted", cancel=None))
         its = update(SESSIONS).where(SESSIONS.c.id.in_([row.id for row in begun]))
         self._execute(its.values(status="interrupted", holder=None, trouble=trouble))
+        self.forget(*(row.id for row in orphans))
         return len(begun)
 
-    def requeue(self, ids: Sequence[str]) -> list[str]:
-        """Queue orphans, and sessions of this process, again; returns which."""
+    def requeue(self, ids: Sequence[str], token: int | None) -> list[str]:
+        """Queue orphans, and sessions of this process, again; returns which.
+
+        token: only sessions that this process holds by the claim with this token.
+        """
         going = SESSIONS.c.status.in_(GOING), SESSIONS.c.run_id.is_not(None)
         found = self._execute(_LOCKED_SESSION.where(SESSIONS.c.id.in_(ids), *going)).all()
         known = self._members({row.holder for row in found if row.holder is not None}) - {self._id}
         free = [row for row in found if row.holder not in known and (row.status, row.holder) != ("queued", None)]
+        if token is not None:
+            free = [row for row in free if (row.holder, row.token) == (self._id, token)]
+        self.forget(*(row.id for row in free))
         self.changed.update(row.id for row in free)
         its = update(RUNS).where(RUNS.c.id.in_([row.run_id for row in free]))
         self._execute(its.values(status="queued", queued=now(self._connection)))
@@ -402,17 +463,28 @@ class Ownership:
         self._execute(its.values(status="queued", holder=None))
         return [row.id for row in free]
 
-    def mark_interrupted(self, session_id: str, why: str) -> None:
-        """Mark a session that this process holds as interrupted, and its run."""
+    def mark_interrupted(self, session_id: str, why: str, token: int | None) -> None:
+        """Mark a session that this process holds as interrupted, and its run. token: only if its claim has this one."""
         found = self._locked(session_id)
-        if found.holder != self._id or found.status not in GOING:
+        if found.holder != self._id or found.status not in GOING or token not in (None, found.token):
             return
+        self.forget(session_id)
         self._execute(update(RUNS).where(RUNS.c.id == found.run_id).values(status="interrupted", cancel=None))
         its = update(SESSIONS).where(SESSIONS.c.id == session_id)
         self._execute(its.values(status="interrupted", holder=None, trouble=why))
         self.changed.add(session_id)
 
+    def forget(self, *session_ids: str) -> None:
+        """Look these claims up before more is written for them: they change."""
+        for id in session_ids:
+            self._tokens.pop(id, None)
+            self.new_tokens.pop(id, None)
+
     # ---- inside
+
+    def _know(self, session_id: str, token: int) -> None:
+        self.forget(session_id)
+        self.new_tokens[session_id] = token
 
     @property
     def _on_postgresql(self) -> bool:
@@ -436,10 +508,6 @@ class Ownership:
         none = {"carried_steps": 0, "steps": 0, "resumed_at": b"[]"}
         self._execute(insert(RUNS).values({**waits, **new, **none, "started_at": run.at}))
 
-    def _hold(self, session_id: str, holder: str | None) -> None:
-        self._execute(update(SESSIONS).where(SESSIONS.c.id == session_id).values(holder=holder))
-        self.changed.add(session_id)
-
     def _found(self, session_id: str) -> Row[Any] | None:
         return self._execute(_LOCKED_SESSION.where(SESSIONS.c.id == session_id)).first()
 
@@ -452,6 +520,14 @@ class Ownership:
     def _check_free(self, found: Row[Any]) -> None:
         if found.holder != self._id and self._is_member(found.holder):
             raise SessionLocked(f"the session {found.id} is held by another process, {found.holder}")
+
+    def _check_claim(self, found: Row[Any], token: int | None) -> None:
+        if found.holder != self._id and (self._id is not None or self._is_member(found.holder)):
+            raise SessionLocked(f"the session {found.id} is not held by this process (any more)")
+        if token not in (None, found.token):
+            raise SessionLocked(
+                f"the session {found.id} was claimed again: this claim has token {token}, the latest one {found.token}"
+            )
 
     def _is_member(self, holder: str | None) -> bool:
         return holder is not None and bool(self._members({holder}))

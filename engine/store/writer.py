@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from .base import LeaseLost, Process, StoreError
 from .database import DATABASE_ERRORS, Database
-from .transaction import RunTail, Transaction
+from .transaction import Known, Transaction
 
 MAX_CHANGES = 1000
 """How many changes are committed in one transaction, at most."""
@@ -62,7 +62,7 @@ class Writer:
         self.process: Process | None = None
         """The process that writes, once it has joined: each transaction checks that it has not been evicted."""
         self._last_process: Process | None = None
-        self._tails: dict[str, RunTail] = {}
+        self._known = Known()
         self._queue: SimpleQueue[_Write | None] = SimpleQueue()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="endstop-store", daemon=True)
@@ -112,8 +112,8 @@ class Writer:
             _complete(writes)
 
     def _write(self, writes: list[_Write]) -> None:
-        if len(self._tails) > MAX_TAILS or self._last_process is not self.process:
-            self._tails.clear()
+        if len(self._known.tails) > MAX_TAILS or self._last_process is not self.process:
+            self._known.clear()
         self._last_process = self.process
         left = deque(writes)
         deadline = time.monotonic() + (0.0 if self._away else self._patience)
@@ -141,7 +141,7 @@ class Writer:
         try:
             self._write_in_one(left, check_first=check_first)
         except Exception as error:
-            self._tails.clear()  # a server that died may have lost what it had confirmed
+            self._known.clear()  # a server that died may have lost what it had confirmed
             if isinstance(error, _Unreachable):
                 raise
             if isinstance(error, LeaseLost):  # the same is true for each of them, and for all later ones
@@ -169,12 +169,12 @@ class Writer:
                 connection = stack.enter_context(self._database.write_engine.begin())
             except DATABASE_ERRORS as error:
                 raise _Unreachable(str(self._database.map_error(error))) from None
-            transaction = Transaction(connection, self._tails, check_first=check_first, process=self._last_process)
-            transaction.ownership.fence()
+            transaction = Transaction(connection, self._known, check_first=check_first, process=self._last_process)
+            transaction.claims.fence()
             for write in writes:
                 write.result = write.change(transaction)
             transaction.flush()
-            transaction.ownership.notify()
+            transaction.claims.notify()
         transaction.on_committed()
 
 

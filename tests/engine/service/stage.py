@@ -46,10 +46,12 @@ class Stage(TemporaryStore):
         await super().add(session)
         await self._enter("add")
 
-    async def commit(self, batch: Any) -> None:
+    async def commit(self, batch: Any) -> int:
         await self._enter("commit")
-        await super().commit(batch)
+        token = token = await super().commit(batch)
         await self._enter("committed")
+        return token
+        return token
 
     async def session(self, id: str) -> Any:
         await self._enter("session")

@@ -267,10 +267,10 @@ class FullStore(TemporaryStore):
 
     full = False
 
-    async def commit(self, batch: EventBatch) -> None:
+    async def commit(self, batch: EventBatch) -> int:
         if self.full:
             raise StoreError("no space left")
-        await super().commit(batch)
+        return await super().commit(batch)
 
 
 async def test_a_full_disk_ends_the_run_and_its_end_is_stored_once_there_is_room() -> None:

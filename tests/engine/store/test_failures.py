@@ -55,7 +55,7 @@ async def _filled(store: SqlStore) -> int:
         (failed,) = await asyncio.gather(
             store.commit(batch(seq, seq, lines=lines(seq, seq, filler="y" * 20_000))), return_exceptions=True
         )
-        if failed is not None:
+        if not isinstance(failed, int):
             assert isinstance(failed, StoreError)
             assert "no space left" in str(failed)
             return seq - 1

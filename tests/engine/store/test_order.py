@@ -71,7 +71,7 @@ async def test_a_batch_that_cannot_be_written_does_not_take_others_with_it_and_l
         batch(5, 6, run="run_1", of="session_1"),
     ]
     done = await asyncio.gather(*map(store.commit, handed_in), return_exceptions=True)
-    assert [type(result) for result in done] == [type(None), SequenceConflict, SequenceConflict, type(None), type(None)]
+    assert [type(result) for result in done] == [int, SequenceConflict, SequenceConflict, int, int]
     assert [seqs(await all_pages(store, f"run_{number}")) for number in (1, 2, 3)] == [
         [1, 2, 3, 4, 5, 6], [1, 2], [1, 2, 3]
     ]  # fmt: skip

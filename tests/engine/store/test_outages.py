@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from endstop.store import leases
 from endstop.store.base import LeaseLost, StoreError
-from endstop.store.transaction import Ownership
+from endstop.store.transaction import Claims
 from endstop.store.url import store_at
 
 from ...postgres import Server
@@ -25,7 +25,7 @@ async def test_a_lease_is_renewed_while_its_process_is_in_the_middle_of_a_transa
     await store.open()
     await store.join(one := process("one"))
     with store._database.write_engine.begin() as connection:
-        Ownership(connection, one).fence()
+        Claims(connection, one).fence()
         assert await store.heartbeat("one")  # a statement that waited for the transaction would have been ended
     await store.close()
 
@@ -36,7 +36,7 @@ async def test_giving_up_waits_for_what_is_being_written_and_writing_for_the_giv
     await judge.open()
     await writer.join(one := process("one"))
     with writer._database.write_engine.begin() as connection:
-        Ownership(connection, one).fence()
+        Claims(connection, one).fence()
         giving_up = asyncio.create_task(judge.evict("one", even_alive=True))
         await asyncio.wait([giving_up], timeout=0.2)
         assert not giving_up.done()
@@ -63,7 +63,7 @@ async def test_a_process_that_sleeps_in_a_transaction_holds_up_others_no_longer_
     await asleep.add(session())
     await asleep.commit(beginning(2))
     connection = asleep._database.write_engine.connect()
-    Ownership(connection, one).fence()
+    Claims(connection, one).fence()
     assert await judge.evict("one", even_alive=True)  # within the time that a statement gets
     assert await evict_and_interrupt(judge) == 1
     connection.invalidate()
@@ -88,7 +88,7 @@ async def test_a_process_that_cannot_be_given_up_now_does_not_keep_others_from_i
     with asleep._database.lease_engine.begin() as connection:
         connection.exec_driver_sql("UPDATE endstop_processes SET until = 0")
     with asleep._database.write_engine.begin() as connection:
-        Ownership(connection, stuck).fence()
+        Claims(connection, stuck).fence()
         assert "takes too long" in await refused(StoreError, judge.evict("stuck"))
         assert await evict_and_interrupt(judge) == 1
     assert (await stored(judge, "of_stuck")).status == "running"

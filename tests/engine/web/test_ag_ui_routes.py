@@ -75,10 +75,10 @@ class LateStore(TemporaryStore):
         self.told = False
         self._seen = asyncio.Event()
 
-    async def commit(self, batch: EventBatch) -> None:
+    async def commit(self, batch: EventBatch) -> int:
         if batch.finished is not None:
             await self._seen.wait()
-        await super().commit(batch)
+        return await super().commit(batch)
 
     async def session(self, id: str) -> StoredSession | None:
         found = await super().session(id)

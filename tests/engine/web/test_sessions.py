@@ -324,9 +324,9 @@ class FullStore(TemporaryStore):
         self._check()
         await super().add(session)
 
-    async def commit(self, batch: EventBatch) -> None:
+    async def commit(self, batch: EventBatch) -> int:
         self._check()
-        await super().commit(batch)
+        return await super().commit(batch)
 
     def _check(self) -> None:
         if self.full:
