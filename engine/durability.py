@@ -32,6 +32,21 @@ class RunLost(Exception):
     """Another process owns this run now. This process must stop working on it and write no more of its events."""
 
 
+class Ownership(Protocol):
+    """The claim of this process to one run. The store alone decides whether it stands; `docs/decisions/0019` says why.
+
+    Each claim has a fencing token, a number that grows with each claim of the session. The store refuses what is
+    written for a claim that is not the latest one, also if the same process has made both.
+    """
+
+    async def check(self) -> None:
+        """Return once this process certainly owns the run. Raises RunLost if it no longer does.
+
+        To be awaited before every side effect, as late as possible. Waits while nobody can tell.
+        """
+        ...
+
+
 class ResultNotStored(Exception):
     """The work was done, but the durable engine cannot store its result, because it is too large, for example."""
 
@@ -46,7 +61,8 @@ class Steps(Protocol):
         least until the run's next result is. `work` runs at most once in this process. If it raises or is cancelled,
         nothing is stored and the exception propagates. Several steps may run at the same time.
 
-        Raises RunLost, before `work` starts or after it ended, if another process owns the run now; ResultNotStored.
+        Raises RunLost, before `work` starts or after it ended, if the engine has given the run to another execution,
+        for which alone it keeps results; ResultNotStored. Who owns the run says its `Ownership`.
         """
         ...
 

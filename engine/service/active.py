@@ -12,6 +12,7 @@ from ..run import Run
 from ..session import Session
 from ..store.base import StoredMessage
 from .event_buffer import EventBuffer, Notifier
+from .ownership import RunOwnership
 
 
 @dataclass(slots=True, eq=False)
@@ -33,10 +34,8 @@ class ActiveSession:
     changed_elsewhere: bool = False
     """If true, another process changed the session in the store before `run` was made: look there for a request to
     cancel the run and for messages to it."""
-    give_up_reason: str | None = None
-    """Why this process stops working on the run and leaves it to other processes; None: it does not."""
-    lost_reason: str | None = None
-    """Why this process no longer owns the run; None: it does."""
+    ownership: RunOwnership = field(default_factory=RunOwnership)
+    """The claim of this process to the run."""
     message_texts: dict[str, str] = field(default_factory=dict)
     """Texts of the messages that were passed to the run, by message id; the original ones as far as this process knows
     them, because those in the store may be redacted."""
@@ -48,8 +47,8 @@ class ActiveSession:
         self.session, self.engine, self.run, self.buffer, self.has_run = session, engine, run, buffer, True
         if self.cancel_cause is not None:
             run.cancel(self.cancel_cause)
-        if self.give_up_reason is not None:
-            self.give_up(self.give_up_reason)
+        if self.ownership.lost:
+            run.cancel("lost")
 
     def deliver(self, message: StoredMessage, text: str | None = None) -> None:
         """Pass a message to the run, unless it got it before. text: the original text; None: as in the store."""
@@ -64,9 +63,8 @@ class ActiveSession:
 
     def give_up(self, why: str) -> None:
         """Stop the run in this process and leave it to other processes, also if it is only about to start."""
-        self.give_up_reason = why
-        if self.buffer is not None and self.run is not None:
-            self.buffer.give_up(why)
+        self.ownership.lose(why)
+        if self.run is not None:
             self.run.cancel("lost")
 
     def cancel(self, cause: str) -> None:

@@ -8,7 +8,7 @@ that was stored.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -18,7 +18,8 @@ from ..durability import RunLost
 from ..providers._logging import log_warning
 from ..records.event_redaction import Redact, StreamRedactor
 from ..records.format import DrainedChunk, encode_line
-from ..store.base import EventBatch, SequenceConflict, SessionLocked, Store
+from ..store.base import EventBatch, LeaseLost, SequenceConflict, SessionLocked, Store
+from .ownership import RunOwnership
 
 RETRY_SECONDS = 0.5
 """With `flush_interval`: seconds between attempts of `flush` to store events while the store fails."""
@@ -50,7 +51,8 @@ class EventBuffer:
 
     message_ids: ids of stored messages that are part of the prompt; the first commit marks them as delivered.
     resumed: how often the run has been resumed, this time included.
-    check_ownership: waits until this process certainly owns the run; raises RunLost if it no longer does.
+    ownership: the claim of this process to the run. It is checked before each side effect (`flush`), and refusals of
+        the store are reported to it. None: one of a process that shares the store with nobody.
     flush_interval: seconds until an event is stored even without a flush. With it a flush waits for an unreachable
         store, however long, instead of ending the run. None: only a flush and `COMMIT_EVENTS` store events.
     """
@@ -67,7 +69,7 @@ class EventBuffer:
         redact: Redact | None = None,
         message_ids: Sequence[str] = (),
         resumed: int = 0,
-        check_ownership: Callable[[], Awaitable[None]] | None = None,
+        ownership: RunOwnership | None = None,
         flush_interval: float | None = None,
     ) -> None:
         self.run_id = run_id
@@ -83,10 +85,9 @@ class EventBuffer:
         self._redactor = None if redact is None else StreamRedactor(redact)
         self._message_ids = tuple(message_ids)
         self._resumed = resumed
-        self._check_ownership = check_ownership
+        self._ownership = RunOwnership() if ownership is None else ownership
         self._flush_interval = flush_interval
         self._flush_timer: asyncio.TimerHandle | None = None
-        self._lost_reason: str | None = None
         self._frames: list[Frame] = []
         self.notifier = Notifier()
         """Notified of each event."""
@@ -100,9 +101,8 @@ class EventBuffer:
     # ---- writing
 
     def write(self, event: Event | DrainedChunk) -> None:
-        """Add an event. Returns at once, however slow readers and store are. Raises RunLost after `give_up`."""
-        if self._lost_reason is not None:
-            raise RunLost(self._lost_reason)
+        """Add an event. Returns at once, however slow readers and store are. Raises RunLost once the run is lost."""
+        self._ownership.raise_if_lost()
         if isinstance(event, DrainedChunk):
             return  # what a model still sent after a cut is not part of a stored run
         if not self.last:  # a resumed run does not start with event 1
@@ -123,26 +123,14 @@ class EventBuffer:
             self._flush_timer = asyncio.get_running_loop().call_later(self._flush_interval, self._flush_pending)
         self.notifier.notify()
 
-    def give_up(self, why: str) -> None:
-        """Refuse further events and start no more commits, because another process owns the run or is to continue it.
-
-        why: text of the RunLost that `write` and `flush` raise from now on.
-        """
-        self._lost_reason = why
-
-    async def stop(self, why: str) -> None:
-        """Give up, and wait until the commit under way is written or refused.
-
-        Until then nothing else in this process may continue the run: the store knows which process writes, but could
-        not tell this buffer from a second one of the same process.
-        """
-        self.give_up(why)
+    async def stop(self) -> None:
+        """Wait until the commit under way is written or refused: what continues the run loads what it has written."""
         if self._commit_task is not None:
             await asyncio.wait((self._commit_task,))
 
     def _flush_pending(self) -> None:
         self._flush_timer = None
-        if self._pending and self._commit_task is None and self._lost_reason is None:
+        if self._pending and self._commit_task is None and not self._ownership.lost:
             self._start_commit()
 
     def _append(self, event: Event, line: bytes) -> None:
@@ -178,15 +166,13 @@ class EventBuffer:
                     return
                 self._failed = True
                 raise
-        if self._check_ownership is not None:
-            await self._check_ownership()
-        if self._lost_reason is not None:
-            raise RunLost(self._lost_reason)
+        await self._ownership.check()
 
     async def drain(self) -> None:
-        """Store everything. Unlike `flush` it raises StoreError each time, so that the caller can try again."""
+        """Store the end of the run. Unlike `flush` it raises StoreError each time, so that the caller can try again."""
         while self._pending:
             await asyncio.shield(self._commit_task or self._start_commit())
+        self._ownership.release()
 
     def close(self) -> None:
         """The run is over: add the events that the redaction was still holding back."""
@@ -202,16 +188,16 @@ class EventBuffer:
         return task
 
     async def _commit(self) -> None:
-        if self._lost_reason is not None:
-            self._commit_task = None
-            raise RunLost(self._lost_reason)
-        batch = self._batch()
         try:
-            await self._store.commit(batch)
+            self._ownership.raise_if_lost()
+            batch = self._batch()
+            self._ownership.token = await self._store.commit(batch)
+        except LeaseLost as error:
+            self._ownership.lose(str(error))
+            raise
         except (SequenceConflict, SessionLocked) as error:
             if not (batch.started or batch.resumed) or self._flush_interval is not None:
-                self.give_up(str(error))
-                raise RunLost(str(error)) from None
+                raise self._ownership.lose(str(error)) from None
             raise  # the run has not started: the caller gets the error
         finally:
             self._commit_task = None
@@ -237,6 +223,7 @@ class EventBuffer:
             finished=finished,
             questions=finished.questions if finished is not None else (),
             delivered=(*self._message_ids, *delivered),
+            token=self._ownership.token,
         )
 
     # ---- reading

@@ -16,10 +16,10 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from ..decision.errors import error_text
-from ..durability import RunLost
 from ..providers._logging import log_warning
 from ..store.base import Orphan, Process, Store, StoreError
 from ..store.leases import evict_dead, this_process
+from .ownership import HeldLease
 
 RENEWALS_PER_LEASE = 3
 """How often a lease is renewed before it would expire."""
@@ -48,9 +48,8 @@ class LeaseKeeper:
         self._about = about
         self.lease = lease
         self._renew_requested = asyncio.Event()
-        self.evicted = asyncio.Event()
-        """Set once another process has evicted this one: the store refuses all it writes."""
-        self._held_until = 0.0
+        self.held = HeldLease("")
+        """The lease that this process has now, or had last."""
         self._evicts_from = 0.0
         self._eviction: asyncio.Task[None] | None = None
 
@@ -65,8 +64,8 @@ class LeaseKeeper:
         process = this_process(self._kind, lease_seconds=self.lease)
         process = replace(process, about={**process.about, **self._about})
         await self._store.join(process)
-        self.evicted = asyncio.Event()
-        self._held_until = began + self.lease
+        self.held = HeldLease(process.id)
+        self.held.valid_until = began + self.lease
         self._eviction = asyncio.create_task(self._evict_dead(adopt))
         renewing = asyncio.create_task(self._renew_forever(process, adopt))
         try:
@@ -78,12 +77,10 @@ class LeaseKeeper:
             with suppress(StoreError):
                 await self._store.leave(process.id)
 
-    async def check_ownership(self) -> None:
-        """Wait until the lease is certainly valid. Raises RunLost once this process has been evicted."""
-        while monotonic() >= self._held_until and not self.evicted.is_set():
-            await asyncio.sleep(RETRY_SECONDS)
-        if self.evicted.is_set():
-            raise RunLost("this process was taken for dead, as its lease expired: its sessions are continued elsewhere")
+    @property
+    def evicted(self) -> asyncio.Event:
+        """Set once another process has evicted this one, until it has joined again."""
+        return self.held.evicted
 
     def renew_now(self) -> None:
         """Make the background task renew the lease and look for dead processes now. Returns at once."""
@@ -98,14 +95,16 @@ class LeaseKeeper:
                 await asyncio.wait_for(self._renew_requested.wait(), pause)
             self._renew_requested.clear()
             began = monotonic()
-            if began > self._held_until:  # this process was frozen, or the store unreachable: maybe for the others, too
+            if (
+                began > self.held.valid_until
+            ):  # this process was frozen, or the store unreachable: maybe for the others, too
                 self._evicts_from = began + self.lease
             try:
                 if not await self._store.heartbeat(process.id):
                     log_warning("this process was taken for dead, as its lease expired", process=process.id)
                     self.evicted.set()
                     return
-                self._held_until = began + self.lease  # counted from before the request, which may have been slow
+                self.held.valid_until = began + self.lease  # counted from before the request, which may have been slow
                 if (
                     self._eviction is None or self._eviction.done()
                 ):  # a task of its own: a queue may take longer than a lease

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ..decision import WrongUse
 from ..durability import Job, RunLost, StepKey, Steps
@@ -21,10 +22,13 @@ from .dispatch import RunInput
 from .errors import Refusal
 from .history import load_session
 from .membership import LeaseKeeper
+from .ownership import RunOwnership
 from .supervisor import RunSupervisor
 
 RETRY_SECONDS = 0.5
 """Seconds between attempts to claim a session that another process holds, or to reach the store."""
+CLAIMED_AGAIN = "the queue gave the run to this process again"
+"""Why an execution stops whose run the same process has claimed once more."""
 
 
 class QueueWorker:
@@ -43,6 +47,8 @@ class QueueWorker:
         self._admission = admission
         self._supervisor = supervisor
         self._lease_keeper = lease_keeper
+        self._latest: WeakValueDictionary[str, RunOwnership] = WeakValueDictionary()
+        """The latest claim of this process to each session that it works on."""
         self.unfinished: list[Job] = []
         """Jobs that this process leaves to others because it is stopping."""
         self.finished: deque[tuple[float, str]] = deque()
@@ -55,27 +61,28 @@ class QueueWorker:
         Raises RunLost if another process has to continue the run.
         """
         while True:
+            ownership = RunOwnership(self._lease_keeper.held)
             try:
-                if await self._run_once(job, steps):
+                if await self._run_once(job, steps, ownership):
                     self.finished.append((monotonic(), job.run_id))
                 return
             except RunLost as error:
-                await self._hand_back(job)
+                await self._hand_back(job, ownership)
                 raise RunLost(str(error)) from None
             except StoreError as error:  # unreachable: the run waits, however long
                 log_warning("a run waits for the store", run_id=job.run_id, error=str(error))
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _run_once(self, job: Job, steps: Steps) -> bool:
+    async def _run_once(self, job: Job, steps: Steps, ownership: RunOwnership) -> bool:
         """Try once to execute a job; True if its run is over. An interrupted run is not: a user may resume it."""
-        stored = await self._claim(job)
+        stored = await self._claim(job, ownership)
         if stored is None:
             found = await self._store.run(job.run_id)
             return found is None or found.status not in (*GOING, "interrupted")
-        active = ActiveSession(job.session_id, stored.owner, job.agent)
+        active = ActiveSession(job.session_id, stored.owner, job.agent, ownership=ownership)
         self._active_sessions.add(active)
         try:
-            session, engine = await self._load(job, steps)
+            session, engine = await self._load(job, steps, ownership)
             run_input = RunInput(opening=job.opening, text=job.text, call_id=job.call_id)
             if session.interrupted:
                 run_input = RunInput(opening="resume")
@@ -83,31 +90,48 @@ class QueueWorker:
             await self._supervisor.start_run(active, session, engine, lambda: run, job.heard)
         except (WrongUse, Refusal) as error:
             log_warning("a run cannot be continued", run_id=job.run_id, session_id=job.session_id, error=str(error))
-            await self._store.mark_interrupted(job.session_id, str(error))
+            await self._store.mark_interrupted(job.session_id, str(error), token=ownership.token)
             return False
         finally:
             self._supervisor.release(active)
         await active.ended.wait()
-        if active.lost_reason is not None:
-            raise RunLost(active.lost_reason)
+        ownership.raise_if_lost()
         return True
 
-    async def _claim(self, job: Job) -> StoredSession | None:
+    async def _claim(self, job: Job, ownership: RunOwnership) -> StoredSession | None:
         """Claim the session for this process; None if the run is over. Raises StoreError, and RunLost when stopping."""
         while not self._active_sessions.stopping:
             here = self._active_sessions.by_session(job.session_id)
-            if here is not None:  # the queue gave back a run that this process is about to lose
-                await here.ended.wait()
+            if here is not None and here.run is not None and here.run.finished:
+                await here.ended.wait()  # its end is about to be stored
             run = await self._store.run(job.run_id)
             if run is None or run.status not in GOING:
                 return None
             try:
-                return await self._store.claim(job.session_id, job.run_id)
+                stored = await self._store.claim(job.session_id, job.run_id)
             except SessionLocked:
                 await asyncio.sleep(RETRY_SECONDS)
+                continue
+            await self._supersede(job, ownership, stored.token)
+            return stored
         raise RunLost("this process is stopping")
 
-    async def _hand_back(self, job: Job) -> None:
+    async def _supersede(self, job: Job, ownership: RunOwnership, token: int) -> None:
+        """Let earlier claims of this process to the same session end, as the queue has given it the run again.
+
+        The store refuses what they write from now on; here they begin no more side effects. Raises RunLost if the
+        queue does so once more meanwhile.
+        """
+        before, self._latest[job.session_id] = self._latest.get(job.session_id), ownership
+        ownership.token = token
+        if before is not None:
+            before.lose(CLAIMED_AGAIN)
+        while (here := self._active_sessions.by_session(job.session_id)) is not None:
+            here.give_up(CLAIMED_AGAIN)
+            await here.ended.wait()
+        ownership.raise_if_lost()
+
+    async def _hand_back(self, job: Job, ownership: RunOwnership) -> None:
         """Mark a run that this process lost as queued in the store, for another process to continue.
 
         A process that is stopping does that later, once it accepts no more jobs (`unfinished`). One that was evicted
@@ -115,33 +139,37 @@ class QueueWorker:
         """
         if self._active_sessions.stopping:
             self.unfinished.append(job)
-        elif not self._lease_keeper.evicted.is_set():
+        elif ownership.token is not None and not (ownership.lease and ownership.lease.evicted.is_set()):
             with suppress(StoreError):  # then resubmit_lost finds it after a while
-                await self._store.requeue([job.session_id])  # for the process that the queue gave the job to
+                # for the process that the queue gave the job to, unless that was this one: it has claimed it by then
+                await self._store.requeue([job.session_id], token=ownership.token)
 
-    async def _load(self, job: Job, steps: Steps) -> tuple[Session, Engine]:
+    async def _load(self, job: Job, steps: Steps, ownership: RunOwnership) -> tuple[Session, Engine]:
         _, engine = self._admission.agent(job.agent)
         session = await load_session(self._store, engine, job.session_id)
-        session.steps = FencedSteps(steps, self._lease_keeper)
+        session.steps = OwnedSteps(steps, ownership)
         return session, engine
 
 
-class FencedSteps:
-    """Steps that do their work only while the lease of this process is certainly valid.
+class OwnedSteps:
+    """Steps that do their work only while this process certainly owns the run.
 
-    The queue confirms that the run is ours before a step. A process that freezes right after that would do the work
-    when it wakes up, long after another process has done it. So the lease is checked last, right before the work.
+    The queue may have been asked for long before the work starts. A process that freezes in between would do the work
+    when it wakes up, long after another process has done it. So ownership is checked last, right before the work.
     """
 
-    def __init__(self, steps: Steps, lease_keeper: LeaseKeeper) -> None:
+    def __init__(self, steps: Steps, ownership: RunOwnership) -> None:
         self._steps = steps
-        self._lease_keeper = lease_keeper
+        self._ownership = ownership
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
         """See `Steps.step`."""
 
-        async def fenced() -> Any:
-            await self._lease_keeper.check_ownership()
+        async def owned() -> Any:
+            await self._ownership.check()
             return await work()
 
-        return await self._steps.step(key, fenced)
+        try:
+            return await self._steps.step(key, owned)
+        except RunLost as lost:
+            raise self._ownership.lose(str(lost)) from None

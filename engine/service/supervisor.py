@@ -80,6 +80,8 @@ class RunSupervisor:
         undelivered = await self._store.undelivered_messages(session.id)
         resumed = len(before.resumed_at) + 1 if before is not None and session.interrupted else 0
         now = clock_of(engine)
+        if active.ownership.lease is None:
+            active.ownership.lease = self._lease_keeper.held
         buffer = EventBuffer(
             self._store,
             session.id,
@@ -88,7 +90,7 @@ class RunSupervisor:
             redact=engine.config.record_options.redact,
             message_ids=message_ids,
             resumed=resumed,
-            check_ownership=self._lease_keeper.check_ownership,
+            ownership=active.ownership,
             flush_interval=FLUSH_INTERVAL if self._shared else None,
         )
         session.record = buffer
@@ -183,7 +185,7 @@ class RunSupervisor:
                     first_stored.set_result(None)
                 await run.wait()
         except RunLost as error:
-            await self._lose(active, buffer, str(error), started=started)
+            await self._lose(active, buffer, error, started=started)
             if not started:
                 _fail_start(active, first_stored, error)
             self._active_sessions.remove(active)
@@ -199,22 +201,22 @@ class RunSupervisor:
             await self._retry("the end of a run could not be stored yet", buffer.drain, run_id=buffer.run_id)
             messages = await self.late_messages.pending(active)
         except RunLost as error:
-            await self._lose(active, buffer, str(error), started=True)
+            await self._lose(active, buffer, error, started=True)
         finally:
             self._active_sessions.remove(active)
         if messages:
             await self.late_messages.start_run_for(active, messages)
 
-    async def _lose(self, active: ActiveSession, buffer: EventBuffer, why: str, *, started: bool) -> None:
+    async def _lose(self, active: ActiveSession, buffer: EventBuffer, lost: RunLost, *, started: bool) -> None:
         """Stop storing a run that this process no longer owns.
 
         With a queue another process continues it. Without one it is marked as interrupted, for a user to resume.
         """
-        await buffer.stop(why)
-        active.lost_reason = why
+        active.ownership.lose(str(lost))
+        await buffer.stop()
         if started and not self._shared:
             with suppress(StoreError):
-                await self._store.mark_interrupted(active.session_id, why)
+                await self._store.mark_interrupted(active.session_id, str(lost), token=active.ownership.token)
 
     async def _apply_requests(self, active: ActiveSession) -> None:
         if active.run is None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from endstop.durability import RunLost, StepKey
 from endstop.service.membership import LeaseKeeper
-from endstop.service.queue_worker import FencedSteps
+from endstop.service.ownership import RunOwnership
+from endstop.service.queue_worker import OwnedSteps
 from endstop.store.base import Orphan
 
 from ..temporary_store import TemporaryStore, opened
@@ -50,7 +51,7 @@ async def test_a_lease_is_renewed_while_what_others_left_is_seen_to_for_long() -
         while store.renewals < before + 5:
             await asyncio.sleep(0.01)
         assert adoptions == 2, "one at a time"
-        await lease_keeper.check_ownership()
+        await lease_keeper.held.check()
         assert not lease_keeper.evicted.is_set()
         enough.set()
         while adoptions < 4:
@@ -71,7 +72,7 @@ async def test_what_goes_wrong_with_what_others_left_costs_no_lease() -> None:
     async with asyncio.timeout(60), opened(store), lease_keeper.join(adopt):
         while adoptions < 4:
             await asyncio.sleep(0.01)
-        await lease_keeper.check_ownership()
+        await lease_keeper.held.check()
 
 
 class Slow:
@@ -102,7 +103,7 @@ async def test_a_step_begins_only_if_the_place_was_not_lost_while_the_queue_was_
 
     async with opened(store), lease_keeper.join(adopt):
         slow = Slow()
-        step = asyncio.create_task(FencedSteps(slow, lease_keeper).step(StepKey("s", "r", 1), work))
+        step = asyncio.create_task(OwnedSteps(slow, RunOwnership(lease_keeper.held)).step(StepKey("s", "r", 1), work))
         await slow.asked.wait()
         if lost:
             lease_keeper.evicted.set()
