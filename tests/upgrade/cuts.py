@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from endstop import Engine, read_record
@@ -66,8 +67,12 @@ class Cut:
     @property
     def known(self) -> bool:
         """Whether the version before failed here, too."""
+        return is_known(self.read())
+
+    def read(self) -> list[RecordedRun]:
+        """The runs that are left."""
         with tempfile.TemporaryDirectory() as folder:
-            return is_known(self.write(Path(folder) / "r.jsonl"))
+            return self.write(Path(folder) / "r.jsonl")
 
     def write(self, path: Path) -> list[RecordedRun]:
         """Write what is left to a file, with its attachments. Returns the runs in it."""
@@ -105,15 +110,34 @@ async def take_up(cut: Cut, path: Path) -> bool:
     """Let this version bring the session to its end, and check it. Whether it ended as it would have uncut."""
     path.unlink(missing_ok=True)
     left = cut.write(path)
-    world, kept = World(SCENES[cut.name]), cut.kept(left)
-    session = world.session(cut.name, path)
+    return await end(cut.name, left, path, cut.kept(left))
+
+
+async def take_up_twice(cut: Cut, path: Path) -> bool:
+    """The same, with a second kill on the way; only if the first changes nothing, so that the second one shows."""
+    if not await take_up(cut, path):
+        return False
+    first = cut.read()
+    if accepted_last(first) or answer_lost(first):
+        return True
+    lines = path.read_bytes().splitlines(keepends=True)
+    second = Random(cut.lines).randrange(min(cut.lines + 1, len(lines)), len(lines) + 1)
+    path.write_bytes(b"".join(lines[:second]))
+    left = read_record(path).runs
+    return is_known(left) or await end(cut.name, left, path, {})
+
+
+async def end(name: str, left: Sequence[RecordedRun], path: Path, kept: dict[str, str]) -> bool:
+    """Go on from the record at `path`, which holds what is left, and check what comes of it."""
+    world = World(SCENES[name])
+    session = world.session(name, path)
     session.load(left)
     if world.scene.durable:
         session.steps = MemorySteps(kept)
     await play(world, session, left)
     record = read_record(path)
     check_transcript(session.transcript.messages)
-    same = check(cut.name, left, record.runs, world, kept)
+    same = check(name, left, record.runs, world, tuple(kept))
     await check_replay(record, left)
     return same
 

@@ -5,6 +5,7 @@ The ordinary suite takes a sample of the cuts of each session; `make test-long` 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from endstop.decision import events as ev
 from endstop.records.reader import RecordedRun
 from msgspec.structs import replace
 
-from .cuts import Cut, check, cuts, take_up, whole
+from .cuts import Cut, check, cuts, take_up, take_up_twice, whole
 from .databases import names, places, take_up_all
 from .scenes import SCENES, World, play
 
@@ -22,7 +23,9 @@ EVERY = 4
 """The sample: one cut in so many, and not the same places in each session."""
 
 
-async def take_up_each(chosen: list[Cut], path: Path) -> tuple[int, list[str]]:
+async def take_up_each(
+    chosen: list[Cut], path: Path, take_up: Callable[[Cut, Path], Awaitable[bool]] = take_up
+) -> tuple[int, list[str]]:
     """How many ended as they would have uncut, and what is wrong with others."""
     same, wrong = 0, []
     for cut in chosen:
@@ -52,6 +55,25 @@ async def test_a_run_begun_by_the_version_before_goes_on_from_each_of_its_events
     print(f"{made} cuts of {len(SCENES)} sessions, of which {same} ended exactly as uncut")
     assert made >= 2000
     assert same >= 0.94 * made, "checks that excuse too much say nothing"
+
+
+async def test_a_sample_of_such_runs_is_killed_a_second_time_and_goes_on_again(tmp_path: Path) -> None:
+    chosen = [cut for name in SCENES if not SCENES[name].durable for cut in cuts(name)[13::29]]
+    _, wrong = await take_up_each(chosen, tmp_path / "r.jsonl", take_up_twice)
+    assert wrong == []
+
+
+@pytest.mark.long
+async def test_such_a_run_that_is_killed_a_second_time_goes_on_again(tmp_path: Path) -> None:
+    made = same = 0
+    for name in SCENES:
+        chosen = cuts(name) if not SCENES[name].durable else []
+        ended_so, wrong = await take_up_each(chosen, tmp_path / "r.jsonl", take_up_twice)
+        assert wrong == []
+        made, same = made + len(chosen), same + ended_so
+    print(f"{made} sessions killed twice, of which {same} ended exactly as uncut")
+    assert made >= 1800
+    assert same >= 0.9 * made, "checks that excuse too much say nothing"
 
 
 def every_nth_place(nth: int, first: int) -> list[dict[str, tuple[int, int]]]:
