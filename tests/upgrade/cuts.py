@@ -221,15 +221,17 @@ def compaction_under_way(left: Sequence[RecordedRun]) -> bool:
     return bool(compacted) and compacted[-1].not_enough and not any(isinstance(e, ev.RoundStarted) for e in events)
 
 
-def call_began_after_a_limit(left: Sequence[RecordedRun]) -> bool:
-    """The last thing that is left is a call that began after a limit was reached."""
-    return limit_under_way(left) and isinstance(left[-1].events[-1], ev.ToolExecutionStarted)
+def limit_beside_a_begun_call(left: Sequence[RecordedRun]) -> bool:
+    """A limit was reached while a call was running, and the call has no result."""
+    events = left[-1].events
+    begun = {e.call_id for e in events if isinstance(e, ev.ToolExecutionStarted)}
+    return limit_under_way(left) and bool(begun - {e.call_id for e in events if isinstance(e, ev.ToolCallResult)})
 
 
 KNOWN = {
     compaction_under_way: "the strategies that are left are never tried",
     limit_cut_a_response: "the finished record replays otherwise",
-    call_began_after_a_limit: "a writing call that had begun is told as not run",
+    limit_beside_a_begun_call: "a writing call that had begun is told as cancelled, and not as unknown",
 }
 """Cuts after which commit 93eae91 itself does not keep a promise, and which one. No other cut may fail."""
 
@@ -257,6 +259,7 @@ def check_ends(left: Sequence[RecordedRun], now: Sequence[RecordedRun]) -> None:
         assert run.finished is not None, "something follows the end of a run"
         assert run.finished.outcome.stop_reason != "internal_error", run.finished.outcome.detail
         assert [event.seq for event in run.events] == list(range(1, len(run.events) + 1)), "numbers have a gap"
+        assert [event.t for event in run.events] == sorted(event.t for event in run.events), "time goes back"
     for before, after in zip(left, now, strict=False):
         assert after.events[: len(before.events)] == before.events, "what stood in the record has changed"
     assert len(now) >= len(left)
@@ -291,7 +294,9 @@ def check_calls(left: Sequence[RecordedRun], now: Sequence[RecordedRun], world: 
         assert times == 1, f"call {id} has {times} results"
     unknown = with_status(now, "unknown")
     settled = {call for call, name in begun.items() if name in (HAPPENED, NOT_HAPPENED) or name not in WRITING}
-    lost = unknown - with_status(whole(session_id(now)).runs, "unknown")
+    then = whole(session_id(now)).runs
+    uncut = {what_of(id, then) for id in with_status(then, "unknown")}
+    lost = {id for id in unknown if what_of(id, now) not in uncut or id in begun.keys() - finished}
     assert not any("[redacted" in arguments for _, _, arguments in world.ran), "a call ran with what redaction put in"
     if not redacted(now):
         assert lost <= begun.keys() - finished - settled, "a result is unknown without need"

@@ -557,6 +557,18 @@ SCENES: dict[str, Scene] = {
         during={"read a": passes(61)},
         options=lambda world: {"policy": Policy(limits=Limits(seconds=60), closing=False)},
     ),
+    "out_of_time_in_the_end": Scene(
+        scripts=(
+            (
+                [call("write", path="a", id="w1")],
+                [call("write", path="b", id="w2"), call("read", path="b", id="r1")],
+                [call("write", path="c", id="w3")],
+                "Half of it is done.",
+            ),
+        ),
+        during={"write a": passes(25), "write b": passes(25), "write c": passes(25)},
+        options=lambda world: {"policy": Policy(limits=Limits(seconds=60), reminder=0.8)},
+    ),
     "out_of_tokens": Scene(
         scripts=(
             (

@@ -128,13 +128,17 @@ def gap(world: World, now: list[RecordedRun]) -> None:
     del now[-1].events[-4]
 
 
+def back_in_time(world: World, now: list[RecordedRun]) -> None:
+    now[-1].events[-5] = replace(now[-1].events[-5], t=-1)
+
+
 def no_result(world: World, now: list[RecordedRun]) -> None:
     last = max(n for n, event in enumerate(now[-1].events) if isinstance(event, ev.ToolCallResult))
     now[-1].events[last] = ev.StageFinished(stage="run", status="ok", seq=now[-1].events[last].seq)
 
 
 def other_past(world: World, now: list[RecordedRun]) -> None:
-    now[-1].events[1] = replace(now[-1].events[1], t=now[-1].events[1].t + 1)
+    now[-1].events[1] = replace(now[-1].events[1], detail="another one")
 
 
 def other_end(world: World, now: list[RecordedRun]) -> None:
@@ -161,6 +165,7 @@ DEFECTS = [
     (twice_in_one_process, "a call ran twice in one process"),
     (no_end, "a run has not one end"),
     (gap, "numbers have a gap"),
+    (back_in_time, "time goes back"),
     (no_result, "has 0 results"),
     (other_past, "what stood in the record has changed"),
     (other_end, "it ended otherwise"),
