@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
 from ..decision import WrongUse
@@ -82,7 +82,7 @@ class QueueWorker:
         active = ActiveSession(job.session_id, stored.owner, job.agent, ownership=ownership)
         self._active_sessions.add(active)
         try:
-            session, engine = await self._load(job, steps, ownership)
+            session, engine = await self._load(job, OwnedSteps(steps, active))
             run_input = RunInput(opening=job.opening, text=job.text, call_id=job.call_id)
             if session.interrupted:
                 run_input = RunInput(opening="resume")
@@ -144,10 +144,10 @@ class QueueWorker:
                 # for the process that the queue gave the job to, unless that was this one: it has claimed it by then
                 await self._store.requeue([job.session_id], token=ownership.token)
 
-    async def _load(self, job: Job, steps: Steps, ownership: RunOwnership) -> tuple[Session, Engine]:
+    async def _load(self, job: Job, steps: Steps) -> tuple[Session, Engine]:
         _, engine = self._admission.agent(job.agent)
         session = await load_session(self._store, engine, job.session_id)
-        session.steps = OwnedSteps(steps, ownership)
+        session.steps = steps
         return session, engine
 
 
@@ -156,20 +156,40 @@ class OwnedSteps:
 
     The queue may have been asked for long before the work starts. A process that freezes in between would do the work
     when it wakes up, long after another process has done it. So ownership is checked last, right before the work.
+
+    If the queue has given the run to another process, which cannot claim it as long as this one holds it, it refuses
+    results of this one. The store decides: a result that was refused is used and recorded, so that nobody does that
+    work again, and this process gives the run up before its next step.
     """
 
-    def __init__(self, steps: Steps, ownership: RunOwnership) -> None:
+    def __init__(self, steps: Steps, active: ActiveSession) -> None:
         self._steps = steps
-        self._ownership = ownership
+        self._active = active
+        self._refused: str | None = None
+        """Why the queue keeps no more results of this execution; None: it does."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
         """See `Steps.step`."""
+        ownership, results = self._active.ownership, list[Any]()
 
         async def owned() -> Any:
-            await self._ownership.check()
-            return await work()
+            await ownership.check()
+            results.append(await work())
+            return results[0]
 
+        if self._refused is not None:
+            await self._give_up(self._refused)
         try:
             return await self._steps.step(key, owned)
         except RunLost as lost:
-            raise self._ownership.lose(str(lost)) from None
+            if not results:
+                raise ownership.lose(str(lost)) from None
+            await ownership.check()
+            self._refused = str(lost)
+            return results[0]
+
+    async def _give_up(self, why: str) -> NoReturn:
+        """Store what the queue has refused to keep, and raise RunLost."""
+        if self._active.buffer is not None:
+            await self._active.buffer.flush()
+        raise self._active.ownership.lose(why)

@@ -12,7 +12,6 @@ from ...durability import Job, Work
 
 if TYPE_CHECKING:
     from .client import DbosConnection
-    from .worker import DbosWorker
 
 
 class Dbos:
@@ -50,7 +49,6 @@ class Dbos:
         self._queue = queue
         self._poll_seconds = poll_seconds
         self._connection: DbosConnection | None = None
-        self._worker: DbosWorker | None = None
 
     def __repr__(self) -> str:
         return f"Dbos({self._url.shown!r}, queue={self._queue!r})"
@@ -88,11 +86,7 @@ class Dbos:
         )
         worker = DbosWorker(connection, self._queue, process, work, at_once=at_once, in_all=self._running_in_all)
         async with worker.running():
-            self._worker = worker
-            try:
-                yield
-            finally:
-                self._worker = None
+            yield
 
     async def recover(self, run_id: str) -> None:
         """Give a run whose process is dead to another one; see `Queue.recover`."""
@@ -100,8 +94,6 @@ class Dbos:
 
     async def drop(self, run_id: str) -> None:
         """Delete a run and its stored results; see `Queue.drop`."""
-        if self._worker is not None:
-            self._worker.mark_lost(run_id)
         await self._open.delete(run_id)
 
     @property

@@ -1,4 +1,8 @@
-"""The worker: runs DBOS in this process, stores steps with it, and checks that each run still belongs to it."""
+"""The worker: runs DBOS in this process, and stores steps with it.
+
+Whether a run still belongs to this process is not asked here: the store says that before each side effect. DBOS has a
+token of its own for each execution, and stores the results of the latest one alone.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from time import monotonic
 from typing import Any, TypeVar
 
 import anyio
@@ -42,6 +45,7 @@ _PATIENCE = 5.0
 LARGEST = 64_000_000
 """The largest result, in characters of JSON. PostgreSQL would accept more, but resuming a run reads all its results."""
 _LOST_ERRORS = (
+    error.DBOSNonExistentWorkflowError,
     error.DBOSStepNondeterminismError,
     error.DBOSUnexpectedStepError,
     error.DBOSWorkflowCancelledError,
@@ -49,9 +53,6 @@ _LOST_ERRORS = (
 )
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
-_SURE_SECONDS = 0.5
-"""How long this process may rely on an answer of the database that it owns a run. A run is taken away only from a
-process that is dead or was silent for longer, and a check before every step would add a third to its cost."""
 
 
 class _Left(BaseException):
@@ -75,7 +76,10 @@ class DbosWorker:
         self._context = contextvars.copy_context()
         """Work runs in the context of whoever entered `working`, so that tools do not see the context of DBOS."""
         self._leaving = False
-        self._owned: dict[str, Fence] = {}
+        self.left = False
+        """Whether no step starts any more, as this process does not work on the queue any more."""
+        self._executing: dict[str, asyncio.Task[Any]] = {}
+        """The latest execution of each run here."""
         self._latest: deque[str] = deque(maxlen=_REMEMBERED)
         """Ids of the runs that this process began most recently. DBOS records the end of a run a moment after it: until
         then it still lists the run as being executed, and `_leave` must not put it back into the queue."""
@@ -128,13 +132,12 @@ class DbosWorker:
 
     async def _leave(self) -> None:
         self._leaving = True
-        begun = {*self._owned, *self._latest}
+        begun = {*self._executing, *self._latest}
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_PATIENCE)
-        for fence in self._owned.values():
-            fence.mark_lost()
+        self.left = True
         # private, because DBOS lets only its client choose: while the database is away its threads ask again for ever,
         # and a process ends only after its threads
         self._dbos._sys_db._retry_connection_errors = False
@@ -147,11 +150,6 @@ class DbosWorker:
                 if run not in begun:  # DBOS took it while it was being shut down
                     await self._connection.requeue(self._queue, run)
 
-    def mark_lost(self, run: str) -> None:
-        """Note that a run is deleted, or belongs to another process: no step of it starts here."""
-        if run in self._owned:
-            self._owned[run].mark_lost()
-
     async def execute(self, given: dict[str, Any]) -> None:
         """Execute a run; called by DBOS."""
         job = _job_of(given)
@@ -162,13 +160,12 @@ class DbosWorker:
         self._latest.append(job.run_id)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        self.mark_lost(job.run_id)
-        fence = self._owned[job.run_id] = Fence(self._connection, job.run_id, self._process)
+        self._executing[job.run_id] = task
         try:
-            await self._do(job, fence)
+            await self._do(job)
         finally:
-            if self._owned.get(job.run_id) is fence:
-                del self._owned[job.run_id]
+            if self._executing.get(job.run_id) is task:
+                del self._executing[job.run_id]
 
     async def _is_one_too_many(self, run: str) -> bool:
         """Whether executing this run would exceed a limit. DBOS enforces the limits, with two exceptions.
@@ -176,7 +173,7 @@ class DbosWorker:
         `at_once` is stored with the queue, and another process may have set it higher than ours; and in SQLite DBOS
         counts the runs in execution before it locks the file, so that two processes can both take the last place.
         """
-        if self._leaving or (len(self._owned) >= self._at_once and run not in self._owned):
+        if self._leaving or (len(self._executing) >= self._at_once and run not in self._executing):
             return True
         if self._in_all is None or not self._connection.url.is_a_file:
             return False
@@ -188,13 +185,13 @@ class DbosWorker:
             await retry_transient(lambda: self._connection.requeue(self._queue, run))
         raise _Left
 
-    async def _do(self, job: Job, fence: Fence) -> None:
+    async def _do(self, job: Job) -> None:
         try:
-            await fence.check()
+            await self.check_assigned(job.run_id)
             kept, upto = await retry_transient(lambda: self._connection.results_of(job.run_id))
-            steps = DbosSteps(fence, kept, upto)
+            steps = DbosSteps(self, job.run_id, kept, upto)
             await asyncio.get_running_loop().create_task(self._make(job, steps), context=self._context.copy())
-            await fence.check()  # otherwise DBOS would wait for the other execution to end
+            await self.check_assigned(job.run_id)  # otherwise DBOS would wait for the other execution to end
         except RunLost:
             raise _Left from None
         except asyncio.CancelledError:
@@ -202,6 +199,12 @@ class DbosWorker:
         except Exception as error:
             log_warning("the work of a run failed", run=job.run_id, error=repr(error))
             raise
+
+    async def check_assigned(self, run: str) -> None:
+        """Raises RunLost unless DBOS has this process execute the run. Waits while the database is away."""
+        status = await retry_transient(lambda: self._connection.status(run))
+        if status is None or status.status != "PENDING" or status.executor_id != self._process:
+            raise RunLost(f"DBOS has given the run {run} to another process, or it was dropped")
 
     async def _make(self, job: Job, steps: DbosSteps) -> None:
         await self._work(job, steps)
@@ -236,8 +239,9 @@ class DbosSteps:
     kept: the stored results, by step name. upto: the highest number of a stored step.
     """
 
-    def __init__(self, fence: Fence, kept: dict[str, Any], upto: int) -> None:
-        self._fence = fence
+    def __init__(self, worker: DbosWorker, run: str, kept: dict[str, Any], upto: int) -> None:
+        self._worker = worker
+        self._run = run
         self._kept = {name: encode_json(result) for name, result in kept.items()}
         self._locks: dict[str, asyncio.Lock] = {}
         self._workflow = contextvars.copy_context()
@@ -269,7 +273,8 @@ class DbosSteps:
         # caller, and so that a cancellation of the work is none of DBOS's
         keeping = loop.create_task(keep(), context=self._workflow.copy())
         try:
-            await self._fence.check()
+            if self._worker.left:
+                raise RunLost("this process does not work on the queue any more")
             await asyncio.wait((begun, keeping), return_when=asyncio.FIRST_COMPLETED)
             if not begun.done():
                 await self._until_kept(keeping)
@@ -282,10 +287,8 @@ class DbosSteps:
             keeping.add_done_callback(_ignore_outcome)
             made.add_done_callback(_ignore_outcome)
             raise
-        asked_at = monotonic()
         made.set_result(text)
         await self._until_kept(keeping)
-        self._fence.confirm(asked_at)
         self._kept[name] = text
         return result
 
@@ -298,7 +301,7 @@ class DbosSteps:
         except DBAPIError as refused:
             raise ResultNotStored(f"the database did not take the result: {refused.orig}") from None
         except AssertionError:  # raised by DBOS if the row of the run was deleted
-            await self._fence.check()
+            await self._worker.check_assigned(self._run)
             raise
 
 
@@ -327,44 +330,3 @@ async def retry_transient(ask: Callable[[], Awaitable[T]]) -> T:
         except ConnectionError:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-class Fence:
-    """Checks that an execution still owns its run, before work is done: DBOS checks only when it stores a result."""
-
-    def __init__(self, connection: DbosConnection, run: str, process: str) -> None:
-        self._connection = connection
-        self._run = run
-        self._process = process
-        self._since: int | None = None
-        self._sure_until = 0.0
-        self._lost = False
-
-    def mark_lost(self) -> None:
-        """Note that the run does not belong to this execution any more."""
-        self._lost = True
-
-    def confirm(self, asked_at: float) -> None:
-        """Note that DBOS stored a result, which it does only for the process that owns the run.
-
-        asked_at: `monotonic()` before the request.
-        """
-        self._sure_until = asked_at + _SURE_SECONDS
-
-    async def check(self) -> None:
-        """Raise RunLost unless this execution owns the run. Waits while the database is away."""
-        if self._lost or monotonic() >= self._sure_until:
-            await retry_transient(self._look)
-
-    async def _look(self) -> None:
-        asked_at = monotonic()
-        status = None if self._lost else await self._connection.status(self._run)
-        if status is None or status.status != "PENDING" or status.executor_id != self._process:
-            self._lost = True
-        elif self._since is None:
-            self._since = status.dequeued_at
-        elif status.dequeued_at != self._since:  # it was taken away, and given to this process again
-            self._lost = True
-        if self._lost:
-            raise RunLost(f"run {self._run} does not belong to this process any more")
-        self.confirm(asked_at)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from endstop.durability import RunLost, StepKey
+from endstop.service.active import ActiveSession
 from endstop.service.membership import LeaseKeeper
 from endstop.service.ownership import RunOwnership
 from endstop.service.queue_worker import OwnedSteps
@@ -103,7 +104,8 @@ async def test_a_step_begins_only_if_the_place_was_not_lost_while_the_queue_was_
 
     async with opened(store), lease_keeper.join(adopt):
         slow = Slow()
-        step = asyncio.create_task(OwnedSteps(slow, RunOwnership(lease_keeper.held)).step(StepKey("s", "r", 1), work))
+        active = ActiveSession("s", "ann", ownership=RunOwnership(lease_keeper.held))
+        step = asyncio.create_task(OwnedSteps(slow, active).step(StepKey("s", "r", 1), work))
         await slow.asked.wait()
         if lost:
             lease_keeper.evicted.set()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from time import monotonic
+from typing import Any
 
 import pytest
-from endstop.durability import RunLost
-from endstop.providers import call
+from endstop import Engine, tool
+from endstop.durability import RunLost, StepKey
+from endstop.providers import Scripted, call
 from endstop.service.membership import LeaseKeeper
 from endstop.service.ownership import HeldLease, RunOwnership
 from endstop.service.service import Service
 from endstop.store.base import Orphan
+from endstop.tools import finish_task
 
 from .. import held
 from ..temporary_store import TemporaryStore, opened
@@ -129,3 +133,55 @@ async def test_of_three_executions_in_one_process_the_last_one_goes_on() -> None
         assert [type(end) for end in ends].count(RunLost) == 2
         assert [end for end in ends if end is None] == [None]
         assert (await service.run(job.run_id)).status == "completed"
+
+
+class Refusing:
+    """Steps of a queue that has given the run away: it keeps no result any more, which it tells after the work."""
+
+    async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
+        await work()
+        raise RunLost("the queue has given it to another process")
+
+
+async def test_what_the_queue_refuses_to_keep_of_a_run_that_is_ours_is_recorded_and_done_once() -> None:
+    """Nobody else can have begun: the run is given up before the next step, and goes on after what was done."""
+    store, queue, model = Stage(), Queue(), Scripted(LOOK, FINISH)
+    called: list[str] = []
+
+    @tool
+    async def look(path: str) -> str:
+        "Look at a file, and leave a mark."
+        called.append(path)
+        return "port = 80"
+
+    engine = Engine(model, tools=[look], presets=[finish_task])
+    async with asyncio.timeout(PATIENCE), Service(engine, store=store, queue=queue, grace=0) as service:
+        await service.start("Set the port")
+        (job,) = queue.jobs
+        for done in (0, 1):
+            with pytest.raises(RunLost, match="given it to another process"):
+                await queue.work(job, Refusing())
+            assert (await service.session(job.session_id)).status == "queued"
+            assert (len(model.sent), len(called)) == (1, done), "one step, whose result is kept by the record alone"
+        await queue.work(job, Steps())
+        assert (await service.run(job.run_id)).status == "completed"
+        assert (len(model.sent), called) == (2, ["a"])
+
+
+async def test_what_the_queue_refuses_of_a_run_that_is_lost_is_used_nowhere() -> None:
+    store, queue, model = Stage(), Queue(), Scripted(LOOK, LOOK, FINISH)
+    async with (
+        asyncio.timeout(PATIENCE),
+        Service(Engine(model, tools=[held.Held().tool], presets=[finish_task]), store=store, queue=queue) as service,
+    ):
+        await service.start("Set the port")
+        (job,) = queue.jobs
+
+        async def lost() -> None:
+            (active,) = service._active_sessions
+            active.ownership.lose("this process was taken for dead")
+
+        with pytest.raises(RunLost, match="taken for dead"):
+            await queue.work(job, Steps(lost))
+        lines = b"".join([piece async for piece in service.record(await service.session(job.session_id))])
+        assert b"RESPONSE_FINISHED" not in lines
