@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-from ..durability import RunLost
+from ..durability import Ownership, RunLost
 
 LOOK_SECONDS = 0.1
 """Seconds between two looks at a lease that may have expired, while the store cannot be reached."""
@@ -37,8 +37,8 @@ class HeldLease:
             raise RunLost("this process was taken for dead, as its lease expired: its sessions are continued elsewhere")
 
 
-class RunOwnership:
-    """The claim of this process to one run (`durability.Ownership`).
+class RunOwnership(Ownership):
+    """The claim of this process to one run.
 
     lease: None: this process shares the store with no other one. token: the token of the claim; None: the first batch
         of the run will claim its session.

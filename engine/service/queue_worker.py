@@ -122,8 +122,11 @@ class QueueWorker:
         The store refuses what they write from now on; here they begin no more side effects. Raises RunLost if the
         queue does so once more meanwhile.
         """
-        before, self._latest[job.session_id] = self._latest.get(job.session_id), ownership
         ownership.token = token
+        before = self._latest.get(job.session_id)
+        if before is not None and (before.token or 0) > token:
+            raise ownership.lose(CLAIMED_AGAIN)
+        self._latest[job.session_id] = ownership
         if before is not None:
             before.lose(CLAIMED_AGAIN)
         while (here := self._active_sessions.by_session(job.session_id)) is not None:

@@ -39,8 +39,8 @@ LEAVING_SECONDS = 5.0
 RENEWALS = 3
 """Heartbeats per lease."""
 FRESH = 0.01
-"""Seconds for which this process may rely on the server's answer that it has the run, before it starts a step's work.
-The next step mostly starts within that time, and then costs no call of its own."""
+"""Seconds for which this process may rely on the server's answer that it keeps results of this attempt, before it
+starts a step's work. The next step mostly starts within that time, and then costs no call of its own."""
 PROMPT = 0.25
 """Seconds since such a call began after which its answer is not relied on: this process may have been frozen before it
 read the answer."""
@@ -146,7 +146,10 @@ class RunActivity:
         self.astray = False
         """Whether the lease expired during an outage: the server may give the run to this process again."""
         self.lost = False
-        """Whether another process has the run, or it was dropped."""
+        """Whether the server keeps no more results of this attempt: it has given the run to another one, or dropped it.
+
+        The store says whose run it is. But a step whose result would not be kept is not begun.
+        """
         self._poller = poller
         self._changed = changed
         self._results = HeartbeatResults(task.kept)
@@ -219,7 +222,7 @@ class RunActivity:
             told.set_result(None)
 
     def mark_lost(self) -> None:
-        """Note that another process has the run: no step is started or stored any more."""
+        """Note that the server keeps no more results of this attempt: no step is started or stored any more."""
         self.lost = True
         self.astray = False
         if not self._told.done():
