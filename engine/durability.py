@@ -33,7 +33,7 @@ class RunLost(Exception):
 
 
 class Ownership(Protocol):
-    """The claim of this process to one run. The store alone decides whether it stands; `docs/decisions/0019` says why.
+    """The claim of this process to one run. The store alone decides whether it stands; `docs/decisions/0017` says why.
 
     Each claim has a fencing token, a number that grows with each claim of the session. The store refuses what is
     written for a claim that is not the latest one, also if the same process has made both.
