@@ -183,6 +183,19 @@ class CutOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """False if the rest of the response was not read to its end."""
 
 
+class MessageDeltas(Struct, frozen=True):
+    """Where a message stands in a record whose RESPONSE_FINISHED was written without it."""
+
+    first: int
+    """Number of the first event with a part of the message."""
+    count: int
+    """Number of the parts: events of the same attempt with text, reasoning, the start of a call or its arguments."""
+
+
+NO_MESSAGE = AssistantMessage()
+"""Stands for a message that was left out of a record. It is the default, and so not written."""
+
+
 class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED"):
     """The model's whole response, complete or cut. Written before any tool with side effects runs."""
 
@@ -190,7 +203,10 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
     attempt: str = ""
     model: str = ""
     """The model that was chosen, where a wrapper uses several."""
-    message: AssistantMessage
+    message: AssistantMessage = NO_MESSAGE
+    deltas: MessageDeltas | None = None
+    """In a record: the deltas that say what `message` says, which is then left out. None if `message` is whole: readers
+    get it whole, unless some of its deltas are missing."""
     finish: FinishReason
     raw_finish: str = ""
     usage: Usage = Usage()

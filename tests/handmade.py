@@ -7,6 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from endstop import read_record
+from endstop.records.format import encode_line
+from msgspec.structs import replace
+
 Line = dict[str, Any]
 Call = tuple[str, dict[str, Any]]
 
@@ -28,6 +32,16 @@ def write(path: Path, *events: Line | Sequence[Line], session: str = "s") -> Pat
         lines.append({**event, "seq": number, "t": 10 * number})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
+
+
+def write_whole(record: Path) -> Path:
+    """Write a record anew as version 1.0 does: nothing is left out of its lines."""
+    read = read_record(record)
+    lines: list[Any] = [replace(read.header, version="1.0")]
+    for run in read.runs:
+        lines += [*run.events, *run.after_cut]
+    record.write_bytes(b"".join(encode_line(line) + b"\n" for line in lines))
+    return record
 
 
 def _flat(events: Iterable[Line | Sequence[Line]]) -> Iterable[Line]:

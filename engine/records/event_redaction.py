@@ -39,8 +39,10 @@ from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, Run
 from ..decision.policy import Echo, Policy, Prompts
 from .attachments import ATTACH_ABOVE, AttachmentReader, AttachmentWriter
 from .compression import create_file
+from .deduplication import Deduplicator
 from .files import line_batches
-from .format import DrainedChunk, Header, encode_line, parse_header, parse_line
+from .format import DrainedChunk, Header, encode_line, leaves_out, parse_header
+from .reader import LineReader
 
 Redact = Callable[[str], str]
 """Takes a complete text and returns what may be written of it. Must return the same for the same text."""
@@ -392,23 +394,27 @@ def redact_file(
     Memory does not depend on the size of the record. Images are copied unchanged. Raises WrongUse if the source is not
     a record, or if the target exists.
     """
-    redactor, attachments = StreamRedactor(redact), AttachmentReader(source)
+    redactor, attachments, reader = StreamRedactor(redact), AttachmentReader(source), LineReader()
     writer = AttachmentWriter(target, attach_above)
     lines = left_out = 0
     header: Header | None = None
+    deduplicator: Deduplicator | None = None
 
     def encode(ready: Iterable[Event | DrainedChunk]) -> bytes:
-        return b"".join(
-            encode_line(writer.write(line) if isinstance(line, ToolCallResult) else line) + b"\n" for line in ready
-        )
+        return b"".join(encode_line(shortened(line)) + b"\n" for line in ready)
+
+    def shortened(line: Event | DrainedChunk) -> object:
+        kept = writer.write(line) if isinstance(line, ToolCallResult) else line
+        return kept if deduplicator is None else deduplicator.feed(kept)
 
     with create_file(Path(target)) as file:
         for batch in line_batches(source):
             if header is None:
                 header = parse_header(source, batch[0])
+                deduplicator = Deduplicator() if leaves_out(header) else None
                 file.write(encode_line(header) + b"\n")
             for line in batch:
-                parsed = parse_line(line)
+                parsed = reader.parse(line)
                 if isinstance(parsed, str):
                     left_out += parsed != "blank"
                 elif not isinstance(parsed, Header):

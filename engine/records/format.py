@@ -26,15 +26,19 @@ from ..decision import (
     ToolSpec,
     WrongUse,
 )
-from ..decision.events import CutOff, RunStarted
+from ..decision.events import NO_MESSAGE, CutOff, ResponseFinished, RunStarted
 from ..decision.settings import settings_from_record
 from ..decision.transcript import estimate_tokens
+from .deduplication import SHARED_FIELDS
 
 FORMAT = "endstop-record"
 HEADER_PREFIX = f'{{"type":"HEADER","format":"{FORMAT}"'.encode()
 """The first bytes of every record."""
-VERSION = (1, 0)
-"""Major and minor version. A reader refuses a newer major version and skips events that it does not know."""
+VERSION = (2, 0)
+"""Major and minor version. A reader refuses a newer major version and skips events that it does not know.
+
+Version 2 leaves out what stands twice (`deduplication.py`). A record that was begun in version 1 is continued in it.
+"""
 
 
 NO_RUN = "the record holds no run: its process was killed before a run began, so start again"
@@ -125,30 +129,44 @@ def parse_header(path: str | os.PathLike[str], line: bytes) -> Header:
     return header
 
 
+def leaves_out(header: Header) -> bool:
+    """Whether lines of a record with this header may leave out what stands elsewhere in it."""
+    return int(header.version.split(".", 1)[0]) >= 2
+
+
 _decode: Callable[[bytes], Header | DrainedChunk | Event] = msgspec.json.Decoder(Header | DrainedChunk | Event).decode
 
 
-def decode_generic(line: bytes) -> Header | DrainedChunk | Event:
+def decode_generic(line: bytes, first: RunStarted | None = None) -> Header | DrainedChunk | Event:
     """Decode any line with the decoder for all types of lines. `decode_line` is faster for RUN_STARTED lines.
 
     Raises one of `DECODE_ERRORS`.
     """
-    decoded = _decode(line)
-    # RUN_STARTED with its fields in another order: decode it again, for defaults of the time that it was written
-    return decode_run_started(line) if type(decoded) is RunStarted else decoded
-
-
-def parse_line(line: bytes) -> Line:
-    """Decode any line, or say why it cannot be decoded. Raises nothing."""
     try:
-        return decode_line(line)
+        decoded = _decode(line)
+    except msgspec.ValidationError:
+        if b'"as_in"' not in line:
+            raise
+        return decode_run_started(line, first)
+    kind = type(decoded)
+    if kind is RunStarted:  # with its fields in another order: decode it again, for defaults of the time of its writing
+        return decode_run_started(line, first)
+    if kind is ResponseFinished and decoded.message is NO_MESSAGE and decoded.deltas is None:  # type: ignore[union-attr]
+        raise msgspec.ValidationError("Object missing required field `message`")
+    return decoded
+
+
+def parse_line(line: bytes, first: RunStarted | None = None) -> Line:
+    """Decode any line, or say why it cannot be decoded. Raises nothing. `first`: see `decode_run_started`."""
+    try:
+        return decode_line(line, first)
     except DECODE_ERRORS:
         return classify_bad_line(line)
 
 
-def decode_line(line: bytes) -> Header | DrainedChunk | Event:
+def decode_line(line: bytes, first: RunStarted | None = None) -> Header | DrainedChunk | Event:
     """Decode any line, and RUN_STARTED by its fast path. Raises one of `DECODE_ERRORS`."""
-    return decode_run_started(line) if line.startswith(RUN_STARTED_PREFIX) else decode_generic(line)
+    return decode_run_started(line, first) if line.startswith(RUN_STARTED_PREFIX) else decode_generic(line, first)
 
 
 def classify_bad_line(line: bytes) -> Literal["damaged", "blank", "unknown"]:
@@ -178,12 +196,21 @@ _MAX_CACHED_BYTES = 64 * 1024
 """Policies and lists of tools of more bytes of JSON are not cached."""
 
 
-def decode_run_started(line: bytes) -> RunStarted:
-    """Decode a RUN_STARTED line. Raises one of `DECODE_ERRORS`."""
-    raw = _decode_raw(line)
+def decode_run_started(line: bytes, first: RunStarted | None = None) -> RunStarted:
+    """Decode a RUN_STARTED line. Raises one of `DECODE_ERRORS`.
+
+    first: the first run of the file, which has what a later run's line leaves out.
+    """
+    raw: Any = _decode_raw(line)
     values = {name: getattr(raw, name) for name in RunStarted.__struct_fields__}
+    shared = not bytes(raw.policy)
+    if shared and (not raw.as_in or first is None or first.run_id != raw.as_in):
+        raise msgspec.ValidationError(f"no policy, and no run {raw.as_in[:100]!r} before it that has one")
     for name in _CACHED_FIELDS:
-        values[name] = _decode_field(name, bytes(values[name]))
+        if not shared:
+            values[name] = _decode_field(name, bytes(values[name]))
+    if shared:
+        values |= {name: getattr(first, name) for name in SHARED_FIELDS}
     return RunStarted(**values)
 
 
@@ -207,12 +234,15 @@ def _raw_started_decoder() -> Callable[[bytes], Struct]:
     fields: list[Any] = []
     for field in msgspec.structs.fields(RunStarted):
         kind: Any = Raw if field.name in _CACHED_FIELDS else field.type
-        if field.required:
+        if field.name == "policy":
+            fields.append((field.name, kind, Raw(b"")))  # may be left out, see `as_in`
+        elif field.required:
             fields.append((field.name, kind))
         elif field.default_factory is not NODEFAULT:
             fields.append((field.name, kind, msgspec.field(default_factory=field.default_factory)))
         else:
             fields.append((field.name, kind, Raw(b"[]") if kind is Raw else field.default))
+    fields.append(("as_in", str, ""))
     return msgspec.json.Decoder(msgspec.defstruct("_Raw", fields, tag="RUN_STARTED", kw_only=True)).decode
 
 

@@ -10,10 +10,28 @@ from contextlib import suppress
 from msgspec import Struct
 
 from ..decision import Event, WrongUse
-from ..decision.events import RunFinished, RunStarted, ToolCallResult
+from ..decision.events import ResponseFinished, RunFinished, RunStarted, ToolCallResult
 from .attachments import AttachmentReader
+from .deduplication import MessageRestorer, missing_deltas
 from .files import line_batches
-from .format import HEADER_PREFIX, NO_RUN, DrainedChunk, Header, parse_header, parse_line
+from .format import HEADER_PREFIX, NO_RUN, DrainedChunk, Header, Line, parse_header, parse_line
+
+
+class LineReader:
+    """Decodes the lines of a record, or of one stored run, in order, and makes whole what they leave out."""
+
+    def __init__(self) -> None:
+        self._first: RunStarted | None = None
+        self._messages = MessageRestorer()
+
+    def parse(self, line: bytes) -> Line:
+        """The next line, or why it cannot be decoded. A response of which deltas are missing keeps its `deltas`."""
+        parsed = parse_line(line, self._first)
+        if isinstance(parsed, str | Header | DrainedChunk):
+            return parsed
+        if self._first is None and isinstance(parsed, RunStarted):
+            self._first = parsed
+        return self._messages.feed(parsed)
 
 
 class RecordedRun(Struct, kw_only=True):
@@ -60,12 +78,12 @@ def read_record(path: str | os.PathLike[str]) -> SessionRecord:
     damaged: list[int] = []
     number = 0
     header: Header | None = None
-    attachments = AttachmentReader(path)
+    attachments, reader = AttachmentReader(path), LineReader()
     for lines in line_batches(path):
         header = header or parse_header(path, lines[0])
         for line in lines:
             number += 1
-            parsed = parse_line(line)
+            parsed = reader.parse(line)
             if isinstance(parsed, str):
                 damaged += [number] * (parsed == "damaged")
             elif isinstance(parsed, RunStarted):
@@ -93,13 +111,21 @@ def read_header(path: str | os.PathLike[str]) -> Header:
     return parse_header(path, next(line_batches(path), [b""])[0])
 
 
+def read_beginning(path: str | os.PathLike[str]) -> tuple[Header, RunStarted | None]:
+    """Read the header of a record, and its first run if that is the next line. Raises like `read_header`."""
+    header = read_header(path)
+    lines = next(line_batches(path), [b""])
+    first = parse_line(lines[1]) if len(lines) > 1 else None
+    return header, first if isinstance(first, RunStarted) else None
+
+
 def is_record(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins like a record of any version, compressed or not. Raises WrongUse if it cannot be read."""
     return next(line_batches(path), [b""])[0].startswith(HEADER_PREFIX)
 
 
 def _check_complete(path: str | os.PathLike[str], events: Iterable[Event], damaged: list[int]) -> None:
-    """Raise WrongUse if a damaged line has left a gap in the numbers of the events."""
+    """Raise WrongUse if a damaged line has left a gap in the numbers of the events, or deltas of a message are gone."""
     expected = 0
     for event in events:
         expected += 1
@@ -110,3 +136,5 @@ def _check_complete(path: str | os.PathLike[str], events: Iterable[Event], damag
                 "these lines or restore the file from a backup; the runs before them are intact"
             )
         expected = event.seq
+        if isinstance(event, ResponseFinished) and event.deltas is not None:
+            raise WrongUse(f"{path}: {missing_deltas(event)}: restore the file from a backup")

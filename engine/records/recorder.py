@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from msgspec import Struct
 
@@ -17,9 +17,10 @@ from ..decision import Event, WrongUse
 from ..decision.events import ToolCallResult
 from .attachments import ATTACH_ABOVE, AttachmentWriter
 from .compression import SUFFIX, is_compressed
+from .deduplication import Deduplicator
 from .event_redaction import Redact, StreamRedactor
-from .format import DrainedChunk, Header, encode_line, encode_lines
-from .reader import read_header
+from .format import DrainedChunk, Header, encode_line, encode_lines, leaves_out
+from .reader import read_beginning
 
 try:
     import fcntl
@@ -63,8 +64,10 @@ class RecordWriter:
             )
         self._new = not self.path.exists()
         has_content = self.path.exists() and self.path.stat().st_size > 0
-        if has_content:
-            read_header(self.path)  # before it is opened, so that a file that is not a record is never changed
+        self._deduplicator: Deduplicator | None = Deduplicator()
+        if has_content:  # read before it is opened, so that a file that is not a record is never changed
+            header, first = read_beginning(self.path)
+            self._deduplicator = Deduplicator(first) if leaves_out(header) else None
             if is_compressed(self.path):
                 raise WrongUse(f"{self.path} is compressed and cannot be appended to: run `zstd -d` on it first")
         try:
@@ -122,7 +125,7 @@ class RecordWriter:
         if not self._broken:
             self._file.close()
 
-    def _write(self, line: Struct) -> None:
+    def _write(self, line: Struct | dict[str, Any]) -> None:
         if self._broken:
             return  # `flush` has raised, which ends the run; its last events go only to its subscribers
         try:
@@ -137,6 +140,8 @@ class RecordWriter:
             return
         try:
             lines = [self._attachments.write(line) if type(line) is ToolCallResult else line for line in pending]
+            if self._deduplicator is not None:
+                lines = [self._deduplicator.feed(line) for line in lines]
             try:
                 self._file.write(encode_lines(lines))
             except (TypeError, ValueError):  # one of them cannot be JSON: `encode_line` writes what it can

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..decision import Event, WrongUse
-from ..decision.events import STREAM_PARTS, RunFinished, RunStarted, ToolCallResult
+from ..decision.events import STREAM_PARTS, ResponseFinished, RunFinished, RunStarted, ToolCallResult
 from .attachments import AttachmentReader
+from .deduplication import MESSAGE_PARTS, MessageRestorer
 from .files import line_batches
 from .format import (
     DECODE_ERRORS,
@@ -24,6 +25,7 @@ from .format import (
     classify_bad_line,
     decode_generic,
     decode_run_started,
+    leaves_out,
     parse_header,
 )
 
@@ -35,6 +37,9 @@ _PREFIX_BYTES = 20
 """The first bytes of a line that identify a stream part: `{"type":"` and enough of the type to be unique."""
 _PARTS = frozenset(
     f'{{"type":"{kind.__struct_config__.tag}'.encode()[:_PREFIX_BYTES] for kind in cast(Any, STREAM_PARTS)
+)
+_OF_MESSAGES = frozenset(
+    f'{{"type":"{kind.__struct_config__.tag}'.encode()[:_PREFIX_BYTES] for kind in cast(Any, MESSAGE_PARTS)
 )
 _STARTED = RUN_STARTED_PREFIX[:_PREFIX_BYTES]
 
@@ -59,31 +64,40 @@ class Scan:
         """The number of damaged lines."""
         self.lost = 0
         """The number of events that are missing in the middle of runs, by the gaps in their numbers."""
+        self.incomplete = 0
+        """The number of responses of whose message a part is missing, with the events that held it. They are yielded
+        with the rest of it, and keep their `deltas`."""
         self.missing: list[str] = []
         """With `attachments=True`: hashes of missing ones; at most `attachments.MAX_MISSING_NAMES`."""
         self._parts = parts
         self._attachments = attachments
 
     def __iter__(self) -> Iterator[Event]:
-        self.damaged, self.damaged_lines, self.lost = [], 0, 0
+        self.damaged, self.damaged_lines, self.lost, self.incomplete = [], 0, 0, 0
         parts, skipped = self._parts, frozenset[bytes]() if self._parts else _PARTS
         number = runs = 0
         run_id = ""
         last = skipped_lines = 0  # the number of the latest event, and of lines skipped since
         in_run = False
+        first: RunStarted | None = None
+        messages = MessageRestorer()
+        held = frozenset[bytes]()
         attachments = AttachmentReader(self.path) if self._attachments else None
         event: Any  # compared by type instead of `match`, because most of the time of a scan is spent here
         for lines in line_batches(self.path):
             if not number:
                 self.header = parse_header(self.path, lines[0])
+                held = _OF_MESSAGES if leaves_out(self.header) else held
             for line in lines:
                 number += 1
                 begins = line[:_PREFIX_BYTES]
                 if begins in skipped:
                     skipped_lines += 1
+                    if begins in held:
+                        messages.hold_line(line)
                     continue
                 try:
-                    event = decode_generic(line) if begins != _STARTED else decode_run_started(line)
+                    event = decode_run_started(line, first) if begins == _STARTED else decode_generic(line, first)
                 except DECODE_ERRORS:
                     wrong = classify_bad_line(line)
                     skipped_lines += wrong == "unknown"
@@ -97,6 +111,8 @@ class Scan:
                         continue
                     run_id, last, skipped_lines, in_run = event.run_id, event.seq, 0, True
                     runs += 1
+                    first = first or event
+                    messages.feed(event)
                     yield event
                 elif kind is Header or kind is DrainedChunk:
                     pass
@@ -107,7 +123,10 @@ class Scan:
                         self.lost += event.seq - last - skipped_lines - 1
                     last, skipped_lines = event.seq, 0
                     in_run = kind is not RunFinished
-                    if attachments is not None and kind is ToolCallResult:
+                    if kind is ResponseFinished or kind in MESSAGE_PARTS:
+                        event = messages.feed(event)
+                        self.incomplete += kind is ResponseFinished and event.deltas is not None
+                    elif attachments is not None and kind is ToolCallResult:
                         event = attachments.restore(event)
                     if parts or kind not in STREAM_PARTS:  # one that another program wrote may not begin as ours do
                         yield event

@@ -16,6 +16,7 @@ from ..decision import Event
 from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durability import RunLost
 from ..providers._logging import log_warning
+from ..records.deduplication import Deduplicator
 from ..records.event_redaction import Redact, StreamRedactor
 from ..records.format import DrainedChunk, encode_line
 from ..store.base import EventBatch, LeaseLost, SequenceConflict, SessionLocked, Store
@@ -91,6 +92,7 @@ class EventBuffer:
         self._frames: list[Frame] = []
         self.notifier = Notifier()
         """Notified of each event."""
+        self._deduplicator = Deduplicator(in_file=False)
         self._pending: list[bytes] = []
         """Lines that are not stored yet, from number `_stored + 1` on."""
         self._stored = 0
@@ -116,7 +118,7 @@ class EventBuffer:
         else:
             for written in self._redactor.feed(event):
                 assert not isinstance(written, DrainedChunk)
-                self._append(written, encode_line(written))
+                self._append(written)
         if len(self._pending) >= COMMIT_EVENTS and self._commit_task is None:
             self._start_commit()
         elif self._flush_interval is not None and self._flush_timer is None:
@@ -133,8 +135,10 @@ class EventBuffer:
         if self._pending and self._commit_task is None and not self._ownership.lost:
             self._start_commit()
 
-    def _append(self, event: Event, line: bytes) -> None:
-        self._pending.append(line)
+    def _append(self, event: Event, line: bytes | None = None) -> None:
+        """Have an event stored. line: the event, encoded, if it is already."""
+        kept = self._deduplicator.feed(event)
+        self._pending.append(line if line is not None and kept is event else encode_line(kept))
         if isinstance(event, _INDEXED):
             self._indexed.append(event)
 
@@ -179,7 +183,7 @@ class EventBuffer:
         if self._redactor is not None:
             for written in self._redactor.flush():
                 assert not isinstance(written, DrainedChunk)
-                self._append(written, encode_line(written))
+                self._append(written)
 
     def _start_commit(self) -> asyncio.Task[None]:
         """Start to store what is pending. It is a task of its own, so that a cancelled waiter does not cancel it."""

@@ -11,6 +11,9 @@ from collections.abc import AsyncGenerator, Sequence
 
 from msgspec import Struct
 
+from ..decision.events import ResponseFinished
+from ..records.deduplication import MessageRestorer, is_part, lacks_message
+from ..records.format import decode_line, encode_line
 from ..store.base import GOING, Store, StoredRun
 from .active import ActiveSessions
 from .event_buffer import Frame
@@ -90,11 +93,16 @@ class EventReader:
         pages = await self._store.pages(run_id, after=seq)
         run = await self._store.run(run_id) if pages else None
         resumed_at = () if run is None else run.resumed_at
+        messages = MessageRestorer()
         for page in pages:
             if page.first_seq > seq + 1:
                 frames.append(Gap(run_id, page.first_seq - seq - 1, page.first_seq))
                 seq = page.first_seq - 1
             for number, line in enumerate(page.lines.splitlines(), page.first_seq):
+                if is_part(line):
+                    messages.hold_line(line)
+                elif number > seq and lacks_message(line):
+                    line = await self._whole(run_id, line, messages)
                 if number > seq:
                     last, resumed = line.startswith(_TERMINAL), bisect_right(resumed_at, number)
                     frames.append(Frame(run_id, number, line, last, resumed))
@@ -103,6 +111,24 @@ class EventReader:
         if not frames and buffer is not None and seq + 1 < buffer.first:
             frames.append(Gap(run_id, buffer.first - 1 - seq, buffer.first))
         return frames
+
+    async def _whole(self, run_id: str, line: bytes, messages: MessageRestorer) -> bytes:
+        """A response with its message. messages: has the parts in the pages at hand; others are read from the store."""
+        response = decode_line(line)
+        assert isinstance(response, ResponseFinished)
+        assert response.deltas is not None
+        whole = messages.restore(response)
+        if whole.deltas is not None:
+            earlier = MessageRestorer()
+            seq = response.deltas.first - 1
+            while seq < response.seq and (pages := await self._store.pages(run_id, after=seq)):
+                for page in pages:
+                    for part in page.lines.splitlines()[: max(0, response.seq - page.first_seq)]:
+                        if is_part(part):
+                            earlier.hold_line(part)
+                seq = pages[-1].last_seq
+            whole = earlier.restore(response)
+        return encode_line(whole)
 
     async def _is_over(self, run_id: str, seq: int) -> bool:
         """Whether no event can follow number `seq`."""

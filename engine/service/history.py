@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from anyio import to_thread
 
 from ..decision import Event
-from ..decision.events import QuestionAnswered, RunStarted
+from ..decision.events import QuestionAnswered, ResponseFinished, RunStarted
 from ..engine import Engine
-from ..records.format import DrainedChunk, Header, parse_line
-from ..records.reader import RecordedRun
+from ..records.deduplication import missing_deltas
+from ..records.format import DrainedChunk, Header
+from ..records.reader import LineReader, RecordedRun
 from ..session import Session
-from ..store.base import Page, Store
+from ..store.base import Page, Store, StoreError
 
 
 async def load_session(store: Store, engine: Engine, session_id: str) -> Session:
@@ -49,9 +50,12 @@ async def _all_pages(store: Store, run_id: str) -> list[Page]:
 
 def _read(pages: Sequence[Page]) -> RecordedRun:
     events: list[Event] = []
+    reader = LineReader()
     for page in pages:
         for line in page.lines.splitlines():
-            event = parse_line(line)
+            event = reader.parse(line)
+            if isinstance(event, ResponseFinished) and event.deltas is not None:
+                raise StoreError(f"the run {page.run_id} is damaged: {missing_deltas(event)}")
             if not isinstance(event, str | Header | DrainedChunk):
                 events.append(event)
     assert not events or isinstance(events[0], RunStarted)

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ...console import endstop
-from ...handmade import FINISH, READ, finished, started, step, steps, stopped, write
+from ...handmade import FINISH, READ, finished, started, step, steps, stopped, write, write_whole
 from .terminal import in_terminal
 
 GOLDEN = Path(__file__).parents[2] / "records"
@@ -119,7 +119,7 @@ async def test_in_json_a_divergence_has_both_whole_traces_and_both_events(tmp_pa
 
 
 async def test_a_response_that_was_changed_is_named_as_what_differed_first(tmp_path: Path) -> None:
-    record = await recorded(tmp_path / "r.jsonl")
+    record = write_whole(await recorded(tmp_path / "r.jsonl"))
     lines = record.read_text().splitlines(keepends=True)
     for number, line in enumerate(lines):
         event = json.loads(line)
@@ -313,7 +313,7 @@ BAD: dict[str, tuple[bytes, str]] = {
         _header(x=1).encode().replace(b"1}", b"[" * 60_000 + b"]" * 60_000 + b"}"),
         "is not an endstop record",
     ),
-    "newer": (_header(version="2.0").encode(), "upgrade endstop"),
+    "newer": (_header(version="3.0").encode(), "upgrade endstop"),
     "a version that is none": (_header(version="new").encode(), "is damaged"),
     "a header alone": (_header().encode(), "holds no run"),
     "an event too early": (

@@ -66,7 +66,8 @@ OURS = {
     "AttemptStarted": "attempt model",
     "AttemptFailed": "attempt model kind usage",
     "AttemptRetracted": "attempt by",
-    "ResponseFinished": "attempt model finish raw_finish usage cut_at truncated without_arguments cut_for after_cut",
+    "ResponseFinished": "attempt model deltas finish raw_finish usage cut_at truncated without_arguments cut_for "
+    "after_cut",
     "StepFinished": "cut_by",
     "TextMessageContent": "attempt",
     "ReasoningMessageContent": "attempt signature",

@@ -74,7 +74,7 @@ def test_a_damaged_line_in_the_middle_of_a_run_is_named(record: Path) -> None:
         (b"hello\n", "not an endstop record"),
         (b"\x00\xff\x00", "not an endstop record"),
         (b'{"type":"HEADER","format":"other","version":"1.0","session_id":"s"}\n', "not an endstop record"),
-        (b'{"type":"HEADER","format":"endstop-record","version":"2.0","session_id":"s"}\n', "version 2.0"),
+        (b'{"type":"HEADER","format":"endstop-record","version":"3.0","session_id":"s"}\n', "version 3.0"),
         (b'{"type":"HEADER","format":"endstop-record","version":"1.0","session_id":"s"}\n', "holds no run"),
     ],
 )
@@ -99,7 +99,7 @@ async def test_a_file_that_is_something_else_is_never_written_to(tmp_path: Path)
 
 
 def test_events_of_a_newer_minor_version_are_passed_over(record: Path) -> None:
-    text = record.read_text().replace('"version":"1.0"', '"version":"1.7"')
+    text = record.read_text().replace('"version":"2.0"', '"version":"2.7"')
     record.write_text(text + '{"type":"SOMETHING_NEW","seq":999}\n')
     read = read_record(record)
     assert read.damaged == []

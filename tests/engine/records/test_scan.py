@@ -233,7 +233,7 @@ def test_memory_does_not_grow_with_the_record(whole: Path, tmp_path: Path) -> No
         (b"hello\n", "not an endstop record"),
         (b"\x00\xff\x00" * 100_000, "not an endstop record"),
         (b"{" * 1_000_000, "not an endstop record"),
-        (b'{"type":"HEADER","format":"endstop-record","version":"2.0","session_id":"s"}\n', r"version 2\.0.*upgrade"),
+        (b'{"type":"HEADER","format":"endstop-record","version":"3.0","session_id":"s"}\n', r"version 3\.0.*upgrade"),
         (b'{"type":"HEADER","format":"endstop-record","version":"\xc2\xb2.0","session_id":"s"}\n', "is damaged"),
         (b'{"type":"HEADER","format":"endstop-record","version":"1.0","session_id":"s"}\n', "holds no run"),
     ],

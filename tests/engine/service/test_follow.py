@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import anyio
-from endstop import Engine
-from endstop.decision import Degeneration, Policy, TextDelta
-from endstop.providers import Scripted
+import pytest
+from endstop import Engine, Tool, read_record
+from endstop.decision import AssistantMessage, Degeneration, Policy, ReasoningDelta, TextDelta
+from endstop.providers import Scripted, call
+from endstop.records.format import encode_line
 from endstop.service import event_buffer
 from endstop.service.follow import Gap
+from endstop.service.history import load_session
 from endstop.service.service import Service
+from endstop.store.base import EventBatch, Page
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ..held import seqs, to_end
+from ..store.made import all_pages
 from ..temporary_store import TemporaryStore
 
 UNWATCHED = Policy(degeneration=Degeneration(text=None))
@@ -122,3 +129,60 @@ def test_whatever_is_streamed_and_wherever_one_begins(bursts: list[int], begins:
                     await asyncio.wait_for(reader, 60)
 
     asyncio.run(check())
+
+
+class SmallPages(TemporaryStore):
+    """A store that keeps so many events a page, and gives so many pages at a time."""
+
+    def __init__(self, events: int, pages: int) -> None:
+        super().__init__()
+        self.events, self.at_once = events, pages
+
+    async def commit(self, batch: EventBatch) -> None:
+        lines = batch.lines.splitlines(keepends=True)
+        for begin in range(0, len(lines), self.events):
+            part, first = lines[begin : begin + self.events], batch.first_seq + begin
+            one = replace(batch, first_seq=first, last_seq=first + len(part) - 1, lines=b"".join(part))
+            one = one if begin == 0 else replace(one, started=None, resumed=False, delivered=())
+            await super().commit(one if one.last_seq == batch.last_seq else replace(one, finished=None, questions=()))
+
+    async def pages(self, run_id: str, *, after: int = 0, limit: int = 64) -> list[Page]:
+        return await super().pages(run_id, after=after, limit=min(limit, self.at_once))
+
+
+@pytest.mark.parametrize(("events", "pages"), [(1000, 64), (4, 64), (4, 1), (1, 3)])
+async def test_a_reader_that_begins_anywhere_gets_responses_whole_though_pages_hold_texts_once(
+    events: int, pages: int, tmp_path: Path
+) -> None:
+    script = [
+        [ReasoningDelta("Hm."), *[TextDelta(f"part {n} ") for n in range(9)], call("look", path="here", pieces=7)]
+    ]
+    kept = SmallPages(events, pages)
+    engine = Engine(Scripted(*script, "It is here."), tools=[Tool(_look, name="look", description="Look.")])
+    async with Service(engine, store=kept, grace=0) as service:
+        session = await service.start("Talk")
+        told = lines_in(await to_end(service.follow_run(await service.run(session.run_id or ""))))
+        assert len(told) > 25
+        await service.outcome(session.run_id or "", wait=5)
+    async with Service(engine, store=kept, grace=0) as service:
+        run = await service.run(session.run_id or "")
+        stored = [line for page in await all_pages(kept, run.id) for line in page.lines.splitlines()]
+        assert not [line for line in stored if b'"RESPONSE_FINISHED"' in line and b'"message"' in line]
+        for after in range(len(told)):
+            assert lines_in(await to_end(service.follow_run(run, after=after))) == told[after:]
+        record = tmp_path / "r.jsonl"
+        record.write_bytes(b"".join([piece async for piece in service.record(await service.session(session.id))]))
+        assert [encode_line(event) for event in read_record(record).runs[0].events] == told
+        loaded = await load_session(kept, engine, session.id)
+        assert [message.text for message in loaded.transcript.messages if isinstance(message, AssistantMessage)] == [
+            "".join(f"part {n} " for n in range(9)),
+            "It is here.",
+        ]
+
+
+def lines_in(portions: list[Any]) -> list[bytes]:
+    return [frame.line for portion in portions for frame in portion]
+
+
+def _look(path: str) -> str:
+    return f"seen {path}"

@@ -1,0 +1,187 @@
+"""What stands twice in a session is written once, and is whole again for whoever reads the record.
+
+- A response's message stands in its deltas already. `RESPONSE_FINISHED` is written without it if the deltas of its
+  attempt say exactly the same, and then says which they are (`deltas`). The deltas stay: a record is only appended to,
+  and after a kill they are all there is of a response. After redaction the redacted texts are compared.
+- In a file, a later run of the session mostly has the system prompt, policy and tools of the first one. Its
+  `RUN_STARTED` is written without these three if all are equal, and names the run that has them (`as_in`).
+
+In memory, on the bus and over HTTP events are always whole. `Deduplicator` is used by what writes, `MessageRestorer` by
+what reads; `format.decode_line` restores `RUN_STARTED`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from ..decision import AssistantMessage, Event, ToolCall
+from ..decision.events import (
+    NO_MESSAGE,
+    MessageDeltas,
+    ReasoningMessageContent,
+    ResponseFinished,
+    RunStarted,
+    TextMessageContent,
+    ToolCallArgs,
+    ToolCallStart,
+)
+from ..decision.messages import Reasoning
+
+MAX_DELTAS = 4096
+"""A response with more deltas is written whole: it hardly saves anything, and bounds what a reader has to remember."""
+MESSAGE_PARTS: frozenset[type] = frozenset({TextMessageContent, ReasoningMessageContent, ToolCallStart, ToolCallArgs})
+"""Types of events of which a message is made."""
+SHARED_FIELDS = ("system", "policy", "tools")
+"""Fields of RUN_STARTED that are left out if all of them are those of the file's first run."""
+
+_PREFIXES = tuple(f'{{"type":"{kind.__struct_config__.tag}"'.encode() for kind in cast(Any, MESSAGE_PARTS))
+_RESPONSE = b'{"type":"RESPONSE_FINISHED"'
+_DELTAS = b',"deltas":{"first":'
+"""How `deltas` of a response is written. In a text of JSON its quotation marks would be escaped."""
+
+Part = TextMessageContent | ReasoningMessageContent | ToolCallStart | ToolCallArgs
+
+
+class Deduplicator:
+    """Leaves out what the lines before said already. Feed it the lines in the order in which they are written.
+
+    first: the first run of the file, if there is one already. in_file: whether later runs follow in the same file; the
+        pages of a store belong to one run each.
+    """
+
+    def __init__(self, first: RunStarted | None = None, *, in_file: bool = True) -> None:
+        self._first = first
+        self._in_file = in_file
+        self._parts: deque[Part] = deque(maxlen=MAX_DELTAS + 1)
+
+    def feed(self, line: Any) -> Any:
+        """The line as it is to be written."""
+        kind = type(line)
+        if kind in MESSAGE_PARTS:
+            self._parts.append(line)
+        elif kind is ResponseFinished:
+            parts = [part for part in self._parts if part.attempt == line.attempt]
+            self._parts.clear()
+            return _without_message(line, parts)
+        elif kind is RunStarted:
+            self._parts.clear()
+            if self._in_file:
+                return self._without_shared(line)
+        return line
+
+    def _without_shared(self, started: RunStarted) -> RunStarted | dict[str, Any]:
+        first = self._first = self._first or started
+        if first is started or any(getattr(started, name) != getattr(first, name) for name in SHARED_FIELDS):
+            return started
+        plain: dict[str, Any] = msgspec.to_builtins(started, enc_hook=repr)
+        for name in SHARED_FIELDS:
+            plain.pop(name, None)
+        return {**plain, "as_in": first.run_id}
+
+
+def _without_message(response: ResponseFinished, parts: Sequence[Part]) -> ResponseFinished:
+    if response.deltas is not None:  # read from a damaged record: what is missing stays missing
+        return replace(response, message=NO_MESSAGE)
+    if not 0 < len(parts) <= MAX_DELTAS or message_of(parts) != response.message:
+        return response
+    return replace(response, message=NO_MESSAGE, deltas=MessageDeltas(parts[0].seq, len(parts)))
+
+
+def message_of(parts: Iterable[Part]) -> AssistantMessage:
+    """The message that these parts of one attempt make up."""
+    text: list[str] = []
+    reasoning: list[Reasoning] = []
+    block: list[str] = []
+    calls: dict[str, tuple[str, list[str]]] = {}
+    for part in parts:
+        match part:
+            case TextMessageContent():
+                text.append(part.delta)
+            case ToolCallStart():
+                calls[part.call_id] = (part.name, [])
+            case ToolCallArgs():
+                calls.setdefault(part.call_id, ("", []))[1].append(part.delta)
+            case ReasoningMessageContent(redacted=True):
+                reasoning.append(Reasoning(part.delta, part.signature, True))
+            case ReasoningMessageContent():
+                block.append(part.delta)
+                if part.signature:
+                    reasoning.append(Reasoning("".join(block), part.signature))
+                    block = []
+    if any(block):
+        reasoning.append(Reasoning("".join(block)))
+    made = tuple(ToolCall(id, name, "".join(arguments)) for id, (name, arguments) in calls.items())
+    return AssistantMessage("".join(text), made, tuple(reasoning))
+
+
+class MessageRestorer:
+    """Makes responses whole again. Feed it the events of a record, or of one run, in order."""
+
+    def __init__(self) -> None:
+        self._parts: deque[Part | bytes] = deque(maxlen=MAX_DELTAS)
+
+    def feed(self, event: Event) -> Event:
+        """The event, whole. A response of which deltas are missing has what the others say, and keeps `deltas`."""
+        kind = type(event)
+        if kind in MESSAGE_PARTS:
+            self._parts.append(cast(Part, event))
+        elif kind is ResponseFinished:
+            return self.restore(cast(ResponseFinished, event))
+        elif kind is RunStarted:
+            self._parts.clear()
+        return event
+
+    def hold_line(self, line: bytes) -> None:
+        """Take the line of a part as it is. It is decoded if a response needs it."""
+        self._parts.append(line)
+
+    def restore(self, response: ResponseFinished) -> ResponseFinished:
+        """The response, whole, as far as its deltas were there."""
+        parts, self._parts = self._parts, deque(maxlen=MAX_DELTAS)
+        if response.deltas is None:
+            return response
+        wanted = response.deltas
+        found = [
+            part
+            for part in map(_decoded, parts)
+            if part is not None and part.attempt == response.attempt and wanted.first <= part.seq < response.seq
+        ]
+        whole = len(found) == wanted.count
+        return replace(response, message=message_of(found), deltas=None if whole else wanted)
+
+
+def is_part(line: bytes) -> bool:
+    """Whether a line that we wrote is a part of a message."""
+    return line.startswith(_PREFIXES)
+
+
+def lacks_message(line: bytes) -> bool:
+    """Whether a line that we wrote is a response without its message."""
+    return line.startswith(_RESPONSE) and _DELTAS in line
+
+
+_decode_part = msgspec.json.Decoder(Part).decode
+
+
+def _decoded(part: Part | bytes) -> Part | None:
+    if not isinstance(part, bytes):
+        return part
+    try:
+        decoded: Part = _decode_part(part)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return decoded
+
+
+def missing_deltas(response: ResponseFinished) -> str:
+    """What is missing of a response that could not be made whole, for people."""
+    assert response.deltas is not None
+    return (
+        f"the message of step {response.step} (event {response.seq}) stands in {response.deltas.count} deltas from "
+        f"event {response.deltas.first} on, and not all of them are there"
+    )
