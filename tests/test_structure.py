@@ -56,7 +56,6 @@ SMALL = {
     "engine.records.qualified_names": "the one table of old names in records",
     "engine.records.entropy": "one measure, used by two rules of redaction",
     "engine.service.errors": "errors of the service, which HTTP maps to answers",
-    "engine.service.history": "loads a stored session for those that start a run in it",
     "engine.testing.conformance.nonconformance": "the two exceptions that both kits raise",
     "providers.clock": "the clock that tests replace",
     "providers.endpoint_url": "masks secrets in a URL, for the wires and for the command line",
