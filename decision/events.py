@@ -88,6 +88,21 @@ class RunResumed(_Event, frozen=True, kw_only=True, tag="RUN_RESUMED"):
     """The step whose response is incomplete; it is requested again and not counted twice."""
 
 
+class ResumeDiverged(_Event, frozen=True, kw_only=True, tag="RESUME_DIVERGED"):
+    """A resumed run goes on differently from its record: its policy, a hook, a tool or endstop itself has changed.
+
+    It goes on with every recorded result. Written once, for the first difference that is seen.
+    """
+
+    at: int
+    """Sequence number of the recorded event that the run does not repeat."""
+    recorded: str
+    """What the record holds there: the type of event and what it is about, or the decision and its rule. As in
+    `VERDICT_GIVEN gate checks:tested`; no text of a model or a user."""
+    now: str
+    """What the run does instead, in the same form."""
+
+
 class MessageAdded(_Event, frozen=True, kw_only=True, tag="MESSAGE_ADDED"):
     """A message in the user's role other than the prompt: from the user, or from the loop itself.
 
@@ -482,6 +497,7 @@ class LimitReached(_Event, frozen=True, kw_only=True, tag="LIMIT_REACHED"):
 Event = (
     RunStarted
     | RunResumed
+    | ResumeDiverged
     | MessageAdded
     | CancelRequested
     | RunFinished

@@ -5,6 +5,7 @@ from .batch import Fleet, ProviderSummary, Summary
 from .budget import Budget
 from .config import Hooks, ModelOptions, Observers, RecordOptions, Runtime
 from .decision import Image, Limits, Outcome, Policy, WrongUse
+from .durability import ResumeRefused
 from .engine import Engine
 from .evaluation import Evaluation, EvaluationInput
 from .event_bus import Bus, Lagged
@@ -58,6 +59,7 @@ __all__ = [
     "RecordOptions",
     "Redaction",
     "Reject",
+    "ResumeRefused",
     "Run",
     "Runtime",
     "Session",

@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .context import Context
-from .decision import Event, Image, ToolCall
+from .decision import Event, Image
 from .decision.events import (
     AttemptFailed,
     AttemptRetracted,
@@ -30,7 +29,9 @@ from .decision.events import (
     UsageReported,
 )
 from .decision.messages import ResultStatus
-from .durability import ResultNotStored, StepKey
+from .durability import ResultNotStored, StepKey, Steps
+from .effects import EffectKey, Live, Response
+from .event_log import Log
 from .providers._logging import log_warning
 from .tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Phase, images_in, render_result, truncate
 
@@ -38,75 +39,85 @@ CHECKPOINTED_EVENTS: frozenset[type] = frozenset(
     {AttemptStarted, AttemptFailed, AttemptRetracted, ToolCallEnd, FinishReported, UsageReported, LimitReached}
 )
 """Events that are stored with a response. Its deltas are not, because the response holds the whole text."""
-Respond = Callable[[], Awaitable[ResponseFinished | None]]
 
 
 class _GaveUp(Exception):
     """The provider gave up: there is no response to store, and another process may ask again."""
 
 
-async def checkpoint_value(context: Context, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-    """The stored value of a tool call; if none is stored, that of `work`, which is stored.
+class Durable(Live):
+    """Asks a durable engine before a response or a call, and lets it store the result before anything else happens.
 
-    A value that cannot be stored becomes an error result.
+    No call starts while its response streams: a durable step inside another one cannot be stored.
     """
-    assert context.steps is not None
 
-    async def kept() -> Any:
-        return dump_value(await work())
+    def __init__(self, steps: Steps, log: Log) -> None:
+        self._steps = steps
+        self._log = log
 
-    try:
-        return load_value(await context.steps.step(key, kept))
-    except ResultNotStored as error:
-        refused = CallOutcome(content=f"The tool ran, but its result cannot be kept: {error}", status="error")
+    async def once(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
+        """See `Effects`. Other effects than responses and calls are not stored."""
+        if key.kind == "response":
+            return await self._response(key, work)
+        if key.kind == "call":
+            return await self._value(key, work)
+        return await work()
 
-    async def instead() -> Any:
-        return dump_value(refused)
+    def may_start_early(self, call_id: str) -> bool:
+        """Always False."""
+        return False
 
-    with suppress(ResultNotStored):
-        await context.steps.step(key, instead)
-    return refused
+    def _step_key(self, key: EffectKey) -> StepKey:
+        facts = self._log.facts
+        return StepKey(facts.session_id, facts.run_id, key.step, key.call_id)
 
+    async def _value(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
+        """What a tool call returned. A value that cannot be stored becomes an error result."""
 
-async def checkpoint_response(
-    context: Context, respond: Respond, offer: Callable[[ToolCall], None]
-) -> ResponseFinished | None:
-    """The stored response of the current step, or that of `respond`, which is stored; None if the provider gave up.
+        async def kept() -> Any:
+            return dump_value(await work())
 
-    The events of a stored response are logged again as if it had streamed in a few large deltas. offer: is called with
-    each complete tool call.
-    """
-    assert context.steps is not None
-    made: list[ResponseFinished] = []
+        try:
+            return load_value(await self._steps.step(self._step_key(key), kept))
+        except ResultNotStored as error:
+            refused = CallOutcome(content=f"The tool ran, but its result cannot be kept: {error}", status="error")
 
-    async def work() -> Any:
-        with context.log.captured(CHECKPOINTED_EVENTS) as events:
-            response = await respond()
-        if response is None:
-            raise _GaveUp
-        made.append(response)
-        return dump_response(response, events)
+        async def instead() -> Any:
+            return dump_value(refused)
 
-    try:
-        result = await context.steps.step(context.step_key(), work)
-    except _GaveUp:
-        return None
-    except ResultNotStored as error:
-        facts = context.log.facts
-        what = "a response is not kept: should the process die now, it is requested again"
-        log_warning(what, why=str(error), run_id=facts.run_id, session_id=facts.session_id)
-    if made:
-        return made[0]
-    kept = load_response(result)
-    context.ephemeral = []  # the request of the stored response contained them
-    for event in _replayed_events(kept):
-        context.log.append(event)
-    whole = _complete_calls(kept)
-    for call in kept.response.message.calls:
-        context.taken_ids.add(call.id)
-        if call.id in whole:
-            offer(call)
-    return kept.response
+        with suppress(ResultNotStored):
+            await self._steps.step(self._step_key(key), instead)
+        return refused
+
+    async def _response(self, key: EffectKey, work: Callable[[], Awaitable[Response | None]]) -> Response | None:
+        """The response of a step; None if the provider gave up.
+
+        The events of a stored response are logged again as if it had streamed in a few large deltas.
+        """
+        made: list[Response] = []
+
+        async def kept() -> Any:
+            with self._log.captured(CHECKPOINTED_EVENTS) as events:
+                response = await work()
+            if response is None:
+                raise _GaveUp
+            made.append(response)
+            return dump_response(response.finished, events)
+
+        try:
+            result = await self._steps.step(self._step_key(key), kept)
+        except _GaveUp:
+            return None
+        except ResultNotStored as error:
+            facts = self._log.facts
+            what = "a response is not kept: should the process die now, it is requested again"
+            log_warning(what, why=str(error), run_id=facts.run_id, session_id=facts.session_id)
+        if made:
+            return made[0]
+        stored = load_response(result)
+        for event in _replayed_events(stored):
+            self._log.append(event)
+        return Response(stored.response, tuple(_complete_calls(stored)))
 
 
 def _complete_calls(kept: ResponseCheckpoint) -> dict[str, ToolCallEnd]:

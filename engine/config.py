@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from .budget import Budget
 from .context import Decide, Execute, execute_here
@@ -16,9 +16,12 @@ from .decision import Event, Facts, FinishReason, Outcome, Policy, Price, Rule, 
 from .decision import decide as built_in_decide
 from .decision.events import RunFinished
 from .decision.finish_words import check_finish_words
+from .effects import Effects
 from .evaluation import Evaluator
 from .event_bus import DEFAULT_CAPACITY, Lagged
-from .hooks import Gate, Judge, PromptHandler, ReplaySource, TextRule, qualified_name
+from .event_log import Log
+from .hard_limits import HardLimits
+from .hooks import Gate, Judge, PromptHandler, TextRule, qualified_name
 from .prompts import system_prompt
 from .providers import Prices, Provider, ToolChoice
 from .providers._wrapper import iter_leaf_providers
@@ -104,10 +107,15 @@ class RecordOptions:
     """Applied to each text of a user, a model or a tool before it is written; see `records/redaction.py`."""
     attach_above: int | None = ATTACH_ABOVE
     """A text or picture of at least this many bytes gets a file of its own beside the record; None: never."""
+    strict_resume: bool = False
+    """Whether a resumed run that would go on differently from its record raises ResumeRefused, and writes nothing.
+    Otherwise it goes on with every recorded result, and its record says where it differs (RESUME_DIVERGED)."""
 
     def __post_init__(self) -> None:
         check_functions(redact=self.redact)
         check_size("attach_above", self.attach_above)
+        if not isinstance(self.strict_resume, bool):
+            raise WrongUse(f"strict_resume is {self.strict_resume!r}: write True or False")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +143,18 @@ class Observers:
         return (*self.subscribers, *(() if callback is None else (_when_completed(callback),)))
 
 
+class ReplaySource(Protocol):
+    """What a replay does a run's effects and limits with, instead of the outside world and a clock."""
+
+    def effects(self, log: Log, /) -> Effects:
+        """Makes the effects of a run with this log."""
+        ...
+
+    def limits(self, log: Log, policy: Policy, clock: Clock, /) -> HardLimits:
+        """Makes the limits of a run with this log."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """Clock, decision function and tool executor: replaced by replays and tests, rarely in production.
@@ -150,7 +170,7 @@ class Runtime:
     execute: Execute = execute_here
     """Executes a tool call; replace it to run tools elsewhere, or to answer calls from a record."""
     replay: ReplaySource | None = None
-    """In a replay, the source of what is recorded about the run; None in a live run."""
+    """In a replay, what stands for the outside world; None in a live run."""
 
     def __post_init__(self) -> None:
         check_clock(self.clock)

@@ -12,28 +12,25 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 from msgspec import Struct
 
 from .budget import BudgetShare
 from .cancel_scope import Cause, RoundScope
-from .decision import Decision, Event, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
+from .decision import Decision, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
 from .decision.cost import with_cost
-from .decision.events import CutOff, MessageAdded, StageFinished
+from .decision.events import CutOff, MessageAdded
 from .decision.transcript import estimate_tokens
-from .durability import StepKey, Steps
+from .effects import Effects
 from .event_log import Log
 from .hard_limits import HardLimits
-from .hooks import Gate, Judge, ReplaySource, TextRule
+from .hooks import Gate, Judge, TextRule
 from .providers import Prices, Provider, ToolChoice
 from .providers.clock import Clock
-from .resume_point import PartialStep, ResumePoint
 from .tools.tool import Tool, Toolbox
 from .validation import check_prompt
-
-E = TypeVar("E", bound=Event)
 
 Decide = Callable[[Facts, Policy], Decision]
 
@@ -62,6 +59,10 @@ class Context:
     decide: Decide
     decide_untraced: Decide
     """The same function without a trace, for decisions that the loop only needs to foresee and does not record."""
+    effects: Effects
+    """Does everything that is not computed: see `effects.py`."""
+    limits: HardLimits
+    """Enforces the run's limits on time, tokens and cost within a step."""
     execute: Execute = execute_here
     clock: Clock
     taken_ids: set[str]
@@ -77,13 +78,11 @@ class Context:
     gates: Sequence[Gate] = ()
     text_rule: TextRule | None = None
     judge: Judge | None = None
-    replay: ReplaySource | None = None
-    """In a replay, what the record knows; None in a live run."""
     prompt: str | None = None
     started_at: str = ""
     record_path: str | None = None
-    resume_point: ResumePoint | None = None
-    """Where the run stood when its process was killed; None once it has continued from there."""
+    decision: Decision | None = None
+    """A decision that is made already, on which the loop acts first; None if it has to decide by itself."""
     skip_next_step: bool = False
     """If true, this run gets no next-step prompt, because a prompt handler said so (`Prepare.next_step`)."""
     ephemeral: list[Message] = field(default_factory=list)
@@ -94,8 +93,6 @@ class Context:
     """The meaning of finish words, as `{"done": "stop"}`; takes precedence over endstop's own table."""
     flush: Callable[[], Awaitable[None]] = nothing_to_flush
     """Awaited before every side effect: makes all events so far safe against the death of this process."""
-    steps: Steps | None = None
-    """A durable engine that keeps responses and results of calls; None: only the record does."""
     cut_off: Mapping[int, CutOff] = field(default_factory=dict)
     """By step number: a summary of what the provider sent after its response was cut, where that was read."""
     inbox: deque[QueuedMessage] = field(default_factory=deque)
@@ -107,48 +104,13 @@ class Context:
     left_behind: set[str] = field(default_factory=set)
     """Ids of the calls whose functions kept running after they were cancelled, and are not awaited any more."""
 
-    limits: HardLimits = field(init=False)
-    """Enforces the run's limits on time, tokens and cost within a step."""
-
     def __post_init__(self) -> None:
-        self.limits = HardLimits(self.log, self.policy, self.clock, self.replay)
+        self.log.on_caught_up = self._cancel_scope
 
     @property
     def run_id(self) -> str:
         """The run's id."""
         return self.log.facts.run_id
-
-    def take_recorded(self, kind: type[E], **fields: object) -> E | None:
-        """The recorded event of an action that the killed process had done, which must not be done again; None if none.
-
-        The event is of this type and has these field values. Each event is returned once.
-        """
-        return None if self.resume_point is None else self.resume_point.take_recorded(kind, **fields)
-
-    @property
-    def partial_step(self) -> PartialStep | None:
-        """The step that the killed process was in, if its response was complete; None otherwise."""
-        killed = self.resume_point
-        if killed is None or killed.partial_step is None or killed.partial_step.response is None or not killed.in_round:
-            return None
-        return killed.partial_step
-
-    def was_started(self, call_id: str) -> bool:
-        """Whether the killed process had started this call."""
-        killed = self.resume_point
-        return killed is not None and killed.partial_step is not None and call_id in killed.partial_step.started_calls
-
-    def is_redacted(self, call: ToolCall) -> bool:
-        """Whether this call's arguments are known only from a redacted record, so that it cannot be run."""
-        halfway, killed = self.partial_step, self.resume_point
-        if halfway is None or killed is None or halfway.response is None or not killed.redaction:
-            return False
-        return call in halfway.response.message.calls and killed.may_be_redacted(call.arguments)
-
-    def step_key(self, call_id: str = "") -> StepKey:
-        """The key of the current step's response in a durable engine, or that of one of its calls."""
-        facts = self.log.facts
-        return StepKey(facts.session_id, facts.run_id, facts.steps + facts.closing, call_id)
 
     def tokens_now(self) -> int:
         """The tokens of the context: the provider's last count and an estimate of what came after it."""
@@ -160,11 +122,6 @@ class Context:
         """The usage with its cost, if the provider named none and a price is known."""
         return with_cost(usage, self.prices.get(model))
 
-    def stage(self, finished: StageFinished) -> None:
-        """Log the end of a stage (`prepare`, `run` or `evaluate`), unless the killed process had logged it."""
-        if self.take_recorded(StageFinished, stage=finished.stage) is None:
-            self.log.append(finished)
-
     @contextmanager
     def cancellable(self) -> Iterator[RoundScope]:
         """A new shared cancel scope, which `cancel` ends.
@@ -173,8 +130,7 @@ class Context:
         held back until the run has its outcome, and raised then.
         """
         scope = self.scope = RoundScope()
-        if self.cancelled is not None:
-            scope.cancel(self.cancelled)
+        self._cancel_scope()
         try:
             with scope.shared:
                 yield scope
@@ -194,8 +150,12 @@ class Context:
         """Cancel everything in flight, for a cause from outside. Only the first call counts."""
         if self.cancelled is None:
             self.cancelled = Cause("caller", cause)
-            if self.scope is not None:
-                self.scope.cancel(self.cancelled)
+            self._cancel_scope()
+
+    def _cancel_scope(self) -> None:
+        """Cancel what is in flight if the run is cancelled; what was recorded before it died is repeated first."""
+        if self.cancelled is not None and self.scope is not None and not self.log.catching_up:
+            self.scope.cancel(self.cancelled)
 
 
 class QueuedMessage(Struct, frozen=True):
@@ -212,11 +172,7 @@ def new_message(text: str, id: str | None = None) -> QueuedMessage:
 
 
 def deliver_messages(context: Context) -> None:
-    """Add the user's waiting messages to the transcript; in a replay, those that the record has before this step."""
-    if context.replay is not None:
-        for added in context.replay.heard(context.log.facts.steps + 1):
-            context.log.append(added)
-        return
+    """Add the user's waiting messages to the transcript."""
     while context.inbox:
         message = context.inbox.popleft()
         context.log.append(MessageAdded(text=message.text, origin="user", message_id=message.id))

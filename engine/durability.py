@@ -13,6 +13,8 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from .decision import WrongUse
+
 
 class StepKey(Struct, frozen=True):
     """Identifies a durable step. Written as `run/step/call`, which is globally unique."""
@@ -45,6 +47,10 @@ class Ownership(Protocol):
         To be awaited before every side effect, as late as possible. Waits while nobody can tell.
         """
         ...
+
+
+class ResumeRefused(WrongUse):
+    """The run would go on differently from its record, and `strict_resume` forbids that. Nothing was written."""
 
 
 class ResultNotStored(Exception):

@@ -14,6 +14,7 @@ import os
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from msgspec.structs import replace
 from .context import Context
 from .decision import Outcome, Status, Verdict
 from .decision.events import EvaluationFinished, StageFinished, StageStatus
+from .effects import EffectKey
 from .hooks import qualified_name, run_command
 from .tools.results import to_jsonable
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
@@ -98,28 +100,29 @@ class CommandEvaluator:
 
 async def run_evaluation(context: Context, evaluator: Evaluator | None, outcome: Outcome) -> Outcome:
     """Evaluate the run if its status allows it, log the stages, and return the outcome with the verdict."""
-    context.stage(StageFinished(stage="run", status=RUN_STAGE_STATUS[outcome.status], detail=outcome.stop_reason))
+    context.log.append(StageFinished(stage="run", status=RUN_STAGE_STATUS[outcome.status], detail=outcome.stop_reason))
     if evaluator is None or outcome.status not in EVALUATED_STATUSES:
         status: StageStatus = "absent" if evaluator is None else "skipped"
-        context.stage(StageFinished(stage="evaluate", status=status, detail=f"the run is {outcome.status}"))
+        context.log.append(StageFinished(stage="evaluate", status=status, detail=f"the run is {outcome.status}"))
         return outcome
     began = context.clock.now()
-    finished = context.take_recorded(EvaluationFinished) or await _evaluate(context, evaluator, outcome)
+    finished = await _evaluate(context, evaluator, outcome)
     duration = round((context.clock.now() - began) * 1000)
     status = "ok"
     if finished.verdict == "not_run":
         status = "failed" if context.cancelled is None else "cancelled"
-    context.stage(StageFinished(stage="evaluate", status=status, detail=finished.verdict, duration_ms=duration))
+    context.log.append(StageFinished(stage="evaluate", status=status, detail=finished.verdict, duration_ms=duration))
     return replace(outcome, verdict=finished.verdict, evaluation={"name": finished.name, **finished.details})
 
 
 async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) -> EvaluationFinished:
     verdict: Verdict = "not_run"
     details: dict[str, Any] = {"error": "cancelled before it had a verdict"}
+    name = qualified_name(evaluator)
     with context.cancellable():
-        await context.flush()
-        verdict, details = await _call_evaluator(context, evaluator, outcome)
-    return context.log.append(EvaluationFinished(verdict=verdict, name=qualified_name(evaluator), details=details))
+        key = EffectKey(outcome.steps, "evaluator", name)
+        verdict, details = await context.effects.once(key, partial(_call_evaluator, context, evaluator, outcome))
+    return context.log.append(EvaluationFinished(verdict=verdict, name=name, details=details))
 
 
 RUN_STAGE_STATUS: dict[Status, StageStatus] = {
@@ -133,6 +136,7 @@ RUN_STAGE_STATUS: dict[Status, StageStatus] = {
 
 
 async def _call_evaluator(context: Context, evaluator: Evaluator, outcome: Outcome) -> tuple[Verdict, dict[str, Any]]:
+    await context.flush()
     seconds = context.policy.deadlines.evaluation
     said: Any = None
     with context.clock.deadline(seconds) as deadline:

@@ -18,13 +18,38 @@ from msgspec.structs import replace
 from ._version import __version__
 from .decision import Event, Facts, fold
 from .decision.events import STREAM_PARTS, RunFinished
-from .durability import RunLost
+from .durability import ResumeRefused, RunLost
 from .providers.clock import Clock
 from .records.event_redaction import Redact
 from .records.format import DrainedChunk
 from .records.recorder import RecordWriter
 
 E = TypeVar("E", bound=Event)
+
+
+class Past(Protocol):
+    """Events that the record of a run holds already, and that the run is about to append once more."""
+
+    def take(self, event: Event) -> Sequence[Event]:
+        """The recorded form of this event, after other events that come with it; empty if it is a new event."""
+        ...
+
+    def end(self, new: Event | str) -> tuple[Sequence[Event], Sequence[Event]]:
+        """The recorded events, and the new ones, that come before this new event, or before an effect (its name).
+
+        Raises ResumeRefused if the run would differ from its record, and may not.
+        """
+        ...
+
+    @property
+    def passed(self) -> bool:
+        """Whether the run has gone beyond its record, although single events may still be recorded already."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing that follows can be recorded already."""
+        ...
 
 
 class Log:
@@ -39,22 +64,60 @@ class Log:
         self.facts = Facts()
         self.finished = False
         """True once the terminal event is in, or another process has the run: nothing may follow."""
-        self._lost: RunLost | None = None
+        self._closed_by: Exception | None = None
+        self._past: Past | None = None
         self._seq = 0
         self._now = clock.now
         self._began = clock.now()
+        self.on_caught_up: Callable[[], None] = lambda: None
+        """Called when `catching_up` becomes false."""
         self._transcript = transcript
         self._sinks = tuple(sinks)
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the run began."""
+        """Seconds since the run began, without the time in which no process executed it."""
         return self._now() - self._began
 
-    def continue_after(self, facts: Facts, seq: int, t: int) -> None:
-        """Continue a run that was interrupted after event `seq`, `t` milliseconds after it began."""
-        self.facts, self._seq = facts, seq
-        self._began = self._now() - t / 1000
+    def continue_from(self, facts: Facts, past: Past, last: Event) -> None:
+        """Continue a run from these facts, although its record goes on until event `last`, with `past`.
+
+        An event that the record holds changes the facts again, but is not handed to the sinks.
+        """
+        self.facts, self._past, self._seq = facts, past, last.seq
+        self._began = self._now() - last.t / 1000
+
+    @property
+    def has_past(self) -> bool:
+        """Whether events that are appended may be recorded already."""
+        return self._past is not None
+
+    @property
+    def catching_up(self) -> bool:
+        """Whether the run repeats what a process that died has recorded, and has done nothing new yet."""
+        return self._past is not None and not self._past.passed
+
+    def end_past(self, new: Event | str) -> None:
+        """Go beyond the record, if there is one, with this event or with an effect that is about to be done (its name).
+
+        Raises ResumeRefused if the run would differ from its record, and may not.
+        """
+        if self._past is None:
+            return
+        caught_up = self.catching_up
+        try:
+            recorded, unrecorded = self._past.end(new)
+        except ResumeRefused as refused:
+            self.close(refused)
+            raise
+        if self._past.ended:
+            self._past = None
+        for one in recorded:
+            self._apply(one)
+        for one in unrecorded:
+            self._append_new(one)
+        if caught_up:
+            self.on_caught_up()
 
     def add_sink(self, sink: Callable[[Event], None]) -> None:
         """Hand every later event to this sink, too. It must neither wait nor raise."""
@@ -75,25 +138,41 @@ class Log:
         finally:
             self._sinks = tuple(sink for sink in self._sinks if sink is not capture)
 
-    def close(self, lost: RunLost) -> None:
-        """Refuse every later event: another process writes this run now."""
-        self._lost, self.finished = lost, True
+    def close(self, reason: RunLost | ResumeRefused) -> None:
+        """Refuse every later event, and raise this instead: another process writes this run, or it may not go on."""
+        self._closed_by, self.finished = reason, True
 
     def append(self, event: E) -> E:
-        """Append an event; returns it with its number and time. Raises RunLost once another process has the run."""
+        """Append an event; returns it with its number and time, as it is recorded.
+
+        Raises RunLost once another process has the run, and ResumeRefused; see `end_past`.
+        """
         if self.finished:
-            if self._lost is not None:
-                raise self._lost
+            if self._closed_by is not None:
+                raise self._closed_by
             raise RuntimeError(f"{type(event).__name__} after the terminal event of the run")
+        if self._past is not None:
+            recorded = self._past.take(event)
+            for one in recorded:
+                self._apply(one)
+            if recorded:
+                return recorded[-1]  # type: ignore[return-value]  # it has the type of `event`
+            self.end_past(event)
+        return self._append_new(event)
+
+    def _append_new(self, event: E) -> E:
         self._seq += 1
         stamped = replace(event, seq=self._seq, t=int((self._now() - self._began) * 1000 + 0.5))
         if type(stamped) not in STREAM_PARTS:
-            self.facts = fold(self.facts, stamped)
             self.finished = type(stamped) is RunFinished
-            self._transcript(stamped)
+            self._apply(stamped)
         for sink in self._sinks:
             sink(stamped)
         return stamped
+
+    def _apply(self, event: Event) -> None:
+        self.facts = fold(self.facts, event)
+        self._transcript(event)
 
 
 class Journal(Protocol):

@@ -2,7 +2,7 @@
 
 Between steps the guards check the limits (`decision/guards.py`). Within a step a deadline enforces time, and counting
 the streamed output enforces tokens and cost. The first limit that is used up is logged as an event (`LimitReached`):
-`decide` needs to know nothing else, and a replay takes it from the record without a clock. Input tokens are spent when
+`decide` needs to know nothing else. Input tokens are spent when
 a request is sent, so cutting a response could not save any; they are checked between requests.
 
 A limit whose guard the policy leaves out is not enforced here, either.
@@ -18,12 +18,22 @@ import anyio
 from msgspec.structs import replace
 
 from .budget import BudgetShare
-from .decision import AnyChunk, Policy, ProviderToolReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
+from .decision import (
+    AnyChunk,
+    AssistantMessage,
+    Policy,
+    ProviderToolReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageReport,
+)
+from .decision.degeneration import RepetitionDetector
 from .decision.events import LimitReached
 from .decision.limit_usage import LimitStatus, limit_statuses
 from .decision.limits import STOP_REASONS
 from .event_log import Log
-from .hooks import ReplaySource
 from .providers.clock import Clock
 
 RESPONSE_TOKENS = "response_tokens"
@@ -39,11 +49,10 @@ BUDGET_CHECK_BYTES = 64
 class HardLimits:
     """The hard limits of one run: computes what is left of them, and logs when one is used up."""
 
-    def __init__(self, log: Log, policy: Policy, clock: Clock, replay: ReplaySource | None = None) -> None:
+    def __init__(self, log: Log, policy: Policy, clock: Clock) -> None:
         self._log = log
         self._policy = policy
         self._clock = clock
-        self._replay = replay
         self._held = tuple(name for name, reason in STOP_REASONS.items() if reason in policy.guards)
 
     @property
@@ -52,9 +61,7 @@ class HardLimits:
         return self._log.facts.limit_reached is not None
 
     def seconds_left(self) -> float | None:
-        """Seconds until the first time limit is used up; None if there is none, and in a replay, which has no clock."""
-        if self._replay is not None:
-            return None
+        """Seconds until the first time limit is used up; None if there is none."""
         left = [one.use.allowed - one.use.used for one in self._hard("seconds")]
         return min(left) + self._log.facts.t / 1000 - self._log.elapsed if left else None
 
@@ -77,15 +84,20 @@ class HardLimits:
         facts = self._log.facts
         if facts.closing:
             return CLOSING
-        if facts.limit_reached is None:
-            spent = min(self._hard("seconds"), key=lambda one: one.use.allowed - one.use.used)
-            used = spent.use.used - facts.t / 1000 + self._log.elapsed
-            self.record(_limit_reached(spent, step, attempt, round(used, 3), estimated=False))
-        return "seconds" if facts.limit_reached is None else facts.limit_reached.limit
+        if facts.limit_reached is not None:
+            return facts.limit_reached.limit
+        self.record(self.time_up(step, attempt))
+        return "seconds"
+
+    def time_up(self, step: int, attempt: str = "") -> LimitReached:
+        """The event that says that the time is used up. Raises ValueError if the run has no limit on time."""
+        spent = min(self._hard("seconds"), key=lambda one: one.use.allowed - one.use.used)
+        used = spent.use.used - self._log.facts.t / 1000 + self._log.elapsed
+        return _limit_reached(spent, step, attempt, round(used, 3), estimated=False)
 
     def used_up(self, step: int) -> str:
         """Before another attempt of this step: log a used-up limit on tokens or cost and return its name, or ""."""
-        if self._replay is not None or self._log.facts.closing:
+        if self._log.facts.closing:
             return ""
         spent = next((one for one in self._hard("input_tokens", "output_tokens", "cost_usd") if one.reached), None)
         if spent is None:
@@ -99,32 +111,25 @@ class HardLimits:
         if not self.reached:
             self._log.append(reached)
 
-    def replay(self, step: int, *, begun: bool = True) -> bool:
-        """In a replay: log the limit that the record says was used up in this step; True if there is one."""
-        recalled = self._replay
-        reached = None if recalled is None or self.reached else recalled.reached(step, begun=begun)
-        if reached is not None:
-            self.record(reached)
-        return reached is not None
+    def end_step(self, step: int) -> None:
+        """Called before a step ends. The clock and the meter have logged every limit by then, so nothing is left."""
 
-    def recorded_cut(self, step: int) -> str:
-        """In a replay: why the record says this step's response was cut, or "". Logs the limit, too."""
-        recalled = self._replay
-        then = None if recalled is None else recalled.response(step)
-        if then is None or not then.cut_for:
-            return ""
-        self.replay(step)
-        return then.cut_for
+    def cut_without_end(self, step: int) -> str:
+        """Why a stream that ended without a finish reason was cut off here; "" if it was not, so it broke off."""
+        return ""
+
+    def repetition_detector(self) -> RepetitionDetector | None:
+        """Detects repetition in one attempt at a response; None if the policy does not ask for it."""
+        settings = self._policy.degeneration
+        return RepetitionDetector(settings) if settings.watches else None
 
     def meter(
         self, step: int, input_tokens: int, priced: Callable[[Usage, str], Usage], share: BudgetShare | None
-    ) -> ResponseMeter | None:
-        """Meter of a response that is about to be requested; None in a replay.
+    ) -> ResponseMeter:
+        """Meter of a response that is about to be requested.
 
         priced: adds what this usage of this model costs. share: the run's part in a budget that it shares with others.
         """
-        if self._replay is not None:
-            return None
         closing = self._log.facts.closing
         most = self._policy.closing_tokens if closing else self._policy.response_tokens
         return ResponseMeter(
@@ -171,6 +176,7 @@ class ResponseMeter:
         self._max_tokens = most
         self._budget_share = share
         self._priced = priced
+        self._input_tokens = input_tokens
         self._input = Usage(input_tokens=input_tokens, estimated=True)
         self._bytes_allowed: float = inf
         self._deadline_ms: float = inf
@@ -211,6 +217,13 @@ class ResponseMeter:
     def has_room_for(self, chunk: AnyChunk) -> bool:
         """Whether no limit on the output can be exceeded within this chunk."""
         return self.written + _output_bytes(chunk) <= self._bytes_allowed
+
+    def estimate(self, reported: Usage, message: AssistantMessage, attempt: str) -> Usage:
+        """The usage of a response that ended before the provider had reported all of it.
+
+        reported: what it had reported. message: the response so far.
+        """
+        return reported.for_cut_response(input_tokens=self._input_tokens, output_tokens=self.tokens)
 
     def _set_usage(self, usage: Usage) -> None:
         """Use the provider's count of the output so far."""

@@ -1,11 +1,9 @@
-"""Calls hooks with a deadline and records what they return.
-
-In a replay, and where a killed run continues, the recorded answer is used and the hook is not called.
-"""
+"""Calls hooks with a deadline, as effects of the run, and records what they return."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -13,6 +11,7 @@ import msgspec
 from .context import Context
 from .decision import AssistantMessage, Stop
 from .decision.events import CompletionRejected, MessageAdded, StageFinished, StageStatus, VerdictGiven
+from .effects import EffectKey
 from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Verdict, qualified_name
 from .tools.results import Completion
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
@@ -39,20 +38,9 @@ async def run_hook(
     tokens: the size of the request that the hook sends to a model. In a shared budget the hook then waits until the
     budget has room, and is `refused` if nothing is left.
     """
-    name = qualified_name(function)
-    before = context.take_recorded(VerdictGiven, role=role, name=name, call_id=call_id)
-    if before is not None:
-        return Verdict(before.said, before.detail, before.usage)
-    recorded = context.replay(role, name, call_id) if context.replay is not None else None
-    refused = None if recorded is not None or tokens is None else await _refused(context, tokens)
-    began = context.clock.now()
-    if recorded is not None:
-        verdict = Verdict(recorded.said, recorded.detail, recorded.usage)
-    elif refused is not None:
-        verdict = refused
-    else:
-        await context.flush()
-        verdict = await _run_with_deadline(context, role, function, arguments, read)
+    name, began = qualified_name(function), context.clock.now()
+    key = EffectKey(context.log.facts.steps, role, name, call_id or "")
+    verdict = await context.effects.once(key, partial(_ask, context, role, function, arguments, read, tokens))
     context.log.append(
         VerdictGiven(
             role=role,
@@ -67,9 +55,15 @@ async def run_hook(
     return verdict
 
 
-async def _refused(context: Context, tokens: int) -> Verdict | None:
-    refused = None if context.share is None else await context.share.reserve(context.log.facts.steps, tokens)
-    return None if refused is None else Verdict("refused", f"{refused.limit} of the shared budget is used up")
+async def _ask(
+    context: Context, role: Role, function: Any, arguments: tuple[Any, ...], read: Read, tokens: int | None
+) -> Verdict:
+    if tokens is not None and context.share is not None:
+        refused = await context.share.reserve(context.log.facts.steps, tokens)
+        if refused is not None:
+            return Verdict("refused", f"{refused.limit} of the shared budget is used up")
+    await context.flush()
+    return await _run_with_deadline(context, role, function, arguments, read)
 
 
 async def _run_with_deadline(
@@ -151,7 +145,7 @@ async def check_final_text(context: Context, message: AssistantMessage) -> None:
     if not context.gates or not _would_end(context):
         return
     objection = await run_gates(context, Completion(answer=message.text))
-    if objection is not None and context.take_recorded(CompletionRejected, call_id="") is None:
+    if objection is not None:
         reason, gate = objection
         context.log.append(CompletionRejected(call_id="", name="", reason=reason, by=gate))
 
@@ -163,11 +157,8 @@ def _would_end(context: Context) -> bool:
 
 async def run_prompt_handlers(context: Context, handlers: Sequence[PromptHandler]) -> None:
     """The stage `prepare`: give the run's prompt to each handler until one answers."""
-    killed = context.resume_point
-    if killed is not None and (killed.in_round or killed.decision is not None or killed.facts.steps):
-        return
     if context.prompt is None or not handlers:
-        context.stage(StageFinished(stage="prepare", status="skipped" if handlers else "absent"))
+        context.log.append(StageFinished(stage="prepare", status="skipped" if handlers else "absent"))
         return
     began = context.clock.now()
     failed: list[str] = []
@@ -178,7 +169,7 @@ async def run_prompt_handlers(context: Context, handlers: Sequence[PromptHandler
     detail = f"no valid answer from {', '.join(failed)}" if failed else ""
     if context.cancelled is not None:
         status = "cancelled"
-    context.stage(StageFinished(stage="prepare", status=status, detail=detail, duration_ms=duration))
+    context.log.append(StageFinished(stage="prepare", status=status, detail=detail, duration_ms=duration))
 
 
 async def _run_each_handler(
@@ -194,7 +185,7 @@ async def _run_each_handler(
         if verdict.said == "prepared":
             prepared = msgspec.json.decode(verdict.detail, type=Prepare)
             context.skip_next_step = context.skip_next_step or not prepared.next_step
-            if prepared.message and context.take_recorded(MessageAdded, origin="handler") is None:
+            if prepared.message:
                 context.log.append(MessageAdded(text=prepared.message, origin="handler"))
 
 

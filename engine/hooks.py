@@ -20,14 +20,12 @@ import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import anyio.to_thread
 from msgspec import Struct
 
 from .decision import Facts, Message, ToolCall, Usage, UserMessage, WrongUse
-from .decision.confirmation import Reply
-from .decision.events import AttemptFailed, BudgetRefused, LimitReached, MessageAdded, ResponseFinished, VerdictGiven
 from .providers import Prices, Provider
 from .side_request import NO_ANSWER, complete_text, render_message
 from .tools.child_process import check_variable_names, child_environment, start_child
@@ -174,57 +172,3 @@ def qualified_name(function: Any) -> str:
     """The name of a function in records: `module:qualified name`."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return f"{getattr(function, '__module__', None) or type(function).__module__}:{name}"
-
-
-class ReplaySource(Protocol):
-    """What a replay takes from the record instead of asking again."""
-
-    @property
-    def lost(self) -> Collection[str]:
-        """Ids of calls that were open when the process was killed; their result is `unknown` again."""
-        ...
-
-    @property
-    def answered_late(self) -> Collection[str]:
-        """Ids of calls that never ran and got their result after the whole response, such as skipped ones."""
-        ...
-
-    @property
-    def ended(self) -> Collection[str]:
-        """Ids of calls that ran to their end: their result is `ok` or `error`."""
-        ...
-
-    def __call__(self, role: str, name: str, call_id: str | None, /) -> VerdictGiven | None:
-        """The next recorded verdict of this function (by role and name) about this call; None if there is none."""
-        ...
-
-    def reply(self, call_id: str, /) -> Reply | None:
-        """How the user's reply to the confirmation of this call was understood; None if there was none."""
-        ...
-
-    def fingerprint(self, call_id: str, content: str, /) -> str:
-        """The recorded result's fingerprint if its content is `content`, else "".
-
-        It was computed before redaction, which can make different results equal.
-        """
-        ...
-
-    def failed_before(self, step: int, /) -> Sequence[AttemptFailed]:
-        """The attempts of this step that failed before the process was killed and the step was begun again."""
-        ...
-
-    def refused(self, step: int, /) -> BudgetRefused | None:
-        """The shared budget's refusal because of which this step was not made; None if there was none."""
-        ...
-
-    def reached(self, step: int, /, *, begun: bool) -> LimitReached | None:
-        """The limit that was used up in this step, or (`begun` is False) before it began; returned once, then None."""
-        ...
-
-    def response(self, step: int, /) -> ResponseFinished | None:
-        """The step's recorded response, for where the engine cut it off and what usage it counted; None without one."""
-        ...
-
-    def heard(self, step: int, /) -> Sequence[MessageAdded]:
-        """The user's messages that reached the run before this step; returned once, then empty."""
-        ...

@@ -9,13 +9,12 @@ facts, records the decision and acts on it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from .cancel_scope import RoundScope
-from .checkpoint import checkpoint_response
 from .compaction import compact
 from .connections import read_stream
 from .context import Context, deliver_messages
@@ -24,10 +23,10 @@ from .decision import (
     AssistantMessage,
     Decision,
     GoOn,
+    Message,
     Outcome,
     Pause,
     Stop,
-    ToolCall,
     UsageReport,
     UserMessage,
     build_outcome,
@@ -37,8 +36,8 @@ from .decision.events import (
     BudgetRefused,
     CancelRequested,
     Carried,
-    ContextCompacted,
     DecisionMade,
+    LimitReached,
     MessageAdded,
     ResponseFinished,
     RoundStarted,
@@ -48,11 +47,11 @@ from .decision.events import (
 )
 from .decision.transcript import UNANSWERED
 from .durability import RunLost
+from .effects import EffectKey, Response
 from .hook_runner import check_final_text, parse_judge, progress, run_hook, run_text_rule
 from .hooks import ModelJudge
 from .providers import Cancelled, Interrupted, ProtocolError, ProviderError, Request, ToolChoice
 from .response import ResponseBuilder
-from .resume_point import PartialStep
 from .tool_calls import ToolCalls
 from .tools.results import NOT_RUN_WHILE_CLOSING
 
@@ -62,7 +61,7 @@ RECENT_MESSAGES = 3
 
 async def run_rounds(context: Context) -> Outcome:
     """Run rounds until a decision ends or pauses the run; returns the outcome."""
-    decision = _initial_decision(context)
+    decision = context.decision or _initial_decision(context)
     while True:
         if decision is None:
             await _round(context)
@@ -72,12 +71,12 @@ async def run_rounds(context: Context) -> Outcome:
             return cancelled_outcome(context)
         match decision:
             case Stop() | Pause():
-                if _wants_closing(context, decision):
+                if isinstance(decision, Stop) and needs_closing_step(context.log.facts, context.policy, decision):
                     await run_closing_step(context)
                 return build_outcome(context.log.facts, context.policy, decision)
             case GoOn():
                 await _prepare(context, decision)
-        context.resume_point = decision = None
+        decision = None
 
 
 def _decide(context: Context) -> Decision:
@@ -87,14 +86,12 @@ def _decide(context: Context) -> Decision:
 
 
 def _initial_decision(context: Context) -> Decision | None:
-    """The decision to act on before the first round; None if the run begins with a round.
+    """The decision before the first round; None if the run begins with a round.
 
-    It is the one that a killed process had recorded, or a new one if it is due at once: a prompt handler or the
-    user's answer settled the run, questions are open, a limit is used up, or the context is too large.
+    It is due at once if a prompt handler or the user's answer settled the run, questions are open, a limit is used up,
+    or the context is too large.
     """
-    facts, killed = context.log.facts, context.resume_point
-    if killed is not None and (killed.decision is not None or killed.in_round):
-        return killed.decision
+    facts = context.log.facts
     if facts.accepted is not None or facts.handled is not None or facts.questions:
         return _decide(context)
     if facts.before == Carried() and facts.steps == 0:
@@ -123,11 +120,8 @@ def cancelled_outcome(context: Context) -> Outcome:
 
 
 async def _round(context: Context) -> None:
-    killed = context.resume_point
-    if killed is None or not killed.in_round:
-        context.log.append(RoundStarted(round=context.log.facts.rounds + 1))
-    if context.partial_step is None:
-        _add_next_step_prompt(context)
+    context.log.append(RoundStarted(round=context.log.facts.rounds + 1))
+    _add_next_step_prompt(context)
     await run_round(context)
     if context.judge is not None and context.cancelled is None and _would_go_on(context):
         with context.cancellable():
@@ -137,12 +131,6 @@ async def _round(context: Context) -> None:
 
 def _would_go_on(context: Context) -> bool:
     return isinstance(context.decide_untraced(context.log.facts, context.policy), GoOn)
-
-
-def _wants_closing(context: Context, decision: Decision) -> bool:
-    if context.resume_point is not None and context.resume_point.closed:
-        return False
-    return isinstance(decision, Stop) and needs_closing_step(context.log.facts, context.policy, decision)
 
 
 def _add_next_step_prompt(context: Context) -> None:
@@ -163,12 +151,12 @@ async def _prepare(context: Context, decision: GoOn) -> None:
     """Do what a GoOn asks for before the next request: compact the context, add a nudge, add a reminder."""
     for call in context.transcript.open_calls:  # only if the policy leaves out the rule that pauses
         context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=UNANSWERED, status="unanswered"))
-    if decision.compact and context.take_recorded(ContextCompacted) is None:
+    if decision.compact:
         with context.cancellable():
             await compact(context)
-    if decision.say and context.take_recorded(MessageAdded, origin="nudge") is None:
+    if decision.say:
         context.log.append(MessageAdded(text=decision.say, origin="nudge"))
-    if decision.remind and context.take_recorded(MessageAdded, origin="reminder") is None:
+    if decision.remind:
         context.ephemeral.append(UserMessage(decision.remind))
         context.log.append(
             MessageAdded(text=decision.remind, origin="reminder", ephemeral=True, topics=decision.topics)
@@ -194,11 +182,7 @@ async def run_round(context: Context) -> None:
     try:
         with context.cancellable() as scope:
             try:
-                halfway = context.partial_step
-                if halfway is not None:
-                    step = _Step(halfway.step)
-                    await _resume_step(context, scope, step, halfway)
-                while _may_continue(context) and await _can_afford_step(context):
+                while _may_continue(context) and await _has_room(context):
                     await scope.settled()
                     await scope.checkpoint()  # no step begins after a cancel
                     deliver_messages(context)
@@ -219,52 +203,46 @@ async def run_round(context: Context) -> None:
 def _may_continue(context: Context) -> bool:
     """Whether the inner layer may make another step by itself; always true for the first of a round."""
     facts = context.log.facts
-    return facts.inner_steps == 0 or continues_round(facts, context.policy, context.decide_untraced)
+    if facts.inner_steps == 0 or context.effects.began(EffectKey(facts.steps + 1, "response")):
+        return True
+    return continues_round(facts, context.policy, context.decide_untraced)
 
 
-async def _can_afford_step(context: Context) -> bool:
-    """Whether there is time, and room in a shared budget, for one more step."""
+async def _has_room(context: Context) -> bool:
+    """Whether there is time, and room in a shared budget, for one more step. If not, the reason is logged."""
     step = context.log.facts.steps + 1
-    if context.limits.replay(step, begun=False):
-        return False
+    match await context.effects.once(EffectKey(step, "room"), partial(_ask_for_room, context, step)):
+        case BudgetRefused() as refused:
+            context.log.append(refused)
+            return False
+        case LimitReached() as reached:
+            context.limits.record(reached)
+            return False
+        case _:
+            return True
+
+
+async def _ask_for_room(context: Context, step: int) -> BudgetRefused | LimitReached | None:
+    """Why there is no room for one more step; None if there is. Waits while other runs may still free some."""
     refused = None
     with context.limits.deadline() as deadline:
-        refused = await _refused(context, step)
+        refused = await _reserve(context, step)
     if deadline.cancel_called or context.limits.out_of_time:
-        context.limits.record_time_up(step)
-    elif refused is not None:
-        context.log.append(refused)
-    else:
-        return True
-    return False
+        return context.limits.time_up(step)
+    return refused
 
 
-async def _refused(context: Context, step: int) -> BudgetRefused | None:
-    """The shared budget's refusal of one more step; waits while other runs may still free room."""
-    if context.replay is not None:
-        return context.replay.refused(step)
+async def _reserve(context: Context, step: int) -> BudgetRefused | None:
     return None if context.share is None else await context.share.reserve(step, context.tokens_now())
 
 
 async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
     context.log.append(StepStarted(step=step.number, round=context.log.facts.rounds))
-    for failed in () if context.replay is None else context.replay.failed_before(step.number):
-        context.log.append(failed)
     step.calls = calls = ToolCalls(context, scope)
     response = await _respond(context, scope, step.number, calls)
     if response is not None:
         context.log.append(response)
         await _finish_response(context, scope, step, response)
-
-
-async def _resume_step(context: Context, scope: RoundScope, step: _Step, halfway: PartialStep) -> None:
-    """Continue a step whose response was complete when the process was killed."""
-    assert halfway.response is not None
-    step.calls, step.message = ToolCalls(context, scope), halfway.response.message
-    step.calls.restore(halfway)
-    await scope.checkpoint()
-    step.calls.restart_early(halfway)
-    await _finish_response(context, scope, step, halfway.response)
 
 
 async def _finish_response(context: Context, scope: RoundScope, step: _Step, response: ResponseFinished) -> None:
@@ -282,8 +260,7 @@ async def _finish_response(context: Context, scope: RoundScope, step: _Step, res
         await check_final_text(context, response.message)
     await scope.checkpoint()
     step.finished = True
-    context.limits.replay(step.number)
-    context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
+    _end_step(context, scope, step)
 
 
 async def run_closing_step(context: Context) -> None:
@@ -294,7 +271,7 @@ async def run_closing_step(context: Context) -> None:
     """
     number, refused = context.log.facts.steps + 1, None
     with context.cancellable(), context.clock.deadline(context.policy.deadlines.closing) as deadline:
-        refused = await _refused(context, number)
+        refused = await context.effects.once(EffectKey(number, "room"), partial(_reserve, context, number))
         if refused is not None:
             context.log.append(refused)
     if deadline.cancel_called or refused is not None:
@@ -320,36 +297,45 @@ def _close_step(context: Context, scope: RoundScope, step: _Step) -> None:
     """Close a step that was broken off: one result for each of its calls."""
     if step.calls is not None:
         step.calls.cancel_rest(step.message)
-    context.limits.replay(step.number)
+    _end_step(context, scope, step)
+
+
+def _end_step(context: Context, scope: RoundScope, step: _Step) -> None:
+    context.limits.end_step(step.number)
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
 
 
 async def _respond(
     context: Context, scope: RoundScope, step: int, calls: ToolCalls | None, tool_choice: ToolChoice | None = None
 ) -> ResponseFinished | None:
-    """Request one response, or take the one that a durable engine has stored; None if the provider failed.
-
-    Without `calls`, calls in the response are not run.
-    """
-    if context.steps is None:
-        return await _stream(context, scope, step, calls, tool_choice)
-    offer = _ignore_call if calls is None else calls.start_early
-    return await checkpoint_response(context, partial(_stream, context, scope, step, calls, tool_choice), offer)
-
-
-def _ignore_call(call: ToolCall) -> None:
-    """Do nothing with a complete call: the closing step runs none."""
+    """The response of a step; None if the provider failed. Without `calls`, calls in the response are not run."""
+    ephemeral, context.ephemeral = context.ephemeral, []
+    work = partial(_stream, context, scope, step, calls, tool_choice, ephemeral)
+    response = await context.effects.once(EffectKey(step, "response"), work)
+    if response is None:
+        return None
+    by_id = {call.id: call for call in response.finished.message.calls}
+    context.taken_ids.update(by_id)
+    if calls is not None:
+        for id in response.complete:
+            calls.start_early(by_id[id])
+    return response.finished
 
 
 async def _stream(
-    context: Context, scope: RoundScope, step: int, calls: ToolCalls | None, tool_choice: ToolChoice | None
-) -> ResponseFinished | None:
+    context: Context,
+    scope: RoundScope,
+    step: int,
+    calls: ToolCalls | None,
+    tool_choice: ToolChoice | None,
+    ephemeral: Sequence[Message],
+) -> Response | None:
     """Request a response, and return it as soon as it is complete or cut; None if the provider failed.
 
     The stream may still be closing then: nobody waits for that, because it can hang.
     """
     attempts, limits = ResponseBuilder(context, step, calls), context.limits
-    request = _request(context, attempts.attempt, tool_choice)
+    request = _request(context, attempts.attempt, tool_choice, ephemeral)
     failed: ProviderError | None = None
     try:
         with limits.deadline() as deadline:
@@ -372,7 +358,7 @@ async def _stream(
         if deadline.cancel_called:
             attempts.cut_off(limits.record_time_up(step, attempts.live_attempt))
         elif failed is None:
-            attempts.cut_off(limits.recorded_cut(step))
+            attempts.cut_off(limits.cut_without_end(step))
             if not attempts.cut:
                 failed = Interrupted(f"the stream of {context.provider.model} ended without a finish reason")
     if failed is not None and not (deadline.cancel_called or attempts.cut_for):
@@ -415,8 +401,7 @@ async def _drain(
                 return
 
 
-def _request(context: Context, attempt: str, tool_choice: ToolChoice | None) -> Request:
-    ephemeral, context.ephemeral = context.ephemeral, []
+def _request(context: Context, attempt: str, tool_choice: ToolChoice | None, ephemeral: Sequence[Message]) -> Request:
     return Request(
         messages=context.transcript.messages,
         ephemeral=ephemeral,

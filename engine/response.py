@@ -28,12 +28,12 @@ from .decision import (
     Usage,
     UsageReport,
 )
-from .decision.degeneration import RepeatedText, RepetitionDetector
+from .decision.degeneration import RepeatedText
 from .decision.delta_merger import MERGEABLE, split_delta
 from .decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
 from .decision.messages import is_blank
-from .decision.transcript import estimate_tokens, message_size
-from .hard_limits import RESPONSE_TOKENS, ResponseMeter
+from .effects import Response
+from .hard_limits import RESPONSE_TOKENS
 from .providers import ProviderError
 from .providers.errors import Degenerate, attempt_ended
 from .tool_calls import ToolCalls
@@ -64,6 +64,8 @@ class ResponseBuilder:
         """Number of attempts that replaced a degenerate one."""
         self._usage_complete = False
         self._model = ""
+        self._complete: list[str] = []
+        """Ids of the complete calls, in the order in which they became so."""
         self._completions: list[ToolCall] = []
         """Calls that may end the run: the stream is cut at the first one before which all calls are complete."""
         self._begin_attempt(context.provider.model)
@@ -94,16 +96,16 @@ class ResponseBuilder:
             self._switch_model(chunk.model)
         elif type(chunk) is AttemptEnded:
             self._log_parallel_attempt(chunk) if chunk.beside else self._retract(chunk)
-        elif isinstance(chunk, MERGEABLE) and chunk.pieces and self._meter is not None:
-            self._feed_merged(chunk, self._meter)
+        elif isinstance(chunk, MERGEABLE) and chunk.pieces:
+            self._feed_merged(chunk)
         else:
             if type(chunk) is FinishReport and (reason := self._context.finish_words.get(chunk.raw)) is not None:
                 chunk = FinishReport(reason, chunk.raw)
             self._feed(chunk)
 
-    def _feed_merged(self, chunk: TextDelta | ReasoningDelta | ToolCallDelta, meter: ResponseMeter) -> None:
+    def _feed_merged(self, chunk: TextDelta | ReasoningDelta | ToolCallDelta) -> None:
         """Process a merged delta at once; delta by delta where a limit may fall within it."""
-        if meter.has_room_for(chunk):
+        if self._meter.has_room_for(chunk):
             return self._feed(chunk)
         for piece in split_delta(chunk):
             self._feed(piece)
@@ -116,7 +118,7 @@ class ResponseBuilder:
         self.cut_at = self._completion_to_cut_at() if self._completions else None
         if self.cut_at is not None:
             self.repeated = None
-        if self._meter is not None and self._assembler.finish is None:
+        if self._assembler.finish is None:
             self._meter.count(chunk)
             self.cut_for = self._meter.limit_to_cut_for(t) if self.cut_at is None else ""
 
@@ -155,15 +157,15 @@ class ResponseBuilder:
         """Record that the last attempt failed."""
         self._log_failure(attempt_ended(error, self._model))
 
-    def build(self) -> ResponseFinished:
-        """The event of the whole response, or of the part before it was cut."""
+    def build(self) -> Response:
+        """The whole response, or the part before it was cut."""
         assembler = self._assembler
         if self.cut_for:
             self._log_events(assembler.close_truncated())
         message = assembler.message
         for event in assembler.close():
             self._log.append(event)
-        return ResponseFinished(
+        finished = ResponseFinished(
             step=self._step,
             attempt=self._attempt,
             model=self._model,
@@ -178,6 +180,7 @@ class ResponseBuilder:
             cut_at_end=self.cut_at is not None and assembler.finish is not None,
             after_cut=self._context.cut_off.get(self._step) if self.cut_at is not None else None,
         )
+        return Response(finished, self._complete)
 
     def _finish_reason(self) -> FinishReason:
         if self.cut_at is not None:
@@ -190,17 +193,12 @@ class ResponseBuilder:
         self._attempt = self._next_id()
         self._ended = False
         self._completions = []
+        self._complete = []
         self._assembler = Assembler(self._step, self._attempt, self._context.taken_ids)
-        self._detector = self._repetition_detector()
+        self._detector = self._context.limits.repetition_detector()
         self.repeated = None
         self._log.append(AttemptStarted(attempt=self._attempt, model=model))
-        if self._meter is not None:
-            self._meter.begin(self._attempt, model)
-
-    def _repetition_detector(self) -> RepetitionDetector | None:
-        """Detects repetition; None in a replay, where the record says where a response was cut."""
-        settings = self._context.policy.degeneration
-        return RepetitionDetector(settings) if settings.watches and self._context.replay is None else None
+        self._meter.begin(self._attempt, model)
 
     def _next_id(self) -> str:
         self._attempts_made += 1
@@ -210,7 +208,7 @@ class ResponseBuilder:
         self._model = model
         if self._ended:
             self._begin_attempt(model)
-        elif self._meter is not None:
+        else:
             self._meter.begin(self._attempt, model)
 
     def _retract(self, ended: AttemptEnded) -> None:
@@ -256,6 +254,7 @@ class ResponseBuilder:
 
     def _complete_call(self, event: ToolCallEnd) -> None:
         """Log the end of a complete call, and start the call if it may run before the response ends."""
+        self._complete.append(event.call_id)
         if self._calls is None:
             return
         call = self._assembler.call(event.call_id)
@@ -285,12 +284,7 @@ class ResponseBuilder:
         reported = self._assembler.usage
         if reported is not None and (self._assembler.finish is not None or self._usage_complete):
             return reported
-        replay = self._context.replay
-        recorded = None if replay is None else replay.response(self._step)
-        if recorded is not None and recorded.attempt == self._attempt and recorded.usage.estimated:
-            return recorded.usage
-        output = estimate_tokens(message_size(message)) if self._meter is None else self._meter.tokens
-        return (reported or Usage()).for_cut_response(input_tokens=self._context.tokens_now(), output_tokens=output)
+        return self._meter.estimate(reported or Usage(), message, self._attempt)
 
 
 def _failure(ended: AttemptEnded, attempt: str, usage: Usage | None, shown: bool, text: str = "") -> AttemptFailed:

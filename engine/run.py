@@ -45,7 +45,7 @@ from .context import Context, QueuedMessage, new_message
 from .decision import Event, Facts, Outcome, Stop, WrongUse, build_outcome
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished
-from .durability import RunLost
+from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator, run_evaluation
 from .event_bus import Bus, Lagged
 from .hook_runner import run_prompt_handlers
@@ -86,7 +86,7 @@ class Run:
         """What the parts of the run share; None until the run has begun."""
         self._body = body
         self._outcome: Outcome | None = None
-        self._lost: RunLost | None = None
+        self._lost: RunLost | ResumeRefused | None = None
         self._task: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
         self._cancel_early: str | None = None
@@ -213,14 +213,15 @@ class Run:
             self._started.set_result(None)
 
     async def drive(self) -> None:
-        """Execute the run and write its last event, `RunFinished`, also if an error ends it (unless that is RunLost).
+        """Execute the run and write its last event, `RunFinished`, also if an error ends it.
 
-        A cancellation of the run's own task, for example at the end of the event loop, ends the run as `cancel` does
-        and is raised again after that.
+        RunLost and ResumeRefused end it without another event. A cancellation of the run's own task, for example at
+        the end of the event loop, ends the run as `cancel` does and is raised again after that.
         """
         context = self._attached()
         try:
-            await run_prompt_handlers(context, self._prompt_handlers)
+            if context.decision is None:
+                await run_prompt_handlers(context, self._prompt_handlers)
             outcome = await run_rounds(context)
             outcome = await run_evaluation(context, self._evaluate, outcome)
         except BaseException as error:
@@ -278,9 +279,9 @@ class Run:
         await wait_shielded(task, TIDY_SECONDS)
 
 
-def _lost_in(error: BaseException) -> RunLost | None:
-    """The `RunLost` that the error is, or that it contains as an exception group; None if there is none."""
-    if isinstance(error, RunLost):
+def _lost_in(error: BaseException) -> RunLost | ResumeRefused | None:
+    """The reason why this process writes no end of the run, if the error is one or contains one in a group."""
+    if isinstance(error, RunLost | ResumeRefused):
         return error
     if isinstance(error, BaseExceptionGroup):
         return next((lost for one in error.exceptions if (lost := _lost_in(one)) is not None), None)

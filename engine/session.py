@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Literal
 
 from ._version import __version__
+from .checkpoint import Durable
 from .config import RunConfig
 from .connections import connected
 from .context import Context, nothing_to_flush
@@ -25,37 +26,32 @@ from .decision import (
     Facts,
     Outcome,
     Question,
-    ToolCall,
     ToolSpec,
     Transcript,
     Usage,
-    UserMessage,
     WrongUse,
-    fold,
 )
 from .decision.confirmation import Reply, parse_reply
 from .decision.events import (
-    STREAM_PARTS,
     Carried,
     CompletionRejected,
     CutOff,
     QuestionAnswered,
-    RunResumed,
     RunStarted,
-    StepFinished,
-    ToolCallResult,
     ToolCallStart,
 )
 from .durability import Steps
+from .effects import Effects, Live
 from .event_bus import Bus
 from .event_log import Journal, Log, RecordTarget, open_journal
+from .hard_limits import HardLimits
 from .providers import Exchange, Provider, Record
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
 from .records.reader import RecordedRun
-from .resume_point import PartialStep, ResumePoint
+from .resume_point import RecordedEvents, RecordedRound, ResumePoint
 from .run import Run, enter_middleware, new_run_id, notify_subscribers
 from .tool_calls import record_acceptance
-from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING, PROCESS_DIED, Completion
+from .tools.results import Completion
 from .tools.tool import Toolbox
 from .validation import check_prompt
 
@@ -96,6 +92,7 @@ class Session:
         self._before = Carried()
         """What all runs before the latest one used."""
         self._resume_point: ResumePoint | None = None
+        """Where the latest loaded run stands, if it has no end; the transcript is that of its last decision."""
         self._functions: Mapping[str, Sequence[str]] = {}
         """Names of the hooks of the latest loaded run, by role: to continue it, each role needs a hook again."""
         self._tools: Sequence[ToolSpec] = ()
@@ -112,11 +109,11 @@ class Session:
         async with self.start(prompt) as run:
             return await run.wait()
 
-    def start_answer(self, call_id: str, text: str, *, run_id: str | None = None) -> Run:
+    def start_answer(self, call_id: str, text: str, *, run_id: str | None = None, says: Reply | None = None) -> Run:
         """A run that continues a paused one with the user's answer to this question.
 
         If several questions are open, the run pauses again until the last one is answered. Raises WrongUse if the
-        question is not open.
+        question is not open. says: what the reply to a confirmation means, if that is known.
         """
         question = next((question for question in self.questions if question.call_id == call_id), None)
         if question is None:
@@ -125,7 +122,7 @@ class Session:
         if not isinstance(text, str):
             check_prompt(text, "answer")
         self._check_what_is_brought()
-        return self._new_run(AnswerGiven(question, text), run_id)
+        return self._new_run(AnswerGiven(question, text, says), run_id)
 
     async def answer(self, call_id: str, text: str) -> Outcome:
         """Answer an open question and wait for the outcome."""
@@ -153,22 +150,29 @@ class Session:
         if self._resume_point is None:
             raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end")
         self._check_what_is_brought()
-        return self._new_run(self._resume_point, run_id=self._resume_point.facts.run_id)
+        return self._new_run(self._resume_point, run_id=self._resume_point.started.run_id)
 
     def load(self, runs: Iterable[RecordedRun]) -> None:
         """Load recorded runs: the session then has their transcript, usage and open questions."""
         for run in runs:
-            facts = Facts()
-            for event in run.events:
-                if type(event) not in STREAM_PARTS:
-                    facts = fold(facts, event)
-                    self.transcript.feed(event)
-                elif isinstance(event, ToolCallStart):
-                    self._taken.add(event.call_id)
+            self._pass_over()
+            self._taken.update(event.call_id for event in run.events if isinstance(event, ToolCallStart))
             self._count_up(continues=run.started.continues is not None)
-            self._remember(facts)
             self._functions, self._tools = run.started.functions, run.started.tools
-            self._resume_point = None if run.finished is not None else ResumePoint.at(run.events, facts)
+            point = ResumePoint.at(run.events)
+            for event in point.before:
+                self.transcript.feed(event)
+            self._remember(point.latest)
+            self._resume_point = point
+            if run.finished is not None:
+                self._pass_over()
+
+    def _pass_over(self) -> None:
+        """Take the rest of a loaded run into the transcript: it is not resumed."""
+        if self._resume_point is not None:
+            for event in self._resume_point.events:
+                self.transcript.feed(event)
+            self._resume_point = None
 
     def copy_from(self, other: Session) -> None:
         """Take over the state of another session of this conversation, independent of it from then on."""
@@ -215,9 +219,10 @@ class Session:
     def _open(self, context: Context, opening: Opening, run_id: str) -> None:
         """Append the first events of the run."""
         if isinstance(opening, ResumePoint):
-            resume(context, opening)
             self._resume_point = None
+            resume(context, opening)
             return
+        self._pass_over()
         paused = self._latest if isinstance(opening, AnswerGiven) else None
         self._count_up(continues=paused is not None)
         start(context, self._config, opening, RunIds(run_id, self.id), paused, self._before)
@@ -254,17 +259,25 @@ class Session:
         cut_off = dict(self.cut_off)
         if journal is not None and self._drain:
             provider = Record(provider, partial(_keep_rest, journal, cut_off), drain=True)
-        prices = opening.prices if isinstance(opening, ResumePoint) else config.known_prices()
+        prices = opening.started.prices if isinstance(opening, ResumePoint) else config.known_prices()
         dearest = max(prices.values(), key=lambda price: price.output, default=None)
         share = None if config.budget is None else config.budget.share(dearest)
         if share is not None:
             sinks.append(share.feed)
         log = Log(runtime.clock, self.transcript.feed, sinks)
         toolbox = config.toolbox
+        effects: Effects = Live() if self.steps is None else Durable(self.steps, log)
+        limits = HardLimits(log, config.policy, runtime.clock)
+        if runtime.replay is not None:
+            effects = runtime.replay.effects(log)
+            limits = runtime.replay.limits(log, config.policy, runtime.clock)
         if isinstance(opening, ResumePoint):
-            toolbox = toolbox.subset(spec.name for spec in opening.tools)
-            log.continue_after(opening.facts, opening.seq, opening.t)
-            bus.start_at(opening.seq)
+            toolbox = toolbox.subset(spec.name for spec in opening.started.tools)
+            effects = RecordedRound(opening, log, effects)
+            diverged = opening.divergence(lambda facts: config.decide_untraced(facts, config.policy))
+            past = RecordedEvents(opening, diverged, strict=config.record_options.strict_resume)
+            log.continue_from(opening.facts, past, opening.last)
+            bus.start_at(opening.last.seq)
         return Context(
             log=log,
             transcript=self.transcript,
@@ -283,14 +296,14 @@ class Session:
             gates=hooks.gates,
             text_rule=hooks.text_rule,
             judge=hooks.judge,
-            replay=runtime.replay,
-            prompt=None if isinstance(opening, AnswerGiven) else opening.prompt,
+            effects=effects,
+            limits=limits,
+            prompt=prompt_of(opening),
             record_path=journal.path if journal is not None else None,
             tool_choice=model.tool_choice,
             settings=model.settings,
             finish_words=model.finish_words,
             flush=journal.flush if journal is not None else nothing_to_flush,
-            steps=self.steps,
             cut_off=cut_off,
         )
 
@@ -320,9 +333,22 @@ class AnswerGiven:
 
     question: Question
     text: str
+    says: Reply | None = None
+    """How the reply to a confirmation was understood, if that is known."""
 
 
 Opening = PromptGiven | AnswerGiven | ResumePoint
+
+
+def prompt_of(opening: Opening) -> str | None:
+    """The prompt with which a run began; None if it began with an answer."""
+    match opening:
+        case PromptGiven(prompt):
+            return prompt
+        case ResumePoint(started=started):
+            return started.prompt
+        case AnswerGiven():
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,60 +396,37 @@ def start(
         )
     )
     if isinstance(opening, AnswerGiven):
-        _answer(context, opening.question, opening.text)
+        _answer(context, opening)
 
 
-def resume(context: Context, interrupted: ResumePoint) -> None:
-    """Continue a run whose process was killed.
-
-    An incomplete response is requested again; after a complete one the round continues the step where it stood.
-    """
-    facts, halfway = interrupted.facts, interrupted.partial_step
-    context.resume_point = interrupted
-    context.started_at = interrupted.started_at
-    context.skip_next_step = interrupted.skip_next_step
-    context.ephemeral += [UserMessage(text) for text in interrupted.ephemeral]
-    if facts.cancelled is not None:
-        context.cancel(facts.cancelled)
-    unfinished = halfway is not None and halfway.response is None
-    context.log.append(RunResumed(interrupted_step=halfway.step if halfway is not None and unfinished else None))
-    if interrupted.answered is not None:
-        question, text, says = interrupted.answered
-        if says is None and question.confirms is not None:  # recorded before the meaning of an answer was
-            says = "yes" if parse_reply(text) == "yes" else "no"
-        _settle_confirmation(context, question, text, says)
-    if halfway is not None and not unfinished and not interrupted.in_round:
-        _close(context, halfway)
+def resume(context: Context, point: ResumePoint) -> None:
+    """Continue a run whose process was killed, at its last decision."""
+    context.decision = point.decision
+    context.started_at = point.started.started_at
+    context.skip_next_step = point.no_next_step_prompt
+    if point.latest.cancelled is not None:
+        context.cancel(point.latest.cancelled)
+    answer, questions = point.answer, point.started.carried.questions if point.started.carried is not None else ()
+    question = next((q for q in questions if answer is not None and q.call_id == answer.call_id), None)
+    if answer is not None and question is not None:
+        _answer(context, AnswerGiven(question, answer.text, _recorded_reply(question, answer)))
 
 
-def _close(context: Context, halfway: PartialStep) -> None:
-    """Close a step outside of a round, in which nothing runs any more: the closing step, or a cancelled one."""
-    asked = {question.call_id for question in context.log.facts.questions}
-    for call in context.transcript.open_calls:
-        if call.id not in asked:
-            context.log.append(_result_without_run(call, halfway, closing=context.log.facts.closing))
-    context.log.append(StepFinished(step=halfway.step))
+def _recorded_reply(question: Question, answer: QuestionAnswered) -> Reply | None:
+    """How an answer was understood. Records of older versions do not say it; there, unclear answers were refusals."""
+    if answer.says is not None or question.confirms is None:
+        return answer.says
+    return "yes" if parse_reply(answer.text) == "yes" else "no"
 
 
-def _result_without_run(call: ToolCall, halfway: PartialStep, *, closing: bool) -> ToolCallResult:
-    if closing:
-        return ToolCallResult(call_id=call.id, name=call.name, content=NOT_RUN_WHILE_CLOSING, status="skipped")
-    if call.id in halfway.started_calls:
-        return ToolCallResult(call_id=call.id, name=call.name, content=PROCESS_DIED, status="unknown")
-    return ToolCallResult(call_id=call.id, name=call.name, content=CANCELLED, status="cancelled")
+def _answer(context: Context, given: AnswerGiven) -> None:
+    question = given.question
+    says = None if question.confirms is None else given.says or _said(question, given.text)
+    context.log.append(QuestionAnswered(call_id=question.call_id, text=given.text, says=says))
+    _settle_confirmation(context, question, given.text, says)
 
 
-def _answer(context: Context, question: Question, text: str) -> None:
-    says = None if question.confirms is None else _said(context, question, text)
-    context.log.append(QuestionAnswered(call_id=question.call_id, text=text, says=says))
-    _settle_confirmation(context, question, text, says)
-
-
-def _said(context: Context, question: Question, text: str) -> Reply:
-    """What a reply to a confirmation means; in a replay, how it was understood then."""
-    recorded = None if context.replay is None else context.replay.reply(question.call_id)
-    if recorded is not None:
-        return recorded
+def _said(question: Question, text: str) -> Reply:
     says = parse_reply(text)
     return "no" if says == "unclear" and question.unclear >= ASK_AGAIN else says
 

@@ -29,21 +29,20 @@ from .decision.events import (
 from .decision.messages import ResultStatus
 from .decision.rules import rejection_message
 from .durability import RunLost
+from .effects import EffectKey
 from .hook_runner import run_gates
-from .resume_point import PartialStep
 from .tool_execution import UNLIMITED_KINDS, execute_call
 from .tools.results import (
     CANCELLED,
     LIMIT_REACHED,
-    PROCESS_DIED,
     STILL_RUNNING,
     CallOutcome,
     Completion,
     Continue,
     NeedsUserInput,
     Phase,
-    fingerprint,
     images_in,
+    phase_reply,
     render_result,
 )
 from .tools.schema import InvalidArguments
@@ -70,13 +69,11 @@ class ToolCalls:
         self._reset()
 
     def _reset(self) -> None:
-        self._early = self._context.steps is None  # no durable step inside another one, the response
+        self._early = True
         self._running: dict[str, asyncio.Task[None]] = {}
         self._started: dict[str, ToolCall] = {}
         self._results = CallResults(self._context)
         self._completions = CompletionCalls(self._context, self._scope, self._results)
-        self._final: set[str] = set()
-        """Ids of completion calls that an interrupted process had settled, and after which no call may run."""
 
     @property
     def has_question(self) -> bool:
@@ -90,50 +87,21 @@ class ToolCalls:
     def start_early(self, call: ToolCall) -> None:
         """Start a call whose arguments have just become complete, if it may start before the response ends."""
         tool = self._context.toolbox.get(call.name)
-        if tool is None:
+        if tool is None or call.id in self._running:
             return
         self._results.has_question = self._results.has_question or tool.kind == "question"
-        if tool.spec.reads and self._early and tool.kind == "ordinary" and not self._was_interrupted(call):
-            taken = call.id in self._results or self._answered_late(call)
-            if not taken and (arguments := self._arguments(tool, call)) is not None:
+        if tool.spec.reads and self._early and tool.kind == "ordinary":
+            may_start = call.id not in self._results and self._context.effects.may_start_early(call.id)
+            if may_start and (arguments := self._arguments(tool, call)) is not None:
                 self._start(tool, call, arguments)
         elif tool.kind != "completion" or self._context.policy.mixed != "all":
             self._early = False
 
-    def restore(self, halfway: PartialStep) -> None:
-        """Restore the state in which an interrupted process left this step, without running anything."""
-        assert halfway.response is not None
-        for result in halfway.results:
-            self._results.restore(result)
-        for call in halfway.response.message.calls:
-            match halfway.call_events.get(call.id):
-                case QuestionAsked(confirms=confirms):
-                    self._results.mark_open(call)
-                    self._results.has_question = self._results.has_question or confirms is None
-                    if confirms is not None:
-                        self._final.add(call.id)
-                case ThoughtRecorded():
-                    self._results.answer(call, NOTED, "ok")
-                case (CompletionAccepted() | CompletionRejected() | PhaseReported()) as event:
-                    if self._completions.restore(call, event):
-                        self._final.add(call.id)
-                case _:
-                    pass
-
-    def restart_early(self, halfway: PartialStep) -> None:
-        """Start the calls of an interrupted step that may start early."""
-        assert halfway.response is not None
-        calls = {call.id: call for call in halfway.response.message.calls}
-        for call_id in halfway.complete_calls:  # in the order in which they were complete, as while it streamed
-            if call_id in calls:
-                self.start_early(calls[call_id])
-
     def cancel_changed(self, message: AssistantMessage) -> None:
         """Cancel calls that started with arguments to which the model then added more."""
-        replay = self._context.replay
-        ended = () if replay is None else replay.ended  # before more of their arguments came
         for call in message.calls:
-            if call.id not in ended and call.id in self._started and self._started[call.id].arguments != call.arguments:
+            changed = call.id in self._started and self._started[call.id].arguments != call.arguments
+            if changed and not self._context.effects.has_result(call.id):
                 self._results.answer(call, RAN_EARLY, "invalid")
                 self._running[call.id].cancel()
 
@@ -148,9 +116,7 @@ class ToolCalls:
         for call in message.calls:
             tool = self._context.toolbox.get(call.name)
             if call.id in self._results:
-                done = done or call.id in self._final
-            elif self._was_interrupted(call):
-                self._results.answer(call, PROCESS_DIED, "unknown")
+                pass
             elif self._is_left_out(call, tool, done, alone):
                 self._results.answer(call, SKIPPED, "skipped")
             elif call.id in truncated:
@@ -186,7 +152,10 @@ class ToolCalls:
             return self._context.policy.mixed != "all" or kind == "completion"
         if not alone or kind != "ordinary":
             return False
-        return call.id not in self._running and not self._context.was_started(call.id)
+        return call.id not in self._running and not self._context.effects.began(self._key(call))
+
+    def _key(self, call: ToolCall) -> EffectKey:
+        return EffectKey(self._log.facts.steps, "call", call_id=call.id)
 
     def _out_of_time(self) -> bool:
         """Whether a limit of the run is reached, so that no further call starts."""
@@ -194,14 +163,6 @@ class ToolCalls:
         if not limits.reached and limits.out_of_time:
             limits.record_time_up(self._log.facts.steps)
         return limits.reached
-
-    def _answered_late(self, call: ToolCall) -> bool:
-        """In a replay: whether this call never ran, and got its result only after the response was complete."""
-        return self._context.replay is not None and call.id in self._context.replay.answered_late
-
-    def _was_interrupted(self, call: ToolCall) -> bool:
-        """In a replay: whether the process was killed before this call had its result."""
-        return self._context.replay is not None and call.id in self._context.replay.lost
 
     def discard(self) -> None:
         """Forget the calls of a retracted attempt, and cancel those that started early."""
@@ -375,21 +336,6 @@ class CompletionCalls:
                     self._reject(call, content, "tool")
         return True
 
-    def restore(self, call: ToolCall, event: CompletionAccepted | CompletionRejected | PhaseReported) -> bool:
-        """Finish a completion whose outcome an interrupted process had recorded; returns the same as `run`."""
-        match event:
-            case CompletionAccepted(answer=answer):
-                self._answer_accepted(call, answer)
-                return True
-            case CompletionRejected(reason=reason):
-                self._results.answer(call, rejection_message(reason), "rejected")
-                return True
-            case PhaseReported(percentage=percentage) if percentage < 100:
-                self._results.answer(call, phase_reply(percentage, event.next_phase), "ok")
-                return False
-            case PhaseReported():  # the last one, which comes just before the acceptance
-                return False
-
     def _objection(self, before: Sequence[str]) -> tuple[str, str] | None:
         """Why no completion can be accepted now, and by which rule (`CompletionRejected.by`); None if one can."""
         if self._results.has_question:
@@ -421,10 +367,7 @@ class CompletionCalls:
 
     def _accept(self, call: ToolCall, completion: Completion) -> None:
         record_acceptance(self._context, call.id, call.name, completion)
-        self._answer_accepted(call, completion.answer if completion.content is None else completion.content)
-
-    def _answer_accepted(self, call: ToolCall, content: str) -> None:
-        self._results.answer(call, content, "ok")
+        self._results.answer(call, completion.answer if completion.content is None else completion.content, "ok")
         if self._context.policy.inner_cancel:
             self._scope.cancel(Cause("completion", call.id))
 
@@ -444,16 +387,10 @@ class CompletionCalls:
         self._results.answer(call, phase_reply(phase.percentage, phase.next_phase) + self._extra, "ok")
 
 
-def phase_reply(percentage: int, next_phase: str | None) -> str:
-    """The result that the model reads after it reported a phase."""
-    following = f" Go on with: {next_phase}" if next_phase else " Go on."
-    return f"Noted: {percentage} % done.{following}"
-
-
 def record_acceptance(context: Context, call_id: str, name: str, completion: Completion) -> None:
     """Log that a completion is accepted; if the tool reports phases, also the last phase."""
     log = context.log
-    if completion.percentage is not None and context.take_recorded(PhaseReported, call_id=call_id) is None:
+    if completion.percentage is not None:
         log.append(PhaseReported(call_id=call_id, percentage=completion.percentage, summary=completion.answer))
     log.append(
         CompletionAccepted(
@@ -479,29 +416,23 @@ class CallResults:
         if self._closed or call.id in self._answered:
             return
         self._answered.add(call.id)
-        if status in FAILED_STATUSES:
-            self.record_failure(call.id, call.name, content)
         unmarked = status == "unknown" or self._is_polling(call)
-        self._context.log.append(
+        result = self._context.log.append(
             ToolCallResult(
                 call_id=call.id,
                 name=call.name,
                 content=content,
                 status=status,
-                fingerprint="" if unmarked else self._fingerprint(call, content, images),
+                fingerprint="" if unmarked else self._context.effects.fingerprint(call, content, images),
                 images=images,
             )
         )
+        if result.status in FAILED_STATUSES:
+            self.record_failure(call.id, call.name, result.content)
 
     def __contains__(self, call_id: str) -> bool:
         """Whether this call has a result, or waits for the user."""
         return call_id in self._answered
-
-    def restore(self, result: ToolCallResult) -> None:
-        """Restore a result that the record already holds."""
-        self._answered.add(result.call_id)
-        if result.status in FAILED_STATUSES:
-            self.record_failure(result.call_id, result.name, result.content)
 
     def close(self) -> None:
         """Drop all further results."""
@@ -526,11 +457,6 @@ class CallResults:
     def first_failure(self, ids: Sequence[str]) -> str | None:
         """Why the first of these calls failed, in the order given; None if none did."""
         return next((self._failures[id] for id in ids if id in self._failures), None)
-
-    def _fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
-        replay = self._context.replay
-        recorded = "" if replay is None else replay.fingerprint(call.id, content)
-        return recorded or fingerprint(call, content, images)
 
     def _is_polling(self, call: ToolCall) -> bool:
         tool = self._context.toolbox.get(call.name)

@@ -1,8 +1,7 @@
 """Executes one tool call within its deadline; whatever the function raises becomes the call's result.
 
 The start of a call is logged and flushed before the function runs. So a call that was running when its process died is
-known, and is not simply run again: `resolve_interrupted_call` says what becomes of it. A call whose arguments exist
-only in redacted form is never run.
+known, and is not simply run again: `resolve_interrupted_call` says what becomes of it.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Any
 from msgspec import Struct
 
 from .cancel_scope import RoundScope
-from .checkpoint import checkpoint_value
 from .context import Context
 from .decision import ToolCall, WrongUse
 from .decision.events import ToolExecutionStarted, VerdictGiven
 from .decision.messages import ResultStatus
 from .durability import StepKey
+from .effects import EffectKey
 from .hooks import qualified_name
 from .tools.results import (
     LIMIT_REACHED,
@@ -85,12 +84,6 @@ def this_call() -> ThisCall:
         raise WrongUse("this_call() is for a tool's function and its check, while a call of it runs") from None
 
 
-def identify_call(context: Context, call_id: str) -> ThisCall:
-    """Make the `ThisCall` of a call of the current step."""
-    facts = context.log.facts
-    return ThisCall(facts.session_id, facts.run_id, facts.steps, call_id, context.was_started(call_id))
-
-
 async def execute_call(
     context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]
 ) -> Any:
@@ -99,44 +92,24 @@ async def execute_call(
     If the scope was cancelled before the call or during it, the cancellation is raised instead.
     """
     await scope.checkpoint()
-    here = identify_call(context, call.id)
-    token = _current_call.set(here)
+    facts = context.log.facts
+    key = EffectKey(facts.steps, "call", call_id=call.id)
+    again = context.effects.began(key)
+    token = _current_call.set(ThisCall(facts.session_id, facts.run_id, facts.steps, call.id, again))
     try:
-        if context.steps is not None:
-            value = await _run_durably(context, tool, call, arguments, here.again)
-        elif context.resume_point is not None:
-            value = _parse_returned(tool, await _run_or_resolve(context, tool, call, arguments, here.again), arguments)
-        else:
-            value = _parse_returned(tool, await _run(context, tool, call, arguments), arguments)
+        value = await context.effects.once(key, partial(_run_once, context, tool, call, arguments, again))
     finally:
         _current_call.reset(token)
     await scope.checkpoint()
     return value
 
 
-async def _run_durably(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
-    """The result that the durable engine has stored for this call; if it has none, run it."""
-
-    async def work() -> Any:
-        return _parse_returned(tool, await _run_or_resolve(context, tool, call, arguments, again), arguments)
-
-    return await checkpoint_value(context, context.step_key(call.id), work)
-
-
-def _parse_returned(tool: Tool, value: Any, arguments: Mapping[str, Any]) -> Any:
+async def _run_once(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
+    """Run a call. again: it had begun in a process that died."""
+    value = await resolve_interrupted_call(context, tool, call, arguments) if again else NOT_EXECUTED
+    if value is NOT_EXECUTED:
+        value = await _run(context, tool, call, arguments)
     return parse_completion(value, arguments) if tool.kind == "completion" else value
-
-
-async def _run_or_resolve(
-    context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool
-) -> Any:
-    if context.is_redacted(call):
-        return CallOutcome(content=PROCESS_DIED, status="unknown")
-    if again:
-        value = await resolve_interrupted_call(context, tool, call, arguments)
-        if value is not NOT_EXECUTED:
-            return value
-    return await _run(context, tool, call, arguments)
 
 
 async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:

@@ -37,10 +37,11 @@ PUBLIC = {
     "endstop": """
         Accept Answer Budget Bus Clock Completion Continue Engine Evaluation EvaluationInput Fleet Happened Hooks
         Image
-        InvalidArguments Lagged Limits LiteLLM ModelJudge ModelOptions NotHappened Observers OpenAICompatible Outcome
-        Phase Policy Prepare Progress ProviderSummary RaceResult RecordOptions Redaction Reject Run Runtime Session
-        SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult ThisCall Tool Toolbox Unclear Verdict
-        WrongUse __version__ mcp_tools read_record this_call tool tools_from_yaml
+        InvalidArguments Lagged Limits LiteLLM ModelJudge ModelOptions NotHappened Observers OpenAICompatible
+        Outcome Phase Policy Prepare Progress ProviderSummary RaceResult RecordOptions Redaction Reject
+        ResumeRefused Run Runtime Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult
+        ThisCall Tool Toolbox Unclear Verdict WrongUse __version__ mcp_tools read_record this_call tool
+        tools_from_yaml
     """,
     "endstop.durable": """
         Job RunLost ResultNotStored Queue StepKey Steps
@@ -75,8 +76,8 @@ PUBLIC = {
     """,
 }
 EVENTS = """
-    RUN_STARTED RUN_RESUMED MESSAGE_ADDED CANCEL_REQUESTED RUN_FINISHED ROUND_STARTED STEP_STARTED ATTEMPT_STARTED
-    ATTEMPT_FAILED ATTEMPT_RETRACTED RESPONSE_FINISHED STEP_FINISHED DECISION_MADE TEXT_MESSAGE_CONTENT
+    RUN_STARTED RUN_RESUMED RESUME_DIVERGED MESSAGE_ADDED CANCEL_REQUESTED RUN_FINISHED ROUND_STARTED STEP_STARTED
+    ATTEMPT_STARTED ATTEMPT_FAILED ATTEMPT_RETRACTED RESPONSE_FINISHED STEP_FINISHED DECISION_MADE TEXT_MESSAGE_CONTENT
     REASONING_MESSAGE_CONTENT TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END PROVIDER_TOOL_REPORTED FINISH_REPORTED
     USAGE_REPORTED TOOL_EXECUTION_STARTED TOOL_CALL_RESULT COMPLETION_ACCEPTED COMPLETION_REJECTED PHASE_REPORTED
     QUESTION_ASKED QUESTION_ANSWERED THOUGHT_RECORDED VERDICT_GIVEN CONTEXT_COMPACTED STAGE_FINISHED

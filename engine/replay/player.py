@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
 from ..config import Hooks, ModelOptions, Observers, Runtime
-from ..context import Decide, Execute, execute_here
+from ..context import Decide, Execute, QueuedMessage, execute_here
 from ..decision import (
     GUARDS,
     RULES,
@@ -33,6 +33,7 @@ from ..decision import events as ev
 from ..engine import Engine
 from ..providers import Exchange, Exhausted, Interrupted, Prices, Request
 from ..providers.replay import rebuild_error
+from ..recorded_values import recorded_values
 from ..records.reader import RecordedRun
 from ..run import Run
 from ..session import Session
@@ -43,8 +44,9 @@ from .diff import RECORD_ENDS
 from .recorded import (
     RecordedEffects,
     recorded_evaluator,
+    recorded_messages,
+    recorded_replies,
     recorded_tools,
-    recorded_values,
     void_calls,
     without_stream_parts,
 )
@@ -135,10 +137,11 @@ class Player:
         self._waited: float | None = None
         """The time of the record, in seconds, up to which the replay has waited; None before the first wait."""
         self._responses = recorded_responses(recorded)
-        self._values = recorded_values(recorded)
         events = without_stream_parts(recorded)
+        self._values = recorded_values(events, started.tools)
         self._started = {e.call_id for e in events if isinstance(e, ev.ToolExecutionStarted)}
         self._void_calls = void_calls(recorded)
+        self._messages = recorded_messages(events)
         self._given_up = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "invalid"}
         self._cause = next((e.cause for e in events if isinstance(e, ev.CancelRequested)), None)
         self._cancelled_at = _cancelled_at(events)
@@ -178,7 +181,8 @@ class Player:
         """Start the run, under its recorded id."""
         answer = next((e for e in without_stream_parts(self._recorded) if isinstance(e, ev.QuestionAnswered)), None)
         if answer is not None and any(question.call_id == answer.call_id for question in session.questions):
-            self.run = session.start_answer(answer.call_id, answer.text)
+            says = recorded_replies(without_stream_parts(self._recorded)).get(answer.call_id)
+            self.run = session.start_answer(answer.call_id, answer.text, says=says)
         else:
             self.run = session.start(self._recorded.started.prompt or "")
         self.run.id = self._recorded.started.run_id
@@ -188,6 +192,7 @@ class Player:
     async def _watched(self, run: Run) -> AsyncIterator[None]:
         assert run.context is not None
         run.context.log.add_sink(self._cancel_where_the_record_was)
+        run.context.log.add_sink(self._say_what_the_user_said)
         yield
 
     def _cancel_where_the_record_was(self, event: ev.Event) -> None:
@@ -198,6 +203,14 @@ class Player:
         """
         if self.run is not None and self._cause is not None and _step_boundary(event) in self._cancelled_at:
             self.run.cancel(self._cause)
+
+    def _say_what_the_user_said(self, event: ev.Event) -> None:
+        """Put the user's messages into the inbox at the end of the step before the one that they were delivered to."""
+        if self.run is not None and self.run.context is not None and _step_boundary(event) is not None:
+            facts = self.run.context.log.facts
+            for said in self._messages.pop(facts.steps + 1, ()):
+                self.clock.reach(said.t)
+                self.run.context.inbox.append(QueuedMessage(said.message_id, said.text))
 
     def _decide_where_the_record_did(self, facts: Facts, policy: Policy) -> Decision:
         """Let the inner loop go on, but hand back to the outer loop where the record has a decision to compare with."""

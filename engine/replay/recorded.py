@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from math import inf
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
-from ..decision import Event, Outcome, ToolSpec
+from ..budget import BudgetShare
+from ..decision import AnyChunk, AssistantMessage, Event, Image, Outcome, Policy, ToolCall, ToolSpec, Usage
 from ..decision import events as ev
 from ..decision.confirmation import Reply
-from ..decision.rules import rejection_message
+from ..decision.transcript import estimate_tokens, message_size
+from ..effects import EffectKey, Live
 from ..evaluation import Evaluation, EvaluationInput
+from ..event_log import Log
+from ..hard_limits import BYTES_PER_TOKEN, HardLimits, ResponseMeter
+from ..hooks import Verdict
+from ..providers.clock import Clock
 from ..records.reader import RecordedRun
-from ..tool_calls import phase_reply
-from ..tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Phase
+from ..tools.results import PROCESS_DIED, CallOutcome
 from ..tools.schema import InvalidArguments
 from ..tools.tool import Tool
-
-
-class RecordedValue(Struct, frozen=True):
-    """What the function of a tool returned."""
-
-    t: int
-    """When: milliseconds since the run began."""
-    value: Any
 
 
 class RecordedTool(Tool):
@@ -112,73 +110,6 @@ def _collect_arguments(event: Event, parts: dict[str, tuple[str, list[str]]]) ->
             pass
 
 
-def recorded_values(recorded: RecordedRun) -> dict[str, RecordedValue]:
-    """What the function of each call returned, by call id. Calls that were cut off have no value."""
-    events = without_stream_parts(recorded)
-    results = {e.call_id: e for e in events if isinstance(e, ev.ToolCallResult)}
-    cut_off = next((e.seq for e in events if isinstance(e, ev.LimitReached)), None)
-    kinds = {spec.name: spec.kind for spec in recorded.started.tools}
-    completing = {spec.name for spec in recorded.started.tools if spec.completes}
-    named = {call.id: call.name for e in events if isinstance(e, ev.ResponseFinished) for call in e.message.calls}
-    values = {
-        id: RecordedValue(result.t, CallOutcome(content=result.content, status=result.status, images=result.images))
-        for id, result in results.items()
-        if result.status in ("ok", "error", "unknown", "skipped")  # a skipped call may start early in a replay
-        or (result.status == "cancelled" and cut_off is not None and result.seq > cut_off)
-    }
-    for event in events:
-        match event:
-            case ev.CompletionAccepted(call_id=id, answer=answer, pending_issues=pending):
-                content = results[id].content if id in results else None
-                phase = values[id].value if id in values else None  # the last phase, reported by the completion itself
-                values[id] = RecordedValue(
-                    event.t,
-                    Completion(
-                        answer=answer,
-                        content=content,
-                        pending_issues=pending,
-                        percentage=phase.percentage if isinstance(phase, Phase) else None,
-                    ),
-                )
-            case ev.CompletionRejected(call_id=id, reason=reason, by="tool"):
-                values[id] = RecordedValue(
-                    event.t, Continue(reason, _rest_of_content(results.get(id), rejection_message(reason)))
-                )
-            case ev.CompletionRejected(call_id=id, by=by) if by != "user" and (
-                by not in ("failed_call", "open_question") or named.get(id) in completing
-            ):  # rejected by a gate, whose verdict is in the record
-                rest = _rest_of_content(results.get(id), rejection_message(event.reason))
-                values[id] = RecordedValue(event.t, Completion(answer="", content=rest))
-            case ev.PhaseReported(call_id=id):
-                rest = _rest_of_content(results.get(id), phase_reply(event.percentage, event.next_phase))
-                phase = Phase(
-                    percentage=event.percentage,
-                    summary=event.summary,
-                    next_phase=event.next_phase,
-                    content=rest,
-                )
-                values[id] = RecordedValue(event.t, phase)
-            case ev.QuestionAsked(call_id=id, text=text, confirms=str() as answer, pending_issues=pending):
-                asked = Completion(answer=answer, confirm=text, pending_issues=pending, percentage=event.percentage)
-                values[id] = RecordedValue(event.t, asked)
-            case ev.QuestionAsked(call_id=id, text=text) if kinds.get(named.get(id, ""), "question") != "question":
-                values[id] = RecordedValue(
-                    event.t, NeedsUserInput(text)
-                )  # what became of the call when its process died
-            case ev.QuestionAsked(call_id=id, text=text) | ev.ThoughtRecorded(call_id=id, text=text):
-                values[id] = RecordedValue(event.t, text)
-            case _:
-                pass
-    return values
-
-
-def _rest_of_content(result: ev.ToolCallResult | None, first_line: str) -> str | None:
-    """The part of a result's content after this first line; None if it begins otherwise."""
-    if result is None or not result.content.startswith(f"{first_line}\n"):
-        return None
-    return result.content[len(first_line) + 1 :]
-
-
 def void_calls(recorded: RecordedRun) -> set[str]:
     """Ids of the calls of failed or retracted attempts. They have no result, even if they had started."""
     failed = {
@@ -238,82 +169,100 @@ def recorded_evaluator(recorded: RecordedRun, reach: Callable[[int], None]) -> R
     return None if found is None else RecordedEvaluator(recorded, found, reach)
 
 
-class RecordedEffects:
-    """What came from outside the loop in a recorded run, for its replay.
+class RecordedEffects(Live):
+    """Effects of a run that is replayed: verdicts of user functions, refusals of a budget, attempts that failed.
 
-    That is verdicts of user functions, the user's messages and replies, budget refusals, limits on time, responses and
-    failed attempts. `reach`: called with the time of each that is used, in milliseconds since the run began.
+    Responses and results of tools come through the provider and the `execute` of the replay (`player.py`), so that
+    they are taken apart, cut and settled as they were.
+
+    reach: called with the time of each that is used, in milliseconds since the run began.
     """
 
     def __init__(self, recorded: RecordedRun, reach: Callable[[int], None]) -> None:
         self._reach = reach
+        self._log: Log | None = None
         events = without_stream_parts(recorded)
         results = [event for event in events if isinstance(event, ev.ToolCallResult)]
-        self.lost = {result.call_id for result in results if result.status == "unknown"}
+        self._unknown = {result.call_id for result in results if result.status == "unknown"}
         """Calls that were open when the process was killed, and were answered `unknown`."""
-        self.ended = {result.call_id for result in results if result.status in ("ok", "error")}
+        self._ended = {result.call_id for result in results if result.status in ("ok", "error")}
         """Calls that ran to their end."""
-        self.answered_late = _answered_late(recorded, events)
+        self._answered_late = _answered_late(recorded, events)
         """Calls that never ran and were answered after their response was complete."""
         self._results = {result.call_id: result for result in results}
         self._responses = {event.step: event for event in events if isinstance(event, ev.ResponseFinished)}
-        self._replies = _replies_in(events)
-        self._messages = _messages_by_step(events)
         self._failed = _failed_before_kill(events)
         self._refused = _refusals_by_step(events)
         self._limits = _limits_by_step(events)
-        self._verdicts: dict[tuple[str, str, str | None], deque[ev.VerdictGiven]] = {}
+        self._verdicts: dict[tuple[str, str, str], deque[ev.VerdictGiven]] = {}
         self._stand_ins: dict[str, dict[str, StandIn]] = {}
         for event in events:
             if isinstance(event, ev.VerdictGiven):
-                self._verdicts.setdefault((event.role, event.name, event.call_id), deque()).append(event)
+                key = (event.role, event.name, event.call_id or "")
+                self._verdicts.setdefault(key, deque()).append(event)
                 self._stand_ins.setdefault(event.role, {}).setdefault(event.name, StandIn(event.name))
 
-    def __call__(self, role: str, name: str, call_id: str | None) -> ev.VerdictGiven | None:
-        """The next recorded verdict of this function about this call; None if there is none."""
-        left = self._verdicts.get((role, name, call_id))
+    def effects(self, log: Log) -> RecordedEffects:
+        """See `ReplaySource`."""
+        self._log = log
+        return self
+
+    def limits(self, log: Log, policy: Policy, clock: Clock) -> RecordedLimits:
+        """See `ReplaySource`."""
+        return RecordedLimits(log, policy, clock, partial(self._take_limit, begun=True), self._responses)
+
+    async def once(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
+        """See `Effects`."""
+        match key.kind:
+            case "room":
+                return self._refusal(key.step)
+            case "response":
+                assert self._log is not None
+                for failed in self._failed.get(key.step, ()):
+                    self._log.append(failed)
+            case "call" if key.call_id in self._unknown:
+                return CallOutcome(content=PROCESS_DIED, status="unknown")
+            case _:
+                verdict = self._verdict(key)
+                if verdict is not None:
+                    return verdict
+        return await work()
+
+    def has_result(self, call_id: str) -> bool:
+        """Whether this call ran to its end, and so before more of its arguments came."""
+        return call_id in self._ended
+
+    def may_start_early(self, call_id: str) -> bool:
+        """Whether this call did not get its result after the response without ever running."""
+        return call_id not in self._answered_late and call_id not in self._unknown
+
+    def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
+        """The recorded one of the same result: it was computed before redaction, which can make results equal."""
+        result = self._results.get(call.id)
+        recorded = result.fingerprint if result is not None and result.content == content else ""
+        return recorded or super().fingerprint(call, content, images)
+
+    def _verdict(self, key: EffectKey) -> Verdict | None:
+        left = self._verdicts.get((key.kind, key.name, key.call_id))
         if not left:
             return None
-        self._reach(left[0].t)
-        return left.popleft()
+        event = left.popleft()
+        self._reach(event.t)
+        return Verdict(event.said, event.detail, event.usage)
 
-    def reply(self, call_id: str) -> Reply | None:
-        """How the user's reply to the confirmation of this call was understood; None if there was none."""
-        return self._replies.get(call_id)
-
-    def fingerprint(self, call_id: str, content: str) -> str:
-        """The fingerprint of the recorded result of this call, if the result has this content; else empty."""
-        result = self._results.get(call_id)
-        return result.fingerprint if result is not None and result.content == content else ""
-
-    def refused(self, step: int) -> ev.BudgetRefused | None:
-        """The refusal of a shared budget because of which this step was not made; None if there was none."""
-        refused = self._refused.get(step)
+    def _refusal(self, step: int) -> ev.BudgetRefused | ev.LimitReached | None:
+        """Why this step was not made; None if it was."""
+        refused = self._take_limit(step, begun=False) or self._refused.get(step)
         if refused is not None:
             self._reach(refused.t)
         return refused
 
-    def reached(self, step: int, *, begun: bool) -> ev.LimitReached | None:
+    def _take_limit(self, step: int, *, begun: bool) -> ev.LimitReached | None:
         """The limit that was reached in this step (`begun`) or before it began; returned once, then None."""
         reached = self._limits.pop((step, begun), None)
         if reached is not None:
             self._reach(reached.t)
         return reached
-
-    def failed_before(self, step: int) -> Sequence[ev.AttemptFailed]:
-        """The attempts of this step that failed before the process was killed and the step started again."""
-        return self._failed.get(step, ())
-
-    def response(self, step: int) -> ev.ResponseFinished | None:
-        """The recorded response of this step."""
-        return self._responses.get(step)
-
-    def heard(self, step: int) -> list[ev.MessageAdded]:
-        """The user's messages that were delivered before this step; returned once."""
-        heard = self._messages.pop(step, [])
-        if heard:
-            self._reach(heard[-1].t)
-        return heard
 
     def stand_ins(self, role: str) -> list[Any]:
         """A `StandIn` for each function of this role, in the order of their first verdicts."""
@@ -324,7 +273,90 @@ class RecordedEffects:
         return next(iter(self._stand_ins.get(role, {}).values()), None)
 
 
-def _replies_in(events: Sequence[ev.Event]) -> dict[str, Reply]:
+class RecordedLimits(HardLimits):
+    """The limits of a run that is replayed: they are reached where the record says so, without clock or meter.
+
+    take: takes the limit that was reached in a step that had begun. responses: the recorded ones, by step.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        policy: Policy,
+        clock: Clock,
+        take: Callable[[int], ev.LimitReached | None],
+        responses: Mapping[int, ev.ResponseFinished],
+    ) -> None:
+        super().__init__(log, policy, clock)
+        self._take = take
+        self._responses = responses
+
+    def seconds_left(self) -> None:
+        """Always None."""
+
+    def used_up(self, step: int) -> str:
+        """Always "": an attempt that was not made is not in the record."""
+        return ""
+
+    def end_step(self, step: int) -> None:
+        """Log the limit that was reached in this step."""
+        if not self.reached and (reached := self._take(step)) is not None:
+            self.record(reached)
+
+    def cut_without_end(self, step: int) -> str:
+        """Why this step's response was cut."""
+        response = self._responses.get(step)
+        if response is None or not response.cut_for:
+            return ""
+        self.end_step(step)
+        return response.cut_for
+
+    def repetition_detector(self) -> None:
+        """Always None: the record says where a response was cut."""
+
+    def meter(
+        self, step: int, input_tokens: int, priced: Callable[[Usage, str], Usage], share: BudgetShare | None
+    ) -> ResponseMeter:
+        """A meter that never cuts, and knows what was estimated."""
+        return RecordedMeter(self, step, input_tokens, priced, share, self._responses.get(step))
+
+
+class RecordedMeter(ResponseMeter):
+    """The meter of a response that is replayed."""
+
+    def __init__(
+        self,
+        limits: HardLimits,
+        step: int,
+        input_tokens: int,
+        priced: Callable[[Usage, str], Usage],
+        share: BudgetShare | None,
+        recorded: ev.ResponseFinished | None,
+    ) -> None:
+        super().__init__(limits, step, input_tokens, priced, share, inf)
+        self._recorded = recorded
+
+    def count(self, chunk: AnyChunk) -> None:
+        """Does nothing."""
+
+    def limit_to_cut_for(self, t: int) -> str:
+        """Always ""."""
+        return ""
+
+    def has_room_for(self, chunk: AnyChunk) -> bool:
+        """Always True."""
+        return True
+
+    def estimate(self, reported: Usage, message: AssistantMessage, attempt: str) -> Usage:
+        """The recorded estimate; one of the message's size for an attempt whose estimate is not recorded."""
+        recorded = self._recorded
+        if recorded is not None and recorded.attempt == attempt and recorded.usage.estimated:
+            return recorded.usage
+        self.written = BYTES_PER_TOKEN * estimate_tokens(message_size(message))
+        return super().estimate(reported, message, attempt)
+
+
+def recorded_replies(events: Sequence[ev.Event]) -> dict[str, Reply]:
     """How the user's replies to confirmations were understood, by call id."""
     replies: dict[str, Reply] = {}
     for event in events:
@@ -340,7 +372,7 @@ def _replies_in(events: Sequence[ev.Event]) -> dict[str, Reply]:
     return replies
 
 
-def _messages_by_step(events: Sequence[ev.Event]) -> dict[int, list[ev.MessageAdded]]:
+def recorded_messages(events: Sequence[ev.Event]) -> dict[int, list[ev.MessageAdded]]:
     """The user's messages during the run, by the step before which they were delivered."""
     messages: dict[int, list[ev.MessageAdded]] = {}
     waiting: list[ev.MessageAdded] = []

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ..decision.errors import error_text
-from ..durability import RunLost
+from ..durability import ResumeRefused, RunLost
 from ..engine import Engine
 from ..providers._logging import log_warning
 from ..run import Run
@@ -186,6 +186,13 @@ class RunSupervisor:
                 await run.wait()
         except RunLost as error:
             await self._lose(active, buffer, error, started=started)
+            if not started:
+                _fail_start(active, first_stored, error)
+            self._active_sessions.remove(active)
+            return
+        except ResumeRefused as error:
+            await buffer.stop(str(error))
+            await self._store.mark_interrupted(active.session_id, str(error))
             if not started:
                 _fail_start(active, first_stored, error)
             self._active_sessions.remove(active)

@@ -153,6 +153,12 @@ class CallOutcome(_Checked):
     images: tuple[Image, ...] = ()
 
 
+def phase_reply(percentage: int, next_phase: str | None) -> str:
+    """The result that the model reads after it reported a phase."""
+    following = f" Go on with: {next_phase}" if next_phase else " Go on."
+    return f"Noted: {percentage} % done.{following}"
+
+
 def render_result(value: Any) -> tuple[str, ResultStatus]:
     """The text of a result with status `ok`, or an error message with status `error`."""
     match value:

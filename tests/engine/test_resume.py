@@ -180,6 +180,7 @@ def check(events: Sequence[Any], session: Session, run_id: str, where: str) -> N
     """What holds for every resumed run."""
     assert events[0].run_id == events[-1].outcome.run_id == run_id, where
     assert [isinstance(event, ev.RunFinished) for event in events].count(True) == 1, where
+    assert [event for event in events if isinstance(event, ev.ResumeDiverged)] == [], where
     assert [event.seq for event in events] == list(range(1, len(events) + 1)), where
     check_transcript(session.transcript.messages, [question.call_id for question in session.questions])
     results = [event.call_id for event in events if isinstance(event, ev.ToolCallResult)]

@@ -74,6 +74,7 @@ class Shop:
             outcome = await run.wait()
         report = await replay(str(self.path))
         assert report.same, report.runs[0].divergence
+        assert not any(isinstance(e, ev.ResumeDiverged) for e in read_record(self.path).runs[-1].events)
         return outcome, session
 
     def results(self) -> dict[str, tuple[str, str]]:

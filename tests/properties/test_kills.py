@@ -148,6 +148,7 @@ def check(whole: Life, expected: Any, place: float, rest: float, durable: bool) 
     assert [run.difference for run in report.runs if run.difference is not None] == []
     check_transcript(session.transcript.messages, [question.call_id for question in session.questions])
     assert isinstance(recorded.events[-1], ev.RunFinished)
+    assert [event for event in recorded.events if isinstance(event, ev.ResumeDiverged)] == []
     assert outcome.stop_reason != "internal_error", outcome.detail
 
     answered = {e.step for e in survivors if isinstance(e, ev.ResponseFinished)}

@@ -108,6 +108,10 @@ class EventNarrator:
             self._discard_attempt()
         self._view.note("the run goes on where its process was killed", "quiet")
 
+    def _resume_diverged(self, event: ev.ResumeDiverged) -> None:
+        told = f"recorded is {event.recorded} (event {event.at}), now it is {event.now}"
+        self._note("it goes on differently from its record", told, "warning")
+
     def _message_added(self, event: ev.MessageAdded) -> None:
         if event.origin != "user":
             self._note(f"▸ {event.origin.replace('_', ' ')}", event.text, "loop")
@@ -336,6 +340,7 @@ class EventNarrator:
 _HANDLERS: dict[type, Callable[[EventNarrator, Any], None]] = {
     ev.RunStarted: EventNarrator._run_started,
     ev.RunResumed: EventNarrator._run_resumed,
+    ev.ResumeDiverged: EventNarrator._resume_diverged,
     ev.MessageAdded: EventNarrator._message_added,
     ev.StepStarted: EventNarrator._step_started,
     ev.AttemptStarted: EventNarrator._attempt_started,

@@ -63,6 +63,7 @@ OURS = {
     "Echo": "beside",
     "Carried": "reminded usage",
     "MessageAdded": "origin topics message_id",
+    "ResumeDiverged": "recorded now",
     "AttemptStarted": "attempt model",
     "AttemptFailed": "attempt model kind usage",
     "AttemptRetracted": "attempt by",

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 from endstop import Policy, WrongUse, tools_from_yaml
-from endstop.decision import Facts
-from endstop.decision.events import RunStarted, VerdictGiven
+from endstop.decision import AssistantMessage, ToolCall
+from endstop.decision.events import ResponseFinished, RunStarted, StepStarted, VerdictGiven
+from endstop.effects import EffectKey, Live
+from endstop.event_log import Log
+from endstop.hooks import Verdict
+from endstop.providers.clock import SystemClock
 from endstop.records.qualified_names import current_module, current_name
-from endstop.resume_point import OUR_REDACTION, ResumePoint
+from endstop.resume_point import RecordedEvents, RecordedRound, ResumePoint
 
 BEFORE = {
     "endstop.engine": """
@@ -57,7 +61,7 @@ def test_a_part_of_an_expression_in_a_name_is_no_part_of_the_module() -> None:
     assert name == "endstop.hooks:CommandGate('endstop.engine.hooks: x')"
 
 
-def test_a_killed_run_of_before_takes_its_verdicts_and_its_redaction_for_ours() -> None:
+async def test_a_killed_run_of_before_takes_its_verdicts_and_its_redaction_for_ours() -> None:
     started = RunStarted(
         run_id="r",
         session_id="s",
@@ -65,11 +69,20 @@ def test_a_killed_run_of_before_takes_its_verdicts_and_its_redaction_for_ours() 
         functions={"redaction": ("endstop.engine.archive.redaction:Redaction",)},
     )
     verdict = VerdictGiven(role="gate", name="endstop.engine.hooks:CommandGate('make')", said="accept", call_id="c")
-    here = ResumePoint.at([started, verdict], Facts())
-    assert here.redaction == (OUR_REDACTION,)
-    assert (
-        here.take_recorded(VerdictGiven, role="gate", name="endstop.hooks:CommandGate('make')", call_id="c") is not None
-    )
+    call = ToolCall("c", "write", '{"token":"[redacted:key]"}')
+    message = AssistantMessage("", (call,))
+    response = ResponseFinished(step=1, attempt="1.1", model="m", message=message, finish="tool_calls")
+    point = ResumePoint.at([started, StepStarted(step=1, round=1), response, verdict])
+    log = Log(SystemClock(), lambda event: None, ())
+    log.continue_from(point.facts, RecordedEvents(point, None, strict=False), point.last)
+    effects = RecordedRound(point, log, Live())
+
+    async def nobody() -> None:
+        raise AssertionError("the record holds the verdict, and a redacted call cannot run")
+
+    said = await effects.once(EffectKey(1, "gate", "endstop.hooks:CommandGate('make')", "c"), nobody)
+    assert said == Verdict("accept")
+    assert (await effects.once(EffectKey(1, "call", call_id="c"), nobody)).status == "unknown"
 
 
 def test_a_yaml_file_of_before_loads_and_an_unknown_name_is_told(tmp_path: Path) -> None:
