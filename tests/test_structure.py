@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
 from endstop.cli.main import MODULES
 
 from . import scripts
@@ -321,6 +322,28 @@ def test_a_module_that_one_other_imports_has_its_reason() -> None:
         and name not in commands
     }
     assert single == set(ONE_IMPORTER)
+
+
+LOOP_ITSELF = (
+    *("loop", "response", "tool_calls", "tool_execution", "hook_runner", "compaction", "evaluation"),
+    *("context", "hard_limits", "event_log", "run"),
+)
+"""Modules that know nothing of the past of a run but `Effects`, which they are handed."""
+PAST = {"resume_point", "checkpoint", "recorded_values", "replay", "durable"}
+NAMES_OF_THE_PAST = {
+    *("RecordedRound", "RecordedEvents", "RecordedEffects", "RecordedLimits", "ResumePoint", "Durable", "Steps"),
+}
+
+
+@pytest.mark.parametrize("module", LOOP_ITSELF)
+def test_the_loop_knows_of_resume_replay_and_durable_engines_by_effects_alone(module: str) -> None:
+    path = ROOT / "engine" / f"{module}.py"
+    ours = (found.target.split(".") for found in MAP.imports_of(path) if found.top == "endstop")
+    assert not {names[1] for names in ours if len(names) > 1} & PAST
+    nodes = list(ast.walk(MAP.syntax(path)))
+    named = {node.id for node in nodes if isinstance(node, ast.Name)}
+    named |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    assert not named & NAMES_OF_THE_PAST
 
 
 def test_the_wheel_has_the_folders_as_packages() -> None:

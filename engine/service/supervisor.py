@@ -191,8 +191,8 @@ class RunSupervisor:
             self._active_sessions.remove(active)
             return
         except ResumeRefused as error:
-            await buffer.stop(str(error))
-            await self._store.mark_interrupted(active.session_id, str(error))
+            await buffer.stop()
+            await self._store.mark_interrupted(active.session_id, str(error), token=active.ownership.token)
             if not started:
                 _fail_start(active, first_stored, error)
             self._active_sessions.remove(active)
