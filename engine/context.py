@@ -172,7 +172,7 @@ def new_message(text: str, id: str | None = None) -> QueuedMessage:
 
 
 def deliver_messages(context: Context) -> None:
-    """Add the user's waiting messages to the transcript."""
-    while context.inbox:
+    """Add the user's waiting messages to the transcript; not before a step that is recorded already."""
+    while context.inbox and not context.log.catching_up:
         message = context.inbox.popleft()
         context.log.append(MessageAdded(text=message.text, origin="user", message_id=message.id))

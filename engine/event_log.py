@@ -77,7 +77,7 @@ class Log:
     @property
     def elapsed(self) -> float:
         """Seconds since the run began, without the time in which no process executed it."""
-        return self._now() - self._began
+        return self.facts.t / 1000 if self.catching_up else self._now() - self._began
 
     def continue_from(self, facts: Facts, past: Past, last: Event) -> None:
         """Continue a run from these facts, although its record goes on until event `last`, with `past`.
