@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import msgspec
 import pytest
+from endstop import read_record
 from endstop.decision import Policy
-from endstop.decision.events import RunFinished
+from endstop.decision.events import ResponseFinished, RunFinished
 from endstop.providers import Scripted, say
-from endstop.records.format import decode_generic
+from endstop.records.format import encode_line
 from endstop.service.event_buffer import Frame
 from endstop.service.follow import Gap
 from endstop.testing import FakeClock
@@ -38,16 +40,19 @@ async def test_a_run_is_streamed_event_by_event_to_its_terminal_one() -> None:
         assert told[-1].data["type"] == "RUN_FINISHED"
 
 
-async def test_the_data_of_an_event_is_its_line_in_the_record_and_no_field_names_its_kind() -> None:
+async def test_the_data_of_an_event_is_the_event_whole_as_json_and_no_field_names_its_kind(tmp_path: Path) -> None:
+    record = tmp_path / "r.jsonl"
     async with site() as at:
         session = await at.start()
         await at.outcome(session["run_id"])
-        record = (await at.client.get(f"/sessions/{session['id']}/record")).content.splitlines()
+        record.write_bytes((await at.client.get(f"/sessions/{session['id']}/record")).content)
         wire = (await at.client.get(f"/runs/{session['run_id']}/events")).content
     blocks = wire.split(b"\n\n")
     assert blocks[0] == b"retry: 1000"
-    assert blocks[1:-1] == [b"id: %d\ndata: %b" % pair for pair in enumerate(record[1:], 1)]
-    assert isinstance(decode_generic(record[-1]), RunFinished)
+    events = read_record(record).runs[0].events
+    assert blocks[1:-1] == [b"id: %d\ndata: %b" % pair for pair in enumerate(map(encode_line, events), 1)]
+    assert isinstance(events[-1], RunFinished)
+    assert [event.deltas for event in events if isinstance(event, ResponseFinished)] == [None]
 
 
 async def test_a_session_stream_tells_all_its_runs_and_stays_open_for_the_next() -> None:
