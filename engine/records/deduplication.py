@@ -13,7 +13,7 @@ what reads; `format.decode_line` restores `RUN_STARTED`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -98,25 +98,30 @@ def message_of(parts: Iterable[Part]) -> AssistantMessage:
     reasoning: list[Reasoning] = []
     block: list[str] = []
     calls: dict[str, tuple[str, list[str]]] = {}
-    for part in parts:
-        match part:
-            case TextMessageContent():
-                text.append(part.delta)
-            case ToolCallStart():
-                calls[part.call_id] = (part.name, [])
-            case ToolCallArgs():
-                calls.setdefault(part.call_id, ("", []))[1].append(part.delta)
-            case ReasoningMessageContent(redacted=True):
-                reasoning.append(Reasoning(part.delta, part.signature, True))
-            case ReasoningMessageContent():
-                block.append(part.delta)
-                if part.signature:
-                    reasoning.append(Reasoning("".join(block), part.signature))
-                    block = []
+    for part in parts:  # types are compared instead of matched: most of the time of a scan is spent here
+        kind = type(part)
+        if kind is TextMessageContent:
+            text.append(part.delta)  # type: ignore[union-attr]
+        elif kind is ToolCallArgs:
+            calls.setdefault(part.call_id, ("", []))[1].append(part.delta)  # type: ignore[union-attr]
+        elif kind is ToolCallStart:
+            calls[part.call_id] = (part.name, [])  # type: ignore[union-attr]
+        else:
+            _add_reasoning(cast(ReasoningMessageContent, part), block, reasoning)
     if any(block):
         reasoning.append(Reasoning("".join(block)))
-    made = tuple(ToolCall(id, name, "".join(arguments)) for id, (name, arguments) in calls.items())
+    made = tuple([ToolCall(id, name, "".join(arguments)) for id, (name, arguments) in calls.items()])
     return AssistantMessage("".join(text), made, tuple(reasoning))
+
+
+def _add_reasoning(part: ReasoningMessageContent, block: list[str], reasoning: list[Reasoning]) -> None:
+    if part.redacted:
+        reasoning.append(Reasoning(part.delta, part.signature, True))
+        return
+    block.append(part.delta)
+    if part.signature:
+        reasoning.append(Reasoning("".join(block), part.signature))
+        block.clear()
 
 
 class MessageRestorer:
@@ -124,6 +129,8 @@ class MessageRestorer:
 
     def __init__(self) -> None:
         self._parts: deque[Part | bytes] = deque(maxlen=MAX_DELTAS)
+        self.hold_line: Callable[[bytes], None] = self._parts.append
+        """Take the line of a part as it is. It is decoded if a response needs it."""
 
     def feed(self, event: Event) -> Event:
         """The event, whole. A response of which deltas are missing has what the others say, and keeps `deltas`."""
@@ -136,21 +143,15 @@ class MessageRestorer:
             self._parts.clear()
         return event
 
-    def hold_line(self, line: bytes) -> None:
-        """Take the line of a part as it is. It is decoded if a response needs it."""
-        self._parts.append(line)
-
     def restore(self, response: ResponseFinished) -> ResponseFinished:
         """The response, whole, as far as its deltas were there."""
-        parts, self._parts = self._parts, deque(maxlen=MAX_DELTAS)
-        if response.deltas is None:
-            return response
+        parts = list(self._parts)
+        self._parts.clear()
         wanted = response.deltas
-        found = [
-            part
-            for part in map(_decoded, parts)
-            if part is not None and part.attempt == response.attempt and wanted.first <= part.seq < response.seq
-        ]
+        if wanted is None:
+            return response
+        attempt, first, last = response.attempt, wanted.first, response.seq
+        found = [part for part in _decoded(parts) if part.attempt == attempt and first <= part.seq < last]
         whole = len(found) == wanted.count
         return replace(response, message=message_of(found), deltas=None if whole else wanted)
 
@@ -166,9 +167,21 @@ def lacks_message(line: bytes) -> bool:
 
 
 _decode_part = msgspec.json.Decoder(Part).decode
+_decode_parts = msgspec.json.Decoder(list[Part]).decode
 
 
-def _decoded(part: Part | bytes) -> Part | None:
+def _decoded(parts: Sequence[Part | bytes]) -> list[Part]:
+    """The parts, decoded where they are lines; without lines that are damaged."""
+    lines = [part for part in parts if type(part) is bytes]
+    if len(lines) < len(parts) or not lines:
+        return [one for part in parts if (one := _decoded_one(part)) is not None]
+    try:
+        return _decode_parts(b"[%b]" % b",".join(lines))  # all at once is twice as fast
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return [one for line in lines if (one := _decoded_one(line)) is not None]
+
+
+def _decoded_one(part: Part | bytes) -> Part | None:
     if not isinstance(part, bytes):
         return part
     try:

@@ -81,6 +81,7 @@ class Scan:
         in_run = False
         first: RunStarted | None = None
         messages = MessageRestorer()
+        hold_line = messages.hold_line
         held = frozenset[bytes]()
         attachments = AttachmentReader(self.path) if self._attachments else None
         event: Any  # compared by type instead of `match`, because most of the time of a scan is spent here
@@ -94,7 +95,7 @@ class Scan:
                 if begins in skipped:
                     skipped_lines += 1
                     if begins in held:
-                        messages.hold_line(line)
+                        hold_line(line)
                     continue
                 try:
                     event = decode_run_started(line, first) if begins == _STARTED else decode_generic(line, first)
@@ -123,13 +124,16 @@ class Scan:
                         self.lost += event.seq - last - skipped_lines - 1
                     last, skipped_lines = event.seq, 0
                     in_run = kind is not RunFinished
-                    if kind is ResponseFinished or kind in MESSAGE_PARTS:
-                        event = messages.feed(event)
-                        self.incomplete += kind is ResponseFinished and event.deltas is not None
+                    if kind in STREAM_PARTS:
+                        messages.feed(event)
+                        if not parts:  # another program wrote it: it does not begin as ours do
+                            continue
+                    elif kind is ResponseFinished:
+                        event = messages.restore(event)
+                        self.incomplete += event.deltas is not None
                     elif attachments is not None and kind is ToolCallResult:
                         event = attachments.restore(event)
-                    if parts or kind not in STREAM_PARTS:  # one that another program wrote may not begin as ours do
-                        yield event
+                    yield event
         self.missing = [] if attachments is None else attachments.missing
         if not number:
             self.header = parse_header(self.path, b"")
