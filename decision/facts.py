@@ -522,3 +522,33 @@ _CHANGES: dict[type, Callable[[Facts, Any], Facts]] = {
     ev.LimitReached: _limit_reached,
     ev.RunFinished: _run_finished,
 }
+
+
+def usage_of(facts: Facts) -> ev.Carried:
+    """What a run has used, for the run that continues it."""
+    return ev.Carried(
+        steps=facts.steps,
+        rounds=facts.rounds,
+        requests=facts.requests,
+        tool_calls=facts.tool_calls,
+        rejections=facts.rejections,
+        usage=facts.usage,
+        elapsed_ms=facts.t + facts.carried_ms,
+        reminded=facts.reminded,
+        phases=facts.phases,
+        questions=facts.questions,
+        context_tokens=facts.context_tokens,
+    )
+
+
+def add_usage(one: ev.Carried, other: ev.Carried) -> ev.Carried:
+    """The sum of both, for limits of the session."""
+    return ev.Carried(
+        steps=one.steps + other.steps,
+        rounds=one.rounds + other.rounds,
+        requests=one.requests + other.requests,
+        tool_calls=one.tool_calls + other.tool_calls,
+        usage=one.usage + other.usage if one != ev.Carried() else other.usage,
+        elapsed_ms=one.elapsed_ms + other.elapsed_ms,
+        context_tokens=other.context_tokens,
+    )

@@ -15,8 +15,9 @@ from .providers.clock import Clock, SystemClock
 from .race import RaceResult
 from .records.reader import SessionRecord, read_record
 from .records.redaction import Redaction
-from .run import Run, Subscriber
+from .run import Run
 from .session import Session
+from .subscribers import Subscriber
 from .tasks import Task, TaskResult
 from .tool_execution import ThisCall, this_call
 from .tools.mcp import Stdio, mcp_tools

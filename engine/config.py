@@ -29,7 +29,8 @@ from .providers.clock import Clock, SystemClock
 from .providers.provider import check_settings
 from .records.attachments import ATTACH_ABOVE
 from .records.event_redaction import Redact
-from .run import Middleware, Run, Subscriber
+from .run import Run
+from .subscribers import Middleware, Subscriber
 from .tools.tool import Tool, Toolbox
 from .tools.user_functions import check_functions
 from .validation import (

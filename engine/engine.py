@@ -16,11 +16,12 @@ from .connections import connected
 from .decision import Outcome, Policy, WrongUse
 from .decision.errors import did_you_mean
 from .evaluation import Evaluator
-from .event_log import RecordTarget
+from .journal import RecordTarget
 from .providers import Prices, Provider
 from .race import RaceResult, racing
-from .run import Middleware, Run
+from .run import Run
 from .session import Session
+from .subscribers import Middleware
 from .tasks import Task
 from .tools import finish_task
 from .tools.tool import Tool

@@ -8,27 +8,6 @@
 The run's task owns everything that waits: scopes, task groups, connections, context variables. The user's side only
 reads from a bus, so it may stall, raise or leave without harm. Leaving the block ends a run that is still going; a
 cancellation of the user's task ends it too and is passed on once the run has cleaned up.
-
-Subscribers are called with every event, each in a task of its own, so that none can harm a run:
-
-    def on_event(event: Event | Lagged, run: Run) -> None: ...      # or async
-
-One that raises is logged and gets the next event; one that is slow gets a `Lagged` in place of the events that it
-missed; one that never returns is left behind when the run ends.
-
-Middleware surrounds a whole run, in the run's own task: tracing, a logging context, a transaction.
-
-    @asynccontextmanager
-    async def tenant(run: Run) -> AsyncIterator[None]:
-        token = TENANT.set("a")          # seen by tools, provider, hooks and subscribers of this run
-        yield
-        TENANT.reset(token)
-
-    engine = Engine(provider, observers=Observers(middleware=[tenant]))
-
-One task enters and leaves it, so a context variable or a span that it sets belongs to this run only. On entering,
-`run.context` is there; on leaving, the run has its outcome. If it raises on entering, the run does not begin, and
-whoever starts the run gets the error.
 """
 
 from __future__ import annotations
@@ -36,9 +15,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from inspect import isawaitable
-from typing import Any
 from uuid import uuid4
 
 from .context import Context, QueuedMessage, new_message
@@ -54,17 +30,8 @@ from .loop import run_rounds
 from .providers._logging import log_warning
 from .providers._wrapper import wait_shielded
 
-Subscriber = Callable[[Any, "Run"], Awaitable[None] | None]
-"""Called with each event of a run, or a `Lagged` in place of events that it missed, and with the run."""
-
-Middleware = Callable[["Run"], AbstractAsyncContextManager[None]]
-"""Makes the context manager that surrounds one run."""
-
 TIDY_SECONDS = 10.0
 """How long leaving `async with run` waits for a run to clean up, before it cancels the task."""
-
-CATCH_UP_SECONDS = 1.0
-"""How long the end of a run waits for its subscribers to process its last events; then they are cancelled."""
 
 
 def new_run_id() -> str:
@@ -294,52 +261,3 @@ def _crashed(context: Context, error: BaseException) -> Outcome:
     stop = Stop(rule="internal_error", reason="internal_error", detail=error_text(error))
     context.log.append(DecisionMade(round=context.log.facts.rounds, decision=stop))
     return build_outcome(context.log.facts, context.policy, stop)
-
-
-@asynccontextmanager
-async def notify_subscribers(subscribers: Sequence[Subscriber], run: Run) -> AsyncIterator[None]:
-    """Call the subscribers with the run's events inside the block, and up to `CATCH_UP_SECONDS` after it."""
-    tasks = [asyncio.create_task(deliver(subscriber, run)) for subscriber in subscribers]
-    try:
-        yield
-    finally:
-        if tasks:
-            await _let_catch_up(tasks)
-
-
-async def _let_catch_up(tasks: Sequence[asyncio.Task[None]]) -> None:
-    try:
-        await asyncio.wait(tasks, timeout=CATCH_UP_SECONDS)
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-async def deliver(subscriber: Subscriber, run: Run) -> None:
-    """Call a subscriber with every event of a run, one after another; what it raises is logged."""
-    async for event in run:
-        try:
-            returned = subscriber(event, run)
-            if returned is not None and isawaitable(returned):
-                await returned
-        except Exception as error:
-            _complain(subscriber, event, run, error)
-
-
-def _complain(subscriber: Subscriber, event: Event | Lagged, run: Run, error: Exception) -> None:
-    log_warning(
-        "subscriber raised",
-        subscriber=getattr(subscriber, "__qualname__", repr(subscriber)),
-        event_type=type(event).__name__,
-        run_id=run.id,
-        error=error_text(error),
-    )
-
-
-@asynccontextmanager
-async def enter_middleware(each: Sequence[Middleware], run: Run) -> AsyncIterator[None]:
-    """Enter all middleware, the first outermost."""
-    async with AsyncExitStack() as stack:
-        for middleware in each:
-            await stack.enter_async_context(middleware(run))
-        yield

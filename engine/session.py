@@ -40,20 +40,22 @@ from .decision.events import (
     RunStarted,
     ToolCallStart,
 )
+from .decision.facts import add_usage, usage_of
 from .durability import Steps
 from .effects import Effects, Live
 from .event_bus import Bus
-from .event_log import Journal, Log, RecordTarget, open_journal
+from .event_log import Log
 from .hard_limits import HardLimits
+from .journal import Journal, RecordTarget, open_journal
 from .providers import Exchange, Provider, Record
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
 from .records.reader import RecordedRun
 from .resume_point import RecordedEvents, RecordedRound, ResumePoint
-from .run import Run, enter_middleware, new_run_id, notify_subscribers
+from .run import Run, new_run_id
+from .subscribers import enter_middleware, notify_subscribers
 from .tool_calls import record_acceptance
 from .tools.results import Completion
-from .tools.tool import Toolbox
-from .validation import check_prompt
+from .validation import check_prompt, check_recorded_functions, check_recorded_tools
 
 
 class Session:
@@ -446,72 +448,7 @@ def _settle_confirmation(context: Context, question: Question, text: str, says: 
         context.log.append(CompletionRejected(call_id=question.call_id, name=name, reason=reason, by="user"))
 
 
-def check_recorded_functions(recorded: Mapping[str, Sequence[str]], brought: Mapping[str, Sequence[str]]) -> None:
-    """Refuse to continue a run without a hook of a role that it began with: its ending would differ unnoticed.
-
-    Any function in that role will do, since functions get new names.
-    """
-    for role, names in recorded.items():
-        if role not in brought:
-            raise WrongUse(
-                f"the run began with a {role.replace('_', ' ')}, {', '.join(names)}, which a record cannot hold: "
-                "give it to the engine again, or another one in its place"
-            )
-
-
-def check_recorded_tools(recorded: Sequence[ToolSpec], brought: Toolbox) -> None:
-    """Refuse to continue a run with other tools than it began with: the model has seen them and may have called them.
-
-    A new description and additional tools are fine.
-    """
-    missing = [spec.name for spec in recorded if spec.name not in brought]
-    if missing:
-        raise WrongUse(
-            f"the run began with tools that are missing now: {', '.join(missing)}: give them to the engine again, "
-            "or tools of these names with the same parameters"
-        )
-    for spec in recorded:
-        now = brought[spec.name].spec
-        kept = ("parameters", "kind", "reads") if spec.kind == "ordinary" else ("parameters", "kind")
-        changed = [name for name in kept if getattr(now, name) != getattr(spec, name)]
-        if changed:
-            raise WrongUse(
-                f"tool {spec.name!r} has changed since the run began, in its {' and '.join(changed)}: "
-                "give it to the engine as it was"
-            )
-
-
 def _name_of(context: Context, call_id: str) -> str:
     """The name of the tool that a call in the transcript calls."""
     latest = (message for message in reversed(context.transcript.messages) if isinstance(message, AssistantMessage))
     return next((call.name for message in latest for call in message.calls if call.id == call_id), "")
-
-
-def usage_of(facts: Facts) -> Carried:
-    """What a run has used, for the run that continues it."""
-    return Carried(
-        steps=facts.steps,
-        rounds=facts.rounds,
-        requests=facts.requests,
-        tool_calls=facts.tool_calls,
-        rejections=facts.rejections,
-        usage=facts.usage,
-        elapsed_ms=facts.t + facts.carried_ms,
-        reminded=facts.reminded,
-        phases=facts.phases,
-        questions=facts.questions,
-        context_tokens=facts.context_tokens,
-    )
-
-
-def add_usage(one: Carried, other: Carried) -> Carried:
-    """The sum of both, for limits of the session."""
-    return Carried(
-        steps=one.steps + other.steps,
-        rounds=one.rounds + other.rounds,
-        requests=one.requests + other.requests,
-        tool_calls=one.tool_calls + other.tool_calls,
-        usage=one.usage + other.usage if one != Carried() else other.usage,
-        elapsed_ms=one.elapsed_ms + other.elapsed_ms,
-        context_tokens=other.context_tokens,
-    )

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from .budget import Budget
-from .decision import Policy, Rule, WrongUse
+from .decision import Policy, Rule, ToolSpec, WrongUse
 from .decision.limits import STOP_REASONS
 from .providers import Provider, ToolChoice
 from .providers._wrapper import iter_leaf_providers
+from .tools.tool import Toolbox
 
 CALLABLE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 """Tool names that at least one provider accepts: Anthropic up to 128 characters, Gemini also dots and colons."""
@@ -47,6 +48,41 @@ def check_system(system: Any) -> None:
     else:
         hint = "write one text, or None for the general prompt"
     raise WrongUse(f"system is {preview(system)}, of type {type(system).__name__}: {hint}")
+
+
+def check_recorded_functions(recorded: Mapping[str, Sequence[str]], brought: Mapping[str, Sequence[str]]) -> None:
+    """Refuse to continue a run without a hook of a role that it began with: its ending would differ unnoticed.
+
+    Any function in that role will do, since functions get new names.
+    """
+    for role, names in recorded.items():
+        if role not in brought:
+            raise WrongUse(
+                f"the run began with a {role.replace('_', ' ')}, {', '.join(names)}, which a record cannot hold: "
+                "give it to the engine again, or another one in its place"
+            )
+
+
+def check_recorded_tools(recorded: Sequence[ToolSpec], brought: Toolbox) -> None:
+    """Refuse to continue a run with other tools than it began with: the model has seen them and may have called them.
+
+    A new description and additional tools are fine.
+    """
+    missing = [spec.name for spec in recorded if spec.name not in brought]
+    if missing:
+        raise WrongUse(
+            f"the run began with tools that are missing now: {', '.join(missing)}: give them to the engine again, "
+            "or tools of these names with the same parameters"
+        )
+    for spec in recorded:
+        now = brought[spec.name].spec
+        kept = ("parameters", "kind", "reads") if spec.kind == "ordinary" else ("parameters", "kind")
+        changed = [name for name in kept if getattr(now, name) != getattr(spec, name)]
+        if changed:
+            raise WrongUse(
+                f"tool {spec.name!r} has changed since the run began, in its {' and '.join(changed)}: "
+                "give it to the engine as it was"
+            )
 
 
 def preview(value: Any) -> str:

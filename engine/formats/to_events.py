@@ -44,10 +44,10 @@ from ..decision.events import (
     ToolCallResult,
     ToolExecutionStarted,
 )
+from ..decision.facts import add_usage, usage_of
 from ..decision.finish_words import parse_finish_reason
 from ..decision.messages import ResultStatus
 from ..evaluation import RUN_STAGE_STATUS
-from ..session import add_usage, usage_of
 from ..tool_calls import SKIPPED
 from ..tools.results import ANSWER_FIELDS, Completion, Continue, Phase, fingerprint, parse_completion
 from .imported_session import ImportedMessage, ImportedSession, ImportOptions, tool_specs

@@ -12,7 +12,7 @@ import pytest
 from endstop import Engine, Observers, Run, tool
 from endstop.decision import WrongUse
 from endstop.providers import Scripted, call
-from endstop.run import Middleware
+from endstop.subscribers import Middleware
 
 TENANT: ContextVar[str] = ContextVar("TENANT", default="nobody")
 

@@ -1,0 +1,95 @@
+"""Subscribers and middleware: what observes or surrounds a run.
+
+A subscriber is called with every event, in a task of its own, so that it cannot harm a run:
+
+    def on_event(event: Event | Lagged, run: Run) -> None: ...      # or async
+
+One that raises is logged and gets the next event; one that is slow gets a `Lagged` in place of the events that it
+missed; one that never returns is left behind when the run ends.
+
+Middleware surrounds a whole run, in the run's own task: tracing, a logging context, a transaction.
+
+    @asynccontextmanager
+    async def tenant(run: Run) -> AsyncIterator[None]:
+        token = TENANT.set("a")          # seen by tools, provider, hooks and subscribers of this run
+        yield
+        TENANT.reset(token)
+
+    engine = Engine(provider, observers=Observers(middleware=[tenant]))
+
+One task enters and leaves it, so a context variable or a span that it sets belongs to this run only. On entering,
+`run.context` is there; on leaving, the run has its outcome. If it raises on entering, the run does not begin, and
+whoever starts the run gets the error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from inspect import isawaitable
+from typing import Any
+
+from .decision import Event
+from .decision.errors import error_text
+from .event_bus import Lagged
+from .providers._logging import log_warning
+from .run import Run
+
+Subscriber = Callable[[Any, Run], Awaitable[None] | None]
+"""Called with each event of a run, or a `Lagged` in place of events that it missed, and with the run."""
+
+Middleware = Callable[[Run], AbstractAsyncContextManager[None]]
+"""Makes the context manager that surrounds one run."""
+
+CATCH_UP_SECONDS = 1.0
+"""How long the end of a run waits for its subscribers to process its last events; then they are cancelled."""
+
+
+@asynccontextmanager
+async def notify_subscribers(subscribers: Sequence[Subscriber], run: Run) -> AsyncIterator[None]:
+    """Call the subscribers with the run's events inside the block, and up to `CATCH_UP_SECONDS` after it."""
+    tasks = [asyncio.create_task(deliver(subscriber, run)) for subscriber in subscribers]
+    try:
+        yield
+    finally:
+        if tasks:
+            await _let_catch_up(tasks)
+
+
+async def _let_catch_up(tasks: Sequence[asyncio.Task[None]]) -> None:
+    try:
+        await asyncio.wait(tasks, timeout=CATCH_UP_SECONDS)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def deliver(subscriber: Subscriber, run: Run) -> None:
+    """Call a subscriber with every event of a run, one after another; what it raises is logged."""
+    async for event in run:
+        try:
+            returned = subscriber(event, run)
+            if returned is not None and isawaitable(returned):
+                await returned
+        except Exception as error:
+            _complain(subscriber, event, run, error)
+
+
+def _complain(subscriber: Subscriber, event: Event | Lagged, run: Run, error: Exception) -> None:
+    log_warning(
+        "subscriber raised",
+        subscriber=getattr(subscriber, "__qualname__", repr(subscriber)),
+        event_type=type(event).__name__,
+        run_id=run.id,
+        error=error_text(error),
+    )
+
+
+@asynccontextmanager
+async def enter_middleware(each: Sequence[Middleware], run: Run) -> AsyncIterator[None]:
+    """Enter all middleware, the first outermost."""
+    async with AsyncExitStack() as stack:
+        for middleware in each:
+            await stack.enter_async_context(middleware(run))
+        yield
