@@ -35,7 +35,7 @@ class DeltaMerger:
 
     def merge(self, chunks: list[AnyChunk]) -> list[AnyChunk]:
         """The chunks of one read, with neighbouring deltas of one kind and one call merged."""
-        if self._finished:
+        if self._finished or (len(chunks) == 1 and type(chunks[0]) is TextDelta):  # as in nearly all of a slow stream
             return chunks
         merged: list[AnyChunk] = []
         count, begin = len(chunks), 0
@@ -130,10 +130,15 @@ def _merged_call(chunks: Sequence[AnyChunk]) -> ToolCallDelta:
 
 
 def split_delta(chunk: AnyChunk) -> list[AnyChunk]:
-    """The deltas that were merged into this one, as they came; the chunk itself if it was not merged."""
+    """The deltas that were merged into this one, as they came; the chunk itself if it was not merged.
+
+    So is one whose text was changed since and no longer has the length of its pieces.
+    """
     if not isinstance(chunk, MERGEABLE) or not chunk.pieces:
         return [chunk]
     text = chunk.arguments if isinstance(chunk, ToolCallDelta) else chunk.text
+    if sum(chunk.pieces) != len(text):
+        return [chunk]
     edges = [0]
     for length in chunk.pieces:
         edges.append(edges[-1] + length)

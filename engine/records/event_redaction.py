@@ -358,11 +358,11 @@ def _with_text(event: Any, text: str) -> Any:
     """The delta with another text, and without the signature of the old one."""
     match event:
         case DrainedChunk(chunk=ToolCallDelta() as chunk):
-            return replace(event, chunk=replace(chunk, arguments=text))
+            return replace(event, chunk=replace(chunk, arguments=text, pieces=()))
         case DrainedChunk(chunk=ReasoningDelta(redacted=False) as chunk):
-            return replace(event, chunk=replace(chunk, text=text, signature=""))
+            return replace(event, chunk=replace(chunk, text=text, signature="", pieces=()))
         case DrainedChunk(chunk=TextDelta() | ReasoningDelta() as chunk):
-            return replace(event, chunk=replace(chunk, text=text))
+            return replace(event, chunk=replace(chunk, text=text, pieces=()))
         case ev.ReasoningMessageContent(redacted=False):
             return replace(event, delta=text, signature="")
         case _:

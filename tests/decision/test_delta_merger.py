@@ -81,6 +81,11 @@ def test_a_wire_that_says_where_calls_end_is_believed() -> None:
     assert merged(*chunks) == [ToolCallDelta(0, arguments="1}3", whole=True, pieces=(1, 1, 1)), chunks[3]]
 
 
+def test_a_delta_whose_text_was_changed_is_not_taken_apart() -> None:
+    changed = TextDelta("[redacted]", (3, 4))
+    assert split_delta(changed) == [changed]
+
+
 # ---- any stream in any reads
 
 FRAGMENTS = st.sampled_from(
