@@ -322,6 +322,8 @@ def _decisions_in(events: Iterable[Event], step: int) -> tuple[list[_RecordedDec
     for event in events:
         if isinstance(event, ev.StepStarted):
             step = event.step - event.closing
+        elif isinstance(event, ev.RunResumed) and event.interrupted_step == step:
+            step -= 1  # it was not made: it may begin again
         elif isinstance(event, ev.DecisionMade):
             decided.append(_RecordedDecision(step, event))
     return decided, step

@@ -379,8 +379,12 @@ def _decided_at(recorded: RecordedRun) -> set[int]:
         match event:
             case ev.StepStarted(closing=False):
                 step, refused = event.step, False
+            case ev.RunResumed(interrupted_step=int() as interrupted) if interrupted == step:
+                step -= 1  # it was not made: it may begin again
             case ev.BudgetRefused():
                 refused = True  # the inner loop went on, and was stopped before its next step
+            case ev.LimitReached(step=before) if before > step:
+                refused = True
             case ev.DecisionMade(decision=decision) if not refused and getattr(decision, "reason", "") != "cancelled":
                 at.add(step)
             case _:

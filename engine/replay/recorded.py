@@ -419,10 +419,12 @@ def _limits_by_step(events: Sequence[ev.Event]) -> dict[tuple[int, bool], ev.Lim
         if isinstance(event, ev.LimitReached):
             reached[event.step, event.step == step] = event
         elif isinstance(event, ev.RunResumed) and step is not None and event.interrupted_step == step:
-            reached.pop((step, True), None)  # the step is started again
+            reached.pop((step, True), None)  # the step is started again, or another limit is reached before it
+            step = None
         elif isinstance(event, ev.StepStarted):
             step = event.step
-            reached.pop((step, False), None)
+            if not event.closing:
+                reached.pop((step, False), None)
     return reached
 
 

@@ -64,11 +64,6 @@ class Cut:
         last = whole(self.name).lines[self.lines - 1][:70].decode()
         return f"{self.name}, cut after line {self.lines} ({last}), {self.ahead} results kept ahead of it"
 
-    @property
-    def known(self) -> bool:
-        """Whether the version before failed here, too."""
-        return is_known(self.read())
-
     def read(self) -> list[RecordedRun]:
         """The runs that are left."""
         with tempfile.TemporaryDirectory() as folder:
@@ -90,11 +85,6 @@ class Cut:
         latest = left[-1].started.run_id
         more = [n for n, (run, *_) in enumerate(entries) if n not in before and run == latest][: self.ahead]
         return {key: result for n, (_, _, key, result) in enumerate(entries) if n in (*before, *more)}
-
-
-def is_known(left: Sequence[RecordedRun]) -> bool:
-    """Whether it is one of `KNOWN`."""
-    return any(holds(left) for holds in KNOWN)
 
 
 def cuts(name: str) -> list[Cut]:
@@ -124,7 +114,7 @@ async def take_up_twice(cut: Cut, path: Path) -> bool:
     second = Random(cut.lines).randrange(min(cut.lines + 1, len(lines)), len(lines) + 1)
     path.write_bytes(b"".join(lines[:second]))
     left = read_record(path).runs
-    return is_known(left) or await end(cut.name, left, path, {})
+    return await end(cut.name, left, path, {})
 
 
 async def end(name: str, left: Sequence[RecordedRun], path: Path, kept: dict[str, str]) -> bool:
@@ -212,28 +202,6 @@ def limit_under_way(left: Sequence[RecordedRun]) -> bool:
     """A limit was reached beside calls, and what became of these is not recorded: they are not run any more."""
     events = since(left, ev.LimitReached)
     return bool(events) and not any(isinstance(e, ev.StepFinished) for e in events)
-
-
-def compaction_under_way(left: Sequence[RecordedRun]) -> bool:
-    """One strategy was not enough, and what the next one did is not recorded."""
-    events = since(left, ev.DecisionMade)
-    compacted = [e for e in events if isinstance(e, ev.ContextCompacted)]
-    return bool(compacted) and compacted[-1].not_enough and not any(isinstance(e, ev.RoundStarted) for e in events)
-
-
-def limit_beside_a_begun_call(left: Sequence[RecordedRun]) -> bool:
-    """A limit was reached while a call was running, and the call has no result."""
-    events = left[-1].events
-    begun = {e.call_id for e in events if isinstance(e, ev.ToolExecutionStarted)}
-    return limit_under_way(left) and bool(begun - {e.call_id for e in events if isinstance(e, ev.ToolCallResult)})
-
-
-KNOWN = {
-    compaction_under_way: "the strategies that are left are never tried",
-    limit_cut_a_response: "the finished record replays otherwise",
-    limit_beside_a_begun_call: "a writing call that had begun is told as cancelled, and not as unknown",
-}
-"""Cuts after which commit 93eae91 itself does not keep a promise, and which one. No other cut may fail."""
 
 
 def accepted_last(left: Sequence[RecordedRun]) -> bool:
