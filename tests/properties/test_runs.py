@@ -156,7 +156,7 @@ def test_a_subscriber_that_lags_raises_or_never_reads_changes_nothing(script: An
         if how == "never returns":
             await asyncio.get_running_loop().create_future()
 
-    import endstop.run as module
+    import endstop.subscribers as module
 
     alone, _, _ = drive(World(script, policy))
     patience, module.CATCH_UP_SECONDS = module.CATCH_UP_SECONDS, 0.0
