@@ -1,5 +1,5 @@
 // How a run ended, on a card of its own: a report of completion as the moment of success, other ends calmly.
-import { h, put } from "./dom.js";
+import { h, put, signed } from "./dom.js";
 import { brief, counted, duration, money, oneLine, parsed, tokens } from "./text.js";
 import { budgets } from "./budget.js";
 import { ending, reached, workOf } from "./words.js";
@@ -14,7 +14,7 @@ export function endCard(item) {
   const asks = outcome.status === "awaiting_input";
   const advice = told.advice ? h("p", {}, told.advice) : null;
   const node = h("article", { class: `card ${told.tone}${moment ? " success" : ""}`, "data-status": outcome.status, "data-work": workOf(outcome) },
-    h("h4", {}, h("span", { class: "sign", "aria-hidden": "true" }, told.sign), told.title, above ? h("small", {}, "the answer is the text above") : null),
+    h("h4", {}, signed(told.sign), told.title, above ? h("small", {}, "the answer is the text above") : null),
     told.who ? h("p", { class: "known" }, told.who) : null,
     above || asks || !told.text ? null : h("div", { class: "words answer" }, told.text),
     list("Which limit", outcome.status === "exhausted" ? reached(budgets(run)) : []),

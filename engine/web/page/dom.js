@@ -15,6 +15,9 @@ export function h(tag, given = {}, ...children) {
   return element;
 }
 
+/** A sign beside words that say the same. */
+export const signed = (sign, more = "") => h("span", { class: `sign${more}`, "aria-hidden": "true" }, sign);
+
 /** Set text only where it differs, so that nothing is laid out or read aloud again. */
 export function put(element, text) {
   const shown = clean(text);

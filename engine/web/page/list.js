@@ -1,6 +1,6 @@
 // The list of sessions: newest first, kept up to date while the page is seen.
 import { ask, words } from "./api.js";
-import { $, h, put } from "./dom.js";
+import { $, h, put, signed } from "./dom.js";
 import { ago, counted, plain } from "./text.js";
 import { STATUS } from "./words.js";
 
@@ -94,7 +94,7 @@ export function showStatus(element, status) {
   if (element.dataset.status === status) return;
   element.dataset.status = status;
   element.className = `status ${tone}`;
-  element.replaceChildren(h("span", { class: status === "running" ? "sign turning" : "sign", "aria-hidden": "true" }, sign), word);
+  element.replaceChildren(signed(sign, status === "running" ? " turning" : ""), word);
 }
 
 /** The link so many places after the one that is open. */

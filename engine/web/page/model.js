@@ -143,7 +143,7 @@ const HEARD = {
     note(run, "quiet", "↯", "The run goes on where its process was killed");
   },
   RESUME_DIVERGED(run, { at, recorded, now }) {
-    note(run, "warn", "≠", `From event ${at} on it goes on differently: recorded is ${recorded}, now it is ${now}`);
+    note(run, "warn", "≠", `From event ${at} on it goes another way: ${now}, not ${recorded}`);
   },
   MESSAGE_ADDED(run, { text, origin, message_id }) {
     add(run, { kind: "message", origin, text, id: message_id ?? "" });

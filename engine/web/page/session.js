@@ -14,6 +14,7 @@ import { ending, underWay } from "./words.js";
 /** Milliseconds of a frame for folding and showing; the rest is the browser's. */
 const SHARE = 10;
 const SLICE = 100;
+const path = (id) => `sessions/${encodeURIComponent(id)}`;
 const TURNING = ["RUN_STARTED", "RUN_RESUMED", "RUN_FINISHED"];
 
 /** Open a session in the page. `say` speaks to those who listen, `connected` shows how the stream stands. */
@@ -104,7 +105,7 @@ export function openSession(id, { say, connected }) {
 
   async function reload() {
     try {
-      session = await ask("GET", `sessions/${encodeURIComponent(id)}`);
+      session = await ask("GET", path(id));
       if (!closed) schedule();
     } catch (error) {
       trouble(error);
@@ -197,8 +198,8 @@ export function openSession(id, { say, connected }) {
 
   // buttons
 
-  const act = (button, method, path, then = () => {}) =>
-    attempt(button, $("trouble"), async () => then(await ask(method, `sessions/${encodeURIComponent(id)}${path}`, undefined, path === "/record")));
+  const act = (button, method, below, then = () => {}) =>
+    attempt(button, $("trouble"), async () => then(await ask(method, path(id) + below, undefined, below === "/record")));
 
   async function save(response) {
     const link = h("a", { href: URL.createObjectURL(await response.blob()), download: `${id}.jsonl` });
@@ -232,7 +233,7 @@ export function openSession(id, { say, connected }) {
     if (closed || stream) return;
     let broken = false;
     const used = token.get();
-    stream = follow(at(`sessions/${encodeURIComponent(id)}/events`), {
+    stream = follow(at(path(id) + "/events"), {
       events: heard,
       state(word, about) {
         connected(word, about, () => stream?.retry());
@@ -272,7 +273,7 @@ export function openSession(id, { say, connected }) {
     trouble(null);
     showUnheard();
     try {
-      session = await ask("GET", `sessions/${encodeURIComponent(id)}`);
+      session = await ask("GET", path(id));
     } catch (error) {
       put($("title"), "This session cannot be shown");
       return trouble(error);

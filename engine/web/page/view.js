@@ -1,6 +1,6 @@
 // The timeline: nodes for what model.js has folded. Each kind of item has a function that makes its node and says how
 // to bring it up to date; what is folded away is filled in when it is opened.
-import { Children, h, put, Writer } from "./dom.js";
+import { Children, h, put, signed, Writer } from "./dom.js";
 import { endCard } from "./card.js";
 import { brief, called, duration, oneLine, plain, pretty, tokens } from "./text.js";
 import { cutWords, decisionWords, fact, failureWords, RESULT } from "./words.js";
@@ -79,7 +79,7 @@ function strike(node, part) {
 const KIND_WORDS = { completion: "signals completion", question: "asks", think: "thinks", provider: "run by the provider" };
 
 function callView(first) {
-  const sign = h("span", { class: "sign", "aria-hidden": "true" });
+  const sign = signed();
   const words = h("span", { class: "why" });
   const given = h("code", { class: "brief" });
   const took = h("span", { class: "faint" });
@@ -172,7 +172,7 @@ function picture({ data, media_type: type = "image/png", url }, name) {
 
 /** A line that never changes. */
 function line(tone, sign, head, text = "", ...more) {
-  const node = h("div", { class: `note ${tone}` }, h("span", { class: "sign", "aria-hidden": "true" }, sign),
+  const node = h("div", { class: `note ${tone}` }, signed(sign),
     h("div", {}, h("strong", {}, head), text ? `: ${text}` : "", ...more));
   return { node, update() {} };
 }

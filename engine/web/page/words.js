@@ -29,12 +29,14 @@ export const RESULT = {
   unanswered: ["quiet", "?", "never answered"],
 };
 
+const allow = (what) => `Allow ${what} in the policy, or go on from here.`;
+
 const LIMITS = {
-  step_limit: ["Stopped at the step limit", "Allow more steps in the policy, or go on from here."],
-  token_limit: ["Stopped at the token limit", "Allow more tokens in the policy, or go on from here."],
-  cost_limit: ["Stopped at the cost limit", "Allow a higher cost in the policy, or go on from here."],
-  time_limit: ["Stopped at the time limit", "Allow more time in the policy, or go on from here."],
-  tool_call_limit: ["Stopped at the limit of tool calls", "Allow more calls in the policy, or go on from here."],
+  step_limit: ["Stopped at the step limit", allow("more steps")],
+  token_limit: ["Stopped at the token limit", allow("more tokens")],
+  cost_limit: ["Stopped at the cost limit", allow("a higher cost")],
+  time_limit: ["Stopped at the time limit", allow("more time")],
+  tool_call_limit: ["Stopped at the limit of tool calls", allow("more calls")],
   stuck: ["Stopped: stuck in a loop", "Go on, and say what the model should do differently."],
   degenerate: ["Stopped: the response repeated itself", "Go on from here, or use another model or temperature."],
   compaction_stalled: ["Stopped: the context is full", "Use a model with a larger context, or a smaller task."],
