@@ -28,7 +28,7 @@ from .limits import STOP_REASONS
 from .messages import AssistantMessage
 from .policy import Policy
 from .rules import Rule
-from .summary import SUMMARY_EVENTS, ResourceUse, RunSummary, SummaryBuilder
+from .summary import SUMMARY_EVENTS, ResourceUse, RunSummary, SummaryBuilder, is_copied
 from .transcript import estimate_tokens
 
 Parting = Literal["same", "earlier", "later", "diverges", "refused"]
@@ -100,18 +100,26 @@ def backtest(
 
 def _backtested(builder: SummaryBuilder, facts: Facts, simulations: Iterable[PolicySimulation]) -> BacktestResult:
     digest = builder.build(facts)
+    if digest.is_copy:
+        return BacktestResult(digest=digest, findings=(_NOTHING_OF_ITS_OWN,) * len(tuple(simulations)))
     return BacktestResult(digest=digest, findings=tuple(simulation.finding(digest) for simulation in simulations))
+
+
+_NOTHING_OF_ITS_OWN = Finding(parting="same", saved=ResourceUse())
+"""For a run that a fork copied: it is tested where it was copied from."""
 
 
 class PolicySimulation:
     """Simulates another policy along one recorded run. Feed it each event with the facts after it.
 
     Rounds, steps of a round and reminders are counted as the simulated policy makes them; everything else comes from
-    the recorded facts.
+    the recorded facts. A fork is simulated from the decision on that it made anew.
     """
 
     def __init__(self, policy: Policy, started: ev.RunStarted, facts: Facts, user_rules: tuple[Rule, ...] = ()) -> None:
         self._policy = policy
+        self._started = started
+        self._copying = started.origin is not None
         self._recorded = started.policy
         self._decide = partial(decide, user_rules=user_rules, traced=False)
         self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
@@ -146,10 +154,22 @@ class PolicySimulation:
 
     def feed(self, event: ev.Event, facts: Facts) -> None:
         """Add one event, with the facts after it."""
+        if self._copying and not is_copied(event, self._started):
+            self._begin_fork()
         self._facts = facts
+        if self._copying:
+            return
         change = _CHANGES.get(type(event))
         if change is not None and self._stopped is None:
             change(self, event)
+
+    def _begin_fork(self) -> None:
+        """Decide as the fork did, by the facts after what it copied."""
+        facts, self._copying = self._facts, False
+        self._rounds, self._inner, self._reminded = facts.rounds, facts.inner_steps, facts.reminded
+        self._at_start = not facts.attempt
+        self._opens_round = self._at_start
+        self._pending, self._deciding = facts, False
 
     def finding(self, digest: RunSummary) -> Finding:
         """The finding for the run that `digest` summarises."""

@@ -61,6 +61,22 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     """Wall-clock time, ISO 8601 in UTC."""
     engine: str = ""
     """Version of endstop that wrote the record."""
+    origin: Origin | None = None
+    """For a fork: the run that it was forked from. None for any other run."""
+
+
+class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a forked run comes from. The events before `at` are copies, and were paid for and counted there."""
+
+    session_id: str
+    run_id: str
+    at: int
+    """Number of the first event that is not a copy: the decision that the fork makes anew, or, for an earlier run of
+    the session that was copied whole, the number after its last event."""
+    edited: tuple[str, ...] = ()
+    """Ids of the calls whose results were replaced in the copy."""
+    changed: tuple[str, ...] = ()
+    """Fields of RUN_STARTED that differ from the origin's, such as `policy`, `model` or `prompt`."""
 
 
 class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -113,7 +113,12 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     soft: int = 0
     """The soft limit on steps; 0 if there is none."""
     start: ResourceUse = ResourceUse()
-    """Usage of the paused run that this one continues."""
+    """What belongs to another run: usage of the paused run that this one continues, or of what a fork copied."""
+    origin: ev.Origin | None = None
+    """For a fork: where it comes from. What it copied counts there: no figure below but `rounds`, `end`, `done` and
+    `claimed` includes it."""
+    is_copy: bool = False
+    """Whether a fork copied all of it, so that nothing of it is to be counted."""
     rounds: int = 0
     end: ResourceUse = ResourceUse()
     """Total usage, `start` included."""
@@ -158,6 +163,11 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
         return 0 if self.done is None else self.end.steps - self.done.steps
 
 
+def is_copied(event: ev.Event, started: ev.RunStarted) -> bool:
+    """Whether a fork copied this event, which is then counted where it was copied from."""
+    return started.origin is not None and event.seq < started.origin.at
+
+
 class SummaryBuilder:
     """Folds the events of one run, from its RUN_STARTED on, into a `RunSummary`.
 
@@ -179,17 +189,31 @@ class SummaryBuilder:
         self._completions = 0
         self._running: dict[str, int] = {}
         self._tools: dict[str, list[int]] = {}
+        self._copied = Facts()
+        """The facts after what a fork copied of its origin; empty ones for any other run."""
+        self._copying = started.origin is not None
 
     def feed(self, event: ev.Event, facts: Facts) -> None:
         """Add one event, with the facts after it."""
+        if self._copying and not is_copied(event, self._started):
+            self._leave_out_copies()
         self._facts = facts
         self._claim.feed(event, facts)
         change = _CHANGES.get(type(event))
         if change is not None:
             change(self, event)
 
+    def _leave_out_copies(self) -> None:
+        """Begin to count: what came before belongs to the origin of this fork."""
+        self._copying, self._copied, self._start = False, self._facts, ResourceUse.of(self._facts)
+        self._counts, self._completions, self._tools = dict.fromkeys(self._counts, 0), 0, {}
+
     def build(self, facts: Facts) -> RunSummary:
         """The summary of the run so far; `facts` are those after its latest event."""
+        is_copy = self._copying
+        if is_copy:
+            self._facts = facts
+            self._leave_out_copies()
         started, outcome, claim = self._started, self._outcome, self._claim.facts
         end = ResourceUse.of(facts)
         done = self._done
@@ -214,17 +238,19 @@ class SummaryBuilder:
             allowed=started.policy.limits.hard_steps,
             soft=started.policy.limits.soft_steps or 0,
             start=self._start,
+            origin=started.origin,
+            is_copy=is_copy,
             rounds=facts.rounds,
             end=end,
             done=done,
             claimed=ResourceUse.of(claim) if claim is not None else None,
             completions=self._completions,
-            rejections=facts.rejections,
+            rejections=facts.rejections - self._copied.rejections,
             repeats=self._counts["repeats"],
             repeated_steps=self._counts["repeated_steps"],
             nudges=self._counts["nudges"],
             reminders=self._counts["reminders"],
-            compactions=facts.compactions,
+            compactions=facts.compactions - self._copied.compactions,
             questions=self._counts["questions"],
             retries=self._counts["retries"],
             tools={

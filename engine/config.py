@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Protocol
 
+from ._version import __version__
 from .budget import Budget
 from .context import Decide, Execute, execute_here
 from .decision import Event, Facts, FinishReason, Outcome, Policy, Price, Rule, WrongUse
@@ -268,6 +269,22 @@ class RunConfig:
         many = {"gate": hooks.gates, "handler": hooks.prompt_handlers}
         all_of = {**many, **{role: (function,) for role, function in one.items() if function is not None}}
         return {role: tuple(map(qualified_name, functions)) for role, functions in all_of.items() if functions}
+
+    def recorded_settings(self) -> dict[str, Any]:
+        """The fields of RUN_STARTED that say with what a new run begins."""
+        return {
+            "system": self.system,
+            "model": self.provider.model,
+            "policy": self.policy,
+            "tools": self.toolbox.specs,
+            "tool_choice": self.model_options.tool_choice,
+            "settings": dict(self.model_options.settings),
+            "finish_words": dict(self.model_options.finish_words),
+            "endpoint": getattr(self.provider, "endpoint", ""),
+            "prices": self.known_prices(),
+            "functions": self.functions,
+            "engine": __version__,
+        }
 
     def known_prices(self) -> dict[str, Price]:
         """The prices of the provider's models, by their names, as far as they are known."""

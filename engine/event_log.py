@@ -71,10 +71,11 @@ class Log:
         """Seconds since the run began, without the time in which no process executed it."""
         return self.facts.t / 1000 if self.catching_up else self._now() - self._began
 
-    def continue_from(self, facts: Facts, past: Past, last: Event) -> None:
+    def continue_from(self, facts: Facts, past: Past | None, last: Event) -> None:
         """Continue a run from these facts, although its record goes on until event `last`, with `past`.
 
-        An event that the record holds changes the facts again, but is not handed to the sinks.
+        An event that the record holds changes the facts again, but is not handed to the sinks. Without `past` these
+        are the facts after `last`.
         """
         self.facts, self._past, self._seq = facts, past, last.seq
         self._began = self._now() - last.t / 1000

@@ -16,13 +16,15 @@ import msgspec
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
-from .decision import Decision, Event, Facts, GoOn, Image, Stop, ToolCall, ToolSpec, fold
+from .decision import Decision, Event, Facts, GoOn, Image, Stop, ToolCall, ToolSpec, WrongUse, fold
 from .decision import events as ev
+from .decision.decide import applies_before_first_step
 from .durability import ResumeRefused
 from .effects import EffectKey, Effects, Response
 from .event_log import Log
 from .hooks import Verdict
 from .recorded_values import recorded_values
+from .records.format import DrainedChunk
 from .records.qualified_names import current_name
 from .tools.results import PROCESS_DIED, CallOutcome, Phase
 
@@ -84,12 +86,17 @@ class ResumePoint:
     """The facts of which the last decision was made."""
     no_next_step_prompt: bool = False
     """Whether a handler asked for no next-step prompt."""
+    due: bool = False
+    """Whether the next event is a decision that is not made yet: the run is a fork without one of its own."""
+    copies: Sequence[Event | DrainedChunk] = ()
+    """For a fork that has not begun: the copied lines that its record begins with."""
 
     @classmethod
     def at(cls, events: Sequence[Event]) -> ResumePoint:
         """The resume point after these events of a run, the first of which is RUN_STARTED."""
         all_of = [_with_current_name(event) for event in events if type(event) not in _DELTAS]
-        decided = max((n for n, event in enumerate(all_of) if isinstance(event, ev.DecisionMade)), default=0)
+        due = _is_due(all_of)
+        decided = max((n for n, event in enumerate(all_of) if isinstance(event, ev.DecisionMade) or due), default=0)
         before = _fold(Facts(), all_of[:decided])
         facts, last_decision = fold(before, all_of[decided]), all_of[decided]
         started = all_of[0]
@@ -103,10 +110,28 @@ class ResumePoint:
             interrupted_step=_interrupted_step(all_of),
             last=events[-1],
             no_next_step_prompt=any(map(_wants_no_prompt, all_of[: decided + 1])),
+            due=due,
         )
-        if isinstance(last_decision, ev.DecisionMade):
+        if not due and isinstance(last_decision, ev.DecisionMade):
             here.decision, here.decided_at, here.decided_on = last_decision.decision, last_decision.seq, before
         return here
+
+    def check_copy(self) -> None:
+        """Raises WrongUse for a fork whose process was killed while it wrote its copy of the origin."""
+        origin = self.started.origin
+        if origin is not None and self.last.seq < origin.at - 1:
+            raise WrongUse(
+                f"run {self.started.run_id} is a fork whose process was killed before it had copied its origin "
+                f"(event {self.last.seq} of {origin.at - 1}): nothing was done yet, so remove its record and fork "
+                f"{origin.session_id} again"
+            )
+
+    def first_decision(self, decide: Callable[[Facts], Decision]) -> Decision:
+        """The decision with which a fork begins. Before the first step no nudge applies, as in any run."""
+        decision = decide(self.facts)
+        if self.facts.attempt or applies_before_first_step(decision):
+            return decision
+        return GoOn(rule=decision.rule, why="no step has been made", trace=decision.trace)
 
     @property
     def answer(self) -> ev.QuestionAnswered | None:
@@ -126,6 +151,14 @@ class ResumePoint:
         if _comparable(now) == _comparable(then):
             return None
         return ev.ResumeDiverged(at=self.decided_at, recorded=_name_decision(then), now=_name_decision(now))
+
+
+def _is_due(events: Sequence[Event]) -> bool:
+    """Whether these are the events of a fork that has made no decision of its own."""
+    started = events[0]
+    if not isinstance(started, ev.RunStarted) or started.origin is None or events[-1].seq < started.origin.at - 1:
+        return False
+    return not any(isinstance(event, ev.DecisionMade) and event.seq >= started.origin.at for event in events)
 
 
 def _fold(facts: Facts, events: Iterable[Event]) -> Facts:

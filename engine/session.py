@@ -3,7 +3,8 @@
 Each run starts with new facts, so what ended an earlier run never ends a later one; only the transcript continues. A
 second run on a busy session is refused or queued, as the session's `busy` says.
 
-A run begins with a prompt, with the answer to a question of a paused run, or where a killed process left it.
+A run begins with a prompt, with the answer to a question of a paused run, where a killed process left it, or at a
+decision of a recorded run (`fork`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal
+from uuid import uuid4
 
-from ._version import __version__
 from .checkpoint import Durable
 from .config import RunConfig
 from .connections import connected
@@ -36,6 +38,7 @@ from .decision.events import (
     Carried,
     CompletionRejected,
     CutOff,
+    DecisionMade,
     QuestionAnswered,
     RunStarted,
     ToolCallStart,
@@ -45,17 +48,18 @@ from .durability import Steps
 from .effects import Effects, Live
 from .event_bus import Bus
 from .event_log import Log
+from .fork import ForkPoint, HasConfig, check_new_record, copied_lines, read_origin
 from .hard_limits import HardLimits
 from .journal import Journal, RecordTarget, open_journal
 from .providers import Exchange, Provider, Record
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
-from .records.reader import RecordedRun
+from .records.reader import RecordedRun, SessionRecord
 from .resume_point import RecordedEvents, RecordedRound, ResumePoint
 from .run import Run, new_run_id
 from .subscribers import enter_middleware, notify_subscribers
 from .tool_calls import record_acceptance
 from .tools.results import Completion
-from .validation import check_prompt, check_recorded_functions, check_recorded_tools
+from .validation import check_prompt, check_record, check_recorded_functions, check_recorded_tools
 
 
 class Session:
@@ -141,7 +145,7 @@ class Session:
     @property
     def interrupted(self) -> bool:
         """Whether the latest run has no end because its process was killed."""
-        return self._resume_point is not None
+        return self._resume_point is not None and not self._resume_point.copies
 
     def start_resumed(self) -> Run:
         """The run whose process was killed, continued under its own id: no finished response or call is repeated.
@@ -152,7 +156,51 @@ class Session:
         if self._resume_point is None:
             raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end")
         self._check_what_is_brought()
+        self._resume_point.check_copy()
         return self._new_run(self._resume_point, run_id=self._resume_point.started.run_id)
+
+    def fork(
+        self,
+        *,
+        at: int,
+        run: int | str | None = None,
+        engine: HasConfig | None = None,
+        prompt: str | None = None,
+        results: Mapping[str, str] = MappingProxyType({}),
+        record: RecordTarget = None,
+        source: SessionRecord | None = None,
+    ) -> Session:
+        """A new session that goes on from a decision of this one; its run begins with `start_fork`.
+
+        at: `seq` of the decision (DECISION_MADE), which is made anew. run: the run that made it, by its number from 1
+            or by its id; by default the last one.
+        engine: has the model, policy and tools of the fork; by default this session's.
+        prompt: replaces the prompt of the run. results: replace what tools returned, by call id.
+        record: where the fork is recorded, a new file for example; it begins with a copy of what came before `at`.
+        source: the record of this session; by default the file that it writes to.
+
+        Raises WrongUse; nothing is written before the fork's run begins.
+        """
+        config = self._config if engine is None else engine.config
+        check_record(record)
+        check_new_record(record)
+        point = ForkPoint.find(read_origin(self.record if source is None else source, self.id), at, run)
+        forked = Session(config, f"session_{uuid4().hex[:12]}", busy=self._busy, record=record, drain=self._drain)
+        now = config.runtime.clock.wall().isoformat(timespec="milliseconds")
+        forked.load_fork(point.copies(config, forked.id, new_run_id(), now, prompt, results))
+        return forked
+
+    def start_fork(self) -> Run:
+        """The run of a session that `fork` made: its decision is made anew, and the run goes on from there."""
+        if self._resume_point is None or not self._resume_point.copies:
+            raise WrongUse(f"session {self.id} is no fork that can begin: make one with `session.fork(at=...)`")
+        return self._new_run(self._resume_point, run_id=self._resume_point.started.run_id)
+
+    def load_fork(self, copies: Sequence[RecordedRun]) -> None:
+        """Load copies of runs with which a fork begins; the last one ends before the decision of the fork."""
+        self.load(copies)
+        assert self._resume_point is not None
+        self._resume_point.copies = copied_lines(copies)
 
     def load(self, runs: Iterable[RecordedRun]) -> None:
         """Load recorded runs: the session then has their transcript, usage and open questions."""
@@ -188,6 +236,8 @@ class Session:
             check_recorded_tools(self._tools, self._config.toolbox)
 
     def _new_run(self, opening: Opening, run_id: str | None = None) -> Run:
+        if self._resume_point is not None and self._resume_point.copies and opening is not self._resume_point:
+            raise WrongUse(f"session {self.id} is a fork that has not begun: `start_fork` comes first")
         bus = Bus(self._config.observers.buffer)
         return Run(run_id or new_run_id(), self.id, bus, partial(self._body, opening=opening))
 
@@ -205,6 +255,9 @@ class Session:
         hooks, observers = self._config.hooks, self._config.observers
         run.attach(context, hooks.prompt_handlers, hooks.evaluate)
         async with enter_middleware(observers.middleware, run), notify_subscribers(observers.all_subscribers, run):
+            if isinstance(opening, ResumePoint) and journal is not None:
+                for line in opening.copies:
+                    journal.write(line)
             self._open(context, opening, run.id)
             try:
                 await context.flush()
@@ -275,9 +328,11 @@ class Session:
             limits = runtime.replay.limits(log, config.policy, runtime.clock)
         if isinstance(opening, ResumePoint):
             toolbox = toolbox.subset(spec.name for spec in opening.started.tools)
-            effects = RecordedRound(opening, log, effects)
-            diverged = opening.divergence(lambda facts: config.decide_untraced(facts, config.policy))
-            past = RecordedEvents(opening, diverged, strict=config.record_options.strict_resume)
+            past = None
+            if not opening.copies:
+                effects = RecordedRound(opening, log, effects)
+                diverged = opening.divergence(lambda facts: config.decide_untraced(facts, config.policy))
+                past = RecordedEvents(opening, diverged, strict=config.record_options.strict_resume)
             log.continue_from(opening.facts, past, opening.last)
             bus.start_at(opening.last.seq)
         return Context(
@@ -380,21 +435,11 @@ def start(
             run_id=ids.run,
             session_id=ids.session,
             prompt=opening.prompt if isinstance(opening, PromptGiven) else None,
-            system=config.system,
-            model=config.provider.model,
-            policy=context.policy,
-            tools=context.toolbox.specs,
-            tool_choice=context.tool_choice,
-            settings=dict(context.settings),
-            finish_words=dict(context.finish_words),
-            endpoint=getattr(config.provider, "endpoint", ""),
-            prices=dict(context.prices),
-            functions=config.functions,
+            **config.recorded_settings(),
             continues=paused.run_id if paused else None,
             carried=usage_of(paused) if paused else None,
             before=before if before != Carried() else None,
             started_at=context.started_at,
-            engine=__version__,
         )
     )
     if isinstance(opening, AnswerGiven):
@@ -402,10 +447,13 @@ def start(
 
 
 def resume(context: Context, point: ResumePoint) -> None:
-    """Continue a run whose process was killed, at its last decision."""
+    """Continue a run whose process was killed, or a fork, at its last decision."""
     context.decision = point.decision
     context.started_at = point.started.started_at
     context.skip_next_step = point.no_next_step_prompt
+    if point.due:
+        context.decision = point.first_decision(lambda facts: context.decide(facts, context.policy))
+        context.log.append(DecisionMade(round=point.facts.rounds, decision=context.decision))
     if point.latest.cancelled is not None:
         context.cancel(point.latest.cancelled)
     answer, questions = point.answer, point.started.carried.questions if point.started.carried is not None else ()

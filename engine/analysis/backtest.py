@@ -30,7 +30,7 @@ from ..records.scan import scan
 from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator, wilson_interval
 
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 """Increased whenever the result for the same record changes, so that cached results are computed again."""
 MAX_EXAMPLES = 5
 """Example sessions that are kept per category."""
@@ -269,7 +269,7 @@ def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> Ses
         session_id=digests[0].session_id if digests else "",
         model=digests[-1].model if digests else "",
         policy=digests[-1].policy if digests else "",
-        runs=len(runs),
+        runs=sum(not digest.is_copy for digest in digests),
         used=used,
         stop_reason=digests[-1].stop_reason if digests else "",
         verdict=_last_verdict(digests),

@@ -22,7 +22,7 @@ from .metrics import RunAggregator, RunMetrics, ToolAggregator, ToolTotals
 from .sampling import BadRecord, SampledSession, SessionSampler, partly_read
 from .scoring import LabelledRun, Ratings, RatingStatistics, label_run
 
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 """Increased whenever the digest of the same record changes, so that cached digests are computed again."""
 MAX_NAMES = 200
 """Rows of a table at most; further names are counted together as `OTHERS`."""
@@ -128,7 +128,7 @@ class ReportBuilder:
         self._sessions += 1
         if (partly := partly_read(record, digest.damaged, digest.lost, "counted")) is not None:
             self._damaged.append(partly)
-        runs = label_runs(digest.runs, self._ratings)
+        runs = label_runs([run for run in digest.runs if not run.is_copy], self._ratings)
         for run in runs:
             summary = run.digest
             self._overall.add(run)

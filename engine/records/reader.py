@@ -55,6 +55,29 @@ class RecordedRun(Struct, kw_only=True):
         last = self.events[-1]
         return last if isinstance(last, RunFinished) else None
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether a fork copied all of it."""
+        origin = self.started.origin
+        return origin is not None and self.events[-1].seq < origin.at
+
+    @property
+    def copies(self) -> RecordedRun | None:
+        """What a fork copied of its origin; None for a run that is no fork."""
+        origin = self.started.origin
+        if origin is None:
+            return None
+        return RecordedRun(events=[event for event in self.events if event.seq < origin.at], after_cut=[])
+
+    @property
+    def own(self) -> RecordedRun:
+        """The run without what a fork copied, except RUN_STARTED; the run itself if it is no fork."""
+        origin = self.started.origin
+        if origin is None:
+            return self
+        own = [event for event in self.events if event.seq >= origin.at]
+        return RecordedRun(events=[self.events[0], *own], after_cut=self.after_cut)
+
 
 class SessionRecord(Struct, kw_only=True):
     """A record in memory."""

@@ -161,11 +161,11 @@ class ReplayComparison:
         """The number of decisions that were the same."""
         self.divergence: Divergence | None = None
         self._recorded = recorded
-        self._events = without_stream_parts(recorded)
+        self._events = without_stream_parts(recorded.own)
         self._marks = {spec.name for spec in recorded.started.tools if spec.kind != "ordinary"}
         """Tools whose results have events of their own: completions, questions, thoughts."""
         carried = recorded.started.carried
-        self._step = carried.steps if carried is not None else 0
+        self._step = _steps_copied(recorded) or (carried.steps if carried is not None else 0)
         self._decided, self._last_step = _decisions_in(self._events, self._step)
         self._next = 0
         self._silent = False
@@ -327,6 +327,13 @@ def _decisions_in(events: Iterable[Event], step: int) -> tuple[list[_RecordedDec
         elif isinstance(event, ev.DecisionMade):
             decided.append(_RecordedDecision(step, event))
     return decided, step
+
+
+def _steps_copied(recorded: RecordedRun) -> int:
+    """The number of the last step that a fork copied; 0 if there is none."""
+    copies = recorded.copies
+    events = copies.events if copies is not None else ()
+    return max((event.step for event in events if isinstance(event, ev.StepStarted)), default=0)
 
 
 def _without_trace(decision: Decision) -> dict[str, Any]:

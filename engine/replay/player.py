@@ -177,8 +177,13 @@ class Player:
             ),  # no event may be lost, and the record takes as much memory anyway
         )
 
-    def start(self, session: Session) -> Run:
-        """Start the run, under its recorded id."""
+    def start(self, session: Session, copies: RecordedRun | None) -> Run:
+        """Start the run, under its recorded id. `copies`: what it copied of its origin, if it is a fork."""
+        if copies is not None:
+            self.clock.reach(copies.events[-1].t)
+            session.load_fork([copies])
+            self.run = session.start_fork()
+            return self.run
         answer = next((e for e in without_stream_parts(self._recorded) if isinstance(e, ev.QuestionAnswered)), None)
         if answer is not None and any(question.call_id == answer.call_id for question in session.questions):
             says = recorded_replies(without_stream_parts(self._recorded)).get(answer.call_id)

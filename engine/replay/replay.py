@@ -119,7 +119,10 @@ async def replay_runs(
     watcher: Watcher | None = None,
     watch_from: EventAddress | None = None,
 ) -> AsyncIterator[ReplayedRun]:
-    """Like `replay`, one run at a time. Each run continues the recorded runs before it, not the replayed ones."""
+    """Like `replay`, one run at a time. Each run continues the recorded runs before it, not the replayed ones.
+
+    Of a fork only what is its own is replayed: it begins at the decision that it was forked at.
+    """
     if tools and not live_tools:
         raise WrongUse(
             "tools were passed, but a replay answers calls from the record: add live_tools=True to call them, "
@@ -130,12 +133,13 @@ async def replay_runs(
         active_watcher = watcher if watch_from is None or number >= watch_from.run else None
         seq = watch_from.seq if watch_from is not None and number == watch_from.run else 0
         follower = _Follower(recorded, active_watcher, pace and (watch_from is None or number >= watch_from.run), seq)
-        player = Player(recorded, follower, live=tools if live_tools else None, rules=rules)
+        player = Player(recorded.own, follower, live=tools if live_tools else None, rules=rules)
         past = past or player.engine.session(record.header.session_id)
-        session = player.engine.session(record.header.session_id)
-        session.copy_from(past)
-        session.cut_off = _cut_off(recorded)
-        yield await follower.follow(recorded, player.start(session))
+        if not recorded.is_copy:
+            session = player.engine.session(record.header.session_id)
+            session.copy_from(past)
+            session.cut_off = _cut_off(recorded)
+            yield await follower.follow(player.start(session, recorded.copies))
         past.load([recorded])
 
 
@@ -161,9 +165,10 @@ class _Follower:
         self._recorded = recorded
         self._watcher = watcher
         self._pace = pace
-        self._awaited = PositionWatch(recorded, seq) if seq > 1 else None
-        self._passed: list[Event] = []
-        self._seen = 0
+        self._awaited = PositionWatch(recorded.own, seq) if seq > 1 else None
+        self._passed: list[Event] = [] if recorded.copies is None else recorded.copies.events
+        """The events before those that the watcher is called with; of a fork also those that it copied."""
+        self._seen = recorded.copies.events[-1].seq if recorded.copies is not None else 0
         self._caught_up = asyncio.Event()
         self._run: Run | None = None
 
@@ -186,14 +191,15 @@ class _Follower:
             self._caught_up.clear()
             await self._caught_up.wait()
 
-    async def follow(self, recorded: RecordedRun, run: Run) -> ReplayedRun:
+    async def follow(self, run: Run) -> ReplayedRun:
         """Follow a run to its end."""
         self._run = run
+        recorded = self._recorded
         comparison = ReplayComparison(recorded)
         async with run:
             if self._awaited is None and self._watcher is not None:
-                self._watcher.begin(recorded, run, ())
-            async for event in run:
+                self._watcher.begin(recorded, run, self._passed)
+            async for event in run.events(after=self._seen):
                 assert not isinstance(event, Lagged), "the engine of a replay keeps all events"
                 divergence = comparison.feed(event)
                 watcher = self._watcher_for(event, run)

@@ -55,7 +55,8 @@ def leaks(content: bytes, length: int = 5) -> list[str]:
 # ---- the table of texts
 
 OURS = {
-    "RunStarted": "run_id session_id model tool_choice prices endpoint finish_words continues started_at engine",
+    "RunStarted": "run_id session_id model tool_choice prices endpoint finish_words continues started_at engine origin",
+    "Origin": "session_id run_id edited changed",
     "Policy": "name text completion mixed closing_after required_text degeneration interrupted_calls rules guards "
     "limits session_limits patience repetition "
     "compaction deadlines",
