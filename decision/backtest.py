@@ -280,6 +280,8 @@ class PolicySimulation:
             self._diverge("it would have cut the response at its completion call")
         if event.kind == "degenerate" and self._degeneration is not None:
             self._diverge("it would judge otherwise of the response that was cut because it repeated itself")
+        if event.after_output and event.usage is not None and not event.beside and not self._same_limits:
+            self._used_up = self._used_up or self._used_up_by(event.usage.output_tokens, unreported=0)
 
     def _response(self, event: ev.ResponseFinished) -> None:
         if self._degeneration is not None:
@@ -287,7 +289,9 @@ class PolicySimulation:
             if repeated is not None:
                 self._diverge(f"it would have cut the response: {repeated}")
         if not self._same_limits:
-            self._used_up = self._used_up_in(event)
+            written = estimate_tokens(_count_bytes(event.message))
+            unreported = max(0, written - event.usage.output_tokens)
+            self._used_up = self._used_up or self._used_up_by(written, unreported)
             if event.cut_for:
                 self._diverge("the response was cut off at a limit, and its own are others")
         calls = event.message.calls
@@ -296,12 +300,13 @@ class PolicySimulation:
             self._diverge("the model called a completion tool, and it offers none")
         self._has_calls_beside_completion = 0 < completing < len(calls)
 
-    def _used_up_in(self, event: ev.ResponseFinished) -> str:
-        """The limit that would have cut this response off, by reported usage or by the engine's own estimate."""
-        written = estimate_tokens(_count_bytes(event.message))
+    def _used_up_by(self, written: int, unreported: int) -> str:
+        """The limit that would have cut off a response of so many tokens; "" for none.
+
+        unreported: how many of them the provider has not reported, so that no usage counts them.
+        """
         if self._policy.response_tokens is not None and written > self._policy.response_tokens:
             return "response_tokens"
-        unreported = max(0, written - event.usage.output_tokens)
         for spent in limit_statuses(self._facts, self._policy, _LIMITS_WITHIN_STEP):
             if not spent.use.soft and STOP_REASONS[spent.limit] in self._policy.guards:
                 more = unreported if spent.limit == "output_tokens" else 0

@@ -72,6 +72,7 @@ class EventBuffer:
         resumed: int = 0,
         ownership: RunOwnership | None = None,
         flush_interval: float | None = None,
+        deduplicate: bool = True,
     ) -> None:
         self.run_id = run_id
         self.first = 1
@@ -92,7 +93,7 @@ class EventBuffer:
         self._frames: list[Frame] = []
         self.notifier = Notifier()
         """Notified of each event."""
-        self._deduplicator = Deduplicator(in_file=False)
+        self._deduplicator = Deduplicator(in_file=False) if deduplicate else None
         self._pending: list[bytes] = []
         """Lines that are not stored yet, from number `_stored + 1` on."""
         self._stored = 0
@@ -137,7 +138,7 @@ class EventBuffer:
 
     def _append(self, event: Event, line: bytes | None = None) -> None:
         """Have an event stored. line: the event, encoded, if it is already."""
-        kept = self._deduplicator.feed(event)
+        kept = event if self._deduplicator is None else self._deduplicator.feed(event)
         self._pending.append(line if line is not None and kept is event else encode_line(kept))
         if isinstance(event, _INDEXED):
             self._indexed.append(event)

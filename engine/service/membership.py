@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..decision.errors import error_text
 from ..providers._logging import log_warning
 from ..store.base import Orphan, Process, Store, StoreError
-from ..store.leases import evict_dead, this_process
+from ..store.leases import all_restore_messages, evict_dead, this_process
 from .ownership import HeldLease
 
 RENEWALS_PER_LEASE = 3
@@ -50,6 +50,8 @@ class LeaseKeeper:
         self._renew_requested = asyncio.Event()
         self.held = HeldLease("")
         """The lease that this process has now, or had last."""
+        self.peers_restore_messages = False
+        """Whether each process of this store reads responses without their texts; until that is known, False."""
         self._evicts_from = 0.0
         self._eviction: asyncio.Task[None] | None = None
 
@@ -125,6 +127,8 @@ class LeaseKeeper:
         """Evict dead processes, and pass the sessions that no member of the store holds to `adopt`."""
         for dead in await evict_dead(self._store, by_lease=monotonic() >= self._evicts_from):
             log_warning("evicted a dead process", process=dead.id, host=dead.host, pid=dead.pid)
+        if not self.peers_restore_messages:  # it stays so: the store refuses older processes that start later
+            self.peers_restore_messages = await all_restore_messages(self._store)
         orphans = await self._store.orphans()
         if orphans:
             await adopt(orphans)

@@ -92,6 +92,7 @@ class RunSupervisor:
             resumed=resumed,
             ownership=active.ownership,
             flush_interval=FLUSH_INTERVAL if self._shared else None,
+            deduplicate=self._lease_keeper.peers_restore_messages,
         )
         session.record = buffer
         active.attach_run(session, engine, run, buffer)

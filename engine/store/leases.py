@@ -136,6 +136,10 @@ def processes(connection: Connection) -> list[StoredProcess]:
     ]
 
 
+PAGE_FORMAT = "2"
+"""`Process.about["pages"]`: the major version of the record format that the process reads in pages of events."""
+
+
 async def evict_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
     """Evict the processes that are dead; returns which.
 
@@ -152,10 +156,18 @@ async def evict_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
     return dead
 
 
+async def all_restore_messages(store: Store) -> bool:
+    """Whether every process that shares the store makes responses whole again whose texts stand in their deltas alone.
+
+    Processes of versions before 2.0 of the record format do not; they may be at work during an upgrade.
+    """
+    return all(process.about.get("pages") == PAGE_FORMAT for process in await store.processes())
+
+
 def this_process(kind: str, *, lease_seconds: float = LEASE) -> Process:
     """A description of this process, with a new id. kind: `service`, `serve` or `worker`."""
     host = socket.gethostname()
-    about = {"boot": _boot(), "namespace": _namespace(), "start": _state(os.getpid())[1]}
+    about = {"boot": _boot(), "namespace": _namespace(), "start": _state(os.getpid())[1], "pages": PAGE_FORMAT}
     return Process(
         id=f"process_{uuid4().hex[:12]}",
         kind=kind,

@@ -238,3 +238,11 @@ async def test_a_completion_after_a_question_cuts_nothing_so_an_error_after_it_i
     asked = [call("ask_user", question="Which?"), call("finish_task", summary="x"), Interrupted("cut")]
     events = await events_of(asked, presets=(ask_user, finish_task))
     assert found(events, FREE).parting == "same"
+
+
+async def test_a_limit_on_tokens_would_have_cut_an_attempt_that_failed_after_it_had_begun() -> None:
+    events = await events_of([say("It is half done."), Interrupted("cut")])
+    finding = found(events, replace(FREE, limits=Limits(steps=50, output_tokens=1)))
+    assert (finding.parting, finding.step) == ("diverges", 1)
+    assert "output_tokens were used up in it" in finding.why
+    assert found(events, replace(FREE, limits=Limits(steps=50, output_tokens=1000))).parting == "same"

@@ -7,13 +7,19 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from endstop import Engine
 from endstop.durability import RunLost, StepKey
+from endstop.providers import Scripted
 from endstop.service.active import ActiveSession
 from endstop.service.membership import LeaseKeeper
 from endstop.service.ownership import RunOwnership
 from endstop.service.queue_worker import OwnedSteps
+from endstop.service.service import Service
 from endstop.store.base import Orphan
+from endstop.store.leases import this_process
+from msgspec.structs import replace
 
+from .. import held
 from ..temporary_store import TemporaryStore, opened
 
 LEASE = 0.3
@@ -116,3 +122,24 @@ async def test_a_step_begins_only_if_the_place_was_not_lost_while_the_queue_was_
         else:
             assert await step == "result"
     assert done == ([] if lost else ["work"])
+
+
+async def response_lines(store: TemporaryStore) -> list[bytes]:
+    """What a run writes into the store of its response."""
+    async with Service(Engine(Scripted("Hello.")), store=store) as service:
+        session = await service.start("Hi")
+        assert session.run_id is not None
+        await held.to_end(service.follow_run(await service.run(session.run_id)))
+        pages = await store.pages(session.run_id, after=0)
+    lines = b"".join(page.lines for page in pages).splitlines()
+    return [line for line in lines if b'"RESPONSE_FINISHED"' in line]
+
+
+async def test_responses_keep_their_texts_while_a_process_is_at_work_that_reads_no_others() -> None:
+    store = TemporaryStore()
+    async with opened(store):
+        await store.join(replace(this_process("worker"), about={}))
+    (whole,) = await response_lines(store.copy())
+    assert b'"text":"Hello."' in whole
+    (short,) = await response_lines(TemporaryStore())
+    assert b"Hello" not in short
