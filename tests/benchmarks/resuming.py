@@ -77,10 +77,11 @@ def input_of(scenario: Scenario) -> tuple[int, int]:
     return wire, text * scenario.steps
 
 
-def cut(lines: list[bytes], steps: int, *, deltas: int) -> list[bytes]:
-    """The record up to the beginning of the last step's response, and so many of its lines more."""
+def cut(lines: list[bytes], steps: int, *, share: float) -> list[bytes]:
+    """The record up to the beginning of the last step's response, and this share of the response's lines more."""
     begun = next(n for n, line in enumerate(lines) if b'"ATTEMPT_STARTED"' in line and b'"%d.1"' % steps in line)
-    return lines[: begun + deltas]
+    whole = next(n for n, line in enumerate(lines) if n > begun and b'"RESPONSE_FINISHED"' in line)
+    return lines[: begun + 1 + int(share * (whole - begun - 1))]
 
 
 async def resume(path: Path, steps: int) -> dict[str, float]:
@@ -142,9 +143,9 @@ def main() -> int:
         print(f"    record              {size:12,} bytes, {size / given.steps:,.0f} a step; {packed:,} with gzip")
         print(f"    input on the wire   {wire:12,} bytes: the record is {size / wire:.2f} times that")
         print(f"    text in it          {text:12,} bytes: the record is {size / text:.1f} times that")
-        for where, deltas in (("before the last response", 1), ("in the middle of it", 10)):
+        for where, share in (("before the last response", 0.0), ("in the middle of it", 0.5)):
             print(f"killed {where}: medians of {given.rounds}, in ms")
-            figures = measure(killed, cut(lines, given.steps, deltas=deltas), given.steps, given.rounds)
+            figures = measure(killed, cut(lines, given.steps, share=share), given.steps, given.rounds)
             for what, seconds in figures.items():
                 print(f"    {what:<24}{1000 * seconds:10.1f}")
             slowest = max(slowest, figures["all"])
