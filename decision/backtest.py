@@ -61,6 +61,9 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True if the policy ends before the step in which the work was reported as done."""
     goes_on: bool = False
     """True if the policy continues after the step in which the work was reported as done."""
+    at: int | None = None
+    """For `diverges` and `later`: number of the last recorded decision before the two differ, from which a fork under
+    the policy would go on (`Session.fork`). None if there is none, or the run was imported."""
 
 
 class BacktestResult(Struct, frozen=True, kw_only=True):
@@ -141,6 +144,10 @@ class PolicySimulation:
         self._has_calls_beside_completion = False
         self._cut_point: str | None = None  # the step's first completion call that could be final: cut there, if at all
         self._divergence: tuple[int, str] | None = None
+        self._latest_decision: int | None = None
+        self._decision_before_step: int | None = None
+        self._differs_at: int | None = None
+        """Number of the last decision before the divergence."""
         self._continues_past_end = False
         self._stopped: tuple[ResourceUse, Decision] | None = None
         alike = policy.degeneration == started.policy.degeneration
@@ -170,6 +177,7 @@ class PolicySimulation:
         self._at_start = not facts.attempt
         self._opens_round = self._at_start
         self._pending, self._deciding = facts, False
+        self._gates_ran = True  # they are not asked about a text that was copied
 
     def finding(self, digest: RunSummary) -> Finding:
         """The finding for the run that `digest` summarises."""
@@ -196,7 +204,13 @@ class PolicySimulation:
             least_saved_steps=saved.steps if saved is not None else self._steps_beyond_limit(digest),
             cut=parting == "earlier" and done is not None and ends < done,
             goes_on=done is not None and ends > done,
+            at=self._fork_at(parting),
         )
+
+    def _fork_at(self, parting: Parting) -> int | None:
+        if self._started.engine.startswith("import:"):
+            return None
+        return {"diverges": self._differs_at, "later": self._latest_decision}.get(parting)
 
     def _compare_with_record(
         self, digest: RunSummary, stops: ResourceUse | None, decision: Decision | None
@@ -234,6 +248,8 @@ class PolicySimulation:
 
     def _decided(self, event: ev.DecisionMade) -> None:
         self._deciding = False
+        if not (isinstance(event.decision, Stop) and event.decision.reason in ("cancelled", "internal_error")):
+            self._latest_decision = event.seq
 
     def _message(self, event: ev.MessageAdded) -> None:
         if event.origin in ("nudge", "reminder"):
@@ -256,6 +272,7 @@ class PolicySimulation:
 
     def _step(self, event: ev.StepStarted) -> None:
         self._ask(went_on=not event.closing)
+        self._decision_before_step = self._latest_decision
         if self._opens_round:
             self._rounds, self._inner, self._opens_round = self._rounds + 1, 0, False
         self._inner += 1
@@ -389,7 +406,7 @@ class PolicySimulation:
             return None
         decision = self._decide(facts, self._policy)
         if "judge" in self._hook_roles and isinstance(decision, GoOn) and not self._new_round:
-            self._diverge("its judge would be asked here, and was not", facts.steps)
+            self._diverge("its judge would be asked here, and was not", facts.steps, before_step=True)
         self._opens_round = True
         return decision
 
@@ -398,7 +415,7 @@ class PolicySimulation:
             self._diverge_if_used_up(facts.steps)
         by_text = isinstance(decision, Stop) and decision.reason == "text_final"
         if by_text and "gate" in self._hook_roles and not self._gates_ran:
-            self._diverge("its gates would be asked about this text, and were not", facts.steps)
+            self._diverge("its gates would be asked about this text, and were not", facts.steps, before_step=True)
         self._stopped = ResourceUse.of(facts), decision
 
     def _compare(self, decision: GoOn | None, step: int) -> None:
@@ -415,9 +432,13 @@ class PolicySimulation:
         elif wanted != self._recorded_prompts:
             self._diverge(_describe_difference(wanted, self._recorded_prompts), step)
 
-    def _diverge(self, why: str, step: int | None = None) -> None:
-        """Note the first divergence, after which everything is unknown; `step` is by default the current one."""
+    def _diverge(self, why: str, step: int | None = None, *, before_step: bool = False) -> None:
+        """Note the first divergence, after which everything is unknown; `step` is by default the current one.
+
+        before_step: the step itself would have gone differently, although that shows only after it.
+        """
         if self._divergence is None:
+            self._differs_at = self._decision_before_step if before_step else self._latest_decision
             self._divergence = self._facts.steps if step is None else step, why
 
 

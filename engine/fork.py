@@ -205,8 +205,13 @@ def _run_number(record: SessionRecord, run: int | str | None) -> int:
     raise WrongUse(f"{record.path} has no run {run!r}: its runs are {listed}")
 
 
+def _is_imported(run: RecordedRun) -> bool:
+    return run.started.engine.startswith("import:")
+
+
 def _decisions_of(run: RecordedRun) -> list[ev.DecisionMade]:
-    return [event for event in run.events if isinstance(event, ev.DecisionMade)]
+    """The decisions of a run. An import ends a run with one that no policy made."""
+    return [] if _is_imported(run) else [event for event in run.events if isinstance(event, ev.DecisionMade)]
 
 
 def _forks(event: ev.DecisionMade) -> bool:
@@ -220,8 +225,8 @@ def _check_decision(record: SessionRecord, number: int, at: Any) -> None:
     made = _decisions_of(run)
     seqs = [event.seq for event in made if _forks(event)]
     if not made:
-        imported = run.started.engine.startswith("import:")
-        why = "it was imported, and a policy never decided in it" if imported else "it ended or was killed before one"
+        imported = "it was imported, and a policy never decided in it"
+        why = imported if _is_imported(run) else "it ended or was killed before one"
         raise WrongUse(f"{name} holds no decision to fork at: {why}{_elsewhere(record, number, at)}")
     if at in seqs:
         return

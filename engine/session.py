@@ -196,6 +196,12 @@ class Session:
             raise WrongUse(f"session {self.id} is no fork that can begin: make one with `session.fork(at=...)`")
         return self._new_run(self._resume_point, run_id=self._resume_point.started.run_id)
 
+    @property
+    def copies(self) -> Sequence[Event]:
+        """What a fork that has not begun copies of the forked run, without deltas; nothing in any other session."""
+        point = self._resume_point
+        return point.before if point is not None and point.copies else ()
+
     def load_fork(self, copies: Sequence[RecordedRun]) -> None:
         """Load copies of runs with which a fork begins; the last one ends before the decision of the fork."""
         self.load(copies)

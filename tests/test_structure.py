@@ -92,7 +92,6 @@ ONE_IMPORTER = {
     "engine.replay.player": "the engine that plays one run; replay.py has the comparison of a whole session",
     "engine.replay.responses": "recorded responses as streams; player.py would be too long with it",
     "engine.response": "one response; loop.py has steps and rounds",
-    "engine.fork": "computed from a record; session.py has how a session begins",
     "engine.service.lifecycle": "opening and closing of a service; service.py has its operations",
     "engine.store.notify": "LISTEN and NOTIFY of PostgreSQL",
     "engine.store.queries": "reading; transaction.py has the writing",

@@ -16,6 +16,7 @@ from ..decision import events as ev
 from ..decision.backtest import BacktestResult, Finding, Parting, backtest
 from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
+from ..decision.summary import is_copied
 
 MAX_TEXT = 2_000
 """Characters kept of each text."""
@@ -46,6 +47,12 @@ class AuditedRun(Struct, kw_only=True):
     steps: list[AuditedStep]
     made: int
     """Number of steps, including those that were not kept."""
+    origin: ev.Origin | None = None
+    """For a fork: where it comes from."""
+    copied: int = 0
+    """How many of the steps a fork copied from there; they are counted there."""
+    is_copy: bool = False
+    """Whether a fork copied all of it."""
     status: Status | None
     stop_reason: str
     detail: str
@@ -168,7 +175,7 @@ class _RunAuditor:
         self._kinds = {tool.name: tool.kind for tool in started.tools}
         self._facts = Facts()
         self._steps: list[AuditedStep] = []
-        self._made = 0
+        self._made = self._copied = 0
         self._calls: dict[str, AuditedCall] = {}
         self._early: dict[str, tuple[ResultStatus, str]] = {}
         self._same: dict[str, list[int]] = {}
@@ -184,6 +191,7 @@ class _RunAuditor:
         match event:
             case ev.StepStarted(step=number, t=t, closing=closing):
                 self._made += not closing
+                self._copied += not closing and is_copied(event, self._started)
                 step = AuditedStep(step=number, t=t, closing=closing, after_done=bool(self._accepted))
                 self._steps.append(step)
                 if len(self._steps) > MAX_STEPS:
@@ -258,6 +266,9 @@ class _RunAuditor:
             prompt=(self._started.prompt or "")[:MAX_TEXT],
             steps=self._steps,
             made=self._made,
+            origin=digest.origin,
+            copied=self._copied,
+            is_copy=digest.is_copy,
             status=digest.status,
             stop_reason=digest.stop_reason,
             detail=outcome.detail if outcome is not None else "",

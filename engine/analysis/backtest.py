@@ -182,6 +182,11 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """Whether a run would have ended before its work was reported as done."""
     goes_on: bool = False
     """Whether a run would have continued after its work was reported as done."""
+    at: int | None = None
+    """For `diverges` and `later`: the decision of run `run` at which a fork under the policy would go on; None if there
+    is none."""
+    in_last_run: bool = True
+    """Whether that run is the last one of the session."""
 
 
 _decode = msgspec.msgpack.Decoder(SessionBacktest).decode
@@ -318,6 +323,8 @@ def _session_finding(runs: Sequence[BacktestResult], policy: int) -> SessionFind
         supposed_steps=sum(_supposed_steps(run, policy) for run in runs),
         cut=cut,
         goes_on=goes_on,
+        at=finding.at,
+        in_last_run=number in (0, len(runs)),
     )
 
 

@@ -129,6 +129,8 @@ class ReportBuilder:
         if (partly := partly_read(record, digest.damaged, digest.lost, "counted")) is not None:
             self._damaged.append(partly)
         runs = label_runs([run for run in digest.runs if not run.is_copy], self._ratings)
+        if not runs:  # a fork whose process was killed before it did anything
+            return
         for run in runs:
             summary = run.digest
             self._overall.add(run)

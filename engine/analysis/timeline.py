@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ..decision import Event, Facts, fold
 from ..decision import events as ev
-from ..decision.summary import RunSummary, SummaryBuilder
+from ..decision.summary import RunSummary, SummaryBuilder, is_copied
 from ..records.scan import scan
 
 STEPS_PER_END = 150
@@ -78,23 +78,29 @@ def record_timeline(path: Path) -> SessionTimeline:
 
 
 def build_timeline(events: Iterable[Event]) -> SessionTimeline:
-    """The timeline of the events of one record, with or without stream parts."""
+    """The timeline of the events of one record, with or without stream parts; without what a fork copied."""
     runs: list[RunTimeline] = []
     many = 0
     facts = Facts()
     builder: TimelineBuilder | None = None
+
+    def end() -> None:
+        nonlocal many
+        if builder is None or (made := builder.timeline(facts)).digest.is_copy:
+            return
+        many += 1
+        if many <= MAX_RUNS:
+            runs.append(made)
+
     for event in events:
         if isinstance(event, ev.RunStarted):
-            if builder is not None and many <= MAX_RUNS:
-                runs.append(builder.timeline(facts))
-            many += 1
+            end()
             facts = fold(Facts(), event)
             builder = TimelineBuilder(event, facts)
         elif builder is not None:
             facts = fold(facts, event)
             builder.feed(event, facts)
-    if builder is not None and many <= MAX_RUNS:
-        runs.append(builder.timeline(facts))
+    end()
     return SessionTimeline(runs=tuple(runs), more_runs=many - len(runs))
 
 
@@ -103,6 +109,7 @@ class TimelineBuilder:
 
     def __init__(self, started: ev.RunStarted, facts: Facts) -> None:
         self._digester = SummaryBuilder(started, facts)
+        self._started = started
         self._first: list[StepCell] = []
         self._last: deque[StepCell] = deque(maxlen=STEPS_PER_END)
         self._cells = 0
@@ -114,7 +121,7 @@ class TimelineBuilder:
         """Add an event. `facts`: the facts of the run after it."""
         self._digester.feed(event, facts)
         change = _CHANGES.get(type(event))
-        if change is not None:
+        if change is not None and not is_copied(event, self._started):
             change(self, event, facts)
 
     def timeline(self, facts: Facts) -> RunTimeline:

@@ -1,7 +1,7 @@
-"""The engine for the options of `run`, `serve` and `worker`, and for `endstop run --resume RECORD`.
+"""The engine for the options of `run`, `serve` and `worker`, and for `endstop run --resume` and `--fork RECORD`.
 
-A resumed run keeps the model, policy, tools and settings of its record unless options replace them. What a record
-cannot hold must be given again: endpoint, functions of tools, gates, evaluator.
+A resumed or forked run keeps the model, policy, tools and settings of its record unless options replace them. What a
+record cannot hold must be given again: endpoint, functions of tools, gates, evaluator.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 from .._sanitize import one_line
@@ -18,6 +19,7 @@ from ..config import Hooks, ModelOptions, RecordOptions
 from ..decision import Facts, Policy, Question, WrongUse, fold
 from ..decision.events import RunStarted
 from ..engine import Engine
+from ..fork import ForkPoint
 from ..providers import ToolChoice
 from ..providers.endpoint_url import mask_url
 from ..records.reader import RecordedRun, SessionRecord, read_record
@@ -70,7 +72,7 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
         prices=build_prices(args.price, provider, started),
         tools=tools,
         presets=presets,
-        record_options=RecordOptions(redact=build_redaction(args)),
+        record_options=RecordOptions(redact=build_redaction(args), strict_resume=getattr(args, "strict_resume", False)),
         policy=policy,
         system=started.system if started else None,
         hooks=Hooks(
@@ -120,6 +122,11 @@ class ResumedSession:
         """Whether resuming continues the last run instead of starting a new one."""
         return self.killed and not self.questions
 
+    @property
+    def continues(self) -> bool:
+        """Whether the run goes on with the gates and the evaluator that the last one began with."""
+        return self.killed or bool(self.questions)
+
     def check(self, args: argparse.Namespace) -> None:
         """Raises WrongUse if an option is missing for something that the record holds only by name, such as a gate.
 
@@ -135,7 +142,7 @@ class ResumedSession:
             raise WrongUse(f"{path} was redacted when it was written: give --redact again, with its words and patterns")
         for role, option in (("gate", "gate"), ("evaluator", "evaluate")):
             is_given = getattr(args, option) or (role == "evaluator" and args.evaluate_plain)
-            if (self.killed or self.questions) and role in functions and not is_given:
+            if self.continues and role in functions and not is_given:
                 names = ", ".join(one_line(name.partition(":")[2], 200) for name in functions[role])
                 raise WrongUse(
                     f"{path}: its run began with {names}: give --{option} again, with the same or another command"
@@ -214,6 +221,67 @@ class ResumedSession:
                 raise WrongUse("--answer is empty")
             matched[named] = text
         return list(matched.items())
+
+
+@dataclass(frozen=True, slots=True)
+class ForkedSession(ResumedSession):
+    """A session to fork, from its record."""
+
+    at: int = 0
+    """The decision, by its `seq`."""
+    run: int | str | None = None
+    """The run that made it, by its number or id; None for the last one."""
+
+    @property
+    def last(self) -> RecordedRun:
+        """The run that is forked."""
+        return ForkPoint.find(self.record, self.at, self.run).run
+
+    @property
+    def same_run(self) -> bool:
+        """Always False: policy and tools may be others."""
+        return False
+
+    @property
+    def continues(self) -> bool:
+        """Always True."""
+        return True
+
+    def fork(self, engine: Engine, path: str, prompt: str | None, results: Sequence[str], *, drain: bool) -> Session:
+        """The fork, to be recorded at this path. results: `CALL_ID=TEXT` or `CALL_ID=@FILE`. Raises WrongUse."""
+        session = engine.session(self.record.header.session_id, drain=drain)
+        edited = _parse_results(results)
+        return session.fork(at=self.at, run=self.run, prompt=prompt, results=edited, record=path, source=self.record)
+
+
+def _parse_results(given: Sequence[str]) -> dict[str, str]:
+    """The new texts by call id. Raises WrongUse."""
+    results: dict[str, str] = {}
+    for one in given:
+        call_id, equals, text = one.partition("=")
+        if not (call_id and equals):
+            raise WrongUse(f"--result {one_line(one, 100)}: write CALL_ID=TEXT, or CALL_ID=@FILE")
+        if call_id in results:
+            raise WrongUse(f"--result is given twice for {call_id}")
+        results[call_id] = _read_text(call_id, text[1:]) if text.startswith("@") else text
+    return results
+
+
+def _read_text(call_id: str, path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError as error:
+        raise WrongUse(f"--result {call_id}=@{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise WrongUse(f"--result {call_id}=@{path}: it is not UTF-8 text (at byte {error.start})") from None
+
+
+def read_forked(path: str, at: int, run: str | None) -> ForkedSession:
+    """The session to fork, from the record at this path. Raises WrongUse."""
+    number = int(run) if run is not None and run.isdecimal() else run
+    forked = ForkedSession(read_record(path), (), at, number)
+    ForkPoint.find(forked.record, at, number)
+    return forked
 
 
 def read_resumed(path: str) -> ResumedSession:

@@ -29,7 +29,8 @@ Each policy decides at every step of every record. A session is
   later     if it would have continued past the recorded end; how far is unknown
   diverges  if the policy would have sent the model a message that is not in the record; what follows is unknown
   refused   if the policy does not work with the tools that were offered
-Only what is certain counts as saved. Without --policy, the three built-in policies are tested.
+Only what is certain counts as saved. For a session whose course is unknown, a command is printed that goes on from
+there with a model (see `endstop run --fork`). Without --policy, the three built-in policies are tested.
 
 examples:
   endstop backtest records/ --policy strict
@@ -91,7 +92,8 @@ def command(args: argparse.Namespace) -> int:
     if args.json:
         std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")
     else:
-        print_parts(std_streams, render_backtest(report, written))
+        given = {load_policy(name, closing=True).name: name for name in [*args.policy, args.against] if name}
+        print_parts(std_streams, render_backtest(report, written, given))
     return 0
 
 

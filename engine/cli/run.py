@@ -16,7 +16,7 @@ from ..process.shutdown import ShutdownSignals, run_to_end
 from ..process.streams import StdStreams
 from ..records.reader import read_record
 from ..run import Run
-from .agent import ResumedSession, Start, build_engine, options_to_repeat, read_resumed
+from .agent import Start, build_engine, options_to_repeat, read_forked, read_resumed
 from .exit_codes import exit_code
 from .factory import check_record, read_prompt
 from .options import add_agent, add_command, add_output, add_redaction
@@ -39,6 +39,14 @@ The answer goes to stdout, everything else to stderr.
 
 --resume takes the model, the policy, the names of the tools and the settings from the record. A record does not hold
 --api-base, --provider, --tools, --workspace, --gate, --evaluate and --evaluate-plain: give them again.
+
+--fork goes on from a decision in a record, as a new session with a record of its own. It takes the same from the record
+as --resume; options replace it, PROMPT replaces the prompt, and --result what a tool returned.
+
+examples:
+  endstop run "Set the port to 8080." --workspace . --record run.jsonl
+  endstop run --resume run.jsonl "And the host?" --workspace .
+  endstop run --fork run.jsonl --at 57 --policy strict --record fork.jsonl --workspace .
 """
 
 
@@ -56,6 +64,22 @@ def add_to(commands: Any) -> None:
         metavar="TEXT",
         help="the answer to the open question, CALL_ID=TEXT if there are several; repeatable",
     )
+    again.add_argument(
+        "--strict-resume",
+        action="store_true",
+        help="refuse to resume a killed run that would go on differently from its record; nothing is written then",
+    )
+    fork = parser.add_argument_group("forking")
+    fork.add_argument("--fork", metavar="RECORD", help="go on from a decision of this record, into a new --record FILE")
+    fork.add_argument("--at", type=int, metavar="SEQ", help="the number (`seq`) of the decision, which is made anew")
+    fork.add_argument("--run", metavar="RUN", help="the run of the decision, by its number or id (default: the last)")
+    fork.add_argument(
+        "--result",
+        action="append",
+        default=[],
+        metavar="CALL_ID=TEXT",
+        help="replace what this call of a tool returned, CALL_ID=@FILE by the text of a file; repeatable",
+    )
     output = parser.add_argument_group("output")
     output.add_argument("--record", metavar="FILE", help="write every event to a new file (see `endstop replay`)")
     output.add_argument(
@@ -69,25 +93,59 @@ def add_to(commands: Any) -> None:
 def command(args: argparse.Namespace) -> int:
     """Run the agent and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
-    if args.resume is None:
-        check_record(args.record, args.drain)
-        if args.answer:
-            raise WrongUse("--answer answers a recorded question: give its record with --resume RECORD")
-        engine = build_engine(args, None)
-        session = engine.session(record=args.record, drain=args.drain)
-        return run_to_end(_run([partial(session.start, read_prompt(args.prompt))], None, args, std_streams))
-    if args.record is not None:
+    _check_options(args)
+    if args.fork is not None:
+        return run_to_end(_run(*_forked(args), args, std_streams))
+    if args.resume is not None:
+        return run_to_end(_run(*_resumed(args), args, std_streams))
+    check_record(args.record, args.drain)
+    session = build_engine(args, None).session(record=args.record, drain=args.drain)
+    return run_to_end(_run([partial(session.start, read_prompt(args.prompt))], (), args, std_streams))
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Refuse options that need another one, or exclude it. Raises WrongUse."""
+    if args.fork is not None and args.resume is not None:
+        raise WrongUse("--fork and --resume cannot be combined: give one of them")
+    if args.answer and args.resume is None:
+        raise WrongUse("--answer answers a recorded question: give its record with --resume RECORD")
+    if args.strict_resume and args.resume is None:
+        raise WrongUse("--strict-resume is for a run that is resumed: give its record with --resume RECORD")
+    for name in ("at", "run", "result"):
+        if getattr(args, name) not in (None, []) and args.fork is None:
+            raise WrongUse(f"--{name} is for a fork: give the record to fork with --fork RECORD")
+    if args.resume is not None and args.record is not None:
         raise WrongUse("--resume appends to its record: leave out --record")
+    if args.fork is not None:
+        for name, why in (("at", "the `seq` of a DECISION_MADE in it"), ("record", "a new file for the fork")):
+            if getattr(args, name) is None:
+                raise WrongUse(f"--fork {args.fork}: add --{name}, {why}")
+
+
+def _resumed(args: argparse.Namespace) -> tuple[Sequence[Start], Sequence[Event]]:
+    """The runs to start to resume a session, and the events that were shown before. Raises WrongUse."""
     resumed = read_resumed(args.resume)
     engine = build_engine(args, resumed)
     session = engine.session(resumed.record.header.session_id, record=args.resume, drain=args.drain)
     prompt = None if args.prompt is None else read_prompt(args.prompt)
-    return run_to_end(_run(resumed.starts(session, prompt, args.answer), resumed, args, std_streams))
+    starts = resumed.starts(session, prompt, args.answer)
+    return starts, resumed.last.events if resumed.same_run else ()
+
+
+def _forked(args: argparse.Namespace) -> tuple[Sequence[Start], Sequence[Event]]:
+    """The run to start for a fork, and the events that it copies. Raises WrongUse."""
+    check_record(args.record, args.drain)
+    forked = read_forked(args.fork, args.at, args.run)
+    engine = build_engine(args, forked)
+    prompt = None if args.prompt is None else read_prompt(args.prompt)
+    session = forked.fork(engine, args.record, prompt, args.result, drain=args.drain)
+    return [session.start_fork], session.copies
 
 
 async def _run(
-    starts: Sequence[Start], resumed: ResumedSession | None, args: argparse.Namespace, std_streams: StdStreams
+    starts: Sequence[Start], seen: Sequence[Event], args: argparse.Namespace, std_streams: StdStreams
 ) -> int:
+    """Run one after another. seen: events of the last one that are in its record already."""
     record = args.resume or args.record
     view = choose_view(
         std_streams,
@@ -107,7 +165,6 @@ async def _run(
         else:
             run = starts[-1]()
             interrupts.attach(run)
-            seen: Sequence[Event] = resumed.last.events if resumed is not None and resumed.same_run else ()
             async with run:
                 outcome = await show_run(run, view, seen)
     if args.json:
@@ -120,7 +177,7 @@ async def _run(
 async def show_run(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outcome:
     """Show a run until it ends, even if it fails without a last event; returns its outcome.
 
-    seen: for a run that continues after its process was killed, its events from before; they are not shown again.
+    seen: the events that the record of a resumed run or of a fork holds already; they are not shown again.
     """
     watching = asyncio.create_task(_show_events(run, view, seen))
     try:

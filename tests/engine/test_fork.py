@@ -355,3 +355,17 @@ async def test_a_cancellation_is_no_decision_to_fork_at(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match=f"event {last.seq} was not made by the policy: .*; the last one before it is"):
         session.fork(at=last.seq)
     assert session.fork(at=first.seq).id
+
+
+async def test_a_run_without_a_decision_says_why_there_is_none(tmp_path: Path) -> None:
+    origin = tmp_path / "origin.jsonl"
+    script = await recorded(origin, READ, END)
+    lines = origin.read_bytes().splitlines(keepends=True)
+    origin.write_bytes(b"".join(lines[: decisions(origin)[0].seq]))
+    session = script.engine(0).session(record=origin)
+    with pytest.raises(WrongUse, match="run 1 holds no decision to fork at: it ended or was killed before one"):
+        session.fork(at=5)
+    imported = origin.read_bytes().replace(b'"engine":"', b'"engine":"import:openai')
+    origin.write_bytes(imported)
+    with pytest.raises(WrongUse, match="run 1 holds no decision to fork at: it was imported, and a policy never"):
+        session.fork(at=5)

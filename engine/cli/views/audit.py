@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
 from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, PolicyStop
+from ...fork import describe_origin
 from .text import Tone, call_summary, cost, counted, duration, work_tone, work_words
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def render_audit(audit: Audit, every_step: bool) -> Iterator[RenderableType]:
 
 
 def _headline(audit: Audit) -> str:
-    steps = sum(run.made for run in audit.runs)
+    steps = sum(run.made - run.copied for run in audit.runs)
     about = "about " if audit.usage.estimated else ""
     parts = [
         one_line(audit.session_id, 60),
@@ -59,10 +60,24 @@ def _run(run: AuditedRun, numbered: bool, every_step: bool) -> Iterator[Renderab
 
     head = f"\nrun {run.number}: " if numbered else "\n"
     yield Text(head + (one_line(run.prompt, LINE) or "(no prompt)"), style="bold")
+    if run.origin is not None:
+        yield Padding(Text(_origin(run), style="cyan"), _INDENT)
+    if run.is_copy:
+        return
     yield from _steps(run, every_step)
     for line, style in _findings(run):
         yield Padding(Text(line, style=style), _INDENT)
     yield from _policies(run)
+
+
+def _origin(run: AuditedRun) -> str:
+    """Where a fork comes from, and what of it was copied."""
+    assert run.origin is not None
+    if run.is_copy:
+        where = f"copied from {one_line(run.origin.session_id, LINE)}"
+    else:
+        where = one_line(describe_origin(run.origin), 3 * LINE)
+    return f"{where}; {counted(run.copied, 'step')} copied and counted there"
 
 
 def _policies(run: AuditedRun) -> Iterator[RenderableType]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
@@ -19,8 +21,10 @@ WHY = 160
 """The most characters of `case_words` besides the name of the record."""
 
 
-def render_backtest(report: BacktestReport, written: str = "") -> Iterator[RenderableType]:
-    """The parts of the backtest. `written`: where the page was written."""
+def render_backtest(
+    report: BacktestReport, written: str = "", given: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[RenderableType]:
+    """The parts of the backtest. `written`: where the page was written. `given`: how `--policy` names each policy."""
     from rich.text import Text
 
     yield Text(headline(report), style="bold")
@@ -30,7 +34,7 @@ def render_backtest(report: BacktestReport, written: str = "") -> Iterator[Rende
     yield from _notes(report)
     if report.swept is None:
         for totals in report.policies:
-            yield from _cases(totals)
+            yield from _cases(totals, given.get(totals.policy, totals.policy))
     yield from bad_files("could not be read", report.bad)
     yield from bad_files("were read in part", report.damaged)
     if written:
@@ -138,15 +142,16 @@ goes on: sessions that would have continued after their work was reported as don
 in brackets: 95 % confidence interval"""
 
 
-def _cases(totals: PolicyTotals) -> Iterator[RenderableType]:
+def _cases(totals: PolicyTotals, given: str) -> Iterator[RenderableType]:
     yield from _listed(f"{totals.policy}: saves most in", totals.most_saved)
     yield from _listed(
         f"{totals.policy}: would have cut short these sessions, which passed", totals.good_runs_cut, "yellow"
     )
-    yield from _listed(f"{totals.policy}: unknown, for example", totals.unknown)
+    yield from _listed(f"{totals.policy}: unknown, for example", totals.unknown, given=given)
 
 
-def _listed(head: str, cases: Sequence[SessionCase], style: str = "dim") -> Iterator[RenderableType]:
+def _listed(head: str, cases: Sequence[SessionCase], style: str = "dim", given: str = "") -> Iterator[RenderableType]:
+    """The sessions, each with the command that finds out how it goes on under policy `given`, if that is not known."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -155,6 +160,14 @@ def _listed(head: str, cases: Sequence[SessionCase], style: str = "dim") -> Iter
     yield Text(f"\n{head}", style=style)
     for case in cases:
         yield Padding(Text(case_words(case)), (0, 0, 0, 2))
+        if given and case.finding.at is not None:
+            yield Text(f"    {fork_command(case, given)}", style="cyan", no_wrap=True)
+
+
+def fork_command(case: SessionCase, policy: str) -> str:
+    """The command that forks a session where this policy would go on differently."""
+    run = "" if case.finding.in_last_run else f" --run {case.finding.run}"
+    return f"endstop run --fork {quote(case.record)} --at {case.finding.at}{run} --policy {quote(policy)} --record NEW"
 
 
 def case_words(case: SessionCase) -> str:

@@ -21,6 +21,7 @@ from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus
 from ...event_bus import Lagged
+from ...fork import describe_origin
 from ...process.streams import StdStreams
 from .narrator import EventNarrator
 from .rounds import Round
@@ -134,6 +135,8 @@ class LiveView(ScreenView, RunView):
         facts: tuple[str, ...] = (started.model, f"policy {policy.name}", f"up to {policy.limits.hard_steps} steps")
         facts = (*facts, *limit_texts(policy))
         shown.append(Text(one_line(" · ".join(facts), WIDEST), style="dim"))
+        if started.origin is not None:
+            shown.append(Text(one_line(describe_origin(started.origin), WIDEST), style="dim"))
         self._print(Panel(Group(*shown), box=box.ROUNDED, border_style="dim", padding=(0, 2), width=self._width), "run")
 
     def step(self, number: int, closing: bool) -> None:

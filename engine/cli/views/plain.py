@@ -10,6 +10,7 @@ from ..._sanitize import one_line, sanitize
 from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...event_bus import Lagged
+from ...fork import describe_origin
 from .narrator import EventNarrator
 from .rounds import Round
 from .run_view import Call, Kind, RunView
@@ -84,6 +85,8 @@ class PlainView(RunView):
         more = "".join(f", {allowed}" for allowed in limit_texts(policy))
         steps = f"{policy.limits.hard_steps} steps{more}"
         self._line(one_line(f"endstop {started.run_id}: {started.model}, policy {policy.name}, {steps}", LINE))
+        if started.origin is not None:
+            self._line(one_line(describe_origin(started.origin), LINE))
         if started.prompt:
             self._line(f"prompt: {one_line(started.prompt, LINE)}")
 

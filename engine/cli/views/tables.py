@@ -38,8 +38,9 @@ _RATE_AFTER = 1.0
 
 
 def print_parts(std_streams: StdStreams, parts: Iterable[RenderableType]) -> None:
-    """Print the parts to stdout: in colour to a terminal, plain to a pipe."""
+    """Print the parts to stdout: in colour to a terminal, plain to a pipe. A text that may not wrap stays one line."""
     from rich.console import Console
+    from rich.text import Text
 
     terminal = std_streams.stdout_is_terminal
     text = StringIO()
@@ -52,7 +53,7 @@ def print_parts(std_streams: StdStreams, parts: Iterable[RenderableType]) -> Non
         emoji=False,
     )
     for part in parts:
-        console.print(part)
+        console.print(part, soft_wrap=isinstance(part, Text) and bool(part.no_wrap))
     lines = text.getvalue().split("\n")
     std_streams.write_answer("\n".join(line if terminal else line.rstrip() for line in lines))
 

@@ -16,6 +16,7 @@ from ...analysis.sampling import SampledSession
 from ...analysis.scoring import LabelledRun, WorkState
 from ...analysis.timeline import Intervention, RunTimeline, SessionTimeline, StepCell, StepMark
 from ...decision.summary import RunSummary
+from ...fork import describe_origin
 from .report_tables import KNOWN, Tone
 from .tables import short
 from .text import counted, duration
@@ -164,6 +165,8 @@ def _run_view(timeline: RunTimeline, run: LabelledRun) -> RunSection:
 
 def _about(run: LabelledRun) -> Iterator[str]:
     digest, waste, used = run.digest, run.waste, run.digest.used
+    if digest.origin is not None:
+        yield f"{one_line(describe_origin(digest.origin), 300)}; "
     yield f"policy {one_line(digest.policy, 60)}; ended: {digest.stop_reason or 'not at all'}"
     if digest.allowed and not run.imported:
         yield f"; {digest.end.steps} of {counted(digest.allowed, 'step')} allowed"

@@ -11,6 +11,7 @@ export function take(state, event) {
   state.stamp += 1;
   if (event.type === "RUN_STARTED") {
     state.runs.push(started(state, event));
+    if (event.origin) forked(state.runs.at(-1), event.origin);
     return;
   }
   const run = state.runs.at(-1);
@@ -41,6 +42,12 @@ function started(state, event) {
     planning: new Set(tools.filter(takesPlans).map((tool) => tool.name)), round: null, planned: 0,
     phases: [...(carried.phases ?? [])], accepted: null, failure: null, cause: "", outcome: null,
   };
+}
+
+function forked(run, { session_id, run_id, at, changed = [], edited = [] }) {
+  const other = [...changed, ...edited.map((id) => `result of ${id}`)].join(", ");
+  const head = run_id === run.id ? `Copied from ${session_id}` : `Forked from ${session_id} at decision ${at}`;
+  note(run, "quiet", "⑂", head, other && `with another ${other}`);
 }
 
 function spend(run, usage) {

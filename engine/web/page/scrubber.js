@@ -55,8 +55,7 @@ export function scrub(events, move) {
 
   function show(to) {
     position = to;
-    let place = moments.findLastIndex((one) => one.position <= to);
-    place = Math.max(0, place);
+    const place = Math.max(0, moments.findLastIndex((one) => one.position <= to));
     range.value = place;
     tell(place);
     move(to);

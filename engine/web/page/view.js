@@ -2,7 +2,7 @@
 // to bring it up to date; what is folded away is filled in when it is opened.
 import { Children, h, put, signed, Writer } from "./dom.js";
 import { endCard } from "./card.js";
-import { brief, called, duration, oneLine, plain, pretty, tokens } from "./text.js";
+import { brief, called, duration, number, oneLine, plain, pretty, tokens } from "./text.js";
 import { cutWords, decisionWords, fact, failureWords, RESULT } from "./words.js";
 
 /** Shows any state of the fold in `root`, changing only what differs. */
@@ -101,8 +101,7 @@ function callView(first) {
       node.dataset.status = call.status ?? (call.running ? "running" : "writing");
       sign.className = `sign ${call.does === "completion" && call.status === "ok" ? "quiet" : tone}${call.status || call.asks ? "" : " turning"}`;
       put(sign, call.asks && !call.status ? "?" : mark);
-      const ran = call.status && call.ran !== null ? duration(call.until - call.ran) : "";
-      put(took, ran);
+      put(took, call.status && call.ran !== null ? duration(call.until - call.ran) : "");
       const now = call.asks ? "waits for your answer" : call.done ? (call.running ? "running …" : "") : "writing …";
       words.className = `why ${call.accepted ? "quiet" : tone}`;
       put(words, call.accepted ? "accepted" : call.status ? why : now);
@@ -141,7 +140,7 @@ function showResult(node, call) {
     node.append(...call.plan.map(planned));
     return;
   }
-  const special = call.does !== "ordinary" && call.does !== "provider" && call.status !== "error" && call.status !== "invalid";
+  const special = !["ordinary", "provider"].includes(call.does) && !["error", "invalid"].includes(call.status);
   if (call.result && !special) {
     const lines = call.result.split("\n");
     const short = lines.length <= LINES + 1 && call.result.length <= CHARACTERS;
@@ -149,7 +148,7 @@ function showResult(node, call) {
     node.append(h("pre", { class: RESULT[call.status]?.[0] === "bad" ? "output bad" : "output" }, start));
     const rest = call.result.slice(start.length).replace(/^\n/, "");
     if (rest) {
-      const size = `${lines.length.toLocaleString("en-US")} lines, ${call.result.length.toLocaleString("en-US")} characters`;
+      const size = `${number(lines.length)} lines, ${number(call.result.length)} characters`;
       const told = () => rest.length > MOST ? `${rest.slice(0, MOST)}\n… and more: it is all in the record` : rest;
       node.append(folded(`the rest of ${size}`, told, "output").node);
     }
@@ -181,11 +180,6 @@ function quote(className, title, text) {
   return { node: h("div", { class: `said ${className}` }, h("h5", {}, title), h("div", { class: "words" }, text)), update() {} };
 }
 
-const ORIGINS = {
-  nudge: "▸ The loop: nudge", reminder: "▸ The loop: reminder", next_step: "▸ The loop: next step",
-  closing: "▸ The loop: closing", handler: "▸ A handler",
-};
-
 function decisionView({ round, decision }) {
   const body = h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": `Trace of round ${round}` });
   const rule = plain(decision.rule ?? "");
@@ -216,17 +210,17 @@ function compactedView({ event }) {
   const how = { shorten_results: "older results shortened", summarise: "summed up by the model" }[event.strategy]
     ?? `${event.dropped ?? 0} of the oldest messages dropped`;
   const vain = event.in_vain || event.not_enough;
-  const sizes = `${event.before_tokens.toLocaleString("en-US")} tokens became ${event.after_tokens.toLocaleString("en-US")}`;
+  const sizes = `${number(event.before_tokens)} tokens became ${number(event.after_tokens)}`;
   const put = (event.put_first ?? []).map((message) => message.text ?? message.content ?? "").filter(Boolean).join("\n\n");
-  const more = put ? [folded("what stands in their place", () => put).node] : [];
-  return line(vain ? "warn" : "loop", "▸", "Context compacted", `${how}, ${sizes}${vain ? ", which is not enough" : ""}`, ...more);
+  return line(vain ? "warn" : "loop", "▸", "Context compacted", `${how}, ${sizes}${vain ? ", which is not enough" : ""}`,
+    put ? folded("what stands in their place", () => put).node : null);
 }
 
 function evaluationView({ verdict, name, details }) {
   const said = { passed: ["good", "✔", "passed"], failed: ["bad", "✘", "failed"] }[verdict] ?? ["bad", "✘", "gave no verdict"];
   const by = name ? ` by ${called(name)}` : "";
-  const more = Object.keys(details).length ? [folded("details", () => pretty(JSON.stringify(details))).node] : [];
-  return line(said[0], said[1], `Evaluation${by} ${said[2]}`, "", ...more);
+  return line(said[0], said[1], `Evaluation${by} ${said[2]}`, "",
+    Object.keys(details).length ? folded("details", () => pretty(JSON.stringify(details))).node : null);
 }
 
 /** At 100 % the card of the end says what was done. */
@@ -252,7 +246,7 @@ const KINDS = {
   failure: ({ failure }) => failure.kind === "degenerate"
     ? line("bad", "✘", "The response was cut", failure.message)
     : line("bad", "✘", "The request failed", failureWords(failure)),
-  message: ({ origin, text }) => origin === "user" ? quote("you", "You, while it ran", text) : quote("loop", ORIGINS[origin] ?? origin, text),
+  message: ({ origin, text }) => origin === "user" ? quote("you", "You, while it ran", text) : quote("loop", origin === "handler" ? "▸ A handler" : `▸ The loop: ${plain(origin)}`, text),
   thought: ({ text }) => quote("thought", "◇ Thought", text),
   question: ({ text }) => quote("question", "? It asks you", text),
   answered: ({ question, text }) => quote("you", "You answered", question ? `${question}\n→ ${text}` : text),

@@ -29,14 +29,14 @@ export const RESULT = {
   unanswered: ["quiet", "?", "never answered"],
 };
 
-const allow = (what) => `Allow ${what} in the policy, or go on from here.`;
+const limit = (name, more) => [`Stopped at the ${name}`, `Allow ${more} in the policy, or go on from here.`];
 
 const LIMITS = {
-  step_limit: ["Stopped at the step limit", allow("more steps")],
-  token_limit: ["Stopped at the token limit", allow("more tokens")],
-  cost_limit: ["Stopped at the cost limit", allow("a higher cost")],
-  time_limit: ["Stopped at the time limit", allow("more time")],
-  tool_call_limit: ["Stopped at the limit of tool calls", allow("more calls")],
+  step_limit: limit("step limit", "more steps"),
+  token_limit: limit("token limit", "more tokens"),
+  cost_limit: limit("cost limit", "a higher cost"),
+  time_limit: limit("time limit", "more time"),
+  tool_call_limit: limit("limit of tool calls", "more calls"),
   stuck: ["Stopped: stuck in a loop", "Go on, and say what the model should do differently."],
   degenerate: ["Stopped: the response repeated itself", "Go on from here, or use another model or temperature."],
   compaction_stalled: ["Stopped: the context is full", "Use a model with a larger context, or a smaller task."],
@@ -104,8 +104,7 @@ export function ending(run) {
   const [tone, sign, who] = known(outcome);
   switch (outcome.status) {
     case "completed": {
-      const answered = reason === "text_final" || reason === "handled";
-      const said = answered ? "Answered" : work === "checked" ? "Task complete" : "Reported as done";
+      const said = ["text_final", "handled"].includes(reason) ? "Answered" : work === "checked" ? "Task complete" : "Reported as done";
       return { tone, sign, title: said + (work === "wrong" ? ", but wrong" : ""), who, text: outcome.answer };
     }
     case "exhausted": {
@@ -116,8 +115,8 @@ export function ending(run) {
     case "failed": {
       const title = { refusal: "Refused", internal_error: "Failed inside endstop" }[reason] ?? "Failed";
       const known = failure && reason === "provider_error";
-      const advice = known ? FAILURES[failure.kind] ?? "" : "";
-      return { tone: "bad", sign: "✘", title, text: known ? failureWords(failure) : outcome.detail, advice };
+      return { tone: "bad", sign: "✘", title, text: known ? failureWords(failure) : outcome.detail,
+        advice: known && FAILURES[failure.kind] };
     }
     case "cancelled":
       return { tone: "quiet", sign: "⊘", title: "Cancelled", text: CAUSES[cause] ?? outcome.detail,
