@@ -8,7 +8,7 @@ once more (`RecordedEvents`). Where the record ends, the run is live.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,8 @@ _IDENTITY: dict[type, tuple[str, ...]] = {
     ev.EvaluationFinished: (),
 }
 """By which fields an event of the loop is recognised in the record. Events of other types come with the one after."""
+_HOOKS = ("gate", "judge", "text_rule", "handler")
+"""Roles of hooks that an engine has by name."""
 _DELTAS = ev.STREAM_PARTS - {ev.ToolCallEnd}
 _BOUNDARIES = (ev.StepStarted, ev.StepFinished, ev.DecisionMade, ev.RunFinished)
 """Once the run appends a new one of these, nothing before it in the record can still be recognised."""
@@ -115,6 +117,21 @@ class ResumePoint:
         if not due and isinstance(last_decision, ev.DecisionMade):
             here.decision, here.decided_at, here.decided_on = last_decision.decision, last_decision.seq, before
         return here
+
+    def missing_hook(self, functions: Mapping[str, Sequence[str]]) -> ev.ResumeDiverged | None:
+        """The first recorded verdict of the open round whose hook is not among these any more; None if all are there.
+
+        functions: names of the hooks by role. That the verdict is not repeated would show only at the end of its step,
+        when the run has gone on already.
+        """
+        void = _void(self.events, self.interrupted_step)
+        for number, event in enumerate(self.events):
+            if isinstance(event, ev.VerdictGiven) and event.role in _HOOKS and number not in void:
+                brought = functions.get(event.role, ())
+                if event.name not in brought:
+                    now = f"VERDICT_GIVEN {event.role} {', '.join(brought)}" if brought else f"no {event.role}"
+                    return ev.ResumeDiverged(at=event.seq, recorded=_describe(event), now=now)
+        return None
 
     def check_copy(self) -> None:
         """Raises WrongUse for a fork whose process was killed while it wrote its copy of the origin."""

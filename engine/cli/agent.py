@@ -227,15 +227,13 @@ class ResumedSession:
 class ForkedSession(ResumedSession):
     """A session to fork, from its record."""
 
-    at: int = 0
-    """The decision, by its `seq`."""
-    run: int | str | None = None
-    """The run that made it, by its number or id; None for the last one."""
+    point: ForkPoint
+    """The decision."""
 
     @property
     def last(self) -> RecordedRun:
         """The run that is forked."""
-        return ForkPoint.find(self.record, self.at, self.run).run
+        return self.point.run
 
     @property
     def same_run(self) -> bool:
@@ -250,8 +248,8 @@ class ForkedSession(ResumedSession):
     def fork(self, engine: Engine, path: str, prompt: str | None, results: Sequence[str], *, drain: bool) -> Session:
         """The fork, to be recorded at this path. results: `CALL_ID=TEXT` or `CALL_ID=@FILE`. Raises WrongUse."""
         session = engine.session(self.record.header.session_id, drain=drain)
-        edited = _parse_results(results)
-        return session.fork(at=self.at, run=self.run, prompt=prompt, results=edited, record=path, source=self.record)
+        edited, run = _parse_results(results), self.point.number + 1
+        return session.fork(at=self.point.at, run=run, prompt=prompt, results=edited, record=path, source=self.record)
 
 
 def _parse_results(given: Sequence[str]) -> dict[str, str]:
@@ -278,10 +276,8 @@ def _read_text(call_id: str, path: str) -> str:
 
 def read_forked(path: str, at: int, run: str | None) -> ForkedSession:
     """The session to fork, from the record at this path. Raises WrongUse."""
-    number = int(run) if run is not None and run.isdecimal() else run
-    forked = ForkedSession(read_record(path), (), at, number)
-    ForkPoint.find(forked.record, at, number)
-    return forked
+    record = read_record(path)
+    return ForkedSession(record, (), ForkPoint.find(record, at, int(run) if run and run.isdecimal() else run))
 
 
 def read_resumed(path: str) -> ResumedSession:

@@ -369,3 +369,17 @@ async def test_a_run_without_a_decision_says_why_there_is_none(tmp_path: Path) -
     origin.write_bytes(imported)
     with pytest.raises(WrongUse, match="run 1 holds no decision to fork at: it was imported, and a policy never"):
         session.fork(at=5)
+
+
+async def test_a_long_result_is_attached_to_the_forks_own_record(tmp_path: Path) -> None:
+    origin, path = tmp_path / "origin.jsonl", tmp_path / "fork.jsonl"
+    await recorded(origin, READ, END, attach_above=3)
+    at = decisions(origin)[0].seq
+    engine = Script(READ, END).engine(1, policy=STEPWISE, attach_above=3)
+    await finish(engine.session(record=origin).fork(at=at, record=path))
+    for file in tmp_path.glob("origin*/*"):
+        file.unlink()
+    record = read_record(path)
+    (result,) = [e for e in record.runs[0].events if isinstance(e, ev.ToolCallResult) and e.call_id == "r1"]
+    assert (result.content, record.missing) == ("read a", [])
+    assert len(list(tmp_path.glob("fork*/*"))) == 2

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine, ResumeRefused, read_record
+from endstop import Completion, Engine, ResumeRefused, read_record
 from endstop.decision import Limits, Policy
 from endstop.decision import events as ev
+from endstop.hooks import Accept, Progress
 from endstop.providers import call
 from endstop.replay import replay
 
@@ -89,3 +90,27 @@ async def test_a_strict_engine_refuses_and_nothing_is_written(tmp_path: Path, ke
     assert script.done == []
     outcome = await resume(path, lines, script.engine(1, text_rule=first_rule, policy=SHORT_ROUNDS))
     assert (outcome.status, divergences(path)) == ("completed", [])
+
+
+async def first_gate(completion: Completion, run: Progress) -> Accept:
+    return Accept()
+
+
+async def second_gate(completion: Completion, run: Progress) -> Accept:
+    return Accept()
+
+
+async def test_a_strict_engine_refuses_another_gate_about_a_call_before_anything_is_written(tmp_path: Path) -> None:
+    path, script = tmp_path / "r.jsonl", Script(END)
+    await script.engine(0, gates=[first_gate]).run("go", record=path)
+    lines = up_to(path.read_bytes().splitlines(keepends=True), "VERDICT_GIVEN")
+    asked = r"is VERDICT_GIVEN gate \S+:first_gate end, and now it would be \S+ gate \S+:second_gate\. Nothing"
+    with pytest.raises(ResumeRefused, match=asked):
+        await resume(path, lines, script.engine(1, gates=[second_gate], strict_resume=True))
+    assert path.read_bytes() == b"".join(lines)
+    outcome = await resume(path, lines, script.engine(1, gates=[first_gate], strict_resume=True))
+    assert (outcome.status, divergences(path)) == ("completed", [])
+    outcome = await resume(path, lines, script.engine(1, gates=[second_gate]))
+    assert outcome.status == "completed"
+    ((at, _, _),) = divergences(path)
+    assert at == len(lines) - 1

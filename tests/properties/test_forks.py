@@ -16,6 +16,7 @@ from endstop.providers import Request
 from endstop.replay import replay
 from endstop.testing import check_transcript
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from .scripts import POLICIES, SCRIPTS, World
@@ -61,9 +62,32 @@ def used_after(events: list[ev.Event], seq: int) -> ResourceUse:
     return replace(ResourceUse.of(end).since(ResourceUse.of(at)), ms=0)
 
 
+def check_killed(script: Any, policy: Policy, path: Path, at: int, place: float, expected: Any) -> None:
+    """Kill the fork after one of its own events, or right before the first, and let the next process take it up."""
+    lines, cut = path.read_bytes().splitlines(keepends=True), path.with_suffix(".cut")
+    cut.write_bytes(b"".join(lines[: at + int(place * (len(lines) - 1 - at))]))
+    record = read_record(cut)
+    session = world(script, policy).engine.session(record.header.session_id, record=cut)
+    session.load(record.runs)
+
+    async def main() -> Any:
+        async with session.start_resumed() as run:
+            return await run.wait()
+
+    outcome = asyncio.run(main())
+    check_transcript(session.transcript.messages, [question.call_id for question in session.questions])
+    if not any(getattr(message, "status", "") == "unknown" for message in session.transcript.messages):
+        known = ("status", "stop_reason", "answer", "steps", "rounds", "run_id", "session_id")
+        assert [getattr(outcome, name) for name in known] == [getattr(expected, name) for name in known], (at, place)
+    report = asyncio.run(replay(cut))
+    assert report.same, (at, place, [run.divergence for run in report.runs])
+
+
 @settings(max_examples=60)
-@given(script=SCRIPTS, policy=POLICIES)
-def test_a_fork_without_a_change_ends_like_its_origin_and_replays_the_same(script: Any, policy: Policy) -> None:
+@given(script=SCRIPTS, policy=POLICIES, place=st.floats(0, 1))
+def test_a_fork_without_a_change_ends_like_its_origin_and_replays_the_same(
+    script: Any, policy: Policy, place: float
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         origin = Path(folder) / "origin.jsonl"
         expected = drive(world(script, policy).engine.session(record=origin), fork=False)
@@ -80,6 +104,7 @@ def test_a_fork_without_a_change_ends_like_its_origin_and_replays_the_same(scrip
             assert same == replace(expected, run_id="", session_id="", duration_ms=0, limits={}), made.seq
             assert decisions(path) == decisions(origin), made.seq
             check_transcript(forked.transcript.messages, [question.call_id for question in forked.questions])
+            check_killed(script, policy, path, made.seq, place, outcome)
             report = asyncio.run(replay(path))
             assert report.same, (made.seq, [run.divergence for run in report.runs])
             assert [run.difference for run in report.runs if run.difference is not None] == [], made.seq

@@ -214,8 +214,9 @@ async def test_wrong_use_makes_no_request_and_writes_nothing(case: str, tmp_path
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 
-async def test_a_strict_resume_refuses_another_gate_and_writes_nothing(tmp_path: Path) -> None:
-    record = await recorded(tmp_path, LOOK, "It is 80.", more=("--gate", "true", "--policy", "chat"))
+@pytest.mark.parametrize(("end", "policy"), [("It is 80.", "chat"), (END, "agent")])
+async def test_a_strict_resume_refuses_another_gate_and_writes_nothing(end: Any, policy: str, tmp_path: Path) -> None:
+    record = await recorded(tmp_path, LOOK, end, more=("--gate", "true", "--policy", policy))
     lines = record.read_bytes().splitlines(keepends=True)
     verdict = next(n for n, line in enumerate(lines) if b'"VERDICT_GIVEN"' in line)
     killed = b"".join(lines[: verdict + 1])
