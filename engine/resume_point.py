@@ -59,6 +59,8 @@ _IDENTITY: dict[type, tuple[str, ...]] = {
 _HOOKS = ("gate", "judge", "text_rule", "handler")
 """Roles of hooks that an engine has by name."""
 _DELTAS = ev.STREAM_PARTS - {ev.ToolCallEnd}
+_SETTLES = (ev.CompletionAccepted, ev.CompletionRejected, ev.QuestionAsked, ev.ToolCallResult)
+"""Events that say what became of a call."""
 _BOUNDARIES = (ev.StepStarted, ev.StepFinished, ev.DecisionMade, ev.RunFinished)
 """Once the run appends a new one of these, nothing before it in the record can still be recognised."""
 
@@ -242,8 +244,11 @@ class RecordedEvents:
         self._strict = strict
         self._cancelled = any(isinstance(event, ev.CancelRequested) for event in point.events)
         void = _void(point.events, point.interrupted_step)
+        settled = {event.call_id for event in point.events if isinstance(event, _SETTLES)}
         for number, event in enumerate(point.events):
             ours = number not in void and not _is_from_outside(event)
+            if isinstance(event, ev.VerdictGiven) and event.call_id is not None:
+                ours = ours and event.call_id in settled  # else the call may end as `unknown`, and no gate is asked
             (self._expected if ours else self._others).append(number)
             if number not in void and (identity := _identity(event)) is not None:
                 self._by_identity.setdefault(identity, deque()).append(number)

@@ -54,6 +54,7 @@ from .journal import Journal, RecordTarget, open_journal
 from .providers import Exchange, Provider, Record
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
 from .records.reader import RecordedRun, SessionRecord
+from .records.recorder import last_seq
 from .resume_point import RecordedEvents, RecordedRound, ResumePoint
 from .run import Run, new_run_id
 from .subscribers import enter_middleware, notify_subscribers
@@ -262,6 +263,7 @@ class Session:
         run.attach(context, hooks.prompt_handlers, hooks.evaluate)
         async with enter_middleware(observers.middleware, run), notify_subscribers(observers.all_subscribers, run):
             if isinstance(opening, ResumePoint) and journal is not None:
+                check_end(journal, opening)
                 for line in opening.copies:
                     journal.write(line)
             self._open(context, opening, run.id)
@@ -404,6 +406,16 @@ class AnswerGiven:
 
 
 Opening = PromptGiven | AnswerGiven | ResumePoint
+
+
+def check_end(journal: Journal, point: ResumePoint) -> None:
+    """Refuse to resume a run whose record was written to since it was read: somebody else has resumed it."""
+    last = None if journal.path is None or point.copies else last_seq(journal.path)
+    if last is not None and last != point.last.seq:
+        raise WrongUse(
+            f"{journal.path} has changed since it was read: its last event is {last}, and the run was to go on after "
+            f"event {point.last.seq}. Somebody else has resumed it: read the record again"
+        )
 
 
 def prompt_of(opening: Opening) -> str | None:

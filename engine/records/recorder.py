@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from time import sleep
 from typing import IO, Any
 
+import msgspec
 from msgspec import Struct
 
 from ..decision import Event, WrongUse
@@ -19,7 +22,7 @@ from .attachments import ATTACH_ABOVE, AttachmentWriter
 from .compression import SUFFIX, is_compressed
 from .deduplication import Deduplicator
 from .event_redaction import Redact, StreamRedactor
-from .format import DrainedChunk, Header, encode_line, encode_lines, leaves_out
+from .format import DECODE_ERRORS, DrainedChunk, Header, encode_line, encode_lines, leaves_out
 from .reader import read_beginning
 
 try:
@@ -30,6 +33,8 @@ else:
     _LOCKS = True
 
 
+LOCK_ATTEMPTS, LOCK_PAUSE = 20, 0.002
+"""How often a writer tries to lock its file, and how many seconds it waits in between."""
 BATCH_EVENTS = 256
 """Events are encoded together; after this many without a flush they are written anyway."""
 
@@ -41,7 +46,7 @@ class RecordWriter:
     attach_above: a text or image of a result with more bytes is stored in a file of its own; None: never.
     named: the final path of the record, if it is written under a temporary name: attachments are stored beside it.
 
-    Raises WrongUse if the file exists and is not a record, is compressed, or cannot be written.
+    Raises WrongUse if the file exists and is not a record, is compressed, is being written, or cannot be written.
     """
 
     def __init__(
@@ -74,9 +79,12 @@ class RecordWriter:
             self._file: IO[bytes] = open(self.path, "ab", buffering=256 * 1024)  # noqa: SIM115  closed by `close`
         except OSError as error:
             raise WrongUse(f"cannot write the record {self.path}: {error.strerror}") from None
-        if _LOCKS:
-            with suppress(OSError):  # a shared lock, only for `is_being_written`
-                fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if not _lock(self._file):
+            self._file.close()
+            raise WrongUse(
+                f"{self.path} is being written by another run: wait for its end, or record to another file. A record "
+                "that two runs write at once could not be read"
+            )
         self._broken = False
         self._run_begun = False
         """Whether an event of this run is in the file."""
@@ -166,13 +174,47 @@ class RecordWriter:
             self._file.close()
 
 
+def _lock(file: IO[bytes]) -> bool:
+    """Lock a file for its only writer; False if it has another one. True on platforms and disks without locks."""
+    if not _LOCKS:
+        return True
+    for _ in range(LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sleep(LOCK_PAUSE)  # perhaps somebody only looks (`is_being_written`)
+        except OSError:
+            return True
+        else:
+            return True
+    return False
+
+
+def last_seq(path: str | os.PathLike[str]) -> int | None:
+    """Sequence number of the last event in an uncompressed record, read from its end; None if it holds none."""
+    with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        end = len(content)
+        while end > 0:
+            begin = content.rfind(b"\n", 0, end - 1) + 1
+            with suppress(*DECODE_ERRORS):
+                seq = msgspec.json.decode(content[begin:end], type=_Numbered).seq
+                if seq is not None:
+                    return seq
+            end = begin
+    return None
+
+
+class _Numbered(Struct):
+    seq: int | None = None
+
+
 def is_being_written(path: str | os.PathLike[str]) -> bool:
     """Whether a process is writing to this record now. Always False on platforms without `flock`."""
     if not (_LOCKS and Path(path).is_file()):
         return False
     try:
         with open(path, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:

@@ -501,3 +501,38 @@ async def test_a_call_whose_arguments_were_redacted_is_not_run_with_what_stands_
     assert outcome.status == "completed"
     assert shop.done == ([] if own else ["w2"]), "of another redaction nobody knows what it leaves"
     assert shop.results()["w1"][0] == "unknown"
+
+
+async def test_two_resume_one_run_and_the_second_is_refused_while_the_first_goes_on_and_after_it(
+    tmp_path: Path,
+) -> None:
+    shop = Shop(tmp_path / "r.jsonl", THREE, END)
+    shop.path.write_bytes(b"".join(up_to(await shop.whole(), "TOOL_CALL_RESULT", '"w1"')))
+    asked, gone = asyncio.Event(), asyncio.Event()
+
+    async def write(path: str) -> str:
+        asked.set()
+        await gone.wait()
+        return "wrote"
+
+    def session() -> Session:
+        tools = [Tool(write, description="Write."), shop.tools()[1]]
+        made = Engine(Scripted(END), tools=tools, presets=[finish_task, task_done, ask_user, think]).session(
+            record=shop.path
+        )
+        made.load(read_record(shop.path).runs)
+        return made
+
+    first, second = session(), session()
+    async with first.start_resumed() as run:
+        await asked.wait()
+        with pytest.raises(WrongUse, match="is being written by another run: wait for its end"):
+            async with second.start_resumed():
+                raise AssertionError("it must not begin")
+        gone.set()
+        assert (await run.wait()).status == "completed"
+    content = shop.path.read_bytes()
+    with pytest.raises(WrongUse, match=r"has changed since it was read: its last event is \d+"):
+        async with second.start_resumed():
+            raise AssertionError("it must not begin")
+    assert shop.path.read_bytes() == content

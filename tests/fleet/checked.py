@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -63,10 +62,3 @@ def check_results(run: RecordedRun, script: Script) -> None:
         if event.name in ("look", "note") and event.status == "ok":
             assert event.content.startswith(f"{event.name} "), event
             assert event.content.endswith(f" of {script.who}"), event
-
-
-def lines_of(path: Path) -> list[str]:
-    """The events of a record's last run, each as its line."""
-    lines = path.read_text().splitlines()
-    first = max(number for number, line in enumerate(lines) if json.loads(line)["type"] == "RUN_STARTED")
-    return lines[first:]

@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from endstop.records.format import encode_line
 
 from ..console import endstop
 from ..engine.web.ag_ui_reader import Reader as AgUiReader
-from .checked import check_record, lines_of
+from .checked import check_record
 from .fleet import PATIENCE, Fleet, until
 from .reading import Reader
 from .script import Script
@@ -33,7 +34,7 @@ async def test_a_reader_on_the_server_sees_each_event_once_over_a_workers_death(
     assert len(ships.side.of("read").askers) == 2, "it went on in the other worker"
     assert ships.side.of("read").faults(script) == []
     assert reader.numbers == list(range(1, len(run.events) + 1))
-    assert [json.loads(line) for line in reader.lines] == [json.loads(line) for line in lines_of(record)]
+    assert [json.loads(line) for line in reader.lines] == [json.loads(encode_line(event)) for event in run.events]
     later = await Reader(ships, run_id).read()
     assert later.lines == reader.lines, "who comes later sees the same"
     replayed = await endstop("replay", record, "--json")
