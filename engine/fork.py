@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ from .records.format import DrainedChunk, encode_line, step_of_attempt
 from .records.reader import RecordedRun, SessionRecord, read_record
 from .resume_point import REDACTION_MARK
 from .tools.results import fingerprint, truncate
-from .validation import check_prompt, check_recorded_functions, check_recorded_tools
+from .validation import check_prompt, check_recorded_functions, check_recorded_tools, preview
 
 EDITABLE = ("ok", "error", "unknown")
 """Statuses of results that came from a tool, and so may be replaced."""
@@ -67,6 +67,8 @@ class ForkPoint:
 
         Raises WrongUse if there is no such run or decision, or if what comes before it is redacted or has a gap.
         """
+        if not isinstance(at, int):
+            raise WrongUse(f"at is {preview(at)}: write the number (`seq`) of a decision")
         number = _run_number(record, run)
         _check_decision(record, number, at)
         point = cls(record, number, at)
@@ -220,7 +222,7 @@ def _forks(event: ev.DecisionMade) -> bool:
     return not (isinstance(decision, Stop) and decision.reason in ("cancelled", "internal_error"))
 
 
-def _check_decision(record: SessionRecord, number: int, at: Any) -> None:
+def _check_decision(record: SessionRecord, number: int, at: int) -> None:
     run, name = record.runs[number], f"{record.path}, run {number + 1}"
     made = _decisions_of(run)
     seqs = [event.seq for event in made if _forks(event)]
@@ -238,7 +240,7 @@ def _check_decision(record: SessionRecord, number: int, at: Any) -> None:
     raise WrongUse(f"{name}: event {at} {why}{_nearest(seqs, at)}{_elsewhere(record, number, at)}")
 
 
-def _nearest(seqs: Sequence[int], at: Any) -> str:
+def _nearest(seqs: Sequence[int], at: int) -> str:
     """The decisions before and after this event, as the end of a sentence."""
     before = max((seq for seq in seqs if seq < at), default=None)
     after = min((seq for seq in seqs if seq > at), default=None)
@@ -249,7 +251,7 @@ def _nearest(seqs: Sequence[int], at: Any) -> str:
     return f"; {', '.join(parts)}" if parts else "; the run has none"
 
 
-def _elsewhere(record: SessionRecord, number: int, at: Any) -> str:
+def _elsewhere(record: SessionRecord, number: int, at: int) -> str:
     """In which other runs this event is a decision, as the end of a sentence."""
     others = [
         f"run {other + 1}"

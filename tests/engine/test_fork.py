@@ -183,6 +183,15 @@ async def test_a_fork_of_a_fork_begins_with_what_the_first_one_did(tmp_path: Pat
     assert came_from is not None
     assert (came_from.session_id, came_from.at) == (forked.id, second)
     assert (await replay(two)).same
+    lines = two.read_bytes().splitlines(keepends=True)
+    for kept in range(second, len(lines)):
+        given = sum(b'"RESPONSE_FINISHED"' in line for line in lines[:kept])
+        two.write_bytes(b"".join(lines[:kept]))
+        session = script.engine(given, policy=STEPWISE).session(again.id, record=two)
+        session.load(read_record(two).runs)
+        async with session.start_resumed() as run:
+            assert (await run.wait()).status == "completed", kept
+        assert (await replay(two)).same, kept
 
 
 @pytest.mark.parametrize("scene", [eventful, exhausting])
@@ -234,6 +243,8 @@ async def test_an_event_that_is_no_decision_names_the_decisions_around_it(tmp_pa
     between = f"is no decision, but [A-Z_]+; the last one before it is {first}, the next one is {second}"
     with pytest.raises(WrongUse, match=between):
         session.fork(at=first + 1, record=path)
+    with pytest.raises(WrongUse, match=r"at is '7': write the number"):
+        session.fork(at="7", record=path)  # type: ignore[arg-type]
     with pytest.raises(
         WrongUse, match=f"event 999 is no decision; the last one before it is {decisions(origin)[-1].seq}"
     ):
@@ -383,3 +394,27 @@ async def test_a_long_result_is_attached_to_the_forks_own_record(tmp_path: Path)
     (result,) = [e for e in record.runs[0].events if isinstance(e, ev.ToolCallResult) and e.call_id == "r1"]
     assert (result.content, record.missing) == ("read a", [])
     assert len(list(tmp_path.glob("fork*/*"))) == 2
+
+
+async def test_a_fork_at_a_pause_is_answered_and_a_fork_after_the_answer_keeps_it(tmp_path: Path) -> None:
+    origin, one, two = (tmp_path / f"{name}.jsonl" for name in ("origin", "one", "two"))
+    asked, read = [call("ask_user", question="Which?", id="q1")], [call("read", path="b", id="r2")]
+    script = Script(asked, read, "It is b.")
+    session = script.engine(0, policy=STEPWISE).session(record=origin)
+    await session.run("go")
+    await session.answer("q1", "b")
+    paused, after = decisions(origin, 0)[-1].seq, decisions(origin)[0].seq
+    forked = script.engine(1, policy=STEPWISE).session(record=origin).fork(at=paused, run=1, record=one)
+    assert (await finish(forked)).status == "awaiting_input"
+    assert (await forked.answer("q1", "another")).answer == "It is b."
+    assert [m.content for m in forked.transcript.messages if isinstance(m, ToolResult)] == ["another", "read b"]
+    later = script.engine(2, policy=STEPWISE).session(record=origin).fork(at=after, record=two)
+    outcome = await finish(later)
+    assert (outcome.status, outcome.answer, outcome.steps) == ("completed", "It is b.", 3)
+    assert [m.content for m in later.transcript.messages if isinstance(m, ToolResult)] == ["b", "read b"]
+    for path in (one, two):
+        assert (await replay(path)).same
+    with pytest.raises(WrongUse, match="began with the answer to a question, so there is no prompt to replace"):
+        session.fork(at=after, prompt="another")
+    with pytest.raises(WrongUse, match="result of q1: "):
+        session.fork(at=after, results={"q1": "x"})
