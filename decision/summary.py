@@ -152,15 +152,19 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
         """What is known about the quality of the work."""
         return derive_work(self.status, self.verdict)
 
+    def used_after(self, point: ResourceUse) -> ResourceUse:
+        """Usage of this run alone after this point, which may lie in what a fork copied."""
+        return self.end.since(point if point.steps >= self.start.steps else self.start)
+
     @property
     def after_done(self) -> ResourceUse | None:
         """Usage after the work was reported as done; None if it never was."""
-        return None if self.done is None else self.end.since(self.done)
+        return None if self.done is None else self.used_after(self.done)
 
     @property
     def wasted_steps(self) -> int:
         """Steps after the work was reported as done."""
-        return 0 if self.done is None else self.end.steps - self.done.steps
+        return 0 if self.done is None else self.used_after(self.done).steps
 
 
 def is_copied(event: ev.Event, started: ev.RunStarted) -> bool:

@@ -90,7 +90,7 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
     @property
     def waste(self) -> ResourceUse | None:
         """What was used after the work was reported as done; None if it never was."""
-        return None if self.done is None else self.digest.end.since(self.done)
+        return None if self.done is None else self.digest.used_after(self.done)
 
     @property
     def imported(self) -> bool:

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 from endstop import Redaction, Session, read_record
+from endstop.analysis.scoring import label_run
 from endstop.decision import Limits, Policy, ToolResult, UserMessage, WrongUse
 from endstop.decision import events as ev
+from endstop.decision.backtest import backtest
 from endstop.providers import call
 from endstop.replay import replay
 from endstop.testing import check_transcript
 from msgspec.structs import replace
 
-from .test_resume import Script, check, checking, eventful, exhausting, killed_after, pausing
+from .test_resume import Script, check, checked, checking, eventful, exhausting, killed_after, pausing
 
 STEPWISE = Policy(max_inner_steps=1)
 READ = [call("read", path="a", id="r1")]
@@ -329,6 +331,19 @@ async def test_events_that_are_missing_before_the_decision_are_named(tmp_path: P
     with pytest.raises(WrongUse, match=rf"events {first + 1} to {first + 1} of run run_\w+ cannot be read"):
         session.fork(at=second)
     assert session.fork(at=first).questions == ()
+
+
+async def test_what_was_wasted_before_the_fork_is_not_wasted_by_it(tmp_path: Path) -> None:
+    origin, path = tmp_path / "origin.jsonl", tmp_path / "fork.jsonl"
+    claims = [call("finish_task", summary=f"done {number}", id=f"f{number}") for number in range(3)]
+    accepted = [call("finish_task", summary="done and tested", id="last")]
+    script = await recorded(origin, READ, *[[claim] for claim in claims], accepted, gates=[checked])
+    at = decisions(origin)[3].seq  # after the second claim that was handed back
+    await finish(script.engine(4, policy=STEPWISE, gates=[checked]).session(record=origin).fork(at=at, record=path))
+    runs = [label_run(next(backtest(read_record(one).runs[0].events, ())).digest) for one in (origin, path)]
+    assert [run.waste.steps for run in runs if run.waste is not None] == [3, 1]
+    assert [run.digest.rejections for run in runs] == [3, 0]
+    assert [run.digest.used.steps for run in runs] == [5, 1]
 
 
 async def test_a_session_without_a_record_says_what_it_needs() -> None:
