@@ -95,20 +95,21 @@ class Log:
 
         Raises ResumeRefused if the run would differ from its record, and may not.
         """
-        if self._past is None:
+        past = self._past
+        if past is None:
             return
         caught_up = self.catching_up
         try:
-            recorded, unrecorded = self._past.end(new)
+            recorded, unrecorded = past.end(new)
         except ResumeRefused as refused:
             self.close(refused)
             raise
-        if self._past.ended:
-            self._past = None
         for one in recorded:
             self._apply(one)
+        self._past = None
         for one in unrecorded:
-            self._append_new(one)
+            self.append(one)
+        self._past = None if past.ended else past
         if caught_up:
             self.on_caught_up()
 
@@ -140,20 +141,10 @@ class Log:
 
         Raises RunLost once another process has the run, and ResumeRefused; see `end_past`.
         """
-        if self.finished:
-            if self._closed_by is not None:
-                raise self._closed_by
-            raise RuntimeError(f"{type(event).__name__} after the terminal event of the run")
-        if self._past is not None:
-            recorded = self._past.take(event)
-            for one in recorded:
-                self._apply(one)
-            if recorded:
-                return recorded[-1]  # type: ignore[return-value]  # it has the type of `event`
-            self.end_past(event)
-        return self._append_new(event)
-
-    def _append_new(self, event: E) -> E:
+        if self._past is not None or self.finished:
+            recorded = self._take_recorded(event)
+            if recorded is not None:
+                return recorded
         self._seq += 1
         stamped = replace(event, seq=self._seq, t=int((self._now() - self._began) * 1000 + 0.5))
         if type(stamped) not in STREAM_PARTS:
@@ -162,6 +153,20 @@ class Log:
         for sink in self._sinks:
             sink(stamped)
         return stamped
+
+    def _take_recorded(self, event: E) -> E | None:
+        """The event as the record of the run holds it already; None if it is a new one."""
+        if self.finished:
+            if self._closed_by is not None:
+                raise self._closed_by
+            raise RuntimeError(f"{type(event).__name__} after the terminal event of the run")
+        recorded = () if self._past is None else self._past.take(event)
+        for one in recorded:
+            self._apply(one)
+        if recorded:
+            return recorded[-1]  # type: ignore[return-value]  # it has the type of `event`
+        self.end_past(event)
+        return None
 
     def _apply(self, event: Event) -> None:
         self.facts = fold(self.facts, event)

@@ -340,10 +340,8 @@ class Session:
             if not opening.copies:
                 effects = RecordedRound(opening, log, effects)
                 diverged = opening.divergence(lambda facts: config.decide_untraced(facts, config.policy))
-                strict = config.record_options.strict_resume
-                if strict and diverged is None:
-                    diverged = opening.missing_hook(config.functions)
-                past = RecordedEvents(opening, diverged, strict=strict)
+                diverged = diverged or opening.missing_hook(config.functions)
+                past = RecordedEvents(opening, diverged, strict=config.record_options.strict_resume)
             log.continue_from(opening.facts, past, opening.last)
             bus.start_at(opening.last.seq)
         return Context(
