@@ -130,7 +130,8 @@ async def response_lines(store: TemporaryStore) -> list[bytes]:
         session = await service.start("Hi")
         assert session.run_id is not None
         await held.to_end(service.follow_run(await service.run(session.run_id)))
-        pages = await store.pages(session.run_id, after=0)
+    async with opened(stored := store.copy()):  # once the service is closed, all is stored
+        pages = await stored.pages(session.run_id, after=0)
     lines = b"".join(page.lines for page in pages).splitlines()
     return [line for line in lines if b'"RESPONSE_FINISHED"' in line]
 

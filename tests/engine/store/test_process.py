@@ -66,5 +66,5 @@ def test_nothing_is_gone_where_nothing_can_be_known(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(leases, "_read", lambda path: "")
     assert not is_gone(replace(me, about={**me.about, "start": "1"}))  # there is no /proc
     bare = this_process("serve")
-    assert set(bare.about) == {"namespace"}
+    assert set(bare.about) == {"namespace", "pages"}
     assert not is_gone(bare)
