@@ -227,8 +227,8 @@ class Process(Struct, frozen=True, kw_only=True):
     """How long it is believed to be alive after its last heartbeat."""
     version: str
     about: dict[str, str] = field(default_factory=dict)
-    """More for people to read; `boot`, `namespace` and `start`, by which `is_gone` recognises the process; and `pages`, the
-    format of pages that it reads (`leases.PAGE_FORMAT`)."""
+    """More for people to read; `boot`, `namespace` and `start`, by which `is_gone` recognises the process; and `pages`,
+    the format of pages that it reads (`leases.PAGE_FORMAT`)."""
 
 
 class StoredProcess(Process, frozen=True, kw_only=True):
