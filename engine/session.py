@@ -329,20 +329,10 @@ class Session:
             sinks.append(share.feed)
         log = Log(runtime.clock, self.transcript.feed, sinks)
         toolbox = config.toolbox
-        effects: Effects = Live() if self.steps is None else Durable(self.steps, log)
-        limits = HardLimits(log, config.policy, runtime.clock)
-        if runtime.replay is not None:
-            effects = runtime.replay.effects(log)
-            limits = runtime.replay.limits(log, config.policy, runtime.clock)
+        effects, limits = self._effects(log)
         if isinstance(opening, ResumePoint):
             toolbox = toolbox.subset(spec.name for spec in opening.started.tools)
-            past = None
-            if not opening.copies:
-                effects = RecordedRound(opening, log, effects)
-                diverged = opening.divergence(lambda facts: config.decide_untraced(facts, config.policy))
-                diverged = diverged or opening.missing_hook(config.functions)
-                past = RecordedEvents(opening, diverged, strict=config.record_options.strict_resume)
-            log.continue_from(opening.facts, past, opening.last)
+            effects = self._continue(opening, log, effects)
             bus.start_at(opening.last.seq)
         return Context(
             log=log,
@@ -372,6 +362,25 @@ class Session:
             flush=journal.flush if journal is not None else nothing_to_flush,
             cut_off=cut_off,
         )
+
+    def _effects(self, log: Log) -> tuple[Effects, HardLimits]:
+        """What does the effects of a new run, and what enforces its limits."""
+        runtime, policy = self._config.runtime, self._config.policy
+        if runtime.replay is not None:
+            return runtime.replay.effects(log), runtime.replay.limits(log, policy, runtime.clock)
+        return Live() if self.steps is None else Durable(self.steps, log), HardLimits(log, policy, runtime.clock)
+
+    def _continue(self, point: ResumePoint, log: Log, effects: Effects) -> Effects:
+        """Let the log continue a recorded run. Returns its effects: these, after what its record holds."""
+        config = self._config
+        if point.copies:  # a fork: its record holds nothing that it has done itself
+            log.continue_from(point.facts, None, point.last)
+            return effects
+        diverged = point.divergence(lambda facts: config.decide_untraced(facts, config.policy))
+        diverged = diverged or point.missing_hook(config.functions)
+        past = RecordedEvents(point, diverged, strict=config.record_options.strict_resume)
+        log.continue_from(point.facts, past, point.last)
+        return RecordedRound(point, log, effects)
 
 
 def _keep_rest(journal: Journal, cut_off: dict[int, CutOff], exchange: Exchange) -> None:

@@ -318,23 +318,16 @@ class RecordedLimits(HardLimits):
         self, step: int, input_tokens: int, priced: Callable[[Usage, str], Usage], share: BudgetShare | None
     ) -> ResponseMeter:
         """A meter that never cuts, and knows what was estimated."""
-        return RecordedMeter(self, step, input_tokens, priced, share, self._responses.get(step))
+        meter = RecordedMeter(self, step, input_tokens, priced, share, inf)
+        meter.recorded = self._responses.get(step)
+        return meter
 
 
 class RecordedMeter(ResponseMeter):
     """The meter of a response that is replayed."""
 
-    def __init__(
-        self,
-        limits: HardLimits,
-        step: int,
-        input_tokens: int,
-        priced: Callable[[Usage, str], Usage],
-        share: BudgetShare | None,
-        recorded: ev.ResponseFinished | None,
-    ) -> None:
-        super().__init__(limits, step, input_tokens, priced, share, inf)
-        self._recorded = recorded
+    recorded: ev.ResponseFinished | None = None
+    """The response, if it is in the record."""
 
     def count(self, chunk: AnyChunk) -> None:
         """Does nothing."""
@@ -349,7 +342,7 @@ class RecordedMeter(ResponseMeter):
 
     def estimate(self, reported: Usage, message: AssistantMessage, attempt: str) -> Usage:
         """The recorded estimate; one of the message's size for an attempt whose estimate is not recorded."""
-        recorded = self._recorded
+        recorded = self.recorded
         if recorded is not None and recorded.attempt == attempt and recorded.usage.estimated:
             return recorded.usage
         self.written = BYTES_PER_TOKEN * estimate_tokens(message_size(message))
