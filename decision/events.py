@@ -218,9 +218,10 @@ class MessageDeltas(Struct, frozen=True):
     """Where a message stands in a record whose RESPONSE_FINISHED was written without it."""
 
     first: int
-    """Number of the first event with a part of the message."""
+    """Sequence number (`seq`) of the first event that holds a part of the message."""
     count: int
-    """Number of the parts: events of the same attempt with text, reasoning, the start of a call or its arguments."""
+    """How many events hold the message: those of the same attempt, from `first` on, of the types TEXT_MESSAGE_CONTENT,
+    REASONING_MESSAGE_CONTENT, TOOL_CALL_START and TOOL_CALL_ARGS."""
 
 
 NO_MESSAGE = AssistantMessage()

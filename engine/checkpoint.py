@@ -56,7 +56,7 @@ class Durable(Live):
         self._log = log
 
     async def once(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Effects`. Other effects than responses and calls are not stored."""
+        """See `Effects`. Only responses and calls are durable steps; the work of other effects is done each time."""
         if key.kind == "response":
             return await self._response(key, work)
         if key.kind == "call":
@@ -72,7 +72,10 @@ class Durable(Live):
         return StepKey(facts.session_id, facts.run_id, key.step, key.call_id)
 
     async def _value(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """What a tool call returned. A value that cannot be stored becomes an error result."""
+        """Run a tool call as a durable step: the stored value if the engine has one, else that of `work`, now stored.
+
+        If the engine cannot store the value, the call gets an error result that says so, and that is stored instead.
+        """
 
         async def kept() -> Any:
             return dump_value(await work())
@@ -90,9 +93,10 @@ class Durable(Live):
         return refused
 
     async def _response(self, key: EffectKey, work: Callable[[], Awaitable[Response | None]]) -> Response | None:
-        """The response of a step; None if the provider gave up.
+        """Request a response as a durable step: the stored one if the engine has it, else that of `work`, now stored.
 
-        The events of a stored response are logged again as if it had streamed in a few large deltas.
+        None if the provider gave up; nothing is stored then. The events of a stored response are logged again as if it
+        had streamed in a few large deltas.
         """
         made: list[Response] = []
 

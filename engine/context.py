@@ -153,7 +153,7 @@ class Context:
             self._cancel_scope()
 
     def _cancel_scope(self) -> None:
-        """Cancel what is in flight if the run is cancelled; what was recorded before it died is repeated first."""
+        """Cancel what is in flight if the run is cancelled. A resumed run first catches up with its record."""
         if self.cancelled is not None and self.scope is not None and not self.log.catching_up:
             self.scope.cancel(self.cancelled)
 

@@ -2,8 +2,8 @@
 
 Between steps the guards check the limits (`decision/guards.py`). Within a step a deadline enforces time, and counting
 the streamed output enforces tokens and cost. The first limit that is used up is logged as an event (`LimitReached`):
-`decide` needs to know nothing else. Input tokens are spent when
-a request is sent, so cutting a response could not save any; they are checked between requests.
+`decide` needs to know nothing else. Input tokens are spent when a request is sent, so cutting a response could not save
+any; they are checked between requests.
 
 A limit whose guard the policy leaves out is not enforced here, either.
 """

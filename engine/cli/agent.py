@@ -225,7 +225,7 @@ class ResumedSession:
 
 @dataclass(frozen=True, slots=True)
 class ForkedSession(ResumedSession):
-    """A session to fork, from its record."""
+    """A recorded session, and the decision in it at which `endstop run --fork` begins a new session."""
 
     point: ForkPoint
     """The decision."""
@@ -237,7 +237,7 @@ class ForkedSession(ResumedSession):
 
     @property
     def same_run(self) -> bool:
-        """Always False: policy and tools may be others."""
+        """Always False: a fork is a new run, whose policy and tools may differ from those of its origin."""
         return False
 
     @property
@@ -275,7 +275,7 @@ def _read_text(call_id: str, path: str) -> str:
 
 
 def read_forked(path: str, at: int, run: str | None) -> ForkedSession:
-    """The session to fork, from the record at this path. Raises WrongUse."""
+    """Read the record at this path, and find the decision at which to fork it. Raises WrongUse."""
     record = read_record(path)
     return ForkedSession(record, (), ForkPoint.find(record, at, int(run) if run and run.isdecimal() else run))
 
