@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .decide import applies_before_first_step, continues_round, decide, needs_closing_step
-from .decisions import Decision, GoOn, Stop
+from .decisions import Decision, GoOn, Stop, made_by_policy
 from .degeneration import find_repetition_in_message
 from .facts import Facts, fold
 from .limit_usage import limit_statuses
@@ -28,7 +28,7 @@ from .limits import STOP_REASONS
 from .messages import AssistantMessage
 from .policy import Policy
 from .rules import Rule
-from .summary import SUMMARY_EVENTS, ResourceUse, RunSummary, SummaryBuilder, is_copied
+from .summary import SUMMARY_EVENTS, ResourceUse, RunSummary, SummaryBuilder, is_copied, is_imported
 from .transcript import estimate_tokens
 
 Parting = Literal["same", "earlier", "later", "diverges", "refused"]
@@ -208,7 +208,7 @@ class PolicySimulation:
         )
 
     def _fork_at(self, parting: Parting) -> int | None:
-        if self._started.engine.startswith("import:"):
+        if is_imported(self._started.engine):
             return None
         return {"diverges": self._differs_at, "later": self._latest_decision}.get(parting)
 
@@ -248,7 +248,7 @@ class PolicySimulation:
 
     def _decided(self, event: ev.DecisionMade) -> None:
         self._deciding = False
-        if not (isinstance(event.decision, Stop) and event.decision.reason in ("cancelled", "internal_error")):
+        if made_by_policy(event.decision):
             self._latest_decision = event.seq
 
     def _message(self, event: ev.MessageAdded) -> None:

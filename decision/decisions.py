@@ -96,3 +96,8 @@ class Stop(_BaseDecision, frozen=True, tag="stop", kw_only=True, omit_defaults=T
 
 
 Decision = GoOn | Pause | Stop
+
+
+def made_by_policy(decision: Decision) -> bool:
+    """Whether `decide` made this decision. A cancellation and an internal error end a run without asking it."""
+    return not (isinstance(decision, Stop) and decision.reason in ("cancelled", "internal_error"))

@@ -16,6 +16,8 @@ from .facts import Facts
 from .messages import Usage
 from .outcome import Outcome, Status, Verdict, Work, derive_work
 
+IMPORT_PREFIX = "import:"
+"""How `RunStarted.engine` begins in a record that was imported; the name of the format follows."""
 PREVIEW_LENGTH = 200
 """Characters kept of a prompt, an answer and a detail."""
 
@@ -165,6 +167,11 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     def wasted_steps(self) -> int:
         """Steps after the work was reported as done."""
         return 0 if self.done is None else self.used_after(self.done).steps
+
+
+def is_imported(engine: str) -> bool:
+    """Whether a record was imported from another program's. engine: `RunStarted.engine` of its runs."""
+    return engine.startswith(IMPORT_PREFIX)
 
 
 def is_copied(event: ev.Event, started: ev.RunStarted) -> bool:

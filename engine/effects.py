@@ -23,7 +23,7 @@ from .decision.events import ResponseFinished
 from .tools.results import fingerprint
 
 T = TypeVar("T")
-Kind = Literal["response", "call", "room", "gate", "judge", "text_rule", "handler", "compactor", "check", "evaluator"]
+Kind = Literal["response", "call", "room", "gate", "judge", "text_rule", "handler", "compactor", "evaluator"]
 """What kind of effect it is. `room`: whether time and a shared budget leave room for one more step."""
 
 
@@ -79,7 +79,7 @@ class Live:
     """Does every effect."""
 
     async def once(self, key: EffectKey, work: Callable[[], Awaitable[T]]) -> T:
-        """See `Effects`."""
+        """Always the result of `work`."""
         return await work()
 
     def began(self, key: EffectKey) -> bool:
@@ -95,5 +95,5 @@ class Live:
         return True
 
     def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
-        """See `Effects`."""
+        """Computed from the call and its result."""
         return fingerprint(call, content, images)

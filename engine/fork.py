@@ -18,8 +18,10 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from .config import RunConfig
-from .decision import Event, Stop, ToolCall, WrongUse
+from .decision import Event, ToolCall, WrongUse
 from .decision import events as ev
+from .decision.decisions import made_by_policy
+from .decision.summary import is_imported
 from .journal import RecordTarget
 from .records.format import DrainedChunk, encode_line, step_of_attempt
 from .records.reader import RecordedRun, SessionRecord, read_record
@@ -207,28 +209,20 @@ def _run_number(record: SessionRecord, run: int | str | None) -> int:
     raise WrongUse(f"{record.path} has no run {run!r}: its runs are {listed}")
 
 
-def _is_imported(run: RecordedRun) -> bool:
-    return run.started.engine.startswith("import:")
-
-
 def _decisions_of(run: RecordedRun) -> list[ev.DecisionMade]:
     """The decisions of a run. An import ends a run with one that no policy made."""
-    return [] if _is_imported(run) else [event for event in run.events if isinstance(event, ev.DecisionMade)]
-
-
-def _forks(event: ev.DecisionMade) -> bool:
-    """Whether `decide` made this decision: a cancellation and an internal error end a run without it."""
-    decision = event.decision
-    return not (isinstance(decision, Stop) and decision.reason in ("cancelled", "internal_error"))
+    return (
+        [] if is_imported(run.started.engine) else [event for event in run.events if isinstance(event, ev.DecisionMade)]
+    )
 
 
 def _check_decision(record: SessionRecord, number: int, at: int) -> None:
     run, name = record.runs[number], f"{record.path}, run {number + 1}"
     made = _decisions_of(run)
-    seqs = [event.seq for event in made if _forks(event)]
+    seqs = [event.seq for event in made if made_by_policy(event.decision)]
     if not made:
         imported = "it was imported, and a policy never decided in it"
-        why = imported if _is_imported(run) else "it ended or was killed before one"
+        why = imported if is_imported(run.started.engine) else "it ended or was killed before one"
         raise WrongUse(f"{name} holds no decision to fork at: {why}{_elsewhere(record, number, at)}")
     if at in seqs:
         return
@@ -256,7 +250,7 @@ def _elsewhere(record: SessionRecord, number: int, at: int) -> str:
     others = [
         f"run {other + 1}"
         for other, run in enumerate(record.runs)
-        if other != number and any(event.seq == at and _forks(event) for event in _decisions_of(run))
+        if other != number and any(event.seq == at and made_by_policy(event.decision) for event in _decisions_of(run))
     ]
     return f"; it is one in {_joined(others)}: name that run" if others else ""
 

@@ -105,13 +105,10 @@ class ResponseBuilder:
 
     def _feed_merged(self, chunk: TextDelta | ReasoningDelta | ToolCallDelta) -> None:
         """Process a merged delta at once; delta by delta where a limit may fall within it."""
-        if self._meter.has_room_for(chunk):
-            return self._feed(chunk)
-        for piece in split_delta(chunk):
+        for piece in (chunk,) if self._meter.has_room_for(chunk) else split_delta(chunk):
             self._feed(piece)
             if self.cut:
-                return None
-        return None
+                break
 
     def _feed(self, chunk: AnyChunk) -> None:
         t = self._log_events(self._assembler.feed(chunk))

@@ -8,7 +8,7 @@ once more (`RecordedEvents`). Where the record ends, the run is live.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from .decision import Decision, Event, Facts, GoOn, Image, Stop, ToolCall, ToolSpec, WrongUse, fold
 from .decision import events as ev
 from .decision.decide import applies_before_first_step
+from .decision.decisions import made_by_policy
 from .durability import ResumeRefused
 from .effects import EffectKey, Effects, Response
 from .event_log import Log
@@ -77,6 +78,8 @@ class ResumePoint:
     """After all events."""
     events: Sequence[Event]
     """What came after `before`, without deltas."""
+    void: Set[int]
+    """Positions in `events` of those of which nothing is repeated: of interrupted steps and failed attempts."""
     started: ev.RunStarted
     interrupted_step: int | None
     """The step whose response is incomplete, which is requested again; None if there is none."""
@@ -103,15 +106,17 @@ class ResumePoint:
         decided = max((n for n, event in enumerate(all_of) if isinstance(event, ev.DecisionMade) or due), default=0)
         before = _fold(Facts(), all_of[:decided])
         facts, last_decision = fold(before, all_of[decided]), all_of[decided]
+        rest, interrupted_step = all_of[decided + 1 :], _interrupted_step(all_of)
         started = all_of[0]
         assert isinstance(started, ev.RunStarted)
         here = cls(
             before=all_of[: decided + 1],
             facts=facts,
-            latest=_fold(facts, all_of[decided + 1 :]),
-            events=all_of[decided + 1 :],
+            latest=_fold(facts, rest),
+            events=rest,
+            void=_void(rest, interrupted_step),
             started=started,
-            interrupted_step=_interrupted_step(all_of),
+            interrupted_step=interrupted_step,
             last=events[-1],
             no_next_step_prompt=any(map(_wants_no_prompt, all_of[: decided + 1])),
             due=due,
@@ -126,9 +131,8 @@ class ResumePoint:
         functions: names of the hooks by role. That the verdict is not repeated would show only at the end of its step,
         when the run has gone on already.
         """
-        void = _void(self.events, self.interrupted_step)
         for number, event in enumerate(self.events):
-            if isinstance(event, ev.VerdictGiven) and event.role in _HOOKS and number not in void:
+            if isinstance(event, ev.VerdictGiven) and event.role in _HOOKS and number not in self.void:
                 brought = functions.get(event.role, ())
                 if event.name not in brought:
                     now = f"VERDICT_GIVEN {event.role} {', '.join(brought)}" if brought else f"no {event.role}"
@@ -164,7 +168,7 @@ class ResumePoint:
         not compared.
         """
         then = self.decision
-        if then is None or (isinstance(then, Stop) and then.reason in ("cancelled", "internal_error")):
+        if then is None or not made_by_policy(then):
             return None
         now = decide(self.decided_on)
         if _comparable(now) == _comparable(then):
@@ -213,8 +217,7 @@ def _wants_no_prompt(event: Event) -> bool:
 
 
 def _comparable(decision: Decision) -> Decision:
-    decision = replace(decision, trace=())
-    return replace(decision, detail="") if isinstance(decision, Stop) else replace(decision)
+    return replace(decision, trace=(), detail="") if isinstance(decision, Stop) else replace(decision, trace=())
 
 
 def _name_decision(decision: Decision) -> str:
@@ -243,7 +246,7 @@ class RecordedEvents:
         self._told = any(isinstance(event, ev.ResumeDiverged) for event in point.events)
         self._strict = strict
         self._cancelled = any(isinstance(event, ev.CancelRequested) for event in point.events)
-        void = _void(point.events, point.interrupted_step)
+        void = point.void
         settled = {event.call_id for event in point.events if isinstance(event, _SETTLES)}
         for number, event in enumerate(point.events):
             ours = number not in void and not _is_from_outside(event)
@@ -399,8 +402,7 @@ class RecordedRound:
         self._then = then
         self._tools = point.started.tools
         self._redaction = tuple(map(current_name, point.started.functions.get("redaction", ())))
-        void = _void(point.events, point.interrupted_step)
-        events = [event for number, event in enumerate(point.events) if number not in void]
+        events = [event for number, event in enumerate(point.events) if number not in point.void]
         self._steps: dict[int, Response | None] = _responses(events)
         self._calls = {
             call.id: call
@@ -425,7 +427,7 @@ class RecordedRound:
                     pass
 
     async def once(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Effects`."""
+        """See `Effects`. Answered from the record if it has the result; else the run goes beyond its record."""
         known = self._known(key) if self._log.has_past else _MISSING
         if known is not _MISSING:
             return known
@@ -435,13 +437,13 @@ class RecordedRound:
         return await self._then.once(key, work)
 
     def began(self, key: EffectKey) -> bool:
-        """See `Effects`."""
+        """See `Effects`. Says what the record holds, until the run is beyond all of it."""
         if not self._log.has_past:
             return False
         return key.step in self._steps if key.kind == "response" else key.call_id in self._started
 
     def has_result(self, call_id: str) -> bool:
-        """See `Effects`."""
+        """See `Effects`. True if the record holds the result."""
         return call_id in self._values
 
     def may_start_early(self, call_id: str) -> bool:

@@ -29,9 +29,8 @@ from .decision.events import (
 from .decision.messages import ResultStatus
 from .decision.rules import rejection_message
 from .durability import RunLost
-from .effects import EffectKey
 from .hook_runner import run_gates
-from .tool_execution import UNLIMITED_KINDS, execute_call
+from .tool_execution import UNLIMITED_KINDS, call_key, execute_call
 from .tools.results import (
     CANCELLED,
     LIMIT_REACHED,
@@ -152,10 +151,7 @@ class ToolCalls:
             return self._context.policy.mixed != "all" or kind == "completion"
         if not alone or kind != "ordinary":
             return False
-        return call.id not in self._running and not self._context.effects.began(self._key(call))
-
-    def _key(self, call: ToolCall) -> EffectKey:
-        return EffectKey(self._log.facts.steps, "call", call_id=call.id)
+        return call.id not in self._running and not self._context.effects.began(call_key(self._context, call))
 
     def _out_of_time(self) -> bool:
         """Whether a limit of the run is reached, so that no further call starts."""

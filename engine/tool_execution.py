@@ -84,6 +84,11 @@ def this_call() -> ThisCall:
         raise WrongUse("this_call() is for a tool's function and its check, while a call of it runs") from None
 
 
+def call_key(context: Context, call: ToolCall) -> EffectKey:
+    """The key of a call of the current step."""
+    return EffectKey(context.log.facts.steps, "call", call_id=call.id)
+
+
 async def execute_call(
     context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]
 ) -> Any:
@@ -92,8 +97,7 @@ async def execute_call(
     If the scope was cancelled before the call or during it, the cancellation is raised instead.
     """
     await scope.checkpoint()
-    facts = context.log.facts
-    key = EffectKey(facts.steps, "call", call_id=call.id)
+    facts, key = context.log.facts, call_key(context, call)
     again = context.effects.began(key)
     token = _current_call.set(ThisCall(facts.session_id, facts.run_id, facts.steps, call.id, again))
     try:

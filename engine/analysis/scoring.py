@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from ..decision import WrongUse
-from ..decision.summary import ResourceUse, RunSummary
+from ..decision.summary import ResourceUse, RunSummary, is_imported
 
 GOOD_FROM = 0.5
 """Rewards and ratings from this value on are good."""
@@ -95,7 +95,7 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
     @property
     def imported(self) -> bool:
         """Whether it was imported from another loop, whose limits are unknown."""
-        return self.digest.engine.startswith("import:")
+        return is_imported(self.digest.engine)
 
 
 def label_run(digest: RunSummary, kind: str = "", rating: float | None = None) -> LabelledRun:

@@ -31,14 +31,12 @@ from ..decision.events import (
     ToolCallStart,
 )
 from ..decision.messages import Reasoning
+from .format import DECODE_ERRORS, SHARED_FIELDS
 
 MAX_DELTAS = 4096
 """A response with more deltas is written whole: it hardly saves anything, and bounds what a reader has to remember."""
 MESSAGE_PARTS: frozenset[type] = frozenset({TextMessageContent, ReasoningMessageContent, ToolCallStart, ToolCallArgs})
 """Types of events of which a message is made."""
-SHARED_FIELDS = ("system", "policy", "tools")
-"""Fields of RUN_STARTED that are left out if all of them are those of the file's first run."""
-
 _PREFIXES = tuple(f'{{"type":"{kind.__struct_config__.tag}"'.encode() for kind in cast(Any, MESSAGE_PARTS))
 _RESPONSE = b'{"type":"RESPONSE_FINISHED"'
 _DELTAS = b',"deltas":{"first":'
@@ -177,7 +175,7 @@ def _decoded(parts: Sequence[Part | bytes]) -> list[Part]:
         return [one for part in parts if (one := _decoded_one(part)) is not None]
     try:
         return _decode_parts(b"[%b]" % b",".join(lines))  # all at once is twice as fast
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return [one for line in lines if (one := _decoded_one(line)) is not None]
 
 
@@ -186,7 +184,7 @@ def _decoded_one(part: Part | bytes) -> Part | None:
         return part
     try:
         decoded: Part = _decode_part(part)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return None
     return decoded
 

@@ -29,7 +29,6 @@ from ..decision import (
 from ..decision.events import NO_MESSAGE, CutOff, ResponseFinished, RunStarted
 from ..decision.settings import settings_from_record
 from ..decision.transcript import estimate_tokens
-from .deduplication import SHARED_FIELDS
 
 FORMAT = "endstop-record"
 HEADER_PREFIX = f'{{"type":"HEADER","format":"{FORMAT}"'.encode()
@@ -42,6 +41,8 @@ Version 2 leaves out what stands twice (`deduplication.py`). A record that was b
 
 
 NO_RUN = "the record holds no run: its process was killed before a run began, so start again"
+SHARED_FIELDS = ("system", "policy", "tools")
+"""Fields of RUN_STARTED that a later run of a file leaves out if all of them are those of its first run."""
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding a line may raise."""
 
@@ -115,7 +116,7 @@ def parse_header(path: str | os.PathLike[str], line: bytes) -> Header:
     """Parse the first line of a file. Raises WrongUse if it is not a header, or of a newer major version."""
     try:
         header = msgspec.json.decode(line, type=Header)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         header = None
     if header is None or header.format != FORMAT:
         raise WrongUse(f"{path} is not an endstop record: its first line is not a record header")

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..decision import Event, WrongUse
 from ..decision.events import ResponseFinished, RunFinished, RunStarted, ToolCallResult
+from ..decision.summary import is_copied
 from .attachments import AttachmentReader
 from .deduplication import MessageRestorer, missing_deltas
 from .files import line_batches
@@ -58,24 +59,21 @@ class RecordedRun(Struct, kw_only=True):
     @property
     def is_copy(self) -> bool:
         """Whether a fork copied all of it."""
-        origin = self.started.origin
-        return origin is not None and self.events[-1].seq < origin.at
+        return is_copied(self.events[-1], self.started)
 
     @property
     def copies(self) -> RecordedRun | None:
         """What a fork copied of its origin; None for a run that is no fork."""
-        origin = self.started.origin
-        if origin is None:
+        if self.started.origin is None:
             return None
-        return RecordedRun(events=[event for event in self.events if event.seq < origin.at], after_cut=[])
+        return RecordedRun(events=[event for event in self.events if is_copied(event, self.started)], after_cut=[])
 
     @property
     def own(self) -> RecordedRun:
         """The run without what a fork copied, except RUN_STARTED; the run itself if it is no fork."""
-        origin = self.started.origin
-        if origin is None:
+        if self.started.origin is None:
             return self
-        own = [event for event in self.events if event.seq >= origin.at]
+        own = [event for event in self.events if not is_copied(event, self.started)]
         return RecordedRun(events=[self.events[0], *own], after_cut=self.after_cut)
 
 

@@ -142,6 +142,8 @@ class Player:
         self._started = {e.call_id for e in events if isinstance(e, ev.ToolExecutionStarted)}
         self._void_calls = void_calls(recorded)
         self._messages = recorded_messages(events)
+        self._answer = next((e for e in events if isinstance(e, ev.QuestionAnswered)), None)
+        self._replies = recorded_replies(events)
         self._given_up = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "invalid"}
         self._cause = next((e.cause for e in events if isinstance(e, ev.CancelRequested)), None)
         self._cancelled_at = _cancelled_at(events)
@@ -184,10 +186,9 @@ class Player:
             session.load_fork([copies])
             self.run = session.start_fork()
             return self.run
-        answer = next((e for e in without_stream_parts(self._recorded) if isinstance(e, ev.QuestionAnswered)), None)
+        answer = self._answer
         if answer is not None and any(question.call_id == answer.call_id for question in session.questions):
-            says = recorded_replies(without_stream_parts(self._recorded)).get(answer.call_id)
-            self.run = session.start_answer(answer.call_id, answer.text, says=says)
+            self.run = session.start_answer(answer.call_id, answer.text, says=self._replies.get(answer.call_id))
         else:
             self.run = session.start(self._recorded.started.prompt or "")
         self.run.id = self._recorded.started.run_id

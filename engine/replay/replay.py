@@ -166,9 +166,10 @@ class _Follower:
         self._watcher = watcher
         self._pace = pace
         self._awaited = PositionWatch(recorded.own, seq) if seq > 1 else None
-        self._passed: list[Event] = [] if recorded.copies is None else recorded.copies.events
+        copies = recorded.copies
+        self._passed: list[Event] = [] if copies is None else copies.events
         """The events before those that the watcher is called with; of a fork also those that it copied."""
-        self._seen = recorded.copies.events[-1].seq if recorded.copies is not None else 0
+        self._seen = copies.events[-1].seq if copies is not None else 0
         self._caught_up = asyncio.Event()
         self._run: Run | None = None
 

@@ -97,9 +97,8 @@ class LeaseKeeper:
                 await asyncio.wait_for(self._renew_requested.wait(), pause)
             self._renew_requested.clear()
             began = monotonic()
-            if (
-                began > self.held.valid_until
-            ):  # this process was frozen, or the store unreachable: maybe for the others, too
+            if began > self.held.valid_until:
+                # This process was frozen, or the store unreachable: maybe for the others, too.
                 self._evicts_from = began + self.lease
             try:
                 if not await self._store.heartbeat(process.id):
@@ -107,9 +106,8 @@ class LeaseKeeper:
                     self.evicted.set()
                     return
                 self.held.valid_until = began + self.lease  # counted from before the request, which may have been slow
-                if (
-                    self._eviction is None or self._eviction.done()
-                ):  # a task of its own: a queue may take longer than a lease
+                if self._eviction is None or self._eviction.done():
+                    # A task of its own: a queue may take longer than a lease.
                     self._eviction = asyncio.create_task(self._try_evict_dead(adopt))
                 pause = self.lease / RENEWALS_PER_LEASE
             except StoreError as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
 
@@ -92,17 +93,24 @@ async def test_what_a_process_held_before_it_was_evicted_is_lost_also_when_it_ha
                 await before.check()
 
 
-async def test_a_run_that_the_queue_gives_to_the_same_process_again_is_lost_to_who_had_it_there() -> None:
-    """The queue knows nothing of that: no `Steps` raise. The store's token tells the two executions apart."""
-    store, queue, model = Stage(), Queue(), held.Held()
+@asynccontextmanager
+async def executed() -> AsyncIterator[tuple[Service, Queue, held.Held, asyncio.Task[None]]]:
+    """A service with one run in its queue, and the execution of the run, which waits for its model."""
+    queue, model = Queue(), held.Held()
     async with (
         asyncio.timeout(PATIENCE),
-        Service(model.engine(LOOK, FINISH, FINISH), store=store, queue=queue, grace=0) as service,
+        Service(model.engine(LOOK, FINISH, FINISH), store=Stage(), queue=queue, grace=0) as service,
     ):
         await service.start("Set the port")
-        (job,) = queue.jobs
-        first = asyncio.create_task(queue.work(job, Steps()))
+        first = asyncio.create_task(queue.work(queue.jobs[0], Steps()))
         await model.called.wait()
+        yield service, queue, model, first
+
+
+async def test_a_run_that_the_queue_gives_to_the_same_process_again_is_lost_to_who_had_it_there() -> None:
+    """The queue knows nothing of that: no `Steps` raise. The store's token tells the two executions apart."""
+    async with executed() as (service, queue, model, first):
+        (job,) = queue.jobs
         token = (await service.session(job.session_id)).token
         second = asyncio.create_task(queue.work(job, Steps()))
         with pytest.raises(RunLost, match="gave the run to this process again"):
@@ -118,15 +126,8 @@ async def test_a_run_that_the_queue_gives_to_the_same_process_again_is_lost_to_w
 
 
 async def test_of_three_executions_in_one_process_the_last_one_goes_on() -> None:
-    store, queue, model = Stage(), Queue(), held.Held()
-    async with (
-        asyncio.timeout(PATIENCE),
-        Service(model.engine(LOOK, FINISH, FINISH), store=store, queue=queue, grace=0) as service,
-    ):
-        await service.start("Set the port")
+    async with executed() as (service, queue, model, first):
         (job,) = queue.jobs
-        first = asyncio.create_task(queue.work(job, Steps()))
-        await model.called.wait()
         others = [asyncio.create_task(queue.work(job, Steps())) for _ in range(2)]
         model.go.set()
         ends = await asyncio.gather(first, *others, return_exceptions=True)
@@ -136,7 +137,7 @@ async def test_of_three_executions_in_one_process_the_last_one_goes_on() -> None
 
 
 class Refusing:
-    """Steps of a queue that has given the run away: it keeps no result any more, which it tells after the work."""
+    """Steps of a queue that has given the run to another process: each raises RunLost once its work is done."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
         await work()
