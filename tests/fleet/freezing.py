@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .checked import check_record, resumptions
 from .fleet import Fleet, Member
-from .ledger import Line
+from .ledger import Ledger, Line
 from .script import Script
 
 LEASE = 1.0
@@ -36,6 +36,15 @@ class Wakings:
             (line.get("by") == who.name or line.get("pid") == who.pid) and 0 <= line["t"] - at < JUST_WOKEN * 1e9
             for who, at in self.times
         )
+
+
+def check_woken(ledger: Ledger, script: Script, *, frozen: Member, woken: int, other: Member) -> None:
+    """A run that ended at `other` before `frozen` woke (`time.monotonic_ns`): who woke began one thing at most."""
+    late = [line for line in ledger.requests + ledger.calls if line["t"] > woken]
+    assert len(late) <= 1, "it may do what it was about to do as it froze, and nothing more"
+    assert ledger.faults(script, late.__contains__) == []
+    before = Ledger(ledger.who, [line for line in ledger.lines if line not in late])
+    assert before.askers == [frozen.name, other.name]
 
 
 async def freeze(workers: list[Member], times: int, dice: random.Random) -> Wakings:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from .fleet import Member
+from .freezing import check_woken
 from .ledger import Ledger, Line
 from .script import Script
 
@@ -62,3 +65,25 @@ def test_what_was_not_finished_may_be_done_again_and_is_counted() -> None:
 
 def test_calls_that_never_began_are_counted() -> None:
     assert Ledger("s", [line for line in WHOLE if line.get("tool") != "note"]).not_begun(SCRIPT) == 2
+
+
+MOVED = [{**line, "t": at, "by": "w1" if at < 3 else "w2"} for at, line in enumerate(WHOLE)]
+"""The same session, which moved to another worker while the first one was frozen."""
+
+
+def check_late(*late: Line) -> None:
+    """The check of a session whose first worker does this as it wakes."""
+    lines = [*MOVED, *({**line, "t": 100 + place} for place, line in enumerate(late))]
+    w1, w2 = (cast(Member, SimpleNamespace(name=name)) for name in ("w1", "w2"))
+    check_woken(Ledger("s", lines), SCRIPT, frozen=w1, woken=50, other=w2)
+
+
+@pytest.mark.parametrize("late", [(), (begun(2),), (began(1, "look"),)])
+def test_who_wakes_may_end_what_it_was_about_to_do(late: tuple[Line, ...]) -> None:
+    check_late(*late)
+
+
+@pytest.mark.parametrize("late", [(begun(2), begun(3)), (began(1, "look"), begun(2)), (began(2, "note"),)])
+def test_who_wakes_may_not_go_on_or_write_again(late: tuple[Line, ...]) -> None:
+    with pytest.raises(AssertionError):
+        check_late(*late)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ..postgres import Server
 from ..temporal import Server as Temporal
 from .checked import check_record, results
 from .fleet import Fleet, Model, fleet, until
-from .freezing import check_freezes
+from .freezing import check_freezes, check_woken
 from .killing import Killer
 from .script import Script
 
@@ -55,6 +56,7 @@ async def test_a_worker_that_freezes_past_its_lease_repeats_nothing(ships: Fleet
     other = await ships.worker()
     await ships.reached(id, "completed")
     record = (await ships.record(id, tmp_path)).read_bytes()
+    woken = time.monotonic_ns()
     frozen.send(signal.SIGCONT)
     await until(lambda: "taken for dead" in frozen.said, "it finds out")
     await other.kill()
@@ -64,8 +66,7 @@ async def test_a_worker_that_freezes_past_its_lease_repeats_nothing(ships: Fleet
     path = await ships.record(id, tmp_path)
     assert path.read_bytes() == record
     await check_record(path, script)
-    assert ships.side.of("frozen").faults(script) == []
-    assert ships.side.of("frozen").askers == [frozen.name, other.name]
+    check_woken(ships.side.of("frozen"), script, frozen=frozen, woken=woken, other=other)
 
 
 async def test_workers_that_freeze_at_random_lose_no_run(ships: Fleet, tmp_path: Path) -> None:
