@@ -91,6 +91,8 @@ def needs_closing_step(facts: Facts, policy: Policy, stop: Stop) -> bool:
     """
     if not policy.closing or stop.final_status != "exhausted" or facts.refused is not None or not facts.attempt:
         return False
+    if _gave_same_text(facts, stop.reason):
+        return False
     if policy.closing_after == "limits":
         return stop.reason in STOP_REASONS.values()
     window = policy.compaction.window
@@ -147,11 +149,18 @@ def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
         return facts.text, "closing"
     if reason in ("text_final", "judged") and not is_blank(facts.text):
         return facts.text, "text"
+    if _gave_same_text(facts, reason):
+        return facts.text, "not_accepted"
     if facts.latest_text:
         return facts.latest_text, "partial_text" if facts.latest_text_partial else "latest_text"
     if facts.completion_text and reason != "awaiting_input":  # not while the user is being asked about it
         return facts.completion_text, "not_accepted"
     return "", ""
+
+
+def _gave_same_text(facts: Facts, reason: str) -> bool:
+    """Whether the run stopped because the model gave the same text again and again."""
+    return reason == "stuck" and facts.same_texts > 1
 
 
 @lru_cache(maxsize=256)

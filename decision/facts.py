@@ -17,81 +17,9 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .failures import Failures
-from .messages import AssistantMessage, FinishReason, Usage, is_blank
+from .messages import AssistantMessage, FinishReason, ToolCall, Usage, is_blank
 from .outcome import Question, ask_again
-
-LONGEST_CYCLE = 4
-"""Steps of the longest cycle that is recognised."""
-REMEMBERED_STEPS = 16 * LONGEST_CYCLE
-"""Steps that are remembered to find cycles: 16 rounds of the longest one."""
-_MODULUS = 2**64
-
-
-class Repetitions(Struct, frozen=True):
-    """Counts how often the same calls had the same results, step after step or in a cycle of several steps.
-
-    A step is identified by the sum of its calls' fingerprints, so the order in which parallel calls ended does not
-    matter. A cycle of up to `LONGEST_CYCLE` steps counts as one repetition each time it is completed. Memory is
-    bounded by `REMEMBERED_STEPS`.
-    """
-
-    steps: tuple[int, ...] = ()
-    sum: int = 0
-    results: int = 0
-    repeats: int = 0
-    """How often the latest calls were made in a row; 1 is the first time, 0 if they do not count."""
-    previous_repeats: int = 0
-    """`repeats` after the previous step that counts."""
-
-    def step_started(self) -> Repetitions:
-        """Start a new step."""
-        return replace(self, sum=0, results=0)
-
-    def with_result(self, fingerprint: str) -> Repetitions:
-        """Add a call's result to the step. Calls without a fingerprint (of polling tools) do not count."""
-        if not fingerprint:
-            return self
-        try:
-            mark = int(fingerprint, 16)
-        except ValueError:  # not written by us: any text will do, as long as equal calls have equal fingerprints
-            mark = int.from_bytes(fingerprint.encode("utf-8", "replace"), "big")
-        return replace(self, sum=(self.sum + mark) % _MODULUS, results=self.results + 1)
-
-    def step_finished(self, calls: int) -> Repetitions:
-        """End the step. A step that only polls is ignored; one without calls starts the count again."""
-        if calls and not self.results:
-            return replace(self, repeats=0, previous_repeats=max(self.previous_repeats, self.repeats))
-        if not calls:
-            return replace(self, steps=(), repeats=0, previous_repeats=0)
-        steps = (*self.steps, self.sum)[-REMEMBERED_STEPS:]
-        return replace(
-            self, steps=steps, repeats=count_cycles(steps), previous_repeats=self.repeats or self.previous_repeats
-        )
-
-    @property
-    def advanced(self) -> bool:
-        """Whether the latest step completed one more repetition; False in the middle of a longer cycle."""
-        return self.repeats > self.previous_repeats
-
-
-def count_cycles(steps: tuple[int, ...]) -> int:
-    """How often the cycle at the end of these steps was completed; of several possible cycles, the highest count."""
-    if steps[-1] not in steps[-1 - LONGEST_CYCLE : -1]:
-        return 1  # the usual case, found without counting
-    return max(_count_repeats(steps, length) for length in range(1, LONGEST_CYCLE + 1))
-
-
-def _count_repeats(steps: tuple[int, ...], length: int) -> int:
-    cycle = steps[-length:]
-    if len(cycle) < length or (length > 1 and len(set(cycle)) == 1):
-        return 0
-    times = 0
-    for end in range(len(steps), length - 1, -length):
-        if steps[end - length : end] != cycle:
-            break
-        times += 1
-    return times
-
+from .repetition import Repetitions
 
 Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
 
@@ -133,6 +61,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     text: str = ""
     reasoned: bool = False
     calls: int = 0
+    open_calls: tuple[ToolCall, ...] = ()
+    """The calls of the latest response, until the step ends."""
     answered: int = 0
     failed: int = 0
     invalid: int = 0
@@ -191,6 +121,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     invalid_steps: int = 0
     monologue: int = 0
     """Steps without any tool call."""
+    same_texts: int = 0
+    """Steps without any tool call that said the same text; 1 is the first time."""
     repetitions: Repetitions = Repetitions()
     compactions_in_vain: int = 0
     overflows: int = 0
@@ -199,7 +131,12 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def repeats(self) -> int:
         """How often the latest steps made the same calls with the same results, cycles included."""
-        return self.repetitions.repeats
+        return self.repetitions.times()
+
+    @property
+    def repeated_calls(self) -> int:
+        """How often the latest steps made the same calls, whatever the results, cycles included."""
+        return self.repetitions.times(by="calls")
 
     @property
     def shape(self) -> Shape:
@@ -305,6 +242,7 @@ def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
         text="",
         reasoned=False,
         calls=0,
+        open_calls=(),
         answered=0,
         failed=0,
         invalid=0,
@@ -374,6 +312,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         completion_text=_completion_text(message, facts.completion_tools) or facts.completion_text,
         reasoned=bool(message.reasoning),
         calls=len(message.calls),
+        open_calls=message.calls,
         truncated=truncated,
         usage=facts.usage + event.usage,
         context_tokens=event.usage.input_tokens + event.usage.output_tokens,
@@ -382,9 +321,16 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         refusals=facts.refusals + 1 if filtered else 0,
         unfinished=facts.unfinished + 1 if unfinished and not message.calls else 0,
         monologue=0 if message.calls else facts.monologue + 1,
+        same_texts=_same_texts(facts, message),
         overflows=0,
         degenerate=None,
     )
+
+
+def _same_texts(facts: Facts, message: AssistantMessage) -> int:
+    if message.calls or is_blank(message.text):
+        return 0
+    return facts.same_texts + 1 if facts.monologue and message.text.split() == facts.latest_text.split() else 1
 
 
 def _completion_text(message: AssistantMessage, completion_tools: tuple[str, ...]) -> str:
@@ -412,9 +358,13 @@ def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:
         failed=facts.failed + (status == "error"),
         invalid=facts.invalid + (status == "invalid"),
         tool_calls=facts.tool_calls + (status in ("ok", "error", "rejected")),
-        repetitions=facts.repetitions.with_result(event.fingerprint),
+        repetitions=facts.repetitions.with_result(_call_of(facts, event.call_id), event.fingerprint),
         failures=facts.failures.with_result(event.name, status) if counts else facts.failures,
     )
+
+
+def _call_of(facts: Facts, call_id: str) -> ToolCall | None:
+    return next((call for call in facts.open_calls if call.id == call_id), None)
 
 
 def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
@@ -423,6 +373,7 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
         facts,
         t=event.t,
         cut_by=event.cut_by,
+        open_calls=(),
         invalid_steps=facts.invalid_steps + 1 if all_invalid else 0,
         repetitions=facts.repetitions.step_finished(facts.calls),
     )

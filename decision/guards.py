@@ -31,9 +31,12 @@ def _invalid_calls(facts: Facts, policy: Policy) -> Decision | None:
 
 def _stuck(facts: Facts, policy: Policy) -> Decision | None:
     settings = policy.repetition
-    if settings.stop_at is not None and facts.repeats >= settings.stop_at:
-        detail = f"the same calls with the same results were repeated {facts.repeats} times"
+    repeats = facts.repetitions.times(settings.longest_cycle, settings.by)
+    if settings.stop_at is not None and repeats >= settings.stop_at:
+        detail = f"{_what_repeats(policy)} were repeated {repeats} times"
         return Stop(rule="stuck", reason="stuck", detail=detail)
+    if settings.same_text is not None and facts.same_texts >= settings.same_text:
+        return Stop(rule="stuck", reason="stuck", detail=f"the same text was given {facts.same_texts} times")
     if settings.monologue is not None and facts.monologue >= settings.monologue:
         return Stop(rule="stuck", reason="stuck", detail=f"{facts.monologue} steps in a row without any call")
     return None
@@ -87,10 +90,16 @@ _WHOSE = {"": "", "session": " of the session", "budget": " of the shared budget
 
 
 def _repetition(facts: Facts, policy: Policy) -> Decision | None:
-    if facts.repeats not in policy.repetition.nudge_at or not facts.repetitions.advanced:
+    settings = policy.repetition
+    repeats = facts.repetitions.times(settings.longest_cycle, settings.by)
+    if repeats not in settings.nudge_at or not facts.repetitions.has_advanced(settings.longest_cycle, settings.by):
         return None
-    say = policy.prompts.repetition.replace("{count}", str(facts.repeats))
-    return GoOn(rule="repetition", say=say, why=f"the same calls {facts.repeats} times")
+    say = policy.prompts.repetition.replace("{count}", str(repeats))
+    return GoOn(rule="repetition", say=say, why=f"the same calls {repeats} times")
+
+
+def _what_repeats(policy: Policy) -> str:
+    return "the same calls" if policy.repetition.by == "calls" else "the same calls with the same results"
 
 
 def _reminder(facts: Facts, policy: Policy) -> Decision | None:
@@ -126,8 +135,8 @@ GUARDS: tuple[Rule, ...] = (
     Rule(
         "guard",
         "stuck",
-        "The same calls with the same results once too often, cycles included, or only talk: stops as exhausted.",
-        ("repeats", "monologue"),
+        "The same calls once too often, cycles included, the same text, or only talk: stops as exhausted.",
+        ("repeats", "repeated_calls", "same_texts", "monologue"),
         _stuck,
     ),
     Rule(

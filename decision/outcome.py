@@ -51,7 +51,8 @@ AnswerFrom = Literal["", "completion", "handler", "text", "closing", "latest_tex
 """Where an answer comes from. `completion`: the accepted completion's summary. `handler`: an intent handler, without
 the model. `text`: the plain text that ended the run. `closing`: the summary of the closing step. Without any of these
 it is the last text of the run: `latest_text` from a complete response, `partial_text` from one that was cut off or
-failed, `not_accepted` from a completion that was rejected. Empty: the model wrote no text, or the record is older."""
+failed, `not_accepted` from a completion that was rejected, or a text given again and again that ends nothing. Empty:
+the model wrote no text, or the record is older."""
 
 
 class LimitUse(Struct, frozen=True, kw_only=True):

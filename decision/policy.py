@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from .errors import WrongUse
 from .limits import Limits, SessionLimits, require_at_least
+from .repetition import LONGEST_CYCLE, CompareBy
 from .settings import Settings
 
 
@@ -48,14 +49,26 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What happens when the same calls keep having the same results, in cycles of up to 4 steps too."""
+    """What happens when the model makes the same calls, or says the same text, again and again."""
 
     section: ClassVar[str] = "repetition."
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {
+        "longest_cycle": 4,
+        "by": "calls_and_results",
+        "same_text": None,
+    }
 
     nudge_at: tuple[int, ...] = (3, 5)
     """Repetitions at which the model is told to try something else, each 2 or more."""
     stop_at: int | None = 6
     """Repetition at which the run stops as `stuck`, 2 to 16; None: never."""
+    by: CompareBy = "calls_and_results"
+    """Whether only calls with the same results count as the same, or all calls with the same arguments."""
+    longest_cycle: int = LONGEST_CYCLE
+    """Steps of the longest cycle that counts as repetition, 1 to 12; 1: only steps that are the same."""
+    same_text: int | None = 6
+    """Times that the model gives the same text, in steps without any call, after which the run stops as `stuck`, 2 or
+    more; None: never. The text is the outcome's answer, marked as not accepted."""
     monologue: int | None = None
     """Steps in a row without any call after which the run stops as `stuck`, 2 or more; None: never."""
 
@@ -65,6 +78,9 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
             require_at_least("repetition.nudge_at", number, 2)
         require_at_least("repetition.stop_at", self.stop_at, 2)
         require_at_least("repetition.monologue", self.monologue, 2)
+        require_at_least("repetition.same_text", self.same_text, 2)
+        if not 1 <= self.longest_cycle <= LONGEST_CYCLE:
+            raise WrongUse(f"repetition.longest_cycle is {self.longest_cycle}: use 1 to {LONGEST_CYCLE}")
         if self.stop_at is not None and self.stop_at > 16:
             raise WrongUse(f"repetition.stop_at is {self.stop_at}: use 16 or less")
 

@@ -119,9 +119,8 @@ ENDINGS = {
     ),
     "tool_call_limit": Ending("As many tool calls were run as are allowed.", "Allow more: `limits.tool_calls`."),
     "stuck": Ending(
-        "The same calls gave the same results too often, cycles included; or the model only talked.",
-        "Say in the prompt what to do differently; `repetition.stop_at`, `repetition.monologue`; a tool that waits "
-        "gets `polls=True`.",
+        "The same calls gave the same results too often, cycles included; or the same text; or the model only talked.",
+        "Say in the prompt what to do differently; the settings of `repetition`; a tool that waits gets `polls=True`.",
     ),
     "degenerate": Ending(
         "A response repeated itself without end and was cut, and so was the attempt that took its place.",

@@ -1,0 +1,104 @@
+"""Counts how often the same calls were made, with the same results or whatever they returned, cycles included.
+
+The memory holds one mark for each of the latest steps, so it is bounded, and counting looks at no more than that. How
+long a cycle may be, and whether results count, is the policy's: the memory serves every policy, so a backtest of
+another one needs no other memory.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .messages import ToolCall
+
+LONGEST_CYCLE = 12
+"""Steps of the longest cycle that can be recognised."""
+REMEMBERED_STEPS = 16 * LONGEST_CYCLE
+"""Steps that are remembered to find cycles: 16 rounds of the longest one."""
+CompareBy = Literal["calls_and_results", "calls"]
+"""What makes two steps the same: their calls and results, or their calls alone."""
+_MODULUS = 2**64
+
+
+class Repetitions(Struct, frozen=True):
+    """The marks of the latest steps.
+
+    The mark of a step is the sum of the marks of its calls, so the order in which parallel calls ended does not matter.
+    A cycle counts as one repetition each time it is completed.
+    """
+
+    steps: tuple[int, ...] = ()
+    """Marks of calls with their results."""
+    calls: tuple[int, ...] = ()
+    """Marks of the calls alone, of the same steps."""
+    step_mark: int = 0
+    """The mark of the current step so far."""
+    call_mark: int = 0
+    """The mark of its calls alone."""
+    results: int = 0
+    """Results of the current step that count."""
+    counts: bool = False
+    """Whether the latest finished step counts; a step that only polls does not."""
+
+    def step_started(self) -> Repetitions:
+        """Start a new step."""
+        return replace(self, step_mark=0, call_mark=0, results=0)
+
+    def with_result(self, call: ToolCall | None, fingerprint: str) -> Repetitions:
+        """Add a call's result to the step. Calls without a fingerprint (of polling tools) do not count."""
+        if not fingerprint:
+            return self
+        try:
+            mark = int(fingerprint, 16)
+        except ValueError:  # not written by us: any text will do, as long as equal calls have equal fingerprints
+            mark = int.from_bytes(fingerprint.encode("utf-8", "replace"), "big")
+        called = 0 if call is None else hash((call.name, call.arguments))
+        return replace(
+            self,
+            step_mark=(self.step_mark + mark) % _MODULUS,
+            call_mark=(self.call_mark + called) % _MODULUS,
+            results=self.results + 1,
+        )
+
+    def step_finished(self, calls: int) -> Repetitions:
+        """End the step. A step that only polls is ignored; one without calls starts the count again."""
+        if calls and not self.results:
+            return replace(self, counts=False)
+        if not calls:
+            return replace(self, steps=(), calls=(), counts=False)
+        steps = (*self.steps[1 - REMEMBERED_STEPS :], self.step_mark)
+        return replace(self, steps=steps, calls=(*self.calls[1 - REMEMBERED_STEPS :], self.call_mark), counts=True)
+
+    def times(self, longest: int = LONGEST_CYCLE, by: CompareBy = "calls_and_results") -> int:
+        """How often the latest calls were made in a row; 1 is the first time, 0 if the latest step does not count.
+
+        longest: steps of the longest cycle to look for. Of several possible cycles, the highest count.
+        """
+        return count_cycles(self.steps if by == "calls_and_results" else self.calls, longest) if self.counts else 0
+
+    def has_advanced(self, longest: int = LONGEST_CYCLE, by: CompareBy = "calls_and_results") -> bool:
+        """Whether the latest step completed one more repetition; False in the middle of a longer cycle."""
+        marks = self.steps if by == "calls_and_results" else self.calls
+        return self.times(longest, by) > (count_cycles(marks[:-1], longest) if len(marks) > 1 else 0)
+
+
+def count_cycles(marks: tuple[int, ...], longest: int) -> int:
+    """How often the cycle at the end of these marks was completed; of several possible cycles, the highest count."""
+    if marks[-1] not in marks[-1 - longest : -1]:
+        return 1  # the usual case, found without counting
+    return max(_count_repeats(marks, length) for length in range(1, longest + 1))
+
+
+def _count_repeats(marks: tuple[int, ...], length: int) -> int:
+    cycle = marks[-length:]
+    if len(cycle) < length or (length > 1 and len(set(cycle)) == 1):
+        return 0
+    times = 0
+    for end in range(len(marks), length - 1, -length):
+        if marks[end - length : end] != cycle:
+            break
+        times += 1
+    return times
