@@ -1,0 +1,265 @@
+"""Guarantees about a share that was counted: exact binomial bounds, and a choice among candidates that keeps them.
+
+The method is "learn then test" (Angelopoulos, Bates, Candès, Jordan and Lei, arXiv 2110.01052) with fixed-sequence
+testing. The harm of a candidate is a yes or no for each unit, such as a good run that it stops too
+early. Units are independent draws from what will come later. They are split: one part puts candidates in order, from
+cautious to eager; the other part tests them in that order, each at the full level, and stops at the first that fails.
+The last that passed is certified. Whatever the truth is, a candidate whose share of harm is above the bound is
+certified in at most 1 - confidence of all data sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from math import ceil, exp, fsum, lgamma, log, log1p
+
+from msgspec import Struct
+
+from ..decision import WrongUse
+from .statistics import Interval
+
+BISECTIONS = 60
+"""Halvings of the interval from 0 to 1: more than a float between 1e-9 and 1 can tell apart."""
+
+
+# ---- the binomial distribution
+
+
+def binomial_tail(harmed: int, units: int, share: float) -> float:
+    """P(Bin(units, share) <= harmed): how likely it is that no more than `harmed` of `units` are harmed.
+
+    `share` is the true share, from 0 to 1. This is also the p-value of the hypothesis that the true share is `share`
+    or more.
+    """
+    if harmed >= units or share <= 0:
+        return 1.0
+    if harmed < 0 or share >= 1:
+        return 0.0
+    if harmed > units * share:  # the other tail is shorter, and its sum more exact
+        return max(0.0, 1.0 - binomial_tail(units - harmed - 1, units, 1.0 - share))
+    odds = (1.0 - share) / share
+    terms = [exp(_log_probability(harmed, units, share))]
+    for number in range(harmed, 0, -1):  # falling, since `harmed` is below the mean
+        terms.append(terms[-1] * number / (units - number + 1) * odds)
+        if terms[-1] < terms[0] * 1e-18:
+            break
+    return min(1.0, fsum(terms))
+
+
+def _log_probability(harmed: int, units: int, share: float) -> float:
+    """The logarithm of P(Bin(units, share) = harmed), for a share above 0 and below 1."""
+    ways = lgamma(units + 1) - lgamma(harmed + 1) - lgamma(units - harmed + 1) if harmed else 0.0
+    return ways + harmed * log(share) + (units - harmed) * log1p(-share)
+
+
+def upper_bound(harmed: int, units: int, confidence: float) -> float:
+    """The exact one-sided upper bound of a share (Clopper and Pearson 1934); 1 without units.
+
+    The true share is above it in at most 1 - `confidence` of all data sets.
+    """
+    if harmed >= units:
+        return 1.0
+    low, high, level = harmed / units, 1.0, error_level(confidence)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if binomial_tail(harmed, units, middle) <= level else (middle, high)
+    return high
+
+
+def lower_bound(harmed: int, units: int, confidence: float) -> float:
+    """The exact one-sided lower bound of a share; 0 without units."""
+    return 1.0 - upper_bound(units - harmed, units, confidence)
+
+
+def exact_interval(harmed: int, units: int, confidence: float = 0.95) -> Interval | None:
+    """A share with its exact two-sided interval (Clopper and Pearson 1934). None without units."""
+    if units == 0:
+        return None
+    each = (1.0 + confidence) / 2
+    return Interval(harmed / units, lower_bound(harmed, units, each), upper_bound(harmed, units, each))
+
+
+def error_level(confidence: float) -> float:
+    """How often a statement with this confidence may be wrong: 0.05 for 0.95, not 0.050000000000000044."""
+    return round(1.0 - confidence, 12)
+
+
+# ---- how much data a statement takes
+
+
+def units_needed(bound: float, confidence: float, harmed: int = 0) -> int:
+    """How many units, `harmed` of them harmed, show a share of at most `bound`."""
+    level = error_level(confidence)
+    if harmed == 0:
+        guess = max(1, ceil(log(level) / log1p(-bound)) - 1)
+        return next(n for n in range(guess, guess + 4) if binomial_tail(0, n, bound) <= level)
+    low = high = harmed
+    while binomial_tail(harmed, high, bound) > level:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if binomial_tail(harmed, middle, bound) > level else (low, middle)
+    return high
+
+
+def most_harmed(units: int, bound: float, confidence: float) -> int | None:
+    """How many of `units` may be harmed if a share of at most `bound` is to be shown; None if even 0 are too many."""
+    level = error_level(confidence)
+    if binomial_tail(0, units, bound) > level:
+        return None
+    low, high = 0, units  # `low` is allowed, and `high` is not: its probability is 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if binomial_tail(middle, units, bound) <= level else (low, middle)
+    return low
+
+
+def check_bound(bound: float, confidence: float) -> None:
+    """Raise WrongUse unless both are shares above 0 and below 1, and few enough units could ever show the bound."""
+    for name, value in (("the bound on false stops", bound), ("the confidence", confidence)):
+        if not 0 < value < 1:
+            raise WrongUse(f"{name} is {value:g}: use a share above 0 and below 1, such as 1% or 0.01")
+    if error_level(confidence) <= 0 or bound < 1e-9:
+        raise WrongUse("no amount of data shows that: use a bound of 1e-9 or more, and a confidence below 1 - 1e-12")
+
+
+# ---- learn then test
+
+
+class Unit(Struct, frozen=True, kw_only=True, gc=False):
+    """What is drawn independently, such as a task, with what each candidate does to it."""
+
+    id: str
+    """Decides, with the seed, in which part the unit is."""
+    harmed: tuple[bool, ...] | None = None
+    """For each candidate, whether it harms the unit; None if nothing of the unit could be harmed."""
+    saved: tuple[int, ...] = ()
+    """For each candidate, what it saves, in any unit of measure."""
+
+
+class Trial(Struct, frozen=True, kw_only=True):
+    """One candidate of the sequence, on the part that tests."""
+
+    candidate: int
+    harmed: int
+    units: int
+    p_value: float
+    """How likely it is to see no more harm than this if the true share were the bound."""
+    passed: bool
+
+
+class Certification(Struct, frozen=True, kw_only=True):
+    """What choosing and testing came to."""
+
+    sequence: tuple[int, ...]
+    """The candidates from cautious to eager, as the first part ordered them."""
+    trials: tuple[Trial, ...]
+    """The tests that were made, in order. A failed one is the last."""
+    choosing: int
+    """Units of the first part that could be harmed."""
+    testing: int
+    """Units of the second part that could be harmed."""
+
+    @property
+    def certified(self) -> Trial | None:
+        """The last test that passed; None if the first one failed, or there was none."""
+        return next((trial for trial in reversed(self.trials) if trial.passed), None)
+
+
+def learn_then_test(
+    units: Sequence[Unit],
+    bound: float,
+    confidence: float,
+    *,
+    choosing_share: float,
+    seed: int = 0,
+    least_gain: float = 0.0,
+) -> Certification:
+    """Order the candidates on one part of the units, and test them in that order on the other.
+
+    choosing_share: the share of the units that orders. least_gain: what a candidate must save beyond the one before it
+    to be tested as well, in the measure of `Unit.saved`, over the units that order.
+    """
+    choosing, testing = split(units, choosing_share, seed)
+    sequence = cautious_to_eager(choosing, least_gain)
+    exposed = [unit.harmed for unit in testing if unit.harmed is not None]
+    counts = ((candidate, sum(harmed[candidate] for harmed in exposed)) for candidate in sequence)
+    return Certification(
+        sequence=sequence,
+        trials=fixed_sequence(counts, len(exposed), bound, confidence),
+        choosing=sum(unit.harmed is not None for unit in choosing),
+        testing=len(exposed),
+    )
+
+
+def split(units: Iterable[Unit], choosing_share: float, seed: int) -> tuple[list[Unit], list[Unit]]:
+    """The units that choose and those that test, by a hash of each id and the seed.
+
+    Units that can be harmed are split apart from the others, so that both parts have their share of them.
+    """
+    choosing: list[Unit] = []
+    testing: list[Unit] = []
+    ordered = sorted(units, key=lambda unit: (_hash(unit.id, seed), unit.id))
+    for exposed in (True, False):
+        group = [unit for unit in ordered if (unit.harmed is not None) == exposed]
+        first = round(choosing_share * len(group))
+        choosing += group[:first]
+        testing += group[first:]
+    return choosing, testing
+
+
+def _hash(id: str, seed: int) -> bytes:
+    return sha256(f"{seed}\0{id}".encode("utf-8", "surrogatepass")).digest()
+
+
+def cautious_to_eager(units: Sequence[Unit], least_gain: float = 0.0) -> tuple[int, ...]:
+    """The candidates worth testing, from cautious to eager: each saves more than all that harm no more than it.
+
+    Of those that harm equally few units, the one that saves least comes first, so that a test of an eager one is not
+    in the way of a cautious one.
+    """
+    if not units:
+        return ()
+    candidates = range(len(units[0].saved))
+    harmed = [sum(unit.harmed[number] for unit in units if unit.harmed is not None) for number in candidates]
+    saved = [sum(unit.saved[number] for unit in units) for number in candidates]
+    sequence: list[int] = []
+    for number in sorted(candidates, key=lambda one: (harmed[one], saved[one], one)):
+        if not sequence or saved[number] > saved[sequence[-1]] + least_gain:
+            sequence.append(number)
+    return tuple(sequence)
+
+
+def fixed_sequence(counts: Iterable[tuple[int, int]], units: int, bound: float, confidence: float) -> tuple[Trial, ...]:
+    """Test candidates in order until one fails. counts: each candidate with how many of the `units` it harms."""
+    trials: list[Trial] = []
+    for candidate, harmed in counts:
+        p_value = binomial_tail(harmed, units, bound)
+        passed = p_value <= error_level(confidence)
+        trials.append(Trial(candidate=candidate, harmed=harmed, units=units, p_value=p_value, passed=passed))
+        if not passed:
+            break
+    return tuple(trials)
+
+
+# ---- in words
+
+
+def percent_of(share: float) -> str:
+    """A share in percent with up to three digits that count: `11.7 %`, `1 %`, `0.25 %`."""
+    return f"{float(f'{100 * share:.3g}'):g} %"
+
+
+UNITS = {"run": ("good run", "good runs"), "task": ("task with a good run", "tasks with a good run")}
+"""What one unit and several are called."""
+
+
+def what_data_show(units: int, bound: float, confidence: float, unit: str = "run") -> str:
+    """What so many units can show at best, and how many would show the bound. unit: a key of `UNITS`."""
+    one, many = UNITS[unit]
+    enough = f"{units_needed(bound, confidence):,} without a harm would show {percent_of(bound)}"
+    if units == 0:
+        return f"no {one}: nothing can be shown; {enough}"
+    least = percent_of(upper_bound(0, units, confidence))
+    return f"{units:,} {one if units == 1 else many}: nothing below {least} can be shown; {enough}"
