@@ -1,18 +1,19 @@
 """Guarantees about a share that was counted: exact binomial bounds, and a choice among candidates that keeps them.
 
 The method is "learn then test" (Angelopoulos, Bates, Candès, Jordan and Lei, arXiv 2110.01052) with fixed-sequence
-testing. The harm of a candidate is a yes or no for each unit, such as a good run that it stops too
-early. Units are independent draws from what will come later. They are split: one part puts candidates in order, from
-cautious to eager; the other part tests them in that order, each at the full level, and stops at the first that fails.
-The last that passed is certified. Whatever the truth is, a candidate whose share of harm is above the bound is
-certified in at most 1 - confidence of all data sets.
+testing. The harm of a candidate is a yes or no for each unit, such as a good run that it stops too early. Units
+are independent draws from what will come later. They are split: one part puts candidates in order, from cautious to
+eager; the other part tests them in that order, each at the full level, and stops at the first that fails. The last that
+passed is certified. Whatever the truth is, a candidate whose share of harm is above the bound is certified in at most
+1 - confidence of all data sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from math import ceil, exp, fsum, lgamma, log, log1p
+from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -127,21 +128,27 @@ def check_bound(bound: float, confidence: float) -> None:
 # ---- learn then test
 
 
-class Unit(Struct, frozen=True, kw_only=True, gc=False):
-    """What is drawn independently, such as a task, with what each candidate does to it."""
+class Unit(Protocol):
+    """What is drawn independently, such as a task."""
 
-    id: str
-    """Decides, with the seed, in which part the unit is."""
-    harmed: tuple[bool, ...] | None = None
-    """For each candidate, whether it harms the unit; None if nothing of the unit could be harmed."""
-    saved: tuple[int, ...] = ()
-    """For each candidate, what it saves, in any unit of measure."""
+    @property
+    def id(self) -> str:
+        """Decides, with the seed, in which part the unit is."""
+
+    @property
+    def exposed(self) -> bool:
+        """Whether the unit could be harmed: it has a good run. Only such units test."""
+
+
+U = TypeVar("U", bound=Unit)
+C = TypeVar("C")
 
 
 class Trial(Struct, frozen=True, kw_only=True):
     """One candidate of the sequence, on the part that tests."""
 
     candidate: int
+    """Its place in the sequence, from 0."""
     harmed: int
     units: int
     p_value: float
@@ -149,17 +156,15 @@ class Trial(Struct, frozen=True, kw_only=True):
     passed: bool
 
 
-class Certification(Struct, frozen=True, kw_only=True):
+class Certification(Struct, Generic[U, C], frozen=True, kw_only=True):
     """What choosing and testing came to."""
 
-    sequence: tuple[int, ...]
+    sequence: Sequence[C]
     """The candidates from cautious to eager, as the first part ordered them."""
     trials: tuple[Trial, ...]
     """The tests that were made, in order. A failed one is the last."""
-    choosing: int
-    """Units of the first part that could be harmed."""
-    testing: int
-    """Units of the second part that could be harmed."""
+    choosing: Sequence[U]
+    testing: Sequence[U]
 
     @property
     def certified(self) -> Trial | None:
@@ -168,41 +173,37 @@ class Certification(Struct, frozen=True, kw_only=True):
 
 
 def learn_then_test(
-    units: Sequence[Unit],
+    units: Iterable[U],
+    order: Callable[[Sequence[U]], Sequence[C]],
+    count_harmed: Callable[[Sequence[C], Sequence[U]], Iterable[int]],
     bound: float,
     confidence: float,
     *,
     choosing_share: float,
     seed: int = 0,
-    least_gain: float = 0.0,
-) -> Certification:
+) -> Certification[U, C]:
     """Order the candidates on one part of the units, and test them in that order on the other.
 
-    choosing_share: the share of the units that orders. least_gain: what a candidate must save beyond the one before it
-    to be tested as well, in the measure of `Unit.saved`, over the units that order.
+    order: the candidates from cautious to eager, of these units. count_harmed: for each candidate, how many of these
+    units it harms. choosing_share: the share of the units that orders.
     """
     choosing, testing = split(units, choosing_share, seed)
-    sequence = cautious_to_eager(choosing, least_gain)
-    exposed = [unit.harmed for unit in testing if unit.harmed is not None]
-    counts = ((candidate, sum(harmed[candidate] for harmed in exposed)) for candidate in sequence)
-    return Certification(
-        sequence=sequence,
-        trials=fixed_sequence(counts, len(exposed), bound, confidence),
-        choosing=sum(unit.harmed is not None for unit in choosing),
-        testing=len(exposed),
-    )
+    sequence = order(choosing)
+    exposed = [unit for unit in testing if unit.exposed]
+    trials = fixed_sequence(count_harmed(sequence, exposed), len(exposed), bound, confidence)
+    return Certification(sequence=sequence, trials=trials, choosing=choosing, testing=testing)
 
 
-def split(units: Iterable[Unit], choosing_share: float, seed: int) -> tuple[list[Unit], list[Unit]]:
+def split(units: Iterable[U], choosing_share: float, seed: int) -> tuple[list[U], list[U]]:
     """The units that choose and those that test, by a hash of each id and the seed.
 
     Units that can be harmed are split apart from the others, so that both parts have their share of them.
     """
-    choosing: list[Unit] = []
-    testing: list[Unit] = []
+    choosing: list[U] = []
+    testing: list[U] = []
     ordered = sorted(units, key=lambda unit: (_hash(unit.id, seed), unit.id))
     for exposed in (True, False):
-        group = [unit for unit in ordered if (unit.harmed is not None) == exposed]
+        group = [unit for unit in ordered if unit.exposed == exposed]
         first = round(choosing_share * len(group))
         choosing += group[:first]
         testing += group[first:]
@@ -213,31 +214,13 @@ def _hash(id: str, seed: int) -> bytes:
     return sha256(f"{seed}\0{id}".encode("utf-8", "surrogatepass")).digest()
 
 
-def cautious_to_eager(units: Sequence[Unit], least_gain: float = 0.0) -> tuple[int, ...]:
-    """The candidates worth testing, from cautious to eager: each saves more than all that harm no more than it.
-
-    Of those that harm equally few units, the one that saves least comes first, so that a test of an eager one is not
-    in the way of a cautious one.
-    """
-    if not units:
-        return ()
-    candidates = range(len(units[0].saved))
-    harmed = [sum(unit.harmed[number] for unit in units if unit.harmed is not None) for number in candidates]
-    saved = [sum(unit.saved[number] for unit in units) for number in candidates]
-    sequence: list[int] = []
-    for number in sorted(candidates, key=lambda one: (harmed[one], saved[one], one)):
-        if not sequence or saved[number] > saved[sequence[-1]] + least_gain:
-            sequence.append(number)
-    return tuple(sequence)
-
-
-def fixed_sequence(counts: Iterable[tuple[int, int]], units: int, bound: float, confidence: float) -> tuple[Trial, ...]:
-    """Test candidates in order until one fails. counts: each candidate with how many of the `units` it harms."""
+def fixed_sequence(harmed: Iterable[int], units: int, bound: float, confidence: float) -> tuple[Trial, ...]:
+    """Test candidates in order until one fails. harmed: how many of the `units` each of them harms."""
     trials: list[Trial] = []
-    for candidate, harmed in counts:
-        p_value = binomial_tail(harmed, units, bound)
+    for candidate, count in enumerate(harmed):
+        p_value = binomial_tail(count, units, bound)
         passed = p_value <= error_level(confidence)
-        trials.append(Trial(candidate=candidate, harmed=harmed, units=units, p_value=p_value, passed=passed))
+        trials.append(Trial(candidate=candidate, harmed=count, units=units, p_value=p_value, passed=passed))
         if not passed:
             break
     return tuple(trials)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from math import comb
+from typing import NamedTuple
 
 import pytest
 from endstop.analysis.guarantee import (
     Certification,
-    Unit,
     binomial_tail,
-    cautious_to_eager,
     check_bound,
     error_level,
     exact_interval,
@@ -135,43 +134,77 @@ def test_bounds_and_confidences_that_nothing_can_show_are_refused(bound: float, 
 # ---- learn then test
 
 
-def unit(id: str, *harmed: bool, saved: Sequence[int] | None = None) -> Unit:
-    return Unit(id=id, harmed=harmed, saved=tuple(saved if saved is not None else range(len(harmed))))
+class Drawn(NamedTuple):
+    """A unit, with the candidates that harm it; None if it cannot be harmed."""
+
+    id: str
+    harmed: tuple[bool, ...] | None = ()
+
+    @property
+    def exposed(self) -> bool:
+        """Whether it can be harmed."""
+        return self.harmed is not None
+
+
+def harms(candidates: Sequence[int], units: Sequence[Drawn]) -> Iterator[int]:
+    """How many of the units each candidate harms."""
+    return (sum(unit.harmed is not None and unit.harmed[candidate] for unit in units) for candidate in candidates)
+
+
+def least_harm_first(units: Sequence[Drawn]) -> list[int]:
+    """All candidates, those first that harm fewest of these units."""
+    many = len(units[0].harmed or ())
+    return sorted(range(many), key=lambda candidate: (*harms([candidate], units), candidate))
+
+
+def chosen(units: Sequence[Drawn]) -> int | None:
+    """The candidate that is certified."""
+    found = learn_then_test(units, least_harm_first, harms, BOUND, CONFIDENCE, choosing_share=0.25)
+    return None if found.certified is None else found.sequence[found.certified.candidate]
 
 
 @given(st.lists(st.booleans(), max_size=80), st.floats(0, 1), st.integers(0, 99))
 def test_a_split_has_every_unit_once_whatever_the_order_and_shares_those_that_can_be_harmed(
     exposed: list[bool], share: float, seed: int
 ) -> None:
-    units = [Unit(id=str(number), harmed=(False,) if one else None) for number, one in enumerate(exposed)]
+    units = [Drawn(str(number), () if one else None) for number, one in enumerate(exposed)]
     choosing, testing = split(units, share, seed)
     assert sorted(one.id for one in choosing + testing) == sorted(one.id for one in units)
     assert split(units[::-1], share, seed) == (choosing, testing)
-    assert sum(one.harmed is not None for one in choosing) == round(share * sum(exposed))
+    assert sum(one.exposed for one in choosing) == round(share * sum(exposed))
 
 
 def test_another_seed_splits_otherwise() -> None:
-    units = [unit(str(number), False) for number in range(40)]
+    units = [Drawn(str(number)) for number in range(40)]
     assert len({tuple(one.id for one in split(units, 0.5, seed)[0]) for seed in range(5)}) == 5
 
 
-def test_the_sequence_begins_cautious_and_each_saves_more_than_what_harms_no_more() -> None:
-    units = [
-        unit("a", False, False, False, True, True, saved=[5, 1, 4, 9, 3]),
-        unit("b", False, False, False, False, True, saved=[5, 1, 4, 9, 3]),
-    ]
-    assert cautious_to_eager(units) == (1, 2, 0, 3)
-    assert cautious_to_eager(units, least_gain=5) == (1, 2, 3), "2 is the first that saves 5 more than 1"
-    assert cautious_to_eager([]) == ()
+def test_only_the_part_that_did_not_choose_tests() -> None:
+    units = [Drawn(str(number), (number % 3 == 0,)) for number in range(60)] + [Drawn("bad", None)]
+    seen: list[set[str]] = []
+
+    def order(choosing: Sequence[Drawn]) -> list[int]:
+        seen.append({unit.id for unit in choosing})
+        return [0]
+
+    def count(candidates: Sequence[int], testing: Sequence[Drawn]) -> Iterator[int]:
+        seen.append({unit.id for unit in testing})
+        return harms(candidates, testing)
+
+    found = learn_then_test(units, order, count, 0.5, 0.9, choosing_share=0.5)
+    assert not seen[0] & seen[1]
+    assert len(seen[1]) == found.trials[0].units == 30
+    assert seen[0] | seen[1] | {"bad"} == {unit.id for unit in units}
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=12), st.floats(0.01, 0.5), CONFIDENCES)
 def test_nothing_is_certified_after_a_failure(harmed: list[int], bound: float, confidence: float) -> None:
-    trials = fixed_sequence(enumerate(harmed), 40, bound, confidence)
+    trials = fixed_sequence(harmed, 40, bound, confidence)
     assert [trial.candidate for trial in trials] == list(range(len(trials)))
     assert all(trial.passed for trial in trials[:-1])
     assert len(trials) == len(harmed) or not trials[-1].passed
-    found = Certification(sequence=tuple(range(len(harmed))), trials=trials, choosing=0, testing=40).certified
+    nothing: tuple[Drawn, ...] = ()
+    found = Certification(sequence=harmed, trials=trials, choosing=nothing, testing=nothing).certified
     if found is not None:
         assert all(upper_bound(harmed[one], 40, confidence) <= bound + 1e-9 for one in range(found.candidate + 1))
         assert found.candidate + 1 == len(harmed) or upper_bound(harmed[found.candidate + 1], 40, confidence) > bound
@@ -188,24 +221,17 @@ def rows(rates: tuple[float, ...]) -> list[tuple[bool, ...]]:
     return [tuple(number >= len(rates) - many for number in range(len(rates))) for many in range(len(rates) + 1)]
 
 
-def simulated(random_: random.Random, rates: tuple[float, ...], units: int) -> list[Unit]:
-    """Units of which candidate i harms a share of rates[i], which rises; all save more than the one before."""
-    saved = tuple(range(len(rates)))
+def simulated(random_: random.Random, rates: tuple[float, ...], units: int) -> list[Drawn]:
+    """Units of which candidate i harms a share of rates[i], which rises."""
     harm = rows(rates)
-    return [
-        Unit(id=str(number), harmed=harm[len(rates) - bisect_right(rates, random_.random())], saved=saved)
-        for number in range(units)
-    ]
+    many = len(rates)
+    return [Drawn(str(number), harm[many - bisect_right(rates, random_.random())]) for number in range(units)]
 
 
 def certified(rates: tuple[float, ...], units: int, data_sets: int) -> list[int | None]:
     """The candidate that is certified in each data set."""
     random_ = random.Random(20261122)
-    found = []
-    for _ in range(data_sets):
-        result = learn_then_test(simulated(random_, rates, units), BOUND, CONFIDENCE, choosing_share=0.25)
-        found.append(result.certified and result.certified.candidate)
-    return found
+    return [chosen(simulated(random_, rates, units)) for _ in range(data_sets)]
 
 
 def wrong_too_often(wrong: int, data_sets: int) -> bool:
@@ -247,9 +273,9 @@ def test_candidates_that_harm_independently_of_each_other_keep_the_promise_too()
     rates = (0.04, 0.102, 0.11, 0.12, 0.08)
     wrong, data_sets = 0, 400
     for _ in range(data_sets):
-        units = [unit(str(number), *(random_.random() < rate for rate in rates)) for number in range(150)]
-        found = learn_then_test(units, BOUND, CONFIDENCE, choosing_share=0.3).certified
-        wrong += found is not None and rates[found.candidate] > BOUND
+        units = [Drawn(str(number), tuple(random_.random() < rate for rate in rates)) for number in range(150)]
+        found = chosen(units)
+        wrong += found is not None and rates[found] > BOUND
     assert not wrong_too_often(wrong, data_sets), wrong
 
 
