@@ -63,6 +63,19 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     """Version of endstop that wrote the record."""
     origin: Origin | None = None
     """For a fork: the run that it was forked from. None for any other run."""
+    source: SessionSource | None = None
+    """For an imported session: where it was found. None for any other, and in older records."""
+
+
+class SessionSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where an imported session was found, by which labels of other programs name it."""
+
+    file: str = ""
+    """Path of its file, beginning with the folder that was searched, or that the file is in: `gpt-4o/task_3.traj`."""
+    place: str = ""
+    """Where in the file it is, such as `line 3`; empty if it is the whole file."""
+    id: str = ""
+    """The session's own id; made with the file's name if it has none, or one that is unique only in its file."""
 
 
 class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):

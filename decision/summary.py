@@ -119,6 +119,8 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     origin: ev.Origin | None = None
     """For a fork: where it comes from. What it copied counts there: no figure below but `rounds`, `end`, `done` and
     `claimed` includes it."""
+    source: ev.SessionSource | None = None
+    """For an imported session: where it was found. None in older records."""
     is_copy: bool = False
     """Whether a fork copied all of it, so that nothing of it is to be counted."""
     rounds: int = 0
@@ -250,6 +252,7 @@ class SummaryBuilder:
             soft=started.policy.limits.soft_steps or 0,
             start=self._start,
             origin=started.origin,
+            source=started.source,
             is_copy=is_copy,
             rounds=facts.rounds,
             end=end,

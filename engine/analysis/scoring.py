@@ -7,19 +7,17 @@ pass, fail, yes, no, a number from 0 to 1, or a number with its scale: `4.5/5`, 
 
 from __future__ import annotations
 
-import csv
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from math import isfinite
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
 
 from ..decision import WrongUse
 from ..decision.summary import ResourceUse, RunSummary, is_imported
+from .rows import FilePath, Row, csv_rows, json_rows, read_text
 
 GOOD_FROM = 0.5
 """Rewards and ratings from this value on are good."""
@@ -28,8 +26,6 @@ RATING_WORDS = {
     **dict.fromkeys(("good", "pass", "passed", "yes", "true", "ok"), 1.0),
     **dict.fromkeys(("bad", "fail", "failed", "no", "false"), 0.0),
 }
-MAX_FILE_BYTES = 256 * 1024 * 1024
-"""Size limit of a file of ratings."""
 LIMITS = frozenset({"step_limit", "tool_call_limit", "token_limit", "cost_limit", "time_limit"})
 LabelSource = Literal["rating", "evaluation", "reward", ""]
 """Where a label comes from; empty if there is none."""
@@ -203,7 +199,7 @@ class Ratings:
         return found
 
 
-def read_ratings(path: str | os.PathLike[str]) -> Ratings:
+def read_ratings(path: FilePath) -> Ratings:
     """Read a file of ratings. Raises WrongUse that names the wrong line and what it should be."""
     ratings: dict[str, Rating] = {}
     lines: dict[str, int] = {}
@@ -217,71 +213,25 @@ def read_ratings(path: str | os.PathLike[str]) -> Ratings:
     return Ratings(ratings)
 
 
-def _entries(path: str | os.PathLike[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _entries(path: FilePath) -> Iterator[tuple[int, Row]]:
     """Each line that is not blank, with its number."""
-    text = _read_text(path)
+    text = read_text(path, "ratings")
     if text.lstrip()[:1] == "{":
-        yield from _json_lines(path, text)
-    elif text.lstrip()[:1] == "[":
+        return json_rows(path, text, '{"session_id": ..., "rating": ...}')
+    if text.lstrip()[:1] == "[":
         raise WrongUse(f"{path} is a JSON array: write one object per line (JSON Lines), or CSV")
-    else:
-        yield from _csv_rows(path, text)
+    return csv_rows(path, text, partial(_check_header, path))
 
 
-def _read_text(path: str | os.PathLike[str]) -> str:
-    try:
-        if Path(path).stat().st_size > MAX_FILE_BYTES:
-            raise WrongUse(f"{path} is larger than {MAX_FILE_BYTES // 1024**2} MB: is it really a file of ratings?")
-        return Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise WrongUse(f"cannot read the ratings {path}: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise WrongUse(f"{path} is not UTF-8 text (at byte {error.start}): write CSV or JSON Lines") from None
-
-
-def _json_lines(path: str | os.PathLike[str], text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            entry = msgspec.json.decode(line)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise WrongUse(f"{path}, line {number} is not valid JSON: {error}") from None
-        if not isinstance(entry, dict):
-            raise WrongUse(f'{path}, line {number} is not a JSON object: write {{"session_id": ..., "rating": ...}}')
-        yield number, entry
-
-
-def _csv_rows(path: str | os.PathLike[str], text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    lines = text.splitlines()
-    separator = max(",;\t", key=(lines[0] if lines else "").count)
-    rows = csv.reader(lines, delimiter=separator)
-    head: list[str] | None = None
-    try:
-        for row in rows:
-            if not any(cell.strip() for cell in row):
-                continue
-            if head is None:
-                head = _parse_header(path, row)
-            elif len(row) > len(head):
-                raise WrongUse(f"{path}, line {rows.line_num}: {len(row)} cells, but the header has {len(head)}")
-            else:
-                yield rows.line_num, dict(zip(head, row, strict=False))
-    except csv.Error as error:
-        raise WrongUse(f"{path}, line {rows.line_num} is not valid CSV: {error}") from None
-
-
-def _parse_header(path: str | os.PathLike[str], row: Iterable[str]) -> list[str]:
-    head = [cell.strip().lower().replace(" ", "_") for cell in row]
+def _check_header(path: FilePath, head: Sequence[str]) -> None:
     if not set(head) & set(ID_COLUMNS) or not set(head) & {"rating", "kind"}:
         raise WrongUse(
             f"{path}: the first line must be a header with an id column ({', '.join(ID_COLUMNS)}) and `rating`, `kind` "
             "or both, such as `session_id,rating`"
         )
-    return head
 
 
-def _parse_entry(where: str, entry: Mapping[str, Any]) -> tuple[str, Rating]:
+def _parse_entry(where: str, entry: Row) -> tuple[str, Rating]:
     id = next((str(entry[name]).strip() for name in ID_COLUMNS if entry.get(name) not in (None, "")), "")
     if not id:
         raise WrongUse(f"{where}: no id: write one under {', '.join(ID_COLUMNS)}")

@@ -29,6 +29,7 @@ from ..decision import (
     Usage,
     UserMessage,
 )
+from ..decision.events import SessionSource
 from ..decision.messages import ResultStatus
 from ..providers.error_replies import build_error, parse_error_body
 from .parsing import count_characters, count_contents
@@ -134,6 +135,8 @@ class ImportedSession(Struct, kw_only=True):
     """The session's own id; empty if it has none."""
     within_file: bool = False
     """Whether `id` is unique only within its file."""
+    source: SessionSource | None = None
+    """Where it was found; None if it did not come from a file or a stream."""
     model: str = ""
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from ..decision import AssistantMessage
 from ..decision.errors import error_text
+from ..decision.events import SessionSource
 from ..records.format import HEADER_PREFIX
 from . import anthropic, cline, openai, swe_agent, tau_bench
 from .imported_session import ImportedSession, Unreadable
@@ -109,7 +110,8 @@ def find_sessions(path: str | os.PathLike[str], format: str = AUTO) -> Iterator[
             continue
         with opened:
             if file.is_file():
-                yield from _sessions_in_file(opened, str(file), _stem(file.name), format, inside=place != file)
+                name = _path_below(file, place if place != file else file.parent)
+                yield from _sessions_in_file(opened, str(file), name, format, inside=place != file)
             else:
                 yield from find_sessions_in_stream(opened, format, str(file))
 
@@ -139,17 +141,17 @@ def explain_error(error: Exception) -> str:
 
 
 def _sessions_in_file(
-    file: IO[bytes], source: str, stem: str, format: str, inside: bool
+    file: IO[bytes], source: str, name: str, format: str, inside: bool
 ) -> Iterator[FoundSession | SkippedSession]:
     try:
         for value in read_values(file):
-            yield from _sessions_in_value(value, source, stem, format)
+            yield from _sessions_in_value(value, source, name, format)
     except Unreadable as error:
         yield SkippedSession(source=source, place="", why=str(error), aside=inside)
 
 
 def _sessions_in_value(
-    value: FileValue, source: str, stem: str, format: str
+    value: FileValue, source: str, file: str, format: str
 ) -> Iterator[FoundSession | SkippedSession]:
     """The sessions of a value. After the first one that cannot be read, the rest of the value is skipped."""
     try:
@@ -161,7 +163,8 @@ def _sessions_in_value(
         for session in FORMATS[name].sessions(value.data):
             if not any(isinstance(imported.message, AssistantMessage) for imported in session.messages):
                 raise Unreadable(_no_response(session))
-            id = _session_id(session, stem, value.number)
+            id = _session_id(session, file_stem(file), value.number)
+            session.source = SessionSource(file=file, place=value.place, id=id)
             yield FoundSession(session=session, format=name, id=id, source=source, place=value.place)
     except Exception as error:
         yield SkippedSession(source=source, place=value.place, why=explain_error(error) + _hint(value, format))
@@ -187,8 +190,15 @@ def _session_id(session: ImportedSession, stem: str, number: int) -> str:
     return f"{stem}.{own}" if own else stem
 
 
-def _stem(name: str) -> str:
-    """The name of a file without its extension."""
+def _path_below(file: Path, folder: Path) -> str:
+    """The path of a file from this folder on, whose name comes first: nothing above it is written into records."""
+    above = os.path.dirname(os.path.abspath(folder))
+    return Path(os.path.relpath(os.path.abspath(file), above)).as_posix()
+
+
+def file_stem(path: str) -> str:
+    """The name of a file without its folder and its extension."""
+    name = path.rpartition("/")[2]
     return name.rsplit(".", 1)[0] if "." in name.strip(".") else name
 
 

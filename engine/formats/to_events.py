@@ -181,6 +181,7 @@ class _EventWriter:
                 before=self._before if self._before != ev.Carried() else None,
                 started_at="" if t is None else format_time(t),
                 engine=f"{IMPORT_PREFIX}{self._format}",
+                source=session.source,
             )
         )
         if paused is None:

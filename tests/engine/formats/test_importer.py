@@ -10,6 +10,7 @@ import pytest
 from endstop import read_record
 from endstop._version import __version__
 from endstop.decision import Event, WrongUse
+from endstop.decision.events import SessionSource
 from endstop.formats import ImportOptions, SkippedSession, events_of, find_sessions
 from endstop.formats.importer import (
     MAX_NAME_BYTES,
@@ -205,7 +206,9 @@ def test_a_record_is_byte_for_byte_what_the_writer_of_records_writes(tmp_path: P
     assert isinstance(result, ImportedRecord)
     created = read_record(result.record).header.created_at
     writer = RecordWriter(tmp_path / "own.jsonl", "x", created, __version__)
-    events: list[Event] = events_of(next(sessions(session("x"))), "x", "openai", ImportOptions())
+    imported = next(sessions(session("x")))
+    imported.source = SessionSource(file=f"{tmp_path.name}/d.json", id="x")
+    events: list[Event] = events_of(imported, "x", "openai", ImportOptions())
     for event in events:
         writer.write(event)
     writer.close()
@@ -281,3 +284,28 @@ def test_a_file_that_is_not_there_is_skipped(tmp_path: Path) -> None:
 def test_what_was_lost_is_added_up(tmp_path: Path) -> None:
     results = run(write(tmp_path / "d.jsonl", session("a"), session("b"), {}), tmp_path / "out")
     assert total_losses(results) == {"time": 4, "usage": 2, "finish reason": 2}
+
+
+# ---- where a session came from
+
+
+@pytest.mark.parametrize("given", ["java", "java/gpt", "java/gpt/one.json", "java/gpt/../gpt"])
+def test_a_record_says_where_its_session_was_found_and_nothing_above_that(tmp_path: Path, given: str) -> None:
+    (tmp_path / "java" / "gpt").mkdir(parents=True)
+    write(tmp_path / "java" / "gpt" / "one.json", session("x"))
+    (result,) = run(tmp_path / given, tmp_path / "out")
+    assert isinstance(result, ImportedRecord)
+    (started,) = (one.started for one in read_record(result.record).runs)
+    file = "java/gpt/one.json" if given == "java" else "gpt/one.json"
+    assert started.source == SessionSource(file=file, id="x")
+
+
+def test_of_many_sessions_in_a_file_each_record_says_which_it_is(tmp_path: Path) -> None:
+    write(tmp_path / "log.jsonl", session("x"), [user("a"), says("b")])
+    results = run(tmp_path / "log.jsonl", tmp_path / "out")
+    sources = [read_record(one.record).runs[0].started.source for one in results if isinstance(one, ImportedRecord)]
+    file = f"{tmp_path.name}/log.jsonl"
+    assert sources == [
+        SessionSource(file=file, place="line 1", id="x"),
+        SessionSource(file=file, place="line 2", id="log.2"),
+    ]

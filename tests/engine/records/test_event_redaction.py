@@ -57,6 +57,7 @@ def leaks(content: bytes, length: int = 5) -> list[str]:
 OURS = {
     "RunStarted": "run_id session_id model tool_choice prices endpoint finish_words continues started_at engine origin",
     "Origin": "session_id run_id edited changed",
+    "SessionSource": "place",
     "Policy": "name text completion mixed closing_after required_text degeneration interrupted_calls rules guards "
     "limits session_limits patience repetition "
     "compaction deadlines",
@@ -166,7 +167,8 @@ PICTURES = (Image(url=f"https://example.com/{SECRET}"),)
 SPEC = ToolSpec(name="t", description=S, parameters={"properties": {"x": {"type": "string", "default": S}}})
 EVENTS: list[Event] = [
     ev.RunStarted(run_id="r", session_id="s", prompt=S, system=S, policy=Policy(), tools=(SPEC,), settings=NESTED,
-                  functions={"gate": (f"m:CommandGate({S!r})",)}, carried=CARRIED, before=CARRIED),
+                  functions={"gate": (f"m:CommandGate({S!r})",)}, carried=CARRIED, before=CARRIED,
+                  source=ev.SessionSource(file=S, id=S)),
     ev.MessageAdded(text=S, origin="user"),
     ev.CancelRequested(cause=S),
     ev.AttemptFailed(attempt="1.1", kind="unavailable", message=S, text=S),
