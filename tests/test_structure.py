@@ -44,6 +44,7 @@ MIRRORS = {
 
 SMALL = {
     "decision.cost": "prices of tokens, pure; which model has which price is in providers/prices.py",
+    "decision.program_text": "what program text does; both a code tool and `python -c` in a shell ask it",
     "decision.errors": "WrongUse, which everything raises and which must import nothing",
     "providers._logging": "imports structlog when there is something to log, and not before",
     "engine._sanitize": "what is safe to show in a terminal, a page or a header; imports nothing",
@@ -65,6 +66,8 @@ SMALL = {
 """Files of fewer than 60 lines: why each stands alone."""
 
 ONE_IMPORTER = {
+    "decision.shell_commands": "what programs do, as a table, apart from what tools do",
+    "decision.shell_syntax": "how a shell reads a text, apart from what its programs do",
     "decision.failures": "the kinds of failed calls; facts.py has the fold",
     "engine.cli.views.audit": "what the command prints, apart from what it computes",
     "engine.cli.views.backtest_page": "the same, as a page",

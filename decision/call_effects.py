@@ -1,0 +1,267 @@
+"""What a tool call does, seen from its name and its JSON arguments.
+
+A tool of the own program declares whether it only reads. Nothing declares that for the calls of an imported session,
+and a shell tool can do everything. Here the name and the arguments say it: a table of names that agents in use have,
+else the verb in the name, else an argument that names what to do, else the shell command or program text that is
+given. What a result says is in `call_results`.
+
+The arguments are decoded once, and of a command `shell_commands.MAX_LENGTH` characters are read.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from .call_verbs import MAX_TARGET, CallEffect, Effect, verb_effect
+from .program_text import code_effect
+from .shell_commands import argv_effect, shell_effect
+
+CACHED_LENGTH = 512
+"""Calls with longer arguments are not kept in the cache, so that it has at most 1 MB of text."""
+MAX_ARGUMENTS = 1_000_000
+"""Longer arguments are not decoded: then the name alone says what the call does."""
+
+_READS, _CHANGES, _UNKNOWN = CallEffect("reads"), CallEffect("changes"), CallEffect("unknown")
+
+
+class _Arguments(Struct):
+    """The arguments that say what a call does or to what. Others are skipped when they are decoded."""
+
+    command: Any = None
+    commands: Any = None
+    cmd: Any = None
+    script: Any = None
+    shell_command: Any = None
+    code: Any = None
+    action: Any = None
+    operation: Any = None
+    tool_name: Any = None
+    input: Any = None
+    patch: Any = None
+    path: Any = None
+    file_path: Any = None
+    filePath: Any = None  # noqa: N815  (as opencode names it)
+    filepath: Any = None
+    absolute_path: Any = None
+    target_file: Any = None
+    notebook_path: Any = None
+    filename: Any = None
+    file: Any = None
+    id: Any = None
+
+
+_DECODER = msgspec.json.Decoder(_Arguments)
+_NO_ARGUMENTS = _Arguments()
+_PATHS = (
+    "path", "file_path", "filePath", "filepath", "absolute_path", "target_file", "notebook_path", "filename", "file",
+)  # fmt: skip
+_COMMANDS = ("command", "cmd", "commands", "script", "shell_command", "code", "input")
+_ANY_ID = re.compile(r'"(?:[a-z]{1,30}_)?(?:id|name|number|email|url|key)"\s{0,8}:\s{0,8}"([^"\\]{1,200})"')
+_PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?)([^\n\t]{1,256})", re.MULTILINE)
+_SUBCOMMANDS: dict[str, Effect] = {
+    "view": "reads", "read": "reads", "open": "reads", "find": "reads", "undo_edit": "changes", "create": "changes",
+    "str_replace": "changes", "insert": "changes", "write": "changes", "edit": "changes", "delete": "changes",
+    "rename": "changes", "append": "changes", "list": "reads", "snapshot": "reads", "screenshot": "reads",
+    "poll": "waits", "log": "waits", "wait": "waits", "clear": "controls", "kill": "controls", "remove": "changes",
+    "plan": "controls", "submit": "unknown",
+}  # fmt: skip
+"""What the first word of an editor's `command`, or the `action` of another tool, says."""
+_SHELL = "shell"
+_CODE = "code"
+_EDITOR = "editor"
+_ACTION = "action"
+
+_TOOLS: dict[str, str] = {}
+"""What the tools do that agents in use have: an effect, or what argument says it. Names without `_`, `-` and case."""
+for _effect, _names in (
+    ("reads",
+     "read view grep glob ls list listdir listdirectory readfile readmanyfiles viewfile openfile catfile readlines"
+     " codebasesearch grepsearch filesearch searchfiles searchfilecontent listfiles listcodedefinitionnames findfile"
+     " searchfile searchdir findinfiles semanticsearch listcodeusages geterrors getchangedfiles open goto scroll"
+     " scrollup scrolldown webfetch websearch googlewebsearch fetchurl searchweb urlfetch fetchrules diffhistory"
+     " toolsearch skill loadskill accessmcpresource readmcpresource listmcpresources loadmcpdocumentation"
+     " notebookread"
+     " image pdf viewimage readimage todoread memorysearch memoryget semanticsearchcode readfilecontent search find"
+     " fileread filesread readnotebook getfile lsp codesearch browserextract sessionslist sessionshistory"
+     " agentslist listmcpresourcestool readmcpresourcetool lookatimage showfile findfiles grepfiles"),
+    ("changes",
+     "edit multiedit write notebookedit editfile writefile createfile createdirectory deletefile writetofile"
+     " replaceinfile applydiff insertcontent searchandreplace searchreplace findandreplace applypatch patch replace"
+     " strreplace strreplacefile insert create replacestringininfile replacestringinfile multireplacestringinfile"
+     " inserteditintofile editnotebook editnotebookfile reapply movefile renamefile savefile appendfile savememory"
+     " writememory newrule undoedit undo writenotebook install installpackage createnewworkspace filewrite fileedit"
+     " multieditfile morphedit editfilebyreplacing removefile copyfile mkdir"),
+    ("checks",
+     "runtests runtest executetests runtestsuite lint runlint build runbuild compile typecheck diagnostics"
+     " testfailure"
+     " rundiagnostics validatecode checktypes"),
+    ("waits",
+     "bashoutput taskoutput wait sleep poll getterminaloutput awaitterminal readterminal monitor readoutput"
+     " getcommandstatus commandstatus checkcommandstatus readbashoutput"),
+    ("controls",
+     "submit finish done complete attemptcompletion completetask think thinking todowrite todo updateplan"
+     " updatetodolist"
+     " settodolist managetodolist tasktracker plan exitplanmode enterplanmode planmoderespond planmode"
+     " askfollowupquestion askuser askuserquestion ask askhuman newtask switchmode killshell killbash"
+     " taskstop finaloutput finalanswer condense summarizetask newchat reportresult exit exitcost exitcontext"
+     " exitformat"
+     " sessionsyield taskcreate taskupdate taskget tasklist todoupdate sequentialthinking reflect messagenotifyuser"),
+    ("unknown", "task agent usemcptool writestdin subagents sessionsspawn spawnagent delegate dispatchagent"),
+    (_SHELL,
+     "bash shell exec terminal runcommand executecommand runshellcommand runterminalcmd runterminalcommand localshell"
+     " containerexec executebash runinterminal developershell execcommand command cmd sh zsh powershell runbash"
+     " execbash bashcommand executeshell runshell runscript executeshellcommand shellexec unifiedexec run"
+     " interactivebash swebash executecmd bashexec shelltool bashtool runbashcommand executeterminalcommand"),
+    (_CODE,
+     "python ipython executepython runpython executeipythoncell runipythoncell pythonexec codeinterpreter executecode"
+     " runcode jupyter pythoninterpreter executejavascript javascript pythontool notebookexecute"),
+    (_EDITOR,
+     "strreplaceeditor strreplacebasededittool fileeditor texteditor developertexteditor editanthropic memory editor"
+     " strreplacebasededit"),
+    (_ACTION, "process browser computer browseraction canvas cron gateway nodes"),
+):  # fmt: skip
+    _TOOLS.update(dict.fromkeys(_names.split(), _effect))
+
+_NAME_MARKS = str.maketrans("", "", "_- ")
+
+
+def effect_of(name: str, arguments: str, reads: bool | None = None) -> Effect:
+    """What a call of this tool does; see `Effect` for the meanings.
+
+    `reads` is what the tool declares: True keeps a call from being a change, False makes a call of which nothing else
+    is known a change, None says that nothing is declared.
+    """
+    return call_effect(name, arguments, reads).effect
+
+
+def target_of(name: str, arguments: str) -> str:
+    """The file or object that a changing call writes; empty if it changes nothing or that is unknown."""
+    return call_effect(name, arguments).target
+
+
+def call_effect(name: str, arguments: str, reads: bool | None = None) -> CallEffect:
+    """What a call does, with its target, and whether it checks beside a change. Never raises; see `effect_of`."""
+    found = _cached(name, arguments) if len(arguments) <= CACHED_LENGTH >= len(name) else _examine(name, arguments)
+    if reads is None:
+        return found
+    if reads:
+        return _READS if found.effect in ("changes", "unknown") else found
+    if found.effect == "unknown" and _kind(name) not in (_SHELL, _CODE):
+        return CallEffect("changes", _object_of(_decoded(arguments), arguments))
+    return found
+
+
+def _examine(name: str, arguments: str) -> CallEffect:
+    kind, given = _kind(name), _decoded(arguments)
+    if kind in (_SHELL, _CODE, ""):
+        return _of_commands(kind, given, arguments) or _of_name(name, given, arguments)
+    if kind in (_EDITOR, _ACTION):
+        return _of_subcommand(given) or _of_name(name, given, arguments)
+    if kind == "changes":
+        return _of_named_change(given, arguments)
+    if kind == "unknown" and type(given.tool_name) is str and given.tool_name != name:
+        return _of_name(given.tool_name, given, arguments)
+    return CallEffect(kind, "", kind == "checks")  # type: ignore[arg-type]
+
+
+_cached = lru_cache(maxsize=1024)(_examine)
+
+
+def _kind(name: str) -> str:
+    """What the table says of a name, without a server's prefix as `mcp__git__`; empty if it does not have it."""
+    short = name
+    if "__" in name:
+        short = name.rpartition("__")[2] or name
+    elif "." in name:
+        short = name.rpartition(".")[2] or name
+    key = short.translate(_NAME_MARKS).lower()
+    return _TOOLS.get(key) or ("" if short is name else _TOOLS.get(name.translate(_NAME_MARKS).lower(), ""))
+
+
+def _decoded(arguments: str) -> _Arguments:
+    if len(arguments) > MAX_ARGUMENTS:
+        return _NO_ARGUMENTS
+    try:
+        return _DECODER.decode(arguments)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return _NO_ARGUMENTS
+
+
+def _of_commands(kind: str, given: _Arguments, arguments: str) -> CallEffect | None:
+    """The effect of the command or program text among the arguments; None if there is none."""
+    for key in _COMMANDS:
+        value = getattr(given, key)
+        if value is None:
+            continue
+        if type(value) is str:
+            if kind == "" and value in _SUBCOMMANDS:
+                return _of_subcommand(given)
+            if not value.strip() or (kind == "" and key in ("code", "input", "script")):
+                continue
+            return code_effect(value) if kind == _CODE else shell_effect(value)
+        if type(value) is list and value and all(type(word) is str for word in value):
+            return shell_effect("\n".join(value)) if key == "commands" else argv_effect(value)
+    if kind and given is _NO_ARGUMENTS and arguments.strip() and len(arguments) <= MAX_ARGUMENTS:
+        return code_effect(arguments) if kind == _CODE else shell_effect(arguments)
+    return None
+
+
+def _of_subcommand(given: _Arguments) -> CallEffect | None:
+    """The effect that the argument `command`, `action` or `operation` names; None if there is none that is known."""
+    for value in (given.command, given.action, given.operation):
+        if type(value) is str and value:
+            words = value.split(None, 2)[:2]
+            effect = _SUBCOMMANDS.get(words[0]) if words else None
+            effect = effect or verb_effect(value[:64])
+            if effect == "changes":
+                return CallEffect("changes", _path_of(given) or (words[1] if len(words) > 1 else ""))
+            return CallEffect(effect)
+    return None
+
+
+def _of_named_change(given: _Arguments, arguments: str) -> CallEffect:
+    """A call of a tool that changes something by its name. Its target may stand in a patch, or in a command of it."""
+    target = _path_of(given)
+    if not target:
+        text = next((text for text in (given.patch, given.input) if type(text) is str), "")
+        text = text or (arguments if given is _NO_ARGUMENTS else "")
+        patched = _PATCHED_FILE.search(text, 0, MAX_ARGUMENTS)
+        target = patched[1].strip() if patched else ""
+    if not target and type(given.command) is str:  # an action that SWE-agent wrote as text
+        return shell_effect(given.command)
+    return CallEffect("changes", target[:MAX_TARGET])
+
+
+def _of_name(name: str, given: _Arguments, arguments: str) -> CallEffect:
+    """The effect that the verb in a name says, or else the argument that names an action."""
+    short = name.rpartition("__")[2] or name
+    effect = verb_effect(short)
+    if effect == "unknown" and short is not name:
+        effect = verb_effect(name)
+    if effect == "unknown":
+        return _of_subcommand(given) or _UNKNOWN
+    if effect == "changes":
+        return CallEffect("changes", _object_of(given, arguments))
+    return CallEffect(effect, "", effect == "checks")
+
+
+def _path_of(given: _Arguments) -> str:
+    for key in _PATHS:
+        value = getattr(given, key)
+        if type(value) is str and value:
+            return value[:MAX_TARGET]
+    return ""
+
+
+def _object_of(given: _Arguments, arguments: str) -> str:
+    """The file, or else the first thing with an id or a name, among the arguments of a change."""
+    target = _path_of(given)
+    if target:
+        return target
+    found = _ANY_ID.search(arguments, 0, 4096)
+    return found[1] if found else ""

@@ -1,0 +1,45 @@
+"""What program text does, in Python, JavaScript, Ruby or Perl: whether it writes a file or runs tests."""
+
+from __future__ import annotations
+
+import re
+
+from .call_verbs import MAX_TARGET, CallEffect
+
+MAX_LENGTH = 16_384
+"""Characters of a program text that are read."""
+_WRITING_CODE = re.compile(
+    r"""open\([^()\n]{0,200}(?:\([^()\n]{0,100}\)[^()\n]{0,100})?,\s{0,9}(?:mode\s?=\s?)?r?["'](?:[wax][bt+]{0,2}|r[bt]?\+b?)["']
+    |\.write_(?:text|bytes)\(|\.writelines\(
+    |\bos\.(?:remove|unlink|rename|replace|rmdir|removedirs|makedirs|mkdir|chmod|symlink|truncate)\(
+    |\bshutil\.(?:copy\w*|move|rmtree|make_archive)\(
+    |\.(?:unlink|rename|mkdir|touch|rmdir)\(|\.to_(?:csv|json|excel|parquet|pickle|sql)\(\s{0,99}["'\w]
+    |\b(?:json|pickle|yaml|toml|joblib|torch)\.(?:dump|safe_dump|save)\(|\bnp\.save\w*\(|\.savefig\(|\.save\(\s*f?["']
+    |\.(?:write|append|copy|rename|unlink|rm|mkdir|cp|truncate|outputFile|outputJson)(?:File)?(?:Sync)?\(
+    |\bcreateWriteStream\(|\bFile\.(?:write|open\([^()\n]{1,200},\s{0,9}["'][wa])|\bFileUtils\.
+    |\b(?:INSERT INTO|UPDATE \w{1,60} SET|DELETE FROM|CREATE TABLE|DROP TABLE|ALTER TABLE)\b""",
+    re.VERBOSE,
+)
+_CODE_FILE = re.compile(
+    r"""(?:open|Path|writeFileSync|writeFile|appendFileSync|File\.write)\(\s{0,99}[rf]?["']([^"'\n]{1,200})["']"""
+)
+_RUNS_TESTS = re.compile(r"\b(?:unittest\.main|pytest\.main|doctest\.testmod|run_tests?)\(")
+_APPEND = re.compile(r"\.append\(|\.copy\(|\.rename\(")
+
+
+def code_effect(code: str) -> CallEffect:
+    """What program text does: a change if it writes a file, a check if it runs tests, else unknown."""
+    code = code[:MAX_LENGTH]
+    for hit in _WRITING_CODE.finditer(code):
+        if _APPEND.match(hit[0]):  # methods of lists and tables
+            continue
+        if ".write(" in hit[0] and _to_console(code, hit.start()):
+            continue
+        path = _CODE_FILE.search(code, max(0, hit.start() - 2)) or _CODE_FILE.search(code)
+        return CallEffect("changes", path[1][:MAX_TARGET] if path else "")
+    return CallEffect("checks", checks=True) if _RUNS_TESTS.search(code) else CallEffect("unknown")
+
+
+def _to_console(code: str, at: int) -> bool:
+    """Whether the object before `at` is the console, or a buffer in memory."""
+    return code[max(0, at - 8) : at].endswith(("stdout", "stderr", "buffer", "buf", "io", "out"))

@@ -1,0 +1,99 @@
+"""The syntax of a shell: a text as simple commands, with their words, redirections and here documents.
+
+It is read as a shell reads it, once from the first character to the last; variables, aliases and functions are not
+expanded, and text inside double quotes is not searched for commands.
+"""
+
+from __future__ import annotations
+
+import re
+
+_TOKEN = re.compile(
+    r"""(?P<blank>(?:[ \t\r]|\\\n)++)
+    |(?P<comment>\#[^\n]*+)
+    |(?P<arithmetic>\$?\(\([^()\n]*+\)\))
+    |(?P<here><<-?[ \t]*+(?:'[^'\n]*+'|"[^"\n]*+"|\\?[A-Za-z_]\w*+))
+    |(?P<from><(?:<<|&|>)?)
+    |(?P<to>[0-9&]?>[>|&]?)
+    |(?P<operator>\n|;+|&&|\|\||\|&?|&|\(|\)|`)
+    |(?P<word>(?:[^\s'"\\;&|<>()`]++|'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|\\.|\\\Z)++)
+    |(?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_QUOTES = re.compile(r"['\"\\]")
+NO_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"})
+
+
+class Command:
+    """One simple command: its words, the files its output goes to, and the text of its here document."""
+
+    __slots__ = ("document", "piped", "words", "writes")
+
+    def __init__(self, piped: bool) -> None:
+        self.words: list[str] = []
+        self.writes: list[str] = []
+        self.document = ""
+        self.piped = piped
+
+
+def split_commands(text: str) -> list[Command]:
+    """Split a text into simple commands."""
+    commands: list[Command] = []
+    command = Command(piped=False)
+    documents: list[tuple[Command, str]] = []
+    at, length, into, level = 0, len(text), "", 0
+    while at < length:
+        token = _TOKEN.match(text, at)
+        if token is None:
+            break
+        at, kind, shown = token.end(), token.lastgroup, token[0]
+        if kind == "word":
+            if into == "to":
+                target = unquoted(shown)
+                if target not in NO_FILES and not target.isdigit():
+                    command.writes.append(target)
+            elif not into:
+                command.words.append(shown)
+            into = ""
+        elif kind == "operator":
+            into = ""
+            if shown == "\n" and documents:
+                at = _read_documents(text, at, documents)
+                documents = []
+            level += (shown == "(") - (shown == ")")
+            if level < 0:  # the pattern of a case
+                level, command = 0, Command(piped=False)
+                continue
+            if shown == "(" and len(command.words) == 1 and text[token.start() - 1] not in "$<> \t=":
+                command = Command(piped=False)  # the definition of a function
+                continue
+            if command.words or command.writes:
+                commands.append(command)
+            command = Command(piped=shown[0] == "|" and shown != "||")
+        elif kind == "here":
+            documents.append((command, shown.lstrip("<- \t").strip("'\"\\")))
+        elif kind == "to" or kind == "from":
+            into = kind
+    if documents:
+        _read_documents(text, at, documents)
+    if command.words or command.writes:
+        commands.append(command)
+    return commands
+
+
+def _read_documents(text: str, at: int, documents: list[tuple[Command, str]]) -> int:
+    """Give the here documents that begin at `at` to their commands; return where the last one ends."""
+    for command, mark in documents:
+        end = re.compile(rf"^[ \t]*+{re.escape(mark)}[ \t\r]*+$", re.MULTILINE).search(text, at)
+        command.document = text[at : end.start() if end else len(text)]
+        at = min(end.end() + 1, len(text)) if end else len(text)
+    return at
+
+
+def unquoted(word: str) -> str:
+    """A word without the quotes and backslashes that the shell takes away; what the quotes hold is not changed."""
+    if len(word) > 1 and word[0] in "'\"" and word[-1] == word[0] and word[0] not in word[1:-1]:
+        return word[1:-1]
+    if len(word) > 1 and word[0] == word[-1] == '"':
+        return word[1:-1].replace('\\"', '"')
+    return _QUOTES.sub("", word)
