@@ -59,6 +59,9 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Recorded steps beyond the policy's hard limit: saved whatever the model would have done."""
     cut: bool = False
     """True if the policy ends before the step in which the work was reported as done."""
+    before_change: bool = False
+    """True if the policy's stop (`stops`) comes before the step of the last change of the work, so that the run would
+    have ended with less than it made. Hypothetical where `stops` is."""
     goes_on: bool = False
     """True if the policy continues after the step in which the work was reported as done."""
     at: int | None = None
@@ -203,6 +206,7 @@ class PolicySimulation:
             saved=saved,
             least_saved_steps=saved.steps if saved is not None else self._steps_beyond_limit(digest),
             cut=parting == "earlier" and done is not None and ends < done,
+            before_change=stops is not None and digest.changed is not None and stops.steps < digest.changed.steps,
             goes_on=done is not None and ends > done,
             at=self._fork_at(parting),
         )

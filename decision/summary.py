@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from . import events as ev
+from .anchors import ANCHOR_EVENTS, WorkAnchors
 from .facts import Facts
 from .messages import Usage
 from .outcome import Outcome, Status, Verdict, Work, derive_work
@@ -117,8 +118,8 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     start: ResourceUse = ResourceUse()
     """What belongs to another run: usage of the paused run that this one continues, or of what a fork copied."""
     origin: ev.Origin | None = None
-    """For a fork: where it comes from. What it copied counts there: no figure below but `rounds`, `end`, `done` and
-    `claimed` includes it."""
+    """For a fork: where it comes from. What it copied counts there: no figure below but `rounds`, `end`, `done`,
+    `claimed`, `changed` and `checked` includes it."""
     source: ev.SessionSource | None = None
     """For an imported session: where it was found. None in older records."""
     is_copy: bool = False
@@ -131,6 +132,14 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     run."""
     claimed: ResourceUse | None = None
     """Usage when the model first said that it was done and did no more work after it (`DoneClaim`)."""
+    changed: ResourceUse | None = None
+    """Usage after the step with the last change of the work; None if nothing was changed (`anchors.py`)."""
+    changed_by: str = ""
+    """The tool that made that change."""
+    checked: ResourceUse | None = None
+    """Usage after the first check that passed since that change; None if there is none (`anchors.py`)."""
+    checked_by: str = ""
+    """The tool that ran the test, or the name of the gate or of the evaluator."""
     completions: int = 0
     """Completion calls, accepted or not."""
     rejections: int = 0
@@ -170,6 +179,16 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
         """Steps after the work was reported as done."""
         return 0 if self.done is None else self.used_after(self.done).steps
 
+    @property
+    def after_change(self) -> ResourceUse | None:
+        """Usage after the last change of the work; None if nothing was changed."""
+        return None if self.changed is None else self.used_after(self.changed)
+
+    @property
+    def after_check(self) -> ResourceUse | None:
+        """Usage after the work was checked; None if it was not."""
+        return None if self.checked is None else self.used_after(self.checked)
+
 
 def is_imported(engine: str) -> bool:
     """Whether a record was imported from another program's. engine: `RunStarted.engine` of its runs."""
@@ -193,6 +212,7 @@ class SummaryBuilder:
         self._start = ResourceUse.of(facts)
         self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
         self._claim = DoneClaim(started)
+        self._anchors = WorkAnchors(started, imported=is_imported(started.engine))
         self._outcome: Outcome | None = None
         self._verdict: Verdict = "not_run"
         self._reward: float | None = None
@@ -212,6 +232,7 @@ class SummaryBuilder:
             self._leave_out_copies()
         self._facts = facts
         self._claim.feed(event, facts)
+        self._anchors.feed(event, facts)
         change = _CHANGES.get(type(event))
         if change is not None:
             change(self, event)
@@ -229,6 +250,8 @@ class SummaryBuilder:
             self._leave_out_copies()
         started, outcome, claim = self._started, self._outcome, self._claim.facts
         end = ResourceUse.of(facts)
+        anchors = self._anchors
+        anchors.end_step(facts)
         done = self._done
         if done is None and outcome is not None and outcome.status == "completed":
             done = end
@@ -257,7 +280,11 @@ class SummaryBuilder:
             rounds=facts.rounds,
             end=end,
             done=done,
-            claimed=ResourceUse.of(claim) if claim is not None else None,
+            claimed=_used(claim),
+            changed=_used(anchors.changed),
+            changed_by=anchors.changed_by,
+            checked=_used(anchors.checked),
+            checked_by=anchors.checked_by,
             completions=self._completions,
             rejections=facts.rejections - self._copied.rejections,
             repeats=self._counts["repeats"],
@@ -314,6 +341,10 @@ class SummaryBuilder:
     def _finished(self, event: ev.RunFinished) -> None:
         self._outcome = event.outcome
         self._verdict = event.outcome.verdict
+
+
+def _used(facts: Facts | None) -> ResourceUse | None:
+    return None if facts is None else ResourceUse.of(facts)
 
 
 _COLUMNS = {
@@ -396,5 +427,5 @@ _CLAIM_CHANGES: dict[type, Callable[[DoneClaim, Any, Facts], None]] = {
 }
 CLAIM_EVENTS = frozenset(_CLAIM_CHANGES)
 """Event types that change a claim."""
-SUMMARY_EVENTS = frozenset(_CHANGES) | CLAIM_EVENTS
+SUMMARY_EVENTS = frozenset(_CHANGES) | CLAIM_EVENTS | ANCHOR_EVENTS
 """Event types that change a summary other than through the facts."""

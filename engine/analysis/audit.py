@@ -16,7 +16,7 @@ from ..decision import events as ev
 from ..decision.backtest import BacktestResult, Finding, Parting, backtest
 from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
-from ..decision.summary import is_copied
+from ..decision.summary import ResourceUse, RunSummary, is_copied
 
 MAX_TEXT = 2_000
 """Characters kept of each text."""
@@ -72,6 +72,12 @@ class AuditedRun(Struct, kw_only=True):
     """Name of the completion tool, or `text`."""
     wasted_steps: int
     wasted_output_tokens: int
+    said: AuditedAnchor | None
+    """The step at which the work was reported as done."""
+    changed: AuditedAnchor | None
+    """The step with the last change of the work; None if nothing was changed."""
+    checked: AuditedAnchor | None
+    """The step at which a check passed, with no change after it; None if there is none."""
     repeated: list[RepeatedCall]
     unanswered: list[AuditedCall]
     failed: dict[str, int]
@@ -109,6 +115,16 @@ class AuditedCall(Struct, kw_only=True):
     """None if there is no result."""
     result: str = ""
     """The beginning of the result."""
+
+
+class AuditedAnchor(Struct, frozen=True, kw_only=True):
+    """A step after which the run could have ended, as far as one of the three anchors goes."""
+
+    step: int
+    by: str
+    """The tool, gate or evaluator; `text` for a text that said that the work was done. May be empty."""
+    steps_after: int
+    """Steps of the run after it."""
 
 
 class RepeatedCall(Struct, frozen=True, kw_only=True):
@@ -282,6 +298,9 @@ class _RunAuditor:
             done_by="text" if by_text else self._accepted,
             wasted_steps=digest.wasted_steps,
             wasted_output_tokens=after.usage.output_tokens if after is not None else 0,
+            said=_anchor(digest, digest.done, "text" if by_text else self._accepted),
+            changed=_anchor(digest, digest.changed, digest.changed_by),
+            checked=_anchor(digest, digest.checked, digest.checked_by),
             repeated=[
                 RepeatedCall(name=first.name, arguments=first.arguments, steps=tuple(steps))
                 for key, steps in self._same.items()
@@ -294,6 +313,10 @@ class _RunAuditor:
                 for policy, finding in zip(policies, backtested.findings, strict=True)
             ],
         )
+
+
+def _anchor(digest: RunSummary, at: ResourceUse | None, by: str) -> AuditedAnchor | None:
+    return None if at is None else AuditedAnchor(step=at.steps, by=by, steps_after=digest.used_after(at).steps)
 
 
 def _policy_stop(policy: Policy, finding: Finding, made: int) -> PolicyStop:

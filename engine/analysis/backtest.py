@@ -28,9 +28,9 @@ from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
 from ..records.scan import scan
 from .sampling import BadRecord, partly_read
-from .statistics import Interval, RatioEstimator, wilson_interval
+from .statistics import Interval, RatioEstimator, clamp_share, wilson_interval
 
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 """Increased whenever the result for the same record changes, so that cached results are computed again."""
 MAX_EXAMPLES = 5
 """Example sessions that are kept per category."""
@@ -95,6 +95,17 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     cut_share: Interval | None
     false_positive_share: Interval | None
     """`false_positives` as a share of `passed`; None if no session passed."""
+    before_change: int
+    """Sessions that would have ended before the last change of the work, as far as that is certain."""
+    harmed: int
+    """Of these, the sessions that passed their evaluation."""
+    harmed_share: Interval | None
+    """`harmed` as a share of `passed`; None if no session passed."""
+    supposed_before_change: int
+    """The same as `before_change`, if the policy's messages did not change what the model does: an assumption."""
+    supposed_harmed: int
+    """Of these, the sessions that passed their evaluation."""
+    supposed_harmed_share: Interval | None
     false_negatives: int
     """Sessions that would have continued after their work was reported as done."""
     false_negative_share: Interval | None
@@ -180,6 +191,10 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """Steps saved if the policy's messages did not change what the model does: an assumption."""
     cut: bool = False
     """Whether a run would have ended before its work was reported as done."""
+    before_change: bool = False
+    """Whether a run would certainly have ended before the last change of its work."""
+    supposed_before_change: bool = False
+    """The same, if the policy's messages did not change what the model does: an assumption."""
     goes_on: bool = False
     """Whether a run would have continued after its work was reported as done."""
     at: int | None = None
@@ -295,7 +310,7 @@ def _session_finding(runs: Sequence[BacktestResult], policy: int) -> SessionFind
     """
     first: tuple[int, Finding] | None = None
     saved, least, unknown_from = ResourceUse(), 0, None
-    cut = goes_on = False
+    cut = goes_on = before_change = False
     for number, run in enumerate(runs, 1):
         finding = run.findings[policy]
         if first is None and finding.parting != "same":
@@ -306,6 +321,7 @@ def _session_finding(runs: Sequence[BacktestResult], policy: int) -> SessionFind
             break
         saved = saved + finding.saved
         cut, goes_on = cut or finding.cut, goes_on or finding.goes_on
+        before_change = before_change or finding.before_change
         if finding.cut:
             unknown_from = number + 1 if number < len(runs) else None
             break
@@ -322,6 +338,8 @@ def _session_finding(runs: Sequence[BacktestResult], policy: int) -> SessionFind
         least_saved_steps=least,
         supposed_steps=sum(_supposed_steps(run, policy) for run in runs),
         cut=cut,
+        before_change=before_change,
+        supposed_before_change=any(run.findings[policy].before_change for run in runs),
         goes_on=goes_on,
         at=finding.at,
         in_last_run=number in (0, len(runs)),
@@ -356,6 +374,7 @@ class PolicyAggregator:
         self._policy, self._value = policy, value
         self._sessions = self._known = self._cut = self._passed = self._wrongly = self._on = 0
         self._least = self._supposed = 0
+        self._before = self._harmed = self._supposed_before = self._supposed_harmed = 0
         self._partings: Counter[str] = Counter(dict.fromkeys(get_args(Parting), 0))
         self._saved = ResourceUse()
         self._steps, self._output, self._against = RatioEstimator(), RatioEstimator(), RatioEstimator()
@@ -374,6 +393,10 @@ class PolicyAggregator:
         self._passed += case.verdict == "passed"
         self._cut += finding.cut
         self._on += finding.goes_on
+        self._before += finding.before_change
+        self._supposed_before += finding.supposed_before_change
+        self._harmed += finding.before_change and case.verdict == "passed"
+        self._supposed_harmed += finding.supposed_before_change and case.verdict == "passed"
         if finding.cut and case.verdict == "passed":
             self._wrongly += 1
             _add_example(self._good_cut, case)
@@ -411,15 +434,21 @@ class PolicyAggregator:
                 seconds=saved.ms / 1000,
                 estimated=saved.usage.estimated,
             ),
-            saved_output_tokens_share=_clamp_share(self._output.interval()),
+            saved_output_tokens_share=clamp_share(self._output.interval()),
             least_saved_steps=self._least,
-            least_saved_steps_share=_clamp_share(self._steps.interval()),
+            least_saved_steps_share=clamp_share(self._steps.interval()),
             supposed_saved_steps=self._supposed,
             cut=self._cut,
             cut_share=wilson_interval(self._cut, self._sessions),
             passed=self._passed,
             false_positives=self._wrongly,
             false_positive_share=wilson_interval(self._wrongly, self._passed),
+            before_change=self._before,
+            harmed=self._harmed,
+            harmed_share=wilson_interval(self._harmed, self._passed),
+            supposed_before_change=self._supposed_before,
+            supposed_harmed=self._supposed_harmed,
+            supposed_harmed_share=wilson_interval(self._supposed_harmed, self._passed),
             false_negatives=self._on,
             false_negative_share=wilson_interval(self._on, self._sessions),
             against=self._against.interval(),
@@ -432,11 +461,6 @@ class PolicyAggregator:
 def _add_example(cases: list[SessionCase], case: SessionCase) -> None:
     if len(cases) < MAX_EXAMPLES:
         cases.append(case)
-
-
-def _clamp_share(interval: Interval | None) -> Interval | None:
-    """Cut an interval to 0 to 1, which the normal approximation may exceed."""
-    return interval and Interval(interval.value, max(0.0, interval.low), min(1.0, interval.high))
 
 
 # ---- sweeps

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ..decision import RECOMMENDED
 from .metrics import Proportion, RunAggregator, RunMetrics, proportion
+from .scoring import Anchor
 from .statistics import Interval, RunningDistribution, Z
 
 FEW_RUNS = 30
@@ -34,6 +35,12 @@ COVERED_SHARE = 0.9
 # ---- groups beside a baseline
 
 
+STEPS_AFTER: dict[Anchor, str] = {
+    "said": "steps after it said so",
+    "changed": "steps after the last change",
+    "checked": "steps after it was checked",
+}
+"""The steps of a run after each anchor, in words."""
 Unit = Literal["steps", "share", "tokens", "usd", "seconds"]
 
 
@@ -85,9 +92,14 @@ def compare(baseline: str, groups: Mapping[str, RunAggregator]) -> BaselineCompa
 
 def _differences(base: RunAggregator, group: RunAggregator) -> tuple[MetricDifference, ...]:
     ended = base.metrics(), group.metrics()
+    after = [
+        _mean_difference(words, "steps", base.anchors[anchor].overall.steps, group.anchors[anchor].overall.steps)
+        for anchor, words in STEPS_AFTER.items()
+    ]
     found = [
         _mean_difference("steps per run", "steps", base.steps, group.steps),
         _mean_difference("steps until reported as done", "steps", base.steps_before_done, group.steps_before_done),
+        *after,
         _share_difference("runs that passed", base.passed(), group.passed()),
         _share_difference("reported as done, not good", *(one.false_positives.runs for one in ended)),
         _share_difference("continued after it was done", *(one.false_negatives.went_on for one in ended)),

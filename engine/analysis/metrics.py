@@ -8,10 +8,19 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from ..decision.summary import ResourceUse, ToolStats
-from .scoring import LabelledRun, WorkState
-from .statistics import Bin, Distribution, Interval, RatioEstimator, RunningDistribution, wilson_interval
+from .scoring import Anchor, LabelledRun, WorkState
+from .statistics import (
+    Bin,
+    Distribution,
+    Interval,
+    RatioEstimator,
+    RunningDistribution,
+    clamp_share,
+    wilson_interval,
+)
 
 ENDED = ("completion", "text", "limit", "other", "unfinished")
+ANCHORS: tuple[Anchor, ...] = get_args(Anchor)
 
 
 class RunMetrics(Struct, frozen=True, kw_only=True):
@@ -32,6 +41,8 @@ class RunMetrics(Struct, frozen=True, kw_only=True):
     steps_before_done: Distribution
     limits: LimitMetrics
     waste: WasteMetrics
+    anchors: dict[str, AnchorMetrics]
+    """Steps after each `Anchor`, by its name."""
     repetition: RepetitionMetrics
     judged: JudgedRuns
     false_positives: FalsePositives
@@ -87,6 +98,34 @@ class WasteMetrics(Struct, frozen=True, kw_only=True):
     output_tokens: int
     cost_usd: float | None
     seconds: float
+
+
+class AnchorMetrics(Struct, frozen=True, kw_only=True):
+    """Steps after one anchor (`scoring.Anchor`)."""
+
+    overall: StepsAfter
+    solved: StepsAfter
+    """Of the good runs."""
+    unsolved: StepsAfter
+    """Of the runs that were evaluated and are not good."""
+
+
+class StepsAfter(Struct, frozen=True, kw_only=True):
+    """Steps that some runs made after an anchor."""
+
+    runs: Proportion
+    """Runs that have the anchor, of all these runs."""
+    went_on: Proportion
+    """Runs with steps after it, of those that have it."""
+    steps: int
+    of_steps: int
+    """All steps of these runs."""
+    steps_share: Interval | None
+    """`steps` as a share of `of_steps`. None for fewer than two runs, and for no steps, which have no interval."""
+    steps_without: int
+    """Steps of the runs without the anchor; none of them is part of `steps`."""
+    steps_without_share: Interval | None
+    """The same for `steps_without`."""
 
 
 class RepetitionMetrics(Struct, frozen=True, kw_only=True):
@@ -170,6 +209,59 @@ def proportion(part: int, whole: int) -> Proportion:
     return Proportion(runs=part, of=whole, share=wilson_interval(part, whole))
 
 
+class StepsAfterAggregator:
+    """Adds up the steps that runs made after one anchor."""
+
+    def __init__(self) -> None:
+        self.steps = RunningDistribution()
+        """Steps after the anchor of each run that has it."""
+        self._after, self._without = RatioEstimator(), RatioEstimator()
+
+    def add(self, made: int, after: ResourceUse | None) -> None:
+        """Add a run. made: its steps. after: what it used after the anchor, None if it has none."""
+        self._after.add(after.steps if after is not None else 0, made)
+        self._without.add(made if after is None else 0, made)
+        if after is not None:
+            self.steps.add(after.steps)
+
+    def total(self) -> StepsAfter:
+        """The steps of all runs so far."""
+        runs = self.steps.runs
+        return StepsAfter(
+            runs=proportion(runs, self._after.n),
+            went_on=proportion(runs - self.steps.count_up_to(0), runs),
+            steps=self.steps.total,
+            of_steps=int(self._after.denominator),
+            steps_share=_share_of_steps(self._after),
+            steps_without=int(self._without.numerator),
+            steps_without_share=_share_of_steps(self._without),
+        )
+
+
+def _share_of_steps(steps: RatioEstimator) -> Interval | None:
+    """None for no steps: their variance is 0, and an interval from 0 to 0 would claim too much."""
+    return clamp_share(steps.interval()) if steps.numerator else None
+
+
+class AnchorAggregator:
+    """Adds up the steps after one anchor, of all runs and of the solved and unsolved ones."""
+
+    def __init__(self, anchor: Anchor) -> None:
+        self._anchor: Anchor = anchor
+        self.overall, self._solved, self._unsolved = (StepsAfterAggregator() for _ in range(3))
+
+    def add(self, run: LabelledRun) -> None:
+        """Add a run."""
+        made, after = run.digest.used.steps, run.used_after(self._anchor)
+        self.overall.add(made, after)
+        if run.good is not None:
+            (self._solved if run.good else self._unsolved).add(made, after)
+
+    def metrics(self) -> AnchorMetrics:
+        """The metrics of all runs so far."""
+        return AnchorMetrics(overall=self.overall.total(), solved=self._solved.total(), unsolved=self._unsolved.total())
+
+
 class RunAggregator:
     """Adds up the metrics of a group of runs without keeping the runs."""
 
@@ -194,6 +286,7 @@ class RunAggregator:
         self._count: Counter[str] = Counter()
         self._used, self._wasted = ResourceUse(), ResourceUse()
         self._wasted_steps, self._repeated_steps = RatioEstimator(), RatioEstimator()
+        self.anchors = {anchor: AnchorAggregator(anchor) for anchor in ANCHORS}
 
     def add(self, run: LabelledRun) -> None:
         """Add a run."""
@@ -208,6 +301,8 @@ class RunAggregator:
         self._add_done(run)
         self._add_limits(run)
         self._repeated_steps.add(digest.repeated_steps, used.steps)
+        for anchor in self.anchors.values():
+            anchor.add(run)
         self._count.update(
             {
                 "repeated": int(digest.repeated_steps > 0),
@@ -297,6 +392,7 @@ class RunAggregator:
             steps_before_done=self.steps_before_done.distribution(),
             limits=self._limits(),
             waste=self._waste(),
+            anchors={name: anchor.metrics() for name, anchor in self.anchors.items()},
             repetition=RepetitionMetrics(
                 runs=proportion(count["repeated"], self.runs),
                 steps=int(self._repeated_steps.numerator),

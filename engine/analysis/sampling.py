@@ -15,6 +15,7 @@ from .scoring import LabelledRun
 REASONS = {
     "not good": "reported as done, but not good; most tokens first",
     "after done": "went on after the work was reported as done; most such steps first",
+    "after change": "made many steps after the last change of the work; most such steps first",
     "limit passed": "ended by a limit, but good; most steps first",
     "repeats": "repeated the same calls with the same results; most such steps first",
     "handed back": "had completions rejected; most rejections first",
@@ -24,6 +25,8 @@ REASONS = {
     "shortest": "no problems, and fewest steps",
 }
 """Reasons to show a session, the most important first, with the order in which its sessions are taken."""
+MANY_AFTER_CHANGE = 5
+"""A few steps after the last change are to be expected: a look at it, a test, the report."""
 
 
 class SampledSession(Struct, frozen=True, kw_only=True):
@@ -103,6 +106,7 @@ def _measures(runs: Sequence[LabelledRun]) -> dict[str, float]:
     measures: dict[str, float] = {
         "not good": tokens + 1 if any(run.ended_as_done and run.good is False for run in runs) else 0,
         "after done": sum(run.waste.steps for run in runs if run.waste is not None),
+        "after change": sum(_many_after_change(run) for run in runs),
         "limit passed": steps if any(run.good for run in limited) else 0,
         "repeats": sum(run.digest.repeated_steps for run in runs),
         "handed back": sum(run.digest.rejections for run in runs),
@@ -113,6 +117,12 @@ def _measures(runs: Sequence[LabelledRun]) -> dict[str, float]:
     if not any(value for reason, value in measures.items() if reason != "longest"):
         measures["shortest"] = 1 / (steps + 1)
     return {reason: value for reason, value in measures.items() if value > 0}
+
+
+def _many_after_change(run: LabelledRun) -> int:
+    """The steps after the last change if they are `MANY_AFTER_CHANGE` or more; else 0."""
+    after = run.used_after("changed")
+    return after.steps if after is not None and after.steps >= MANY_AFTER_CHANGE else 0
 
 
 # ---- files that could not be read

@@ -36,6 +36,12 @@ checked, wrong: it was evaluated as good or bad. said: it was reported as done, 
 said_after_failures: the same, but tools had failed before and did not succeed later. not_said: it was never reported
 as done.
 """
+Anchor = Literal["said", "changed", "checked"]
+"""Where a run could have ended.
+
+said: the work was reported as done. changed: the last change of the work. checked: the first check that passed since
+that change (`decision/anchors.py`).
+"""
 RunEnd = Literal["completion", "text", "limit", "other", "unfinished"]
 """How a run ended.
 
@@ -87,6 +93,16 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
     def waste(self) -> ResourceUse | None:
         """What was used after the work was reported as done; None if it never was."""
         return None if self.done is None else self.digest.used_after(self.done)
+
+    def used_after(self, anchor: Anchor) -> ResourceUse | None:
+        """What was used after an anchor; None if the run has none of this kind."""
+        match anchor:
+            case "said":
+                return self.waste
+            case "changed":
+                return self.digest.after_change
+            case "checked":
+                return self.digest.after_check
 
     @property
     def imported(self) -> bool:

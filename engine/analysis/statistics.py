@@ -36,6 +36,11 @@ def wilson_interval(part: int, whole: int) -> Interval | None:
     return Interval(p, max(0.0, middle - half), min(1.0, middle + half))
 
 
+def clamp_share(interval: Interval | None) -> Interval | None:
+    """Cut an interval to 0 to 1, which the normal approximation may exceed."""
+    return interval and Interval(interval.value, max(0.0, interval.low), min(1.0, interval.high))
+
+
 class RatioEstimator:
     """Ratio of two sums over sessions, such as steps saved to steps made, with a confidence interval.
 

@@ -98,11 +98,13 @@ def _steps(run: AuditedRun, every_step: bool) -> Iterator[Text]:
     from rich.text import Text
 
     shown = _shown(run) if not every_step else set(range(len(run.steps)))
+    anchors = _anchor_steps(run)
     hidden: list[AuditedStep] = []
     same = 0
     for place, step in enumerate(run.steps):
         before = run.steps[place - 1] if place else None
-        if before is not None and not every_step and not hidden and _alike(step, before) and before.step != run.done_at:
+        told = step.step in anchors or (before is not None and before.step == run.done_at)
+        if before is not None and not told and not every_step and not hidden and _alike(step, before):
             same += 1
             continue
         if same:
@@ -117,6 +119,8 @@ def _steps(run: AuditedRun, every_step: bool) -> Iterator[Text]:
         yield _line(step, run)
         for note in step.notes:
             yield Text(f"       ▸ {one_line(note, LINE)}", style="magenta")
+        for words in _anchored(step, run):
+            yield Text(f"  ──── {words} ────", style="cyan")
         if step.step == run.done_at and not step.closing and run.status != "awaiting_input":
             yield Text(f"  ──── {_reported(run)} ────", style=f"bold {_style(run)}")
     if same:
@@ -143,6 +147,17 @@ def _reported(run: AuditedRun) -> str:
             return f"{reported}, not checked"
 
 
+def _anchor_steps(run: AuditedRun) -> set[int]:
+    return {anchor.step for anchor in (run.changed, run.checked) if anchor is not None}
+
+
+def _anchored(step: AuditedStep, run: AuditedRun) -> Iterator[str]:
+    """The words at the step that changed the work last, and at the one that checked it."""
+    for anchor, words in ((run.changed, "the last change of the work"), (run.checked, "checked here")):
+        if anchor is not None and anchor.step == step.step and not step.closing:
+            yield f"{words} ({one_line(anchor.by, 40)})" if anchor.by else words
+
+
 def _alike(step: AuditedStep, before: AuditedStep) -> bool:
     """Whether a step made the same calls with the same status as the one before."""
     calls = [(call.name, call.arguments, call.status) for call in step.calls]
@@ -155,9 +170,11 @@ def _shown(run: AuditedRun) -> set[int]:
     if many <= WHOLE:
         return set(range(many))
     done = next((place for place, step in enumerate(run.steps) if step.step == run.done_at), many - 1)
+    anchors = _anchor_steps(run)
+    marked = {place for place, step in enumerate(run.steps) if step.step in anchors}
     noted = {place for place, step in enumerate(run.steps) if step.notes or step.repeats > 2}
     near = {*range(AROUND), *range(done - AROUND, done + AROUND + 1), *range(many - AROUND, many)}
-    return near | (noted if len(noted) < WHOLE else set())
+    return near | marked | (noted if len(noted) < WHOLE else set())
 
 
 def _summed(steps: Sequence[AuditedStep]) -> str:
@@ -204,14 +221,12 @@ def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
     )
     if known:
         yield f"the work: {known}", _style(run)
+    yield from ((words, "") for words in _anchors(run))
     if run.wasted_steps:
         wasted = f"{counted(run.wasted_steps, 'step')} and {counted(run.wasted_output_tokens, 'output token')}"
         yield f"continued for {wasted} after the work was reported as done at step {run.done_at}", "yellow"
     elif run.done_at is None and run.status == "exhausted":
-        yield (
-            "the work was never reported as done: no completion was accepted, and no plain answer ended the run",
-            "yellow",
-        )
+        yield "no completion was accepted, and no plain answer ended the run", "yellow"
     for repeated in sorted(run.repeated, key=lambda one: -len(one.steps))[:REPEATED_SHOWN]:
         steps = ", ".join(map(str, repeated.steps[:12])) + (", …" if len(repeated.steps) > 12 else "")
         call = call_summary(repeated.name, repeated.arguments)
@@ -224,6 +239,20 @@ def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
     if run.failed:
         failed = ", ".join(f"{one_line(name, 40)} x{times}" for name, times in run.failed.items())
         yield f"failed calls: {failed}", "yellow"
+
+
+def _anchors(run: AuditedRun) -> Iterator[str]:
+    """Where the run said that it was done, where it last changed the work, and where that was checked."""
+    for anchor, words, never in (
+        (run.said, "said that it was done", "never said that it was done"),
+        (run.changed, "last changed the work", "never changed anything"),
+        (run.checked, "checked", "never checked"),
+    ):
+        if anchor is None:
+            yield never
+            continue
+        by = f" ({one_line(anchor.by, 40)})" if anchor.by else ""
+        yield f"{words} at step {anchor.step}{by}, {counted(anchor.steps_after, 'step')} after it"
 
 
 def _stopping(stopping: PolicyStop, run: AuditedRun) -> tuple[str, str]:

@@ -76,12 +76,14 @@ def _table(report: BacktestReport) -> Table:
         if name in ("same", "earlier") or any(totals.partings[name] for totals in report.policies):
             table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     goes_on = any(totals.false_negatives for totals in report.policies)
+    before_change = any(totals.supposed_before_change for totals in report.policies)
     for head in (
         "steps saved",
         "supposed",
         "tokens",
         "cut short",
         "good ones",
+        *(["before change"] if before_change else []),
         *(["goes on"] if goes_on else []),
     ):
         table.add_column(head, justify="right", no_wrap=True)
@@ -97,6 +99,7 @@ def _table(report: BacktestReport) -> Table:
             f"{totals.saved.output_tokens:,}",
             f"{totals.cut:,}",
             _part(totals.false_positives, totals.passed, totals.false_positive_share),
+            *([_before_change(totals)] if before_change else []),
             *([f"{totals.false_negatives:,}"] if goes_on else []),
         ]
         if report.against is not None:
@@ -114,6 +117,12 @@ def _part(part: int, whole: int, interval: Interval | None) -> str:
         return "-"
     spread = f" ({100 * interval.low:.0f}-{100 * interval.high:.0f} %)" if interval is not None and part else ""
     return f"{part:,} of {whole:,}{spread}"
+
+
+def _before_change(totals: PolicyTotals) -> str:
+    """Sessions that would have ended before their last change; in brackets the good ones, where that is known."""
+    good = f" ({totals.supposed_harmed:,} of {totals.passed:,} good)" if totals.passed else ""
+    return f"{totals.supposed_before_change:,}{good}"
 
 
 def _percent(interval: Interval | None) -> str:
@@ -138,6 +147,7 @@ def _notes(report: BacktestReport) -> Iterator[RenderableType]:
 MEANING = """\
 supposed: steps saved if the policy's messages did not change what the model does
 cut short: sessions that would have ended before their work was reported as done; good ones: those that passed
+before change: sessions that would have ended before the last change of their work, with the same assumption
 goes on: sessions that would have continued after their work was reported as done
 in brackets: 95 % confidence interval"""
 

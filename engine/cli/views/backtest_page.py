@@ -61,6 +61,8 @@ def _policies(report: BacktestReport) -> PolicyTable:
             f"{totals.saved.output_tokens:,}",
             f"{'≥ ' if _is_bound(totals) else ''}{totals.cut:,}",
             f"{totals.false_positives:,} of {totals.passed:,}" if totals.passed else "-",
+            f"{totals.supposed_before_change:,}",
+            f"{totals.supposed_harmed:,} of {totals.passed:,}" if totals.passed else "-",
             f"{totals.false_negatives:,}",
         ]
         for totals in report.policies
@@ -72,6 +74,8 @@ def _policies(report: BacktestReport) -> PolicyTable:
         "supposed",
         "tokens",
         "cut short",
+        "good ones",
+        "before change",
         "good ones",
         "goes on",
     ]
@@ -91,6 +95,8 @@ def _shares(report: BacktestReport) -> Iterator[tuple[str, list[tuple[str, Marku
     if any(totals.passed for totals in report.policies):
         shares = [one.false_positive_share for one in report.policies]
         yield "Good sessions cut short, of those that passed", _intervals(report, shares, "bad")
+        shares = [one.supposed_harmed_share for one in report.policies]
+        yield "Good sessions ended before their last change, of those that passed", _intervals(report, shares, "bad")
     if report.against is not None:
         beyond = [one.against for one in report.policies]
         yield f"Steps saved beyond {one_line(report.against, NAME)}", _intervals(report, beyond)

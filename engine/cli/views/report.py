@@ -20,6 +20,7 @@ from .report_tables import (
     limits,
     ratings_summary,
     spending,
+    steps_after,
     tools,
     trouble,
     waste,
@@ -58,6 +59,7 @@ def render_report(report: Report, where: str = "") -> Iterator[RenderableType]:
     yield from _distribution("Steps until reported as done", figures.steps_before_done, "steps")
     yield from _distribution("Share of the allowed steps used, in percent", _percents(report), "%")
     yield from _section(limits(report))
+    yield from _section(steps_after(figures))
     yield from _section(trouble(figures), waste(figures))
     yield from _section(spending(figures))
     for title, name, found in _groups(report):

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...analysis.metrics import Proportion, RunMetrics, ToolTotals
+from ...analysis.comparison import STEPS_AFTER
+from ...analysis.metrics import AnchorMetrics, Proportion, RunMetrics, StepsAfter, ToolTotals
 from ...analysis.report import Report
 from ...analysis.scoring import RatingStatistics
-from ...analysis.statistics import Distribution
+from ...analysis.statistics import Distribution, Interval
 from .tables import between, dollars, in_unit, long, of, part, percent, short
 from .text import counted
 
@@ -73,6 +74,9 @@ def _telling(figures: RunMetrics) -> Iterator[str]:
     limit, completion = figures.ended["limit"], figures.ended["completion"]
     if wasted is not None and wasted.value >= 0.005:
         yield f"{percent(wasted.value)} of the steps came after the work was reported as done"
+    changed = figures.anchors["changed"].overall.steps_share
+    if changed is not None and changed.value >= 0.05:
+        yield f"{percent(changed.value)} of the steps came after the last change of the work"
     if wrong.share is not None and wrong.share.value >= 0.05:
         yield f"{of(wrong)} evaluated runs that were reported as done were not good ({part(wrong)})"
     if limit.share is not None and limit.share.value >= 0.1:
@@ -177,6 +181,48 @@ def _row(name: str, share: Proportion, tone: Tone, steps: int | None = None, all
     return name, Bar(value, tone), of(share), part(share), between(share.share), *step_cells
 
 
+def steps_after(figures: RunMetrics) -> ReportTable:
+    """The steps after each anchor, of all runs and of the solved and unsolved ones."""
+    rows = [row for anchor, words in STEPS_AFTER.items() for row in _anchor_rows(words, figures.anchors[anchor])]
+    never = figures.anchors["changed"].overall
+    never_runs = Proportion(runs=never.runs.of - never.runs.runs, of=never.runs.of, share=None)
+    if never_runs.runs:
+        words = "in runs that never changed anything"
+        rows.append(
+            _steps_row(words, "quiet", never.steps_without, never.of_steps, never.steps_without_share, never_runs)
+        )
+    return ReportTable(
+        title="Steps after the work was done",
+        caption="Steps after each anchor as a share of all steps of these runs, with its 95 % confidence interval",
+        head=("", "", "steps", "of all", "95 %", "in runs"),
+        rows=rows if figures.steps else (),
+        figures=(2, 3, 4, 5),
+        spare=(4, 1, 5),
+        note=(
+            "Said: by a completion call or a final text. Changed: by a call that writes and succeeded. Checked: by a "
+            "test, a gate or the evaluation that passed, with no change after it. In runs: how many have it."
+        ),
+    )
+
+
+def _anchor_rows(words: str, anchor: AnchorMetrics) -> Iterator[tuple[Cell, ...]]:
+    groups: tuple[tuple[str, Tone, StepsAfter], ...] = (
+        (words, "main", anchor.overall),
+        ("  solved runs", "good", anchor.solved),
+        ("  unsolved runs", "bad", anchor.unsolved),
+    )
+    for name, tone, found in groups:
+        if found.runs.of:
+            yield _steps_row(name, tone, found.steps, found.of_steps, found.steps_share, found.runs)
+
+
+def _steps_row(
+    name: str, tone: Tone, steps: int, of_steps: int, interval: Interval | None, runs: Proportion
+) -> tuple[Cell, ...]:
+    share = steps / of_steps if of_steps else None
+    return name, Bar(share or 0.0, tone), f"{steps:,}", percent(share), between(interval), of(runs)
+
+
 def waste(figures: RunMetrics) -> str:
     """What was used after the work was reported as done, in a sentence; empty if nothing was."""
     wasted = figures.waste
@@ -267,6 +313,7 @@ def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
     rows = []
     for key, one in list(found.items())[:NAMED]:
         done, spent = one.steps_before_done, one.spending
+        changed = one.anchors["changed"].overall
         rows.append(
             (
                 key,
@@ -274,6 +321,7 @@ def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
                 part(one.judged.passed),
                 part(one.false_positives.runs),
                 part(one.false_negatives.went_on),
+                percent(changed.steps / changed.of_steps if changed.of_steps else None),
                 part(one.ended["limit"]),
                 "-" if done.mean is None else f"{done.mean:.1f}",
                 short(spent.output_tokens / one.runs),
@@ -282,15 +330,27 @@ def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
             )
         )
     more = f"And {len(found) - NAMED:,} more: --json lists them all." if len(found) > NAMED else ""
-    head = (name, "runs", "good", "false pos.", "continued", "at limit", "steps to done", "tokens out", "cost", "time")
+    head = (
+        name,
+        "runs",
+        "good",
+        "false pos.",
+        "continued",
+        "after change",
+        "at limit",
+        "steps to done",
+        "tokens out",
+        "cost",
+        "time",
+    )
     caption = f"{title}: shares of the runs for which it is known, and means per run"
     return ReportTable(
         title=title,
         caption=caption,
         head=head,
         rows=rows,
-        figures=tuple(range(1, 10)),
-        spare=(9, 7, 5, 6, 8, 4),
+        figures=tuple(range(1, 11)),
+        spare=(10, 8, 6, 7, 9, 4, 5),
         note=more,
     )
 

@@ -96,6 +96,8 @@ class StepView:
     """Whether the work was reported as done in this step."""
     is_after: bool
     """Whether the work had been reported as done before this step."""
+    anchors: Sequence[str]
+    """What is known of the work at this step, in words: that it was changed for the last time, that it was checked."""
     left_out: int
     """Steps before this one that are not shown."""
 
@@ -175,6 +177,14 @@ def _about(run: LabelledRun) -> Iterator[str]:
         yield f" ({', '.join(one_line(name, 40) for name in digest.failed_calls)})"
     if waste is not None and waste.steps:
         yield f"; {counted(waste.steps, 'step')} after it was reported as done"
+    changed = digest.after_change
+    yield (
+        f"; {counted(changed.steps, 'step')} after the last change"
+        if changed is not None
+        else "; never changed anything"
+    )
+    if (checked := digest.after_check) is not None:
+        yield f"; {counted(checked.steps, 'step')} after it was checked"
     yield f"; {short(used.usage.input_tokens)} tokens in, {short(used.usage.output_tokens)} out, {duration(used.ms)}."
 
 
@@ -188,15 +198,25 @@ def _step_view(cell: StepCell, run: LabelledRun, left_out: int) -> StepView:
     calls = len(cell.calls) + cell.more_calls
     is_done = run.done is not None and cell.step == run.done.steps
     is_after = _is_after(cell, run)
-    classes = {"after": is_after, "repeated": cell.repeated, "flagged": is_done}
+    anchors = _anchors(cell, run.digest)
+    classes = {"after": is_after, "repeated": cell.repeated, "flagged": is_done, "anchored": bool(anchors)}
     return StepView(
         cell=cell,
         look=" ".join([tone, *(name for name, holds in classes.items() if holds)]),
         sign=str(calls) if cell.mark == "calls" and calls > 1 else sign,
         is_done=is_done,
         is_after=is_after,
+        anchors=anchors,
         left_out=left_out,
     )
+
+
+def _anchors(cell: StepCell, digest: RunSummary) -> list[str]:
+    """What is known of the work at this step: whether it was changed for the last time, and whether it was checked."""
+    points = {"the last change of the work": digest.changed, "the work was checked": digest.checked}
+    return [
+        words for words, at in points.items() if at is not None and at.steps == cell.step and cell.mark != "closing"
+    ]
 
 
 def _look(cell: StepCell, run: LabelledRun) -> tuple[Tone, str]:

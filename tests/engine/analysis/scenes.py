@@ -28,6 +28,18 @@ async def fails(path: str) -> str:
     raise ValueError(path)
 
 
+@tool
+async def save(path: str) -> str:
+    """Save."""
+    return "saved"
+
+
+@tool(reads=True)
+async def run_tests(path: str) -> str:
+    """Run the tests."""
+    return "3 passed in 0.1s"
+
+
 def work(steps: int, first: int = 1) -> list[Any]:
     """So many steps that each look at something else."""
     return [[call("look", path=f"{number}.txt")] for number in range(first, first + steps)]
@@ -51,7 +63,7 @@ async def play(
     """Play and record a session of so many runs; `good` is what its evaluation says."""
     engine = Engine(
         Scripted(*script, model=model),
-        tools=[look, fails],
+        tools=[look, fails, save, run_tests],
         policy=policy,
         hooks=Hooks(evaluate=None if good is None else (lambda run: good), gates=gates or []),
         presets=presets,
@@ -100,3 +112,10 @@ async def repeating(path: Path, times: int = 4, **options: Any) -> Path:
     """Makes the same call so often, then completes."""
     policy = Policy(reminder=None, repetition=Repetition(nudge_at=(), stop_at=None))
     return await play(path, [[call("look", path="same.txt")]] * times + [FINISH], policy=policy, **options)
+
+
+async def changing(path: Path, before: int = 2, after: int = 3, check: bool = False, **options: Any) -> Path:
+    """Looks so often, saves, runs the tests if `check`, looks on, and completes so many steps after the change."""
+    checks = [[call("run_tests", path="x")]] if check else []
+    script = [*work(before), [call("save", path="x")], *checks, *work(after - 1 - len(checks), 50), FINISH]
+    return await play(path, script, **options)

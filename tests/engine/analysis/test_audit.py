@@ -48,6 +48,34 @@ def test_a_loop_that_went_on_is_told_with_where_it_was_done_and_what_would_have_
     assert agent.supposed, "the record asked for the next step, and agent would not have"
 
 
+async def test_the_step_of_each_anchor_is_named_and_what_there_is_none_of() -> None:
+    @tool
+    async def save(path: str) -> str:
+        """Save."""
+        return "saved"
+
+    @tool(reads=True)
+    async def run_tests() -> str:
+        """Run the tests."""
+        return "3 passed in 0.1s"
+
+    script = [
+        [call("save", path="a")],
+        [call("run_tests")],
+        [call("look", path="a")],
+        [call("finish_task", summary="x")],
+    ]
+    engine = Engine(Scripted(*script), tools=[look, save, run_tests], policy=Policy())
+    async with engine.start("go") as run:
+        (told,) = audit([event async for event in run], THREE).runs
+    anchors = [
+        (one.step, one.by, one.steps_after) for one in (told.said, told.changed, told.checked) if one is not None
+    ]
+    assert anchors == [(4, "finish_task", 0), (1, "save", 3), (2, "run_tests", 2)]
+    (idle,) = (await audited([call("look", path="a")], say("It is 8080."))).runs
+    assert (idle.said and idle.said.by, idle.changed, idle.checked) == ("text", None, None)
+
+
 async def test_calls_that_were_answered_while_the_response_went_on_are_answered() -> None:
     told = await audited([call("look", path="a"), call("broken", path="b")], [call("finish_task", summary="x")])
     first = told.runs[0].steps[0]

@@ -17,6 +17,8 @@ from endstop.providers import Scripted, call
 from endstop.records.files import find_records
 from msgspec.structs import replace
 
+from . import scenes
+
 FREE = Policy(name="free", limits=Limits(steps=50), reminder=None)
 
 
@@ -195,3 +197,18 @@ def test_a_ratio_of_sums_covers_what_it_is_drawn_from() -> None:
         covered += interval.low <= 0.25 <= interval.high
     assert 0.91 <= covered / 300 <= 0.98
     assert RatioEstimator().interval() is None
+
+
+async def test_a_good_run_that_is_stopped_before_its_last_change_is_harmed_and_one_after_it_is_not(
+    tmp_path: Path,
+) -> None:
+    await scenes.changing(tmp_path / "a.jsonl", before=5, after=2, good=True)  # changed at step 6 of 8
+    await scenes.changing(tmp_path / "b.jsonl", before=1, after=6, good=True)  # changed at step 2 of 8
+    await scenes.changing(tmp_path / "c.jsonl", before=5, after=2, good=False)
+    cutting, reminding = report_of(tmp_path, up_to(4), replace(up_to(4), name="reminds", reminder=0.5)).policies
+    assert (cutting.cut, cutting.false_positives) == (3, 2), "none of them had said that it was done"
+    assert (cutting.before_change, cutting.harmed, cutting.passed) == (2, 1, 2)
+    assert (cutting.supposed_before_change, cutting.supposed_harmed) == (2, 1)
+    assert cutting.harmed_share == wilson_interval(1, 2)
+    assert (reminding.before_change, reminding.harmed) == (0, 0), "after a reminder nothing is certain"
+    assert (reminding.supposed_before_change, reminding.supposed_harmed) == (2, 1)

@@ -88,6 +88,38 @@ async def test_what_was_said_to_be_done_and_was_not_is_no_waste(tmp_path: Path) 
     assert (found.waste.steps, found.steps_before_done.largest) == (0, 5)
 
 
+async def test_steps_after_each_anchor_are_added_up_for_solved_and_unsolved_runs_apart(tmp_path: Path) -> None:
+    await scenes.changing(tmp_path / "a.jsonl", before=2, after=3, good=True)  # 6 steps
+    await scenes.changing(tmp_path / "b.jsonl", before=1, after=8, good=False)  # 10 steps
+    await scenes.changing(tmp_path / "c.jsonl", before=1, after=4, check=True)  # 6 steps
+    await scenes.limited(tmp_path / "d.jsonl", steps=5)
+    anchors = report_of(tmp_path).overall.anchors
+    said, changed, checked = anchors["said"], anchors["changed"], anchors["checked"]
+    assert (changed.overall.steps, changed.overall.of_steps, changed.overall.steps_without) == (3 + 8 + 4, 27, 5)
+    assert (changed.overall.runs.runs, changed.overall.runs.of, changed.overall.went_on.runs) == (3, 4, 3)
+    assert (changed.solved.steps, changed.solved.of_steps, changed.unsolved.steps) == (3, 6, 8)
+    assert changed.overall.steps_share is not None
+    assert changed.overall.steps_share.value == pytest.approx(15 / 27)
+    assert 0 <= changed.overall.steps_share.low < 15 / 27 < changed.overall.steps_share.high <= 1
+    assert changed.solved.steps_share is None, "of one run there is no interval"
+    assert (said.overall.steps, said.overall.runs.runs, said.overall.steps_share) == (0, 3, None)
+    assert (checked.overall.runs.runs, checked.overall.steps) == (2, 3), "by a test, and by an evaluation at the end"
+    assert checked.unsolved.runs.runs == 0
+
+
+async def test_a_pause_and_a_fork_count_what_came_after_a_change_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    script = [[call("save", path="x")], [call("ask_user", question="Which?", id="q")], *work(2), scenes.FINISH]
+    session = Engine(Scripted(*script), tools=[scenes.look, scenes.save], presets=(ask_user, finish_task)).session(
+        record=path
+    )
+    await session.run("go")
+    await session.answer("q", "8080")
+    found = report_of(tmp_path).overall.anchors["changed"].overall
+    assert (found.runs.runs, found.runs.of) == (1, 2), "the run after the pause changed nothing"
+    assert (found.steps, found.steps_without, found.of_steps) == (1, 3, 5)
+
+
 async def test_a_limit_that_cut_off_good_work_is_a_false_negative(tmp_path: Path) -> None:
     await scenes.limited(tmp_path / "a.jsonl", good=True)
     await scenes.limited(tmp_path / "b.jsonl", good=False)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from ...console import endstop
+from ..analysis import scenes
 
 RECORDS = Path(__file__).parents[2] / "records"
 
@@ -21,6 +22,21 @@ async def test_a_session_is_told_in_few_lines_however_long_it_went_on() -> None:
     assert "ended after step 3, by P0.5 control_flow; 27 steps saved" in " ".join(done.out.split())
     every = await endstop("audit", RECORDS / "before" / "A1.jsonl", "--every-step")
     assert every.out.count("Task finished.") >= 27
+
+
+async def test_the_steps_of_the_anchors_are_told_and_what_a_run_never_did(tmp_path: Path) -> None:
+    done = await endstop("audit", await scenes.changing(tmp_path / "a.jsonl", before=2, after=4, check=True))
+    for words in (
+        "said that it was done at step 7 (finish_task), 0 steps after it",
+        "last changed the work at step 3 (save), 4 steps after it",
+        "checked at step 4 (run_tests), 3 steps after it",
+        "──── the last change of the work (save) ────",
+        "──── checked here (run_tests) ────",
+    ):
+        assert words in done.out, words
+    done = await endstop("audit", await scenes.limited(tmp_path / "b.jsonl"))
+    for words in ("never said that it was done", "never changed anything", "never checked"):
+        assert f"  {words}\n" in done.out, words
 
 
 async def test_json_is_one_object_and_a_policy_can_be_chosen() -> None:

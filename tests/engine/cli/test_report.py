@@ -162,7 +162,36 @@ async def test_a_page_that_cannot_be_written_is_found_out_before_the_work_begins
     assert "--sessions is -1: use 0 to 5,000" in done.err
 
 
+async def test_steps_after_each_anchor_stand_with_their_share_and_interval(tmp_path: Path) -> None:
+    for number in range(3):
+        await scenes.changing(tmp_path / f"{number}.jsonl", before=2, after=3 + number, good=number > 0)
+    await scenes.limited(tmp_path / "limited.jsonl", steps=5)
+    done = await endstop("report", tmp_path)
+    after = next(line for line in done.out.splitlines() if line.startswith("steps after the last change"))
+    assert re.search(r" 12 +46 % +\d+ to \d+ +3 of 4$", after), after
+    solved, unsolved = (
+        next(line for line in done.out.split(after)[1].splitlines() if line.strip().startswith(words))
+        for words in ("solved runs", "unsolved runs")
+    )
+    assert re.search(r" 9 +60 % .* 2 of 2$", solved), solved
+    assert re.search(r" 3 +50 % +- +1 of 1$", unsolved), unsolved
+    assert re.search(r"in runs that never changed anything .* 5 +19 % .* 1 of 4\n", done.out)
+
+
 # ---- the page
+
+
+async def test_the_page_shows_the_last_change_and_the_check_of_a_session(tmp_path: Path) -> None:
+    await scenes.changing(tmp_path / "a.jsonl", before=2, after=4, check=True)
+    parsed = Parsed(page_of(tmp_path))
+    assert [given["class"] for name, given in parsed.tags if "anchored" in (given.get("class") or "")] == [
+        "cell main anchored",  # in the key
+        "cell main anchored",
+        "cell main anchored",
+    ]
+    for words in ("Steps after the work was done", "; 4 steps after the last change; 3 steps after it was checked"):
+        assert words in parsed.words, words
+    assert re.search(r"save\s*;\s*the last change of the work", parsed.words)
 
 
 async def test_a_session_opens_to_its_steps_with_tools_tokens_and_time(tmp_path: Path) -> None:
