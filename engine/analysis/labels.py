@@ -89,9 +89,9 @@ class Labels:
         for label in self._labels:
             self._by_id.setdefault(_plain(label.id), []).append(label)
         self._sessions: dict[str, bool] = {}
-        """Whether a label found a session, by the path of its record."""
+        """Whether a label found a session, by the path of its record, or what else identifies it."""
         self._found: dict[Label, str] = {}
-        """The record of the session that a label found."""
+        """The session that a label found."""
 
     @classmethod
     def read(cls, path: FilePath) -> Labels:
@@ -110,10 +110,15 @@ class Labels:
         label = self.label_for(run, path)
         return None if label is None else label.good
 
-    def label_for(self, run: RunSummary | RunStarted | RunNames, path: FilePath) -> Label | None:
-        """The label that `verdict_for` goes by."""
+    def label_for(
+        self, run: RunSummary | RunStarted | RunNames, path: FilePath, session: str | None = None
+    ) -> Label | None:
+        """The label that `verdict_for` goes by.
+
+        session: what identifies the session where `path` is no record of it alone, but a file of many.
+        """
         names = run if isinstance(run, RunNames) else RunNames.of(run)
-        return self._only(self._candidates(names, path), names, path)
+        return self._only(self._candidates(names, path), names, session or str(path))
 
     def verdicts_of(self, runs: Sequence[RunSummary | RunNames], path: FilePath) -> tuple[bool | None, ...]:
         """The verdicts on all runs of a session: by a label for the run, and on the last one by one for the session.
@@ -121,7 +126,7 @@ class Labels:
         Raises WrongUse as `verdict_for` does.
         """
         every = [run if isinstance(run, RunNames) else RunNames.of(run) for run in runs]
-        earlier = [self._only(self._by_id.get(run.run_id, []), run, path) for run in every[:-1]]
+        earlier = [self._only(self._by_id.get(run.run_id, []), run, str(path)) for run in every[:-1]]
         labels = [*earlier, *(self.label_for(run, path) for run in every[-1:])]
         return tuple(None if label is None else label.good for label in labels)
 
@@ -158,25 +163,24 @@ class Labels:
         fitting = [label for label in named if not label.model or label.model in qualifiers]
         return sorted(fitting, key=self._order.__getitem__)
 
-    def _only(self, labels: Sequence[Label], run: RunNames, path: FilePath) -> Label | None:
+    def _only(self, labels: Sequence[Label], run: RunNames, session: str) -> Label | None:
         """The one of these labels that counts. Raises WrongUse if they contradict each other, or the record."""
-        record = str(path)
-        self._sessions[record] = self._sessions.get(record, False) or bool(labels)
+        self._sessions[session] = self._sessions.get(session, False) or bool(labels)
         for label in labels:
             if label.good != labels[0].good:
                 raise WrongUse(
-                    f"{record} has two labels that contradict each other: {_said(labels[0])}, and {_said(label)}: "
+                    f"{session} has two labels that contradict each other: {_said(labels[0])}, and {_said(label)}: "
                     "remove one of them, or name the model of each"
                 )
-            if self._found.setdefault(label, record) != record:
+            if self._found.setdefault(label, session) != session:
                 raise WrongUse(
-                    f"the label {_said(label)} matches two sessions: {self._found[label]} and {record}: write an id "
-                    "that only one of them has, such as FOLDER/ID, or name the model"
+                    f"the label {_said(label)} matches two sessions: {self._found[label]} and {session}: write an "
+                    "id that only one of them has, such as FOLDER/ID, or name the model"
                 )
             if run.verdict != "not_run" and (run.verdict == "passed") != label.good:
                 raise WrongUse(
-                    f"{record}: run {run.run_id} {run.verdict} its evaluation, but {_said(label)}: correct the label, "
-                    "or leave the record out"
+                    f"{session} {run.verdict} its evaluation, but {_said(label)}: correct the label, or leave the "
+                    "session out"
                 )
         return labels[0] if labels else None
 
@@ -186,8 +190,9 @@ def unmatched_warning(statistics: LabelStatistics) -> str | None:
     many = len(statistics.unmatched)
     if not many:
         return None
-    matches = "label matches" if many == 1 else "labels match"
-    return f"{statistics.file}: {many:,} of {statistics.given:,} {matches} no session: {_listed(statistics.unmatched)}"
+    matches = "matches" if many == 1 else "match"
+    counted = f"{many:,} of {statistics.given:,} labels {matches} no session"
+    return f"{statistics.file}: {counted}: {_listed(statistics.unmatched)}"
 
 
 def _said(label: Label) -> str:

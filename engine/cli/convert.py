@@ -6,23 +6,36 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import msgspec
 
 from .._sanitize import one_line
+from ..analysis.label_files import Label
+from ..analysis.labels import Labels, LabelStatistics, RunNames, unmatched_warning
 from ..decision import Event, WrongUse
 from ..formats import export_atif as to_atif
 from ..formats import export_openai as to_openai
 from ..formats.export_losses import EXPORT_LOSSES
-from ..formats.imported_session import LOSS_GROUPS, LOSSES, ImportOptions
-from ..formats.importer import ImportedRecord, Importer, RecordFolder, total_losses
+from ..formats.imported_session import LOSS_GROUPS, LOSSES, ImportedSession, ImportedVerdict, ImportOptions
+from ..formats.importer import ImportedRecord, Importer, RecordFolder, RecordNames, total_losses
 from ..formats.session_files import AUTO, FORMATS, FoundSession, SkippedSession, find_sessions, find_sessions_in_stream
 from ..process.streams import StdStreams
 from ..records.reader import read_record
-from .options import add_command, add_finish_words, add_output, add_redaction, build_redaction, parse_finish_words
+from .options import (
+    add_command,
+    add_finish_words,
+    add_labels,
+    add_output,
+    add_redaction,
+    build_redaction,
+    parse_finish_words,
+)
 from .views.text import counted
 
 _IMPORT_HELP = "convert sessions of other agents to records"
@@ -30,10 +43,15 @@ _IMPORT_EPILOG = """\
 JSON and JSON Lines are detected, and a file may hold many sessions. Each session becomes one record in DIR, named after
 its id. Existing records are kept unless --force is given. Whatever the import cannot keep is listed.
 
+--labels says which sessions were good: a report of SWE-bench, an object of ids, CSV or JSON Lines with an id
+(session_id, instance_id, run_id, id, or task_id and trial), a verdict (resolved, good, correct, passed, verdict, label
+or reward) and perhaps a model. A reward is good from 1.0 on. An id is the session's own, or the name of its file.
+
 examples:
   endstop import auto sessions.jsonl -o records
   endstop import swe-agent trajectories/ -o records
   endstop import openai log.json -o records --completion hand_in --question ask_boss
+  endstop import swe-agent gpt-4o/trajs/ -o records/gpt-4o --model gpt-4o --labels gpt-4o/results.json
 
 exit codes: 0 imported, 2 usage error, or nothing was imported
 """
@@ -89,6 +107,8 @@ def add_import(commands: Any) -> None:
         help="the tool that asks the user (default: guessed from the names); repeatable",
     )
     add_finish_words(parser)
+    parser.add_argument("--model", metavar="NAME", default="", help="the model of the sessions (default: as recorded)")
+    add_labels(parser, "written into the records as verdicts")
     parser.add_argument("--compress", action="store_true", help="write compressed records (.jsonl.zst)")
     parser.add_argument("--force", action="store_true", help="replace existing records")
     add_redaction(parser, "the records")
@@ -99,19 +119,25 @@ def import_sessions(args: argparse.Namespace) -> int:
     """Import sessions and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
     options = ImportOptions(
-        completion=tuple(args.completion), question=tuple(args.question), finish_words=parse_finish_words(args)
+        completion=tuple(args.completion),
+        question=tuple(args.question),
+        finish_words=parse_finish_words(args),
+        model=args.model,
     )
-    folder = RecordFolder(args.output, compress=args.compress, replace=args.force, redact=build_redaction(args))
-    importer = Importer(folder, options)
-    results = list(importer.import_all(_found(args.files, args.format)))
+    with _opened_stdin(args) as stdin:
+        labels = SessionLabels(args.labels, options)
+        labels.join(_found(args.files, args.format, stdin))
+        folder = RecordFolder(args.output, compress=args.compress, replace=args.force, redact=build_redaction(args))
+        importer = Importer(folder, options, labels.complete)
+        results = list(importer.import_all(_found(args.files, args.format, stdin)))
     imported = [result for result in results if isinstance(result, ImportedRecord)]
-    skipped = [result for result in results if isinstance(result, SkippedSession)]
+    skipped = [result for result in results if isinstance(result, SkippedSession) and not labels.come_from(result)]
     unused = options.unmatched_names(importer.tool_names)
     if not (args.quiet and args.json):  # the JSON has all of it
-        for line in _report_lines(imported, skipped, unused, args.quiet):
+        for line in (*_report_lines(imported, skipped, unused, args.quiet), *labels.lines()):
             print(line, file=sys.stderr)
     if args.json:
-        std_streams.write_answer(_as_json(args.output, imported, skipped, unused))
+        std_streams.write_answer(_as_json(args.output, imported, skipped, unused, labels.statistics))
     elif imported:
         std_streams.write_answer(_summary(args.output, imported) + "\n")
     if not imported:
@@ -119,14 +145,102 @@ def import_sessions(args: argparse.Namespace) -> int:
     return 0
 
 
-def _found(files: list[str], format: str) -> Iterator[FoundSession | SkippedSession]:
+@contextmanager
+def _opened_stdin(args: argparse.Namespace) -> Iterator[IO[bytes] | None]:
+    """Stdin as a stream; a copy that can be read twice if there are labels. None if no file is `-`."""
+    if "-" not in args.files:
+        yield None
+        return
+    if sys.stdin is None:
+        raise WrongUse("-: stdin is closed")
+    if args.labels is None:
+        yield sys.stdin.buffer
+        return
+    with TemporaryFile() as copy:
+        copyfileobj(sys.stdin.buffer, copy, 1024 * 1024)
+        yield copy
+
+
+def _found(files: list[str], format: str, stdin: IO[bytes] | None) -> Iterator[FoundSession | SkippedSession]:
     for file in files:
         if file != "-":
             yield from find_sessions(file, format)
-        elif sys.stdin is None:
-            raise WrongUse("-: stdin is closed")
-        else:
-            yield from find_sessions_in_stream(sys.stdin.buffer, format)
+        elif stdin is not None:
+            if stdin is not sys.stdin.buffer:
+                stdin.seek(0)
+            yield from find_sessions_in_stream(stdin, format)
+
+
+class SessionLabels:
+    """The labels of an import: all sessions are joined with them first, so that nothing is written if one is wrong."""
+
+    def __init__(self, file: str | None, options: ImportOptions) -> None:
+        self._labels = Labels.read(file) if file is not None else None
+        self._file = file or ""
+        self._options = options
+        self._by_name: dict[str, Label] = {}
+
+    @property
+    def statistics(self) -> LabelStatistics | None:
+        """How many labels found a session; None without labels."""
+        return None if self._labels is None else self._labels.statistics
+
+    def join(self, found: Iterable[FoundSession | SkippedSession]) -> None:
+        """Find the label of each session. Raises WrongUse as `Labels.label_for` does, or if no label finds one.
+
+        Sessions are told apart by the names that their records get. Does not look at `found` without labels.
+        """
+        if self._labels is None:
+            return
+        names = RecordNames()
+        for one in found:
+            if isinstance(one, FoundSession):
+                name = names.assign(one.id)
+                label = self._labels.label_for(self._names_of(one.session, name), one.source, _session_words(one, name))
+                if label is not None:
+                    self._by_name[name] = label
+        self._labels.check_used()
+
+    def _names_of(self, session: ImportedSession, name: str) -> RunNames:
+        judged = session.verdict
+        return RunNames(
+            run_id="",
+            session_id=name,
+            model=self._options.model or session.model,
+            source=session.source,
+            verdict="not_run" if judged is None else "passed" if judged.passed else "failed",
+        )
+
+    def complete(self, name: str, session: ImportedSession) -> None:
+        """Add its label to a session that has no verdict of its own, and the label's model where none is recorded."""
+        label = self._by_name.get(name)
+        if label is None:
+            return
+        session.model = session.model or label.model
+        if session.verdict is None:
+            details = {"id": label.id, "label": label.value}
+            file = os.path.basename(os.path.abspath(self._file))
+            session.verdict = ImportedVerdict(passed=label.good, name=f"label:{file}", details=details)
+
+    def come_from(self, skipped: SkippedSession) -> bool:
+        """Whether this is the file of the labels, which may be in the folder of the sessions."""
+        return bool(self._file) and os.path.abspath(skipped.source) == os.path.abspath(self._file)
+
+    def lines(self) -> Iterator[str]:
+        """How many sessions a label calls good, bad or nothing, and the labels that found no session."""
+        statistics = self.statistics
+        if statistics is None:
+            return
+        good, bad = (sum(label.good is wanted for label in self._by_name.values()) for wanted in (True, False))
+        none = f"; {counted(statistics.unlabelled, 'session')} without a label" if statistics.unlabelled else ""
+        yield f"labels: {good:,} good, {bad:,} bad{none}"
+        if (warning := unmatched_warning(statistics)) is not None:
+            yield f"warning: {warning}"
+
+
+def _session_words(one: FoundSession, name: str) -> str:
+    """What errors call a session that is to be imported: no other one is called so."""
+    return f"{_place_words(one.source, one.place)} (session {name})"
 
 
 def _summary(folder: str, imported: list[ImportedRecord]) -> str:
@@ -170,8 +284,12 @@ def _kept_and_ignored_lines(skipped: list[SkippedSession]) -> Iterator[str]:
 
 
 def _where(result: SkippedSession) -> str:
-    source = one_line(result.source, 200)
-    return f"{source}, {result.place}" if result.place else source
+    return _place_words(result.source, result.place)
+
+
+def _place_words(source: str, place: str) -> str:
+    source = one_line(source, 200)
+    return f"{source}, {place}" if place else source
 
 
 def _lost_lines(imported: list[ImportedRecord]) -> Iterator[str]:
@@ -201,7 +319,13 @@ def _why_nothing(folder: str, skipped: list[SkippedSession]) -> str:
     return f"nothing was imported: {_where(first)}: {one_line(first.why, 300)}"
 
 
-def _as_json(folder: str, imported: list[ImportedRecord], skipped: list[SkippedSession], unused: list[str]) -> str:
+def _as_json(
+    folder: str,
+    imported: list[ImportedRecord],
+    skipped: list[SkippedSession],
+    unused: list[str],
+    labels: LabelStatistics | None,
+) -> str:
     whole = {
         "imported": len(imported),
         "folder": folder,
@@ -211,6 +335,7 @@ def _as_json(folder: str, imported: list[ImportedRecord], skipped: list[SkippedS
         "sessions": imported,
         "skipped": skipped,
         "unknown_tools": unused,
+        "labels": labels,
     }
     return msgspec.json.encode(whole).decode() + "\n"
 

@@ -209,6 +209,16 @@ def add_indexed_records(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-index", action="store_true", help="read every record again and cache nothing")
 
 
+def add_labels(parser: argparse.ArgumentParser | argparse._ArgumentGroup, use: str) -> None:
+    """Add the option for a file of labels. `use`: what becomes of them, for the help text."""
+    parser.add_argument(
+        "--labels",
+        metavar="FILE",
+        help=f"which sessions were good, {use}: a report of SWE-bench, an object of ids, CSV or JSON Lines; "
+        "a reward is good from 1.0 on",
+    )
+
+
 def add_redaction(parser: argparse.ArgumentParser | argparse._ArgumentGroup, where: str | None) -> None:
     """Add the options for what to hide in `where`, such as "the record"; each of them switches redaction on.
 

@@ -344,6 +344,8 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     """Exact names of the tools that ask the user. If empty, tools named in `QUESTION_NAMES` do."""
     finish_words: dict[str, FinishReason] = {}
     """The meaning of finish words that `decision/finish_words.py` does not list."""
+    model: str = ""
+    """The model of the sessions, whatever they say themselves. Empty: as they say."""
 
     def tool_kind(self, name: str, format: str) -> ToolKind:
         """The kind of a tool in a session of this format."""

@@ -25,7 +25,7 @@ from ..records.attachments import attachments_folder
 from ..records.event_redaction import Redact
 from ..records.reader import read_header
 from ..records.recorder import RecordWriter
-from .imported_session import ImportOptions
+from .imported_session import ImportedSession, ImportOptions
 from .parsing import format_time
 from .session_files import FoundSession, SkippedSession, explain_error
 from .to_events import Sink, write_events
@@ -59,9 +59,16 @@ class ImportedRecord(Struct, frozen=True, kw_only=True):
 class Importer:
     """Imports sessions into one folder."""
 
-    def __init__(self, folder: RecordFolder, options: ImportOptions = ImportOptions()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        folder: RecordFolder,
+        options: ImportOptions = ImportOptions(),  # noqa: B008
+        complete: Callable[[str, ImportedSession], None] | None = None,
+    ) -> None:
+        """`complete`: called with each session and the name of its record before that is written; may add to it."""
         self._folder = folder
         self._options = options
+        self._complete = complete
         self._names = RecordNames()
         self._now = datetime.now(UTC).timestamp()
         self.tool_names: set[str] = set()
@@ -89,6 +96,8 @@ class Importer:
 
     def _import_one(self, one: FoundSession) -> ImportedRecord:
         name = self._names.assign(one.id)
+        if self._complete is not None:
+            self._complete(name, one.session)
         path, stats = self._folder.write(
             name, self._now, lambda sink: write_events(one.session, name, one.format, self._options, sink)
         )

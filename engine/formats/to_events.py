@@ -103,6 +103,7 @@ class _EventWriter:
         self.runs = 0
         self.steps = 0
         self._session = session
+        session.model = options.model or session.model
         self._session_id = session_id
         self._format = format
         self._words = options.finish_words

@@ -212,7 +212,7 @@ def test_two_labels_of_a_session_agree_or_are_an_error_that_names_both() -> None
 @pytest.mark.parametrize(("verdict", "good"), [("passed", False), ("failed", True)])
 def test_a_label_never_overrides_the_verdict_of_a_record(verdict: Any, good: bool) -> None:
     run = run_of(verdict=verdict)
-    with pytest.raises(WrongUse, match=f"a.jsonl: run run_s {verdict} its evaluation, but s is"):
+    with pytest.raises(WrongUse, match=f"a.jsonl {verdict} its evaluation, but s is"):
         labels_of(("s", good)).verdict_for(run, "a.jsonl")
     assert labels_of(("s", not good)).verdict_for(run, "a.jsonl") is not good
 

@@ -156,3 +156,118 @@ async def test_an_export_never_writes_over_a_file_unasked(tmp_path: Path) -> Non
     for target in (record, tmp_path):
         assert (await endstop("export", "openai", record, "-o", target, "--force")).code == 2
     assert (await endstop("export", "openai", tmp_path / "d.json")).code == 2
+
+
+# ---- labels
+
+
+def messages_of(*texts: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": "Go"}, *({"role": "assistant", "content": t} for t in texts)]}
+
+
+def java(folder: Path) -> Path:
+    """Sessions of two models, whose names repeat, as files of a folder each."""
+    for model in ("gpt", "llama"):
+        (folder / model).mkdir(parents=True)
+        for name in ("dubbo-1", "dubbo-2"):
+            write(folder / model / f"{name}.json", messages_of(f"{model} did {name}"))
+    return folder
+
+
+def verdicts(folder: Path) -> dict[str, Any]:
+    """The verdict of each record's last run, by the session's source."""
+    runs = [read_record(path).runs[-1] for path in sorted(folder.glob("*.jsonl"))]
+    return {
+        run.started.source.file.removesuffix(".json"): run.finished.outcome.verdict
+        for run in runs
+        if run.started.source is not None and run.finished is not None
+    }
+
+
+async def test_labels_become_verdicts_of_the_records_with_the_file_that_said_them(tmp_path: Path) -> None:
+    source = java(tmp_path / "java")
+    labels = source / "labels.json"
+    given = {"gpt/dubbo-1": True, "gpt/dubbo-2": False, "llama/dubbo-1": {"resolved": False, "model": "llama"}}
+    labels.write_text(json.dumps({**given, "gpt/dubbo-3": True}))
+    done = await endstop("import", "auto", source, "-o", tmp_path / "out", "--labels", labels)
+    assert done.code == 0
+    assert "skipped" not in done.err, "the labels are no session"
+    assert done.err.splitlines()[-2:] == [
+        "labels: 1 good, 2 bad; 1 session without a label",
+        f"warning: {labels}: 1 of 4 labels matches no session: gpt/dubbo-3",
+    ]
+    assert verdicts(tmp_path / "out") == {
+        "java/gpt/dubbo-1": "passed", "java/gpt/dubbo-2": "failed",
+        "java/llama/dubbo-1": "failed", "java/llama/dubbo-2": "not_run",
+    }  # fmt: skip
+    (first,) = read_record(tmp_path / "out" / "dubbo-1.jsonl").runs
+    assert first.finished is not None
+    assert first.finished.outcome.evaluation == {"name": "label:labels.json", "id": "gpt/dubbo-1", "label": True}
+    assert read_record(tmp_path / "out" / "dubbo-1-2.jsonl").runs[0].started.model == "llama"
+
+
+async def test_a_model_that_no_session_names_tells_equal_ids_apart(tmp_path: Path) -> None:
+    source = java(tmp_path / "java")
+    labels = tmp_path / "labels.csv"
+    labels.write_text("instance_id,model,resolved\ndubbo-1,gpt-4o,true\ndubbo-1,llama,false\n")
+    options = ("-o", tmp_path / "out", "--labels", labels)
+    done = await endstop("import", "openai", source / "gpt", *options, "--model", "gpt-4o", "--json")
+    assert done.code == 0
+    assert done.json["labels"] == {
+        "file": str(labels), "given": 2, "used": 1, "unmatched": ["dubbo-1"], "sessions": 2, "unlabelled": 1,
+    }  # fmt: skip
+    assert verdicts(tmp_path / "out") == {"gpt/dubbo-1": "passed", "gpt/dubbo-2": "not_run"}
+    assert read_record(tmp_path / "out" / "dubbo-2.jsonl").runs[0].started.model == "gpt-4o"
+
+
+async def test_sessions_of_stdin_find_their_labels(tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text('{"session_id": "s1", "reward": 1.0}\n{"id": "stdin.2", "reward": 0.4}\n')
+    text = "".join(json.dumps(one) + "\n" for one in (SESSION, messages_of("Done.")))
+    done = await endstop("import", "openai", "-", "-o", tmp_path / "out", "--labels", labels, stdin=text.encode())
+    assert (done.code, done.err.splitlines()[-1]) == (0, "labels: 1 good, 1 bad")
+
+
+async def test_a_reward_that_stands_in_the_session_agrees_with_its_label(tmp_path: Path) -> None:
+    source = tmp_path / "airline.json"
+    traj = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Bye"}]
+    source.write_text(json.dumps([{"task_id": 4, "trial": 0, "reward": 1.0, "traj": traj}]))
+    done = await endstop("import", "tau-bench", source, "-o", tmp_path / "out", "--labels", source)
+    assert (done.code, done.err.splitlines()[-1]) == (0, "labels: 1 good, 0 bad")
+    (run,) = read_record(tmp_path / "out" / "airline.task-4.trial-0.jsonl").runs
+    assert run.finished is not None
+    assert (run.finished.outcome.evaluation or {})["name"] == "tau-bench:reward", "its own verdict stays"
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("task_id,trial,reward\n4,0,0.0\n")
+    done = await endstop("import", "tau-bench", source, "-o", tmp_path / "no", "--labels", wrong)
+    assert done.code == 2
+    where = f"{source}, element 1 (session airline.task-4.trial-0)"
+    assert f"{where} passed its evaluation, but task-4.trial-0 is bad in {wrong}, line 2" in done.err
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ('{"dubbo-1": true}', "the label dubbo-1 is good in"),
+        ('{"dubbo-1": true}', "matches two sessions: {java}/gpt/dubbo-1.json (session dubbo-1) and {java}/llama/dubbo"),
+        ('{"gpt/dubbo-1": true, "dubbo-1.json": false}', "has two labels that contradict each other"),
+        (
+            '{"dubbo-7": true}',
+            "none of its 1 labels matches a session. Labels are for dubbo-7; the sessions are {java}",
+        ),
+        ('{"dubbo-1": [1]}', "in no form of labels that is known"),
+        ("some words\n", "in no form of labels that is known"),
+    ],
+)
+async def test_labels_that_are_wrong_end_an_import_before_it_writes(tmp_path: Path, labels: str, words: str) -> None:
+    source = java(tmp_path / "java")
+    (tmp_path / "labels").write_text(labels)
+    done = await endstop("import", "auto", source, "-o", tmp_path / "out", "--labels", tmp_path / "labels")
+    assert (done.code, done.out) == (2, "")
+    assert words.replace("{java}", str(source)) in done.err
+    assert not list((tmp_path / "out").glob("*"))
+
+
+async def test_an_import_without_a_file_of_labels_says_so(tmp_path: Path) -> None:
+    done = await endstop("import", "auto", java(tmp_path), "-o", tmp_path / "out", "--labels", tmp_path / "nowhere")
+    assert (done.code, f"cannot read the labels {tmp_path / 'nowhere'}: No such file" in done.err) == (2, True)
