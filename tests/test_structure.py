@@ -79,7 +79,6 @@ ONE_IMPORTER = {
     "engine.cli.views.replay_stepper": "the step-by-step view, imported when it is asked for",
     "engine.cli.views.report": "what the command prints, apart from what it computes",
     "engine.cli.views.report_page": "the same, as a page",
-    "engine.analysis.label_files": "the forms of files with labels; labels.py joins labels and sessions",
     "engine.checkpoint": "effects with a durable engine; the loop knows nothing of it",
     "engine.compaction": "a subject of its own: P0",
     "engine.durable.dbos.worker": "imports dbos",

@@ -27,10 +27,11 @@ from ..decision.summary import ResourceUse, RunSummary
 from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
 from ..records.scan import scan
+from .labels import Labels, LabelStatistics, RunNames
 from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator, clamp_share, wilson_interval
 
-INDEX_VERSION = 3
+INDEX_VERSION = 4
 """Increased whenever the result for the same record changes, so that cached results are computed again."""
 MAX_EXAMPLES = 5
 """Example sessions that are kept per category."""
@@ -56,6 +57,8 @@ class BacktestReport(Struct, frozen=True, kw_only=True):
     recorded_policies: dict[str, int]
     """Sessions by the name of the policy they were recorded under."""
     verdicts: dict[str, int]
+    labels: LabelStatistics | None = None
+    """How many labels found a session; None without labels."""
     against: str | None = None
     """Name of the policy that the others are compared with, in addition to the record."""
     swept: str | None = None
@@ -158,6 +161,8 @@ class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Stop reason of the last run; empty if its end was not recorded."""
     verdict: Verdict = "not_run"
     """Verdict on the last run that was evaluated; `not_run` if none was."""
+    names: tuple[RunNames, ...] = ()
+    """What identifies each run for a label; without the runs that a fork copied."""
     prompt: str = ""
     findings: tuple[SessionFinding, ...] = ()
     """One per policy, in their order."""
@@ -213,6 +218,7 @@ def backtest_records(
     *,
     against: NamedPolicy | None = None,
     swept: str | None = None,
+    labels: Labels | None = None,
     index: Index | None = None,
     processes: int | None = None,
     progress: ProgressCallback | None = None,
@@ -220,8 +226,9 @@ def backtest_records(
 ) -> BacktestReport:
     """Backtest every record under each policy. Files that cannot be read are listed in the report.
 
-    against: a further policy with which the others are compared. index: cached results, from `backtest_index` of all
-    policies including `against`. on_case: called with a policy's name and the result of one session.
+    against: a further policy with which the others are compared. labels: verdicts that the records lack. index: cached
+    results, from `backtest_index` of all policies including `against`. on_case: called with a policy's name and the
+    result of one session. Raises WrongUse as `Labels.verdicts_of` and `Labels.check_used` do.
     """
     every = [*policies, *([against] if against is not None else [])]
     work = partial(backtest_record, [named.policy for named in every])
@@ -240,6 +247,8 @@ def backtest_records(
             damaged.append(partly)
         sessions, runs, used = sessions + 1, runs + session.runs, used + session.used
         recorded[session.policy] += 1
+        if labels is not None:
+            session = replace(session, verdict=_labelled_verdict(session, labels, path))
         verdicts[session.verdict] += 1
         other = session.findings[-1] if against is not None else None
         for number, aggregator in enumerate(aggregators):
@@ -247,12 +256,15 @@ def backtest_records(
             aggregator.add(case, other)
             if on_case is not None:
                 on_case(every[number].name, case)
+    if labels is not None:
+        labels.check_used()
     return BacktestReport(
         sessions=sessions,
         runs=runs,
         used=used,
         recorded_policies=dict(recorded),
         verdicts=dict(verdicts),
+        labels=labels.statistics if labels is not None else None,
         against=against.name if against is not None else None,
         swept=swept,
         policies=tuple(aggregator.totals() for aggregator in aggregators),
@@ -293,9 +305,21 @@ def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> Ses
         used=used,
         stop_reason=digests[-1].stop_reason if digests else "",
         verdict=_last_verdict(digests),
+        names=tuple(RunNames.of(digest) for digest in digests if not digest.is_copy),
         prompt=digests[0].prompt if digests else "",
         findings=tuple(_session_finding(runs, number) for number in range(len(policies))),
     )
+
+
+def _labelled_verdict(session: SessionBacktest, labels: Labels, path: Path) -> Verdict:
+    """The verdict on the last run that was evaluated or that has a label. Raises WrongUse as `verdicts_of` does."""
+    verdicts = labels.verdicts_of(session.names, path)
+    for good, names in zip(reversed(verdicts), reversed(session.names), strict=True):
+        if good is not None:
+            return "passed" if good else "failed"
+        if names.verdict != "not_run":
+            return session.verdict
+    return session.verdict
 
 
 def _last_verdict(digests: Sequence[RunSummary]) -> Verdict:

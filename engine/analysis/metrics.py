@@ -168,6 +168,7 @@ class JudgedRuns(Struct, frozen=True, kw_only=True):
 
     passed: Proportion
     by_rating: int
+    by_label: int
     by_evaluation: int
     by_reward: int
 
@@ -403,6 +404,7 @@ class RunAggregator:
             judged=JudgedRuns(
                 passed=self.passed(),
                 by_rating=count["by_rating"],
+                by_label=count["by_label"],
                 by_evaluation=count["by_evaluation"],
                 by_reward=count["by_reward"],
             ),

@@ -18,6 +18,7 @@ from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
 from ..records.scan import scan
 from .comparison import Advice, BaselineComparison, Recommendation, advise, compare, recommend
+from .labels import Labels, LabelStatistics
 from .metrics import RunAggregator, RunMetrics, ToolAggregator, ToolTotals
 from .sampling import BadRecord, SampledSession, SessionSampler, partly_read
 from .scoring import LabelledRun, Ratings, RatingStatistics, label_run
@@ -49,6 +50,8 @@ class Report(Struct, frozen=True, kw_only=True):
     telling: tuple[SampledSession, ...]
     """The most interesting sessions, as `sampling.py` chooses them."""
     ratings: RatingStatistics
+    labels: LabelStatistics | None = None
+    """How many labels found a session; None without labels."""
     bad: tuple[BadRecord, ...]
     """Files that could not be read."""
     damaged: tuple[BadRecord, ...]
@@ -73,6 +76,7 @@ def report_records(
     paths: Sequence[Path],
     *,
     ratings: Ratings | None = None,
+    labels: Labels | None = None,
     baseline: str | None = None,
     sessions: int = DEFAULT_SESSIONS,
     index: Index | None = None,
@@ -82,9 +86,10 @@ def report_records(
     """Read every record and add up its runs. Files that cannot be read are listed in the report.
 
     baseline: name of the policy that the others are compared with. sessions: how many of the most interesting sessions
-    to list. index: cached digests, from `digest_index`. Raises WrongUse if no run has the baseline policy.
+    to list. index: cached digests, from `digest_index`. Raises WrongUse if no run has the baseline policy, or as
+    `Labels.verdicts_of` and `Labels.check_used` do.
     """
-    reporter = ReportBuilder(ratings, sessions)
+    reporter = ReportBuilder(ratings, sessions, labels)
     for path, result in map_files_cached(index, digest_record, paths, processes=processes, progress=progress):
         if isinstance(result, FileFailure):
             reporter.add_bad(str(path), result.message)
@@ -111,8 +116,11 @@ def digest_record(path: Path) -> bytes:
 class ReportBuilder:
     """Adds up sessions to a report."""
 
-    def __init__(self, ratings: Ratings | None = None, sessions: int = DEFAULT_SESSIONS) -> None:
+    def __init__(
+        self, ratings: Ratings | None = None, sessions: int = DEFAULT_SESSIONS, labels: Labels | None = None
+    ) -> None:
         self._ratings = ratings or Ratings()
+        self._labels = labels
         self._overall = RunAggregator()
         self._models: dict[str, RunAggregator] = {}
         self._policies: dict[str, RunAggregator] = {}
@@ -128,9 +136,11 @@ class ReportBuilder:
         self._sessions += 1
         if (partly := partly_read(record, digest.damaged, digest.lost, "counted")) is not None:
             self._damaged.append(partly)
-        runs = label_runs([run for run in digest.runs if not run.is_copy], self._ratings)
-        if not runs:  # a fork whose process was killed before it did anything
+        digests = [run for run in digest.runs if not run.is_copy]
+        if not digests:  # a fork whose process was killed before it did anything
             return
+        verdicts = self._labels.verdicts_of(digests, record) if self._labels is not None else ()
+        runs = label_runs(digests, self._ratings, verdicts=verdicts)
         for run in runs:
             summary = run.digest
             self._overall.add(run)
@@ -147,7 +157,9 @@ class ReportBuilder:
         self._bad.append(BadRecord(record, why))
 
     def report(self, baseline: str | None = None) -> Report:
-        """The report of all sessions so far. Raises WrongUse if no run has the baseline policy."""
+        """The report of all sessions so far. Raises WrongUse if no run has the baseline policy, or none a label."""
+        if self._labels is not None:
+            self._labels.check_used()
         if baseline is not None and baseline not in self._policies:
             known = ", ".join(list(self._policies)[:20]) or "none"
             hint = did_you_mean(baseline, self._policies)
@@ -169,25 +181,30 @@ class ReportBuilder:
             advice=advise(overall, recommended),
             telling=self._sampler.sampled(),
             ratings=self._ratings.statistics,
+            labels=self._labels.statistics if self._labels is not None else None,
             bad=tuple(self._bad),
             damaged=tuple(self._damaged),
         )
 
 
-def label_runs(digests: Sequence[RunSummary], ratings: Ratings, *, whole: bool = True) -> list[LabelledRun]:
+def label_runs(
+    digests: Sequence[RunSummary], ratings: Ratings, *, whole: bool = True, verdicts: Sequence[bool | None] = ()
+) -> list[LabelledRun]:
     """Label the runs of a session.
 
     A rating under the session's id applies to its last run, a kind of task to all of them. `whole`: whether `digests`
-    includes the session's last run.
+    includes the session's last run. verdicts: for each run, what a file of labels says of it (`Labels.verdicts_of`).
     """
     runs = []
+    labels = dict(enumerate(verdicts, 1))
     for number, digest in enumerate(digests, 1):
         session_rating = ratings.rating_of(digest.session_id)
         run_rating = ratings.rating_of(digest.run_id)
         rating = run_rating.rating
         if rating is None and whole and number == len(digests):
             rating = session_rating.rating
-        runs.append(label_run(digest, run_rating.kind or session_rating.kind or task_kind(digest), rating))
+        kind = run_rating.kind or session_rating.kind or task_kind(digest)
+        runs.append(label_run(digest, kind, rating, labels.get(number)))
     return runs
 
 

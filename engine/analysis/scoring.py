@@ -1,4 +1,4 @@
-"""Labels of runs: whether the work was good, and when it was done, from ratings, evaluations and rewards.
+"""Labels of runs: whether the work was good, and when it was done, from ratings, labels, evaluations and rewards.
 
 Ratings come from a file, CSV with a header line or JSON Lines, told apart by content. Each line has an id
 (`session_id`, `session`, `run_id`, `run` or `id`) and a `rating`, a `kind` of task, or both. A rating is good, bad,
@@ -27,7 +27,7 @@ RATING_WORDS = {
     **dict.fromkeys(("bad", "fail", "failed", "no", "false"), 0.0),
 }
 LIMITS = frozenset({"step_limit", "tool_call_limit", "token_limit", "cost_limit", "time_limit"})
-LabelSource = Literal["rating", "evaluation", "reward", ""]
+LabelSource = Literal["rating", "label", "evaluation", "reward", ""]
 """Where a label comes from; empty if there is none."""
 WorkState = Literal["checked", "said", "said_after_failures", "wrong", "not_said"]
 """What is known of a run's work.
@@ -57,7 +57,7 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
     kind: str = ""
     """Kind of task; empty if not given."""
     good: bool | None = None
-    """Whether the work was good; None if the run has no rating, evaluation or reward."""
+    """Whether the work was good; None if the run has no rating, label, evaluation or reward."""
     by: LabelSource = ""
     done: ResourceUse | None = None
     """What had been used when the work was reported as done; None if it never was."""
@@ -110,15 +110,22 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
         return is_imported(self.digest.engine)
 
 
-def label_run(digest: RunSummary, kind: str = "", rating: float | None = None) -> LabelledRun:
-    """Label a run. A rating takes precedence over an evaluation, and an evaluation over a reward."""
-    good, by = _label_of(digest, rating)
+def label_run(
+    digest: RunSummary, kind: str = "", rating: float | None = None, verdict: bool | None = None
+) -> LabelledRun:
+    """Label a run. A rating takes precedence over the verdict of a file of labels, an evaluation over a reward.
+
+    verdict: whether the run was good by a label; None without one. It never contradicts an evaluation (`labels.py`).
+    """
+    good, by = _label_of(digest, rating, verdict)
     return LabelledRun(digest=digest, kind=kind, good=good, by=by, done=_reported_done(digest, good))
 
 
-def _label_of(digest: RunSummary, rating: float | None) -> tuple[bool | None, LabelSource]:
+def _label_of(digest: RunSummary, rating: float | None, verdict: bool | None) -> tuple[bool | None, LabelSource]:
     if rating is not None:
         return rating >= GOOD_FROM, "rating"
+    if verdict is not None and digest.verdict == "not_run":
+        return verdict, "label"
     if digest.verdict != "not_run":
         return digest.verdict == "passed", "evaluation"
     if digest.reward is not None:

@@ -14,11 +14,11 @@ from ..decision import POLICIES, WrongUse
 from ..process.streams import StdStreams
 from ..records.files import find_records
 from .factory import load_policy
-from .options import add_command, add_indexed_records
+from .options import add_command, add_indexed_records, add_labels, read_labels
 from .views.backtest import render_backtest
 from .views.backtest_page import backtest_page
 from .views.html import check_writable, write_page
-from .views.tables import indexed, print_parts, progress
+from .views.tables import indexed, print_parts, progress, warn_of_unmatched
 from .views.text import counted
 
 _HELP = "test other stopping policies on recorded sessions, without a model"
@@ -58,6 +58,7 @@ def add_to(commands: Any) -> None:
         metavar="SETTING=A:B:STEP",
         help="test the policy (default agent) with each of these values of one setting; or SETTING=V,V,V",
     )
+    add_labels(parser, "beside what the records say")
     parser.add_argument("--html", metavar="FILE", help="also write an HTML page, with the curve of a sweep")
     parser.add_argument("--each", metavar="FILE", help="also write one line of JSON for each session and policy")
 
@@ -68,6 +69,7 @@ def command(args: argparse.Namespace) -> int:
     against = None if args.against is None else _load_named(args.against)
     std_streams = StdStreams()
     paths = find_records(args.records)
+    labels = read_labels(args)
     if args.html is not None:
         check_writable(args.html, paths)
     every = [*policies, *([against] if against is not None else [])]
@@ -81,6 +83,7 @@ def command(args: argparse.Namespace) -> int:
             policies,
             against=against,
             swept=swept,
+            labels=labels,
             index=index,
             processes=args.processes,
             progress=on_progress,
@@ -88,6 +91,7 @@ def command(args: argparse.Namespace) -> int:
         )
     if not report.sessions:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
+    warn_of_unmatched(report.labels, args.quiet)
     written = write_page(args.html, backtest_page(report)) if args.html is not None else ""
     if args.json:
         std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")

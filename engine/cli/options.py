@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from ..analysis.labels import Labels
 from ..decision import FinishReason, WrongUse
 from ..decision.finish_words import check_finish_words
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
@@ -217,6 +218,11 @@ def add_labels(parser: argparse.ArgumentParser | argparse._ArgumentGroup, use: s
         help=f"which sessions were good, {use}: a report of SWE-bench, an object of ids, CSV or JSON Lines; "
         "a reward is good from 1.0 on",
     )
+
+
+def read_labels(args: argparse.Namespace) -> Labels | None:
+    """The labels of `--labels`; None without it. Raises WrongUse."""
+    return None if args.labels is None else Labels.read(args.labels)
 
 
 def add_redaction(parser: argparse.ArgumentParser | argparse._ArgumentGroup, where: str | None) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ..analysis.labels import Labels
 from ..analysis.report import DEFAULT_SESSIONS, Report, digest_index, report_records
 from ..analysis.scoring import Ratings, read_ratings
 from ..analysis.timeline import record_timeline
@@ -15,11 +16,11 @@ from ..decision import WrongUse
 from ..process.streams import StdStreams
 from ..records.files import find_records
 from ..records.parallel import FileFailure, map_files
-from .options import add_command, add_indexed_records
+from .options import add_command, add_indexed_records, add_labels, read_labels
 from .views.html import check_writable, write_page
 from .views.report import render_report
 from .views.report_page import report_page
-from .views.tables import indexed, print_parts, progress
+from .views.tables import indexed, print_parts, progress, warn_of_unmatched
 from .views.text import counted
 from .views.timeline_page import SessionSection
 
@@ -54,6 +55,7 @@ def add_to(commands: Any) -> None:
         help=f"how many sessions to show on the page, the most interesting ones (default {DEFAULT_SESSIONS})",
     )
     parser.add_argument("--baseline", metavar="NAME", help="compare the other policies in the records with this one")
+    add_labels(parser, "beside what the records say")
     parser.add_argument("--ratings", metavar="FILE", help="a file with the users' ratings of sessions and runs")
 
 
@@ -64,12 +66,14 @@ def command(args: argparse.Namespace) -> int:
     std_streams = StdStreams()
     paths = find_records(args.records)
     ratings = read_ratings(args.ratings) if args.ratings is not None else Ratings()
+    labels = read_labels(args)
     if args.html is not None:
         check_writable(args.html, paths)
     with indexed(args, digest_index) as index, progress(args, "reading") as on_progress:
         report = report_records(
             paths,
             ratings=ratings,
+            labels=labels,
             baseline=args.baseline,
             sessions=args.sessions,
             index=index,
@@ -78,7 +82,8 @@ def command(args: argparse.Namespace) -> int:
         )
     if not report.sessions:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
-    written = _write_page(args, report, ratings) if args.html is not None else ""
+    warn_of_unmatched(report.labels, args.quiet)
+    written = _write_page(args, report, ratings, labels) if args.html is not None else ""
     if args.json:
         std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")
     else:
@@ -86,7 +91,7 @@ def command(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write_page(args: argparse.Namespace, report: Report, ratings: Ratings) -> str:
+def _write_page(args: argparse.Namespace, report: Report, ratings: Ratings, labels: Labels | None) -> str:
     """Write the page, completely or not at all, and return where it is. Raises WrongUse if it cannot be written."""
     paths = [Path(chosen.record) for chosen in report.telling]
     sections = []
@@ -95,5 +100,5 @@ def _write_page(args: argparse.Namespace, report: Report, ratings: Ratings) -> s
         for chosen, (_, timeline) in zip(report.telling, read, strict=True):
             if not isinstance(timeline, FileFailure):  # its record was removed after the report was made
                 sections.append(SessionSection(chosen, timeline))
-    whole = report_page(report, sections, ratings)
+    whole = report_page(report, sections, ratings, labels)
     return f"{write_page(args.html, whole)}, {counted(len(sections), 'session')} to open."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..._sanitize import one_line
 from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.statistics import Interval
-from .tables import bad_files
+from .tables import bad_files, labels_summary
 from .text import cost, counted, duration
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def recorded_under(report: BacktestReport) -> str:
     under = ", ".join(f"{name or 'no name'} {many:,}" for name, many in _most_first(report.recorded_policies))
     judged = {name: many for name, many in report.verdicts.items() if name != "not_run"}
     verdicts = ", ".join(f"{many:,} {name}" for name, many in _most_first(judged))
-    return f"recorded under {under}" + (f"; evaluated: {verdicts}" if verdicts else "; no run was evaluated")
+    labels = f"; {words}" if (words := labels_summary(report.labels)) else ""
+    return f"recorded under {under}{f'; evaluated: {verdicts}' if verdicts else '; no run was evaluated'}{labels}"
 
 
 def _most_first(counts: dict[str, int]) -> list[tuple[str, int]]:

@@ -26,7 +26,7 @@ from .report_tables import (
     waste,
     work,
 )
-from .tables import BAD_SHOWN, bad_files
+from .tables import BAD_SHOWN, bad_files, labels_summary
 from .text import counted
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def _made_of(report: Report) -> str:
         for found, name in named
     ]
     bad = f"; {counted(len(report.bad), 'file')} could not be read" if report.bad else ""
-    return f"{runs}{', '.join(parts)}{bad}"
+    labels = f"; {words}" if (words := labels_summary(report.labels)) else ""
+    return f"{runs}{', '.join(parts)}{labels}{bad}"
 
 
 def _many(name: str) -> str:

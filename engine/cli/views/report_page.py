@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from ...analysis import charts
 from ...analysis.comparison import GroupComparison
+from ...analysis.labels import Labels
 from ...analysis.metrics import RunMetrics
 from ...analysis.report import Report, label_runs
 from ...analysis.sampling import REASONS
@@ -30,7 +31,7 @@ from .report_tables import (
     waste,
     work,
 )
-from .tables import dollars, long, of, part, short
+from .tables import dollars, labels_summary, long, of, part, short
 from .text import counted
 from .timeline_page import BRIEF, MARKS, NOTES, SessionSection, SessionView, session_view
 
@@ -39,8 +40,10 @@ MOST_WRITTEN = 30_000
 FILES_SHOWN = 100
 
 
-def report_page(report: Report, sessions: Sequence[SessionSection], ratings: Ratings) -> str:
-    """The whole page. sessions: those that can be opened. ratings: what the report was made with."""
+def report_page(
+    report: Report, sessions: Sequence[SessionSection], ratings: Ratings, labels: Labels | None = None
+) -> str:
+    """The whole page. sessions: those that can be opened. ratings, labels: what the report was made with."""
     figures = report.overall
     return render(
         "report.html.j2",
@@ -49,7 +52,7 @@ def report_page(report: Report, sessions: Sequence[SessionSection], ratings: Rat
         tiles=_tiles(report),
         endings=endings(figures),
         work=work(figures),
-        ratings=ratings_summary(report.ratings),
+        ratings=" ".join(filter(None, [ratings_summary(report.ratings), _labels(report)])),
         steps=_steps(figures),
         used_of_limit=_used_of_limit(figures),
         limits=limits(report),
@@ -59,7 +62,7 @@ def report_page(report: Report, sessions: Sequence[SessionSection], ratings: Rat
         spending=spending(figures),
         groups=list(_groups(report)),
         baseline=list(_baseline(report)),
-        sessions=list(_sessions(sessions, ratings)),
+        sessions=list(_sessions(sessions, ratings, labels)),
         marks=MARKS.values(),
         notes=NOTES,
         brief=BRIEF,
@@ -186,7 +189,12 @@ def _change(group: GroupComparison, number: int) -> Markup:
 # ---- sessions
 
 
-def _sessions(sections: Sequence[SessionSection], ratings: Ratings) -> Iterator[SessionView]:
+def _labels(report: Report) -> str:
+    words = labels_summary(report.labels)
+    return f"{words[:1].upper()}{words[1:]}." if words else ""
+
+
+def _sessions(sections: Sequence[SessionSection], ratings: Ratings, labels: Labels | None) -> Iterator[SessionView]:
     """The sessions in their order. Once `MOST_WRITTEN` is reached, the steps of those that do not fit are left out."""
     longest = max((one.chosen.steps for one in sections), default=0)
     left = MOST_WRITTEN
@@ -194,5 +202,7 @@ def _sessions(sections: Sequence[SessionSection], ratings: Ratings) -> Iterator[
         fits = one.size <= left
         left -= one.size if fits else 0
         digests = [run.digest for run in one.timeline.runs]
-        runs = label_runs(digests, ratings, whole=not one.timeline.more_runs)
+        whole = not one.timeline.more_runs
+        verdicts = labels.verdicts_of(digests, one.chosen.record) if labels is not None and whole else ()
+        runs = label_runs(digests, ratings, whole=whole, verdicts=verdicts)
         yield session_view(one, runs, longest, with_steps=fits)

@@ -154,7 +154,12 @@ def trouble(figures: RunMetrics) -> ReportTable:
         _row("repetition", again.runs, "loop", again.steps, figures.steps),
     ]
     judged = figures.judged
-    by = [("users' ratings", judged.by_rating), ("evaluation", judged.by_evaluation), ("reward", judged.by_reward)]
+    by = [
+        ("users' ratings", judged.by_rating),
+        ("labels", judged.by_label),
+        ("evaluation", judged.by_evaluation),
+        ("reward", judged.by_reward),
+    ]
     sources = ", ".join(f"{many:,} by {source}" for source, many in by if many)
     note = (
         "False positives were reported as done and were not good. False negatives continued after they were reported "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
 from ...analysis.comparison import MetricDifference
+from ...analysis.labels import LabelStatistics, unmatched_warning
 from ...analysis.metrics import Proportion
 from ...analysis.sampling import BadRecord
 from ...analysis.statistics import Interval
@@ -70,6 +71,21 @@ def bad_files(what: str, files: Sequence[BadRecord]) -> Iterator[RenderableType]
         yield Padding(Text(one_line(f"{file.record}: {file.why}", 400)), (0, 0, 0, 2))
     if len(files) > BAD_SHOWN:
         yield Padding(Text(f"and {len(files) - BAD_SHOWN:,} more; --json lists them all", style="dim"), (0, 0, 0, 2))
+
+
+def labels_summary(labels: LabelStatistics | None) -> str:
+    """How many sessions have a label, in words; empty without labels."""
+    if labels is None:
+        return ""
+    none = f", {labels.unlabelled:,} without" if labels.unlabelled else ""
+    return f"labels of {one_line(labels.file, 200)}: {labels.sessions - labels.unlabelled:,} sessions{none}"
+
+
+def warn_of_unmatched(labels: LabelStatistics | None, quiet: bool) -> None:
+    """Print to stderr which labels found no session, if there are any."""
+    warning = unmatched_warning(labels) if labels is not None else None
+    if warning is not None and not quiet:
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def _columns(std_streams: StdStreams) -> int:

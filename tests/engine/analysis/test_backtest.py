@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine, Hooks, tool
+from endstop import Engine, Hooks, read_record, tool
 from endstop.analysis.backtest import BacktestReport, NamedPolicy, backtest_index, backtest_records, parse_sweep
+from endstop.analysis.labels import Labels
 from endstop.analysis.statistics import RatioEstimator, wilson_interval
 from endstop.decision import Limits, Policy, WrongUse
 from endstop.decision.policy import POLICIES
@@ -212,3 +213,62 @@ async def test_a_good_run_that_is_stopped_before_its_last_change_is_harmed_and_o
     assert cutting.harmed_share == wilson_interval(1, 2)
     assert (reminding.before_change, reminding.harmed) == (0, 0), "after a reminder nothing is certain"
     assert (reminding.supposed_before_change, reminding.supposed_harmed) == (2, 1)
+
+
+# ---- labels
+
+
+def labels_of(tmp_path: Path, text: str) -> Labels:
+    path = tmp_path / "labels.csv"
+    path.write_text(text)
+    return Labels.read(path)
+
+
+async def test_verdicts_that_records_lack_come_from_labels(tmp_path: Path) -> None:
+    for name, good in (("a", None), ("b", None), ("c", None), ("d", True)):
+        await played(tmp_path / f"{name}.jsonl", 6, good=good)
+    labels = labels_of(tmp_path, "id,resolved\na,true\nb,false\nd,true\nx,true\n")
+    report = report_of(tmp_path, up_to(4), labels=labels)
+    assert report.verdicts == {"passed": 2, "failed": 1, "not_run": 1}
+    assert report.labels is not None
+    assert (report.labels.used, report.labels.unmatched, report.labels.unlabelled) == (3, ("x",), 1)
+    (totals,) = report.policies
+    assert (totals.passed, totals.false_positives) == (2, 2)
+    assert [Path(case.record).name for case in totals.good_runs_cut] == ["a.jsonl", "d.jsonl"]
+
+
+async def test_the_label_of_an_earlier_run_counts_where_the_last_run_has_no_verdict(tmp_path: Path) -> None:
+    path = await played(tmp_path / "a.jsonl", 3, runs=2)
+    first, last = (run.started.run_id for run in read_record(path).runs)
+    assert report_of(tmp_path, FREE, labels=labels_of(tmp_path, f"run_id,good\n{first},no\n")).verdicts == {"failed": 1}
+    both = labels_of(tmp_path, f"run_id,good\n{first},no\n{last},yes\n")
+    assert report_of(tmp_path, FREE, labels=both).verdicts == {"passed": 1}
+
+
+async def test_the_same_labels_and_the_index_say_the_same(tmp_path: Path) -> None:
+    folder = tmp_path / "records"
+    folder.mkdir()
+    await played(folder / "a.jsonl", 6)
+    policies = [NamedPolicy("four", up_to(4))]
+    reports = []
+    for _ in range(2):
+        with backtest_index(policies, str(tmp_path / "index")) as index:
+            labels = labels_of(tmp_path, "id,good\na,yes\n")
+            reports.append(backtest_records(find_records([folder]), policies, index=index, labels=labels))
+    assert reports[0] == reports[1]
+    assert reports[0].verdicts == {"passed": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,good\na,no\n", r"a.jsonl passed its evaluation, but a is bad in .*labels.csv, line 2"),
+        ("id,good\nx,no\n", r"none of its 1 labels matches a session"),
+    ],
+)
+async def test_labels_that_contradict_a_record_or_match_none_are_an_error(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    await played(tmp_path / "a.jsonl", 3, good=True)
+    with pytest.raises(WrongUse, match=message):
+        report_of(tmp_path, FREE, labels=labels_of(tmp_path, text))

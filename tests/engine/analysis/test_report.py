@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from endstop import Engine
+from endstop.analysis.labels import Labels
 from endstop.analysis.report import OTHERS, Report, ReportBuilder, digest_index, digest_record, report_records
 from endstop.analysis.report import _decode as decoded
-from endstop.analysis.scoring import Rating, Ratings
+from endstop.analysis.scoring import Rating, Ratings, read_ratings
 from endstop.decision import RECOMMENDED, Policy, WrongUse
 from endstop.providers import Scripted, call
 from endstop.records.files import find_records
@@ -234,3 +235,30 @@ async def test_names_without_end_are_counted_together(tmp_path: Path, monkeypatc
     report = reporter.report()
     assert {name: one.runs for name, one in report.by_model.items()} == {OTHERS: 7, "m0": 1, "m1": 1, "m2": 1}
     assert report.runs == 10
+
+
+# ---- labels
+
+
+async def test_a_label_counts_as_an_evaluation_and_a_rating_before_it(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        await scenes.done(tmp_path / f"{name}.jsonl")
+    await scenes.done(tmp_path / "d.jsonl", good=True)
+    (tmp_path / "labels.csv").write_text("id,resolved\na,true\nb,false\nd,true\n")
+    (tmp_path / "ratings.csv").write_text("id,rating\nb,good\n")
+    report = report_records(
+        find_records([tmp_path]),
+        labels=Labels.read(tmp_path / "labels.csv"),
+        ratings=read_ratings(tmp_path / "ratings.csv"),
+    )
+    judged = report.overall.judged
+    assert (judged.by_rating, judged.by_label, judged.by_evaluation, judged.passed.runs) == (1, 1, 1, 3)
+    assert report.labels is not None
+    assert (report.labels.used, report.labels.unlabelled) == (3, 1)
+
+
+async def test_a_label_that_contradicts_a_record_ends_the_report(tmp_path: Path) -> None:
+    await scenes.done(tmp_path / "a.jsonl", good=False)
+    (tmp_path / "labels.csv").write_text("id,resolved\na,true\n")
+    with pytest.raises(WrongUse, match=r"a.jsonl failed its evaluation, but a is good in .*labels.csv, line 2"):
+        report_records(find_records([tmp_path]), labels=Labels.read(tmp_path / "labels.csv"))

@@ -129,3 +129,53 @@ async def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path
     assert "is one of the records" in done.err
     done = await endstop("backtest", tmp_path / "a.jsonl", "--html", tmp_path / "nowhere" / "x.html")
     assert done.code == 2
+
+
+async def test_labels_say_which_sessions_were_good_and_what_they_do_not_say(tmp_path: Path) -> None:
+    records = tmp_path / "records"
+    records.mkdir()
+    for name in ("a", "b", "c"):
+        await played(records / f"{name}.jsonl", 3)
+    labels = tmp_path / "labels.json"
+    labels.write_text('{"a": true, "records/b.jsonl": false, "x": true}')
+    done = await endstop("backtest", records, "--labels", labels)
+    assert done.code == 0
+    assert done.err == f"warning: {labels}: 1 of 3 labels matches no session: x\n"
+    words = " ".join(done.out.splitlines()[:5])
+    assert "evaluated: 1 passed, 1 failed" in words
+    assert "2 sessions, 1 without" in words
+    told = (await endstop("backtest", records, "--labels", labels, "--json", "--quiet")).json
+    assert told["labels"]["unmatched"] == ["x"]
+    assert told["verdicts"] == {"passed": 1, "failed": 1, "not_run": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"x": true}', "none of its 1 labels matches a session. Labels are for x; the sessions are a.jsonl, b.jsonl."),
+        ('{"a": false}', "a.jsonl passed its evaluation, but a is bad in labels, 'a': correct the label"),
+        ('{"a": true, "a.jsonl": false}', "a.jsonl has two labels that contradict each other: a is good in"),
+        ("nothing", "labels is in no form of labels that is known"),
+    ],
+)
+@pytest.mark.parametrize("command", ["backtest", "report"])
+async def test_labels_that_are_wrong_are_exit_code_2(tmp_path: Path, command: str, text: str, words: str) -> None:
+    for name in ("a", "b"):
+        await played(tmp_path / f"{name}.jsonl", 3, good=True)
+    (tmp_path / "labels").write_text(text)
+    done = await endstop(command, "a.jsonl", "b.jsonl", "--labels", "labels", cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
+
+
+async def test_a_label_of_two_records_is_exit_code_2(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        await played(tmp_path / folder / "a.jsonl", 3)
+    (tmp_path / "labels.csv").write_text("id,good\na,yes\n")
+    done = await endstop("backtest", "one", "two", "--labels", "labels.csv", cwd=tmp_path)
+    words = "the label a is good in labels.csv, line 2 matches two sessions: one/a.jsonl and two/a.jsonl: write an id"
+    assert (done.code, words in done.err) == (2, True)
+    (tmp_path / "labels.csv").write_text("id,model,good\na,one,yes\na,two,no\n")
+    done = await endstop("backtest", "one", "two", "--labels", "labels.csv", "--json", cwd=tmp_path)
+    assert done.json["verdicts"] == {"passed": 1, "failed": 1}

@@ -269,3 +269,20 @@ async def test_a_page_without_sessions_has_the_figures_all_the_same(tmp_path: Pa
 async def test_the_same_records_make_the_same_page(tmp_path: Path) -> None:
     folder = await some(tmp_path / "r")
     assert page_of(folder) == page_of(folder)
+
+
+async def test_labels_are_verdicts_in_the_terminal_and_on_the_page(tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    folder.mkdir()
+    await scenes.done(folder / "right.jsonl")
+    await scenes.done(folder / "wrong.jsonl")
+    await scenes.told(folder / "other.jsonl")
+    labels = tmp_path / "labels.csv"
+    labels.write_text("session,correct\nright,1\nwrong,0\ngone,1\n")
+    done = await endstop("report", folder, "--labels", labels, "--html", tmp_path / "page.html")
+    assert (done.code, done.err) == (0, f"warning: {labels}: 1 of 3 labels matches no session: gone\n")
+    assert "1 of 2 evaluated runs that were reported as done were not good" in done.out
+    assert "2 by labels" in " ".join(done.out.split())
+    page = (tmp_path / "page.html").read_text()
+    assert "2 sessions, 1 without" in page
+    assert "2 by labels" in page
