@@ -20,13 +20,14 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .decide import applies_before_first_step, continues_round, decide, needs_closing_step
-from .decisions import Decision, GoOn, Stop, made_by_policy
+from .decisions import Decision, GoOn, Pause, Stop, made_by_policy
 from .degeneration import find_repetition_in_message
 from .facts import Facts, fold
 from .limit_usage import limit_statuses
 from .limits import STOP_REASONS
 from .messages import AssistantMessage
 from .policy import Policy
+from .recent_calls import fold_calls
 from .rules import Rule
 from .summary import SUMMARY_EVENTS, ResourceUse, RunSummary, SummaryBuilder, is_copied, is_imported
 from .transcript import estimate_tokens
@@ -82,8 +83,10 @@ def backtest(
     """Yield a result for each run in the events of one record, under each of the policies.
 
     Stream parts may be left out of the events. `user_rules` are the user's own rules and guards that the policies
-    name. Raises WrongUse if a policy names a rule or guard that is neither built in nor among them.
+    name; if one of them sees `recent`, the latest calls are remembered for it (`recent_calls`). Raises WrongUse if a
+    policy names a rule or guard that is neither built in nor among them.
     """
+    fold_event = fold_calls if any("recent" in rule.sees for rule in user_rules) else fold
     facts = Facts()
     builder: SummaryBuilder | None = None
     simulations: list[PolicySimulation] = []
@@ -91,11 +94,11 @@ def backtest(
         if isinstance(event, ev.RunStarted):
             if builder is not None:
                 yield _backtested(builder, facts, simulations)
-            facts = fold(Facts(), event)
+            facts = fold_event(Facts(), event)
             builder = SummaryBuilder(event, facts)
             simulations = [PolicySimulation(policy, event, facts, user_rules) for policy in policies]
         elif builder is not None:
-            facts = fold(facts, event)
+            facts = fold_event(facts, event)
             if type(event) in _RELEVANT_EVENTS:
                 builder.feed(event, facts)
                 for simulation in simulations:
@@ -417,6 +420,8 @@ class PolicySimulation:
     def _stop(self, decision: Decision, facts: Facts) -> None:
         if _stop_reason(decision) not in ("step_limit", STOP_REASONS.get(self._used_up)):
             self._diverge_if_used_up(facts.steps)
+        if isinstance(decision, Pause) and not facts.questions:
+            self._diverge("it would ask the user whether to go on", facts.steps)
         by_text = isinstance(decision, Stop) and decision.reason == "text_final"
         if by_text and "gate" in self._hook_roles and not self._gates_ran:
             self._diverge("its gates would be asked about this text, and were not", facts.steps, before_step=True)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
 from endstop.decision.finish_words import ACTIONS, FINISH_WORDS
+from endstop.decision.published import PUBLISHED, PublishedPolicy
 from endstop.decision.settings import Settings, describe_type, setting_types
 from endstop.evaluation import EVALUATED_STATUSES
 from endstop.web.ag_ui.protocol import custom_name
@@ -36,6 +37,7 @@ PAGES = (
     "docs/endings.md",
     "docs/finish_words.md",
     "docs/policies.md",
+    "docs/published_rules.md",
 )
 MARKED = re.compile(r"(<!-- table: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -327,7 +329,25 @@ def _reasons(rule: Rule) -> set[str]:
     return found & set(STATUS_OF)
 
 
+def published() -> str:
+    """The rules of other projects, and where they were read."""
+    rows = [
+        (f"`{one.name}`", f"{one.project} {one.version}", one.says, one.settings or "-", one.missing or "-", _read(one))
+        for one in PUBLISHED
+    ]
+    return _table(("name", "read in", "rule", "settings of ours", "left out", "source"), rows)
+
+
+def _read(one: PublishedPolicy) -> str:
+    links = zip(one.links, one.sources, strict=True)
+    return ", ".join(
+        f"[{Path(path).name}:{line}]({link})" if one.repository else f"`{path}`, line {line}"
+        for link, (path, line) in links
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "published": published,
     "rules": rules,
     "guards": guards,
     "events": events,

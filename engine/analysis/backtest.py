@@ -23,6 +23,7 @@ from .._version import __version__
 from ..decision import Event, Policy, Verdict, WrongUse
 from ..decision.backtest import BacktestResult, Finding, Parting, backtest
 from ..decision.policy_files import with_setting
+from ..decision.published import BY_NAME, PublishedPolicy, rules_of
 from ..decision.summary import ResourceUse, RunSummary
 from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
@@ -64,6 +65,8 @@ class BacktestReport(Struct, frozen=True, kw_only=True):
     swept: str | None = None
     """Name of the swept setting."""
     policies: tuple[PolicyTotals, ...]
+    published: tuple[PublishedPolicy, ...] = ()
+    """What was read of those policies that are rules of other projects; empty unless they were asked for."""
     bad: tuple[BadRecord, ...] = ()
     damaged: tuple[BadRecord, ...] = ()
     """Records of which some lines could not be read."""
@@ -89,6 +92,12 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     """`least_saved_steps` as a share of the steps of all sessions. None for fewer than two sessions."""
     supposed_saved_steps: int
     """Steps saved over all sessions if the policy's messages did not change what the model does: an assumption."""
+    supposed_saved_steps_share: Interval | None
+    """`supposed_saved_steps` as a share of the steps of all sessions. None for fewer than two sessions."""
+    supposed_stopped: int
+    """Sessions that would then end a step or more before the record does."""
+    supposed_good_cut: int
+    """Sessions among those that passed their evaluation and would lose two steps or more."""
     cut: int
     """Sessions that would have ended before their work was reported as done."""
     passed: int
@@ -223,12 +232,14 @@ def backtest_records(
     processes: int | None = None,
     progress: ProgressCallback | None = None,
     on_case: Callable[[str, SessionCase], None] | None = None,
+    beside_published: bool = False,
 ) -> BacktestReport:
     """Backtest every record under each policy. Files that cannot be read are listed in the report.
 
     against: a further policy with which the others are compared. labels: verdicts that the records lack. index: cached
     results, from `backtest_index` of all policies including `against`. on_case: called with a policy's name and the
-    result of one session. Raises WrongUse as `Labels.verdicts_of` and `Labels.check_used` do.
+    result of one session. beside_published: say of the policies that are rules of other projects what was read of them.
+    Raises WrongUse as `Labels.verdicts_of` and `Labels.check_used` do.
     """
     every = [*policies, *([against] if against is not None else [])]
     work = partial(backtest_record, [named.policy for named in every])
@@ -268,9 +279,16 @@ def backtest_records(
         against=against.name if against is not None else None,
         swept=swept,
         policies=tuple(aggregator.totals() for aggregator in aggregators),
+        published=tuple(filter(None, map(published_policy, every))) if beside_published else (),
         bad=tuple(bad),
         damaged=tuple(damaged),
     )
+
+
+def published_policy(named: NamedPolicy) -> PublishedPolicy | None:
+    """What was read of this policy, if it is the rule of another project and not one that only has its name."""
+    one = BY_NAME.get(named.name)
+    return one if one is not None and one.policy == named.policy else None
 
 
 def backtest_index(policies: Sequence[NamedPolicy], place: str | None = None) -> Index:
@@ -294,7 +312,8 @@ def backtest_record(policies: Sequence[Policy], path: Path) -> bytes:
 
 def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> SessionBacktest:
     """Backtest the runs of a session. Raises WrongUse if a policy names a rule that does not exist."""
-    runs = list(backtest(events, policies))
+    guards = tuple(name for policy in policies for name in policy.guards)
+    runs = list(backtest(events, policies, rules_of(guards)))
     digests = [run.digest for run in runs]
     used = sum((digest.used for digest in digests), ResourceUse())
     return SessionBacktest(
@@ -397,11 +416,12 @@ class PolicyAggregator:
     def __init__(self, policy: str, value: float | str | None = None) -> None:
         self._policy, self._value = policy, value
         self._sessions = self._known = self._cut = self._passed = self._wrongly = self._on = 0
-        self._least = self._supposed = 0
+        self._least = self._supposed = self._stopped = self._good_cut_short = 0
         self._before = self._harmed = self._supposed_before = self._supposed_harmed = 0
         self._partings: Counter[str] = Counter(dict.fromkeys(get_args(Parting), 0))
         self._saved = ResourceUse()
         self._steps, self._output, self._against = RatioEstimator(), RatioEstimator(), RatioEstimator()
+        self._supposed_steps = RatioEstimator()
         self._most: list[tuple[int, int, SessionCase]] = []
         self._good_cut: list[SessionCase] = []
         self._unknown: list[SessionCase] = []
@@ -414,6 +434,9 @@ class PolicyAggregator:
         self._least += finding.least_saved_steps
         self._steps.add(finding.least_saved_steps, case.used.steps)
         self._supposed += finding.supposed_steps
+        self._supposed_steps.add(finding.supposed_steps, case.used.steps)
+        self._stopped += finding.supposed_steps > 0
+        self._good_cut_short += case.verdict == "passed" and finding.supposed_steps > 1
         self._passed += case.verdict == "passed"
         self._cut += finding.cut
         self._on += finding.goes_on
@@ -462,6 +485,9 @@ class PolicyAggregator:
             least_saved_steps=self._least,
             least_saved_steps_share=clamp_share(self._steps.interval()),
             supposed_saved_steps=self._supposed,
+            supposed_saved_steps_share=clamp_share(self._supposed_steps.interval()),
+            supposed_stopped=self._stopped,
+            supposed_good_cut=self._good_cut_short,
             cut=self._cut,
             cut_share=wilson_interval(self._cut, self._sessions),
             passed=self._passed,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
 from ..analysis.backtest import NamedPolicy, SessionCase, backtest_index, backtest_records, parse_sweep
 from ..decision import POLICIES, WrongUse
+from ..decision.errors import did_you_mean
+from ..decision.published import BY_NAME, PUBLISHED, guards_alone
 from ..process.streams import StdStreams
 from ..records.files import find_records
 from .factory import load_policy
@@ -32,10 +36,14 @@ Each policy decides at every step of every record. A session is
 Only what is certain counts as saved. For a session whose course is unknown, a command is printed that goes on from
 there with a model (see `endstop run --fork`). Without --policy, the three built-in policies are tested.
 
+`--against published` puts the stop rules of other projects beside yours, each as a policy: opencode, gemini-cli, cline,
+openhands and more (docs/published_rules.md). Each of their names can also be given to --policy.
+
 examples:
   endstop backtest records/ --policy strict
   endstop backtest records/ --policy mine.toml --against agent
   endstop backtest records/ --sweep limits.steps=5:40:5 --html sweep.html
+  endstop backtest records/ --policy mine.toml --against published
 
 exit codes: 0 done, 2 usage error, or no record could be read
 """
@@ -50,9 +58,11 @@ def add_to(commands: Any) -> None:
         action="append",
         default=[],
         metavar="P",
-        help="the policy to test: chat, agent, strict, or a TOML file; repeatable",
+        help="the policy to test: chat, agent, strict, a TOML file, or a published rule; repeatable",
     )
-    parser.add_argument("--against", metavar="Q", help="also compare the policies with this one")
+    parser.add_argument(
+        "--against", metavar="Q", help="also compare the policies with this one; `published`: with the rules of others"
+    )
     parser.add_argument(
         "--sweep",
         metavar="SETTING=A:B:STEP",
@@ -65,8 +75,13 @@ def add_to(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Run the backtest and return the exit code. Raises WrongUse."""
-    swept, policies = _policies(args.policy, args.sweep)
-    against = None if args.against is None else _load_named(args.against)
+    if args.against == _PUBLISHED:
+        if args.sweep is not None:
+            raise WrongUse("--sweep changes one policy, --against published tests many: give one of the two")
+        swept, policies, against = None, [*_own_policies(args.policy), *_published_policies()], None
+    else:
+        swept, policies = _policies(args.policy, args.sweep)
+        against = None if args.against is None else _load_named(args.against, _PUBLISHED)
     std_streams = StdStreams()
     paths = find_records(args.records)
     labels = read_labels(args)
@@ -88,6 +103,7 @@ def command(args: argparse.Namespace) -> int:
             processes=args.processes,
             progress=on_progress,
             on_case=on_case,
+            beside_published=args.against == _PUBLISHED,
         )
     if not report.sessions:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
@@ -96,7 +112,8 @@ def command(args: argparse.Namespace) -> int:
     if args.json:
         std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")
     else:
-        given = {load_policy(name, closing=True).name: name for name in [*args.policy, args.against] if name}
+        names = [*args.policy, args.against if args.against != _PUBLISHED else None]
+        given = {_load_named(name).name: name for name in names if name}
         print_parts(std_streams, render_backtest(report, written, given))
     return 0
 
@@ -126,6 +143,29 @@ def _policies(names: Sequence[str], swept: str | None) -> tuple[str | None, list
     return parse_sweep(_load_named(names[0] if names else "agent").policy, swept)
 
 
-def _load_named(name: str) -> NamedPolicy:
+def _own_policies(names: Sequence[str]) -> list[NamedPolicy]:
+    """The policies to put beside the published ones; by default `agent`, and its guards alone, as the others are."""
+    if names:
+        return [_load_named(name) for name in names]
+    agent = load_policy("agent", closing=True)
+    return [NamedPolicy(policy.name, policy) for policy in (agent, guards_alone(agent, "agent's guards"))]
+
+
+_PUBLISHED = "published"
+
+
+def _published_policies() -> list[NamedPolicy]:
+    return [NamedPolicy(one.name, one.policy) for one in PUBLISHED]
+
+
+def _load_named(name: str, *more: str) -> NamedPolicy:
+    """The policy of this name or file. more: other words that could stand here, for a suggestion."""
+    if name in BY_NAME:
+        return NamedPolicy(name, BY_NAME[name].policy)
+    written = name.strip() and os.sep not in name and Path(name).suffix != ".toml"
+    if written and name not in POLICIES and not Path(name).exists():
+        raise WrongUse(
+            f"{name!r} is neither a policy{did_you_mean(name, [*POLICIES, *BY_NAME, *more])} nor a TOML file"
+        )
     policy = load_policy(name, closing=True)
     return NamedPolicy(policy.name, policy)

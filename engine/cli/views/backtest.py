@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..._sanitize import one_line
 from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.statistics import Interval
+from .published_table import PUBLISHED_MEANING, published_table
 from .tables import bad_files, labels_summary
 from .text import cost, counted, duration
 
@@ -30,9 +31,13 @@ def render_backtest(
     yield Text(headline(report), style="bold")
     yield Text(recorded_under(report), style="dim")
     yield Text("")
-    yield _table(report)
-    yield from _notes(report)
-    if report.swept is None:
+    if report.published:
+        yield published_table(report)
+        yield Text(PUBLISHED_MEANING, style="dim")
+    else:
+        yield _table(report)
+        yield from _notes(report)
+    if report.swept is None and not report.published:
         for totals in report.policies:
             yield from _cases(totals, given.get(totals.policy, totals.policy))
     yield from bad_files("could not be read", report.bad)

@@ -13,6 +13,7 @@ from ...analysis.backtest import BacktestReport, PolicyTotals
 from ...analysis.statistics import Interval
 from .backtest import MEANING, case_words, headline, recorded_under
 from .html import isolated, render
+from .published_table import PUBLISHED_HEAD, PUBLISHED_MEANING, published_rows
 
 NAME = 60
 """The most characters that are shown of a policy's name."""
@@ -30,6 +31,8 @@ def backtest_page(report: BacktestReport) -> str:
         lines=lines,
         has_bounds=any(map(_is_bound, report.policies)),
         policies=_policies(report),
+        published=_published(report) if report.published else None,
+        published_meaning=PUBLISHED_MEANING,
         meaning=MEANING.split("\n"),
         shares=list(_shares(report)),
         cases=list(_cases(report)),
@@ -80,6 +83,11 @@ def _policies(report: BacktestReport) -> PolicyTable:
         "goes on",
     ]
     return PolicyTable(head=head, rows=rows)
+
+
+def _published(report: BacktestReport) -> PolicyTable:
+    rows = [[isolated(name, NAME), *cells] for name, *cells in published_rows(report)]
+    return PolicyTable(head=PUBLISHED_HEAD, rows=rows)
 
 
 def _name(totals: PolicyTotals) -> Markup:

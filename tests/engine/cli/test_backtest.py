@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from endstop.decision.published import BY_NAME
 
 from ...console import endstop
 from ..analysis.test_backtest import played
@@ -52,6 +53,41 @@ async def test_a_policy_of_ones_own_a_sweep_and_each_session_in_a_file(tmp_path:
     assert [entry["saved"]["steps"] for entry in done.json["policies"]] == [4, 2, 0]
 
 
+async def test_the_rules_of_other_projects_stand_beside_ones_own_in_one_table(tmp_path: Path) -> None:
+    await played(tmp_path / "a.jsonl", 30, good=True)
+    done = await endstop("backtest", tmp_path, "--against", "published", "--html", tmp_path / "page.html")
+    assert (done.code, done.err) == (0, "")
+    rows = {line.split("  ")[0]: line for line in done.out.splitlines() if line}
+    assert {"agent", "agent's guards", *BY_NAME} <= set(rows)
+    assert "supposing that the model goes on as recorded" in done.out
+    assert all(len(line) <= 120 for line in done.out.splitlines())
+    page = (tmp_path / "page.html").read_text()
+    assert "Beside the rules of other projects" in page
+    assert "trajectory-fuse 0.3.0" in page
+
+
+async def test_json_says_of_each_published_rule_what_was_read_and_what_it_would_stop(tmp_path: Path) -> None:
+    await played(tmp_path / "a.jsonl", 30, good=True)
+    await played(tmp_path / "b.jsonl", 3, good=False)
+    done = await endstop("backtest", tmp_path, "--against", "published", "--policy", "chat", "--json")
+    assert [one["name"] for one in done.json["published"]] == list(BY_NAME)
+    totals = {entry["policy"]: entry for entry in done.json["policies"]}
+    assert list(totals) == ["chat", *BY_NAME]
+    smolagents = totals["smolagents"]
+    steps = done.json["used"]["steps"] - 3 - 20
+    assert (smolagents["supposed_stopped"], smolagents["supposed_saved_steps"]) == (1, steps)
+    assert (smolagents["supposed_good_cut"], smolagents["passed"]) == (1, 1)
+    assert totals["kimi-cli"]["supposed_stopped"] == 0
+
+
+async def test_a_published_rule_is_a_policy_like_any_other(tmp_path: Path) -> None:
+    await played(tmp_path / "a.jsonl", 30, good=True)
+    done = await endstop("backtest", tmp_path, "--policy", "smolagents", "--against", "crewai", "--json")
+    assert [entry["policy"] for entry in done.json["policies"]] == ["smolagents", "crewai"]
+    assert done.json["published"] == []
+    assert done.json["policies"][0]["partings"]["earlier"] == 1
+
+
 async def test_files_that_are_no_records_are_named_and_hinder_nobody(tmp_path: Path) -> None:
     await played(tmp_path / "a.jsonl", 3)
     (tmp_path / "b.jsonl").write_text("{}\n")
@@ -68,6 +104,9 @@ async def test_files_that_are_no_records_are_named_and_hinder_nobody(tmp_path: P
         (["."], "in this folder or below it"),
         (["bad.jsonl"], "is not an endstop record"),
         (["a.jsonl", "--policy", "agnet"], "did you mean 'agent'"),
+        (["a.jsonl", "--against", "publishd"], "did you mean 'published'"),
+        (["a.jsonl", "--against", "opncode"], "did you mean 'opencode'"),
+        (["a.jsonl", "--against", "published", "--sweep", "limits.steps=1:3:1"], "give one of the two"),
         (["a.jsonl", "--policy", "agent", "--policy", "strict", "--sweep", "limits.steps=1:3:1"], "give --policy once"),
         (["a.jsonl", "--sweep", "limits.stops=1:3:1"], "did you mean 'limits.steps'"),
         (["a.jsonl", "--processes", "0"], "use 1 or more"),

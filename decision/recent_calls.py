@@ -1,0 +1,167 @@
+"""The latest calls of a run, one by one, with what they returned: a second fold, beside that of `facts`.
+
+`Facts` remembers one mark for each step, which is all that our own guards need. Rules of other projects look at single
+calls: at the text beside them, at three of them in one response, at how alike two errors are. A run that is judged by
+such rules is folded with `fold_calls`; no other run pays for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from hashlib import blake2b
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from . import events as ev
+from .facts import Facts, fold
+from .messages import ToolCall
+
+REMEMBERED_CALLS = 64
+"""Calls before the latest step that are remembered."""
+ALIKE = 0.9
+"""Share of common words from which two failed results are alike."""
+_WORD = re.compile(r"[A-Za-z0-9_]+")
+
+
+class RecentCall(Struct, frozen=True, gc=False):
+    """One call, as marks: equal marks are equal texts."""
+
+    step: int
+    """Number of its step, from 1, among those that have calls."""
+    tool: str
+    call: int
+    """Mark of the name and the arguments, whatever the order of their keys."""
+    text: int
+    """Mark of the response's text for its first call; 0 for the others."""
+    result: int
+    failed: bool
+    failures: int
+    """How many calls in a row, this one included, were of this tool and failed."""
+    alike: int
+    """How many of those in a row had nearly the words of the one before."""
+
+
+class RecentCalls(Struct, frozen=True):
+    """The latest calls of a run, in the order in which the model made them."""
+
+    calls: tuple[RecentCall, ...] = ()
+    """Those of the latest step that has any, and up to `REMEMBERED_CALLS` before them."""
+    steps: int = 0
+    """Steps with calls so far."""
+    failed_steps: int = 0
+    """Steps in a row in which calls failed and none succeeded; a step without calls changes nothing."""
+    loops: int = 0
+    """Steps in which a call completed five rounds of a cycle of one to five calls."""
+    text: str = ""
+    """The text of the latest response, until its step ends."""
+    open: tuple[ToolCall, ...] = ()
+    """The calls of the latest response, until its step ends."""
+    results: tuple[ev.ToolCallResult, ...] = ()
+    """Their results so far."""
+    failure: frozenset[str] = frozenset()
+    """The words of the latest failed result."""
+
+    def response_finished(self, event: ev.ResponseFinished) -> RecentCalls:
+        """Begin the calls of a response."""
+        return replace(self, text=event.message.text, open=event.message.calls, results=())
+
+    def with_result(self, event: ev.ToolCallResult) -> RecentCalls:
+        """Add the result of one of them."""
+        return replace(self, results=(*self.results, event))
+
+    def step_finished(self) -> RecentCalls:
+        """Remember the calls of the step."""
+        if not self.open:
+            return replace(self, results=())
+        results = {result.call_id: result for result in self.results}
+        after = replace(self, calls=self.calls[-REMEMBERED_CALLS:], steps=self.steps + 1)
+        for number, call in enumerate(self.open):
+            after = after._remember(call, results.get(call.id), first=number == 0)
+        failed = [call.failed for call in after.calls if call.step == after.steps]
+        return replace(
+            after,
+            failed_steps=self.failed_steps + 1 if all(failed) else 0,
+            loops=self.loops + any(repeats_in_cycle(calls, 5, 5) for calls in after.at_each_call()),
+            text="",
+            open=(),
+            results=(),
+        )
+
+    def _remember(self, call: ToolCall, result: ev.ToolCallResult | None, *, first: bool) -> RecentCalls:
+        content, failed = ("", False) if result is None else (result.content, result.status in ("error", "invalid"))
+        words = frozenset(word.lower() for word in _WORD.findall(content)) if failed else frozenset()
+        before = self.calls[-1] if self.calls else None
+        goes_on = failed and before is not None and before.failed and before.tool == call.name
+        one = RecentCall(
+            step=self.steps,
+            tool=call.name,
+            call=_mark(call.name, _sorted_keys(call.arguments)),
+            text=_mark(self.text) if first else 0,
+            result=_mark(content),
+            failed=failed,
+            failures=(before.failures if goes_on and before else 0) + failed,
+            alike=before.alike + 1 if goes_on and before and _share(words, self.failure) >= ALIKE else 0,
+        )
+        return replace(self, calls=(*self.calls, one), failure=words if failed else self.failure)
+
+    def at_each_call(self) -> Iterator[tuple[RecentCall, ...]]:
+        """For each call of the latest step that has any: the calls up to it."""
+        first = next((number for number, call in enumerate(self.calls) if call.step == self.steps), 0)
+        for number in range(first + 1, len(self.calls) + 1):
+            yield self.calls[:number]
+
+
+def repeats_in_cycle(calls: tuple[RecentCall, ...], longest: int, times: int, shortest: int = 1) -> bool:
+    """Whether the calls end with a cycle of `shortest` to `longest` calls that was made `times` times."""
+    marks = [call.call for call in calls]
+    return any(
+        len(marks) >= length * times
+        and all(marks[-number] == marks[-number - length] for number in range(1, length * (times - 1) + 1))
+        for length in range(shortest, longest + 1)
+    )
+
+
+class CallFacts(Facts, frozen=True, kw_only=True, gc=False):
+    """Facts with the latest calls."""
+
+    recent: RecentCalls = RecentCalls()
+
+
+def fold_calls(facts: Facts, event: ev.Event) -> Facts:
+    """`fold` that also remembers the latest calls, from a run's start on."""
+    after = fold(facts, event)
+    if isinstance(event, ev.RunStarted):
+        return CallFacts(**{name: getattr(after, name) for name in Facts.__struct_fields__})
+    if not isinstance(after, CallFacts):
+        return after
+    match event:
+        case ev.ResponseFinished():
+            return replace(after, recent=after.recent.response_finished(event))
+        case ev.ToolCallResult():
+            return replace(after, recent=after.recent.with_result(event))
+        case ev.StepFinished():
+            return replace(after, recent=after.recent.step_finished())
+        case _:
+            return after
+
+
+def _share(one: frozenset[str], other: frozenset[str]) -> float:
+    either = one | other
+    return len(one & other) / len(either) if either else 1.0
+
+
+def _sorted_keys(arguments: str) -> str:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(arguments), order="sorted").decode()
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return arguments
+
+
+def _mark(*parts: str) -> int:
+    digest = blake2b(digest_size=8)
+    for part in parts:
+        digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+    return int.from_bytes(digest.digest(), "big")
