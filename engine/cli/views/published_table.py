@@ -12,14 +12,15 @@ from ...analysis.statistics import Interval
 if TYPE_CHECKING:
     from rich.table import Table
 
-PUBLISHED_HEAD = ("rule", "of", "", "stopped", "steps after the stop", "good ones cut")
-NUMERIC = range(3, 6)
+PUBLISHED_HEAD = ("rule", "of", "", "stopped", "steps after the stop", "good cut", "harmed")
+NUMERIC = range(3, 7)
 """The columns that hold numbers."""
 PUBLISHED_MEANING = """\
 stops: ends the run; asks: asks the user; tells: tells the model something first.
 steps after the stop: supposing that the model goes on as recorded, whatever the rule tells it or asks its user; so not
-what is certainly saved. good ones cut: sessions that passed their evaluation and would lose two steps or more.
-In brackets: 95 % confidence interval. Where each rule was read, and what of it is not said: docs/published_rules.md"""
+what is certainly saved. Good cut: sessions that passed their evaluation and would lose two steps or more; harmed: those
+that would lose the last change of their work. In brackets: 95 % confidence interval.
+Where each rule was read, and what of it is not said: docs/published_rules.md"""
 
 
 def published_rows(report: BacktestReport) -> Iterator[tuple[str, ...]]:
@@ -33,7 +34,8 @@ def published_rows(report: BacktestReport) -> Iterator[tuple[str, ...]]:
             "" if one is None else one.acts,
             f"{totals.supposed_stopped:,}",
             _steps(totals),
-            _good(totals),
+            _good(totals.supposed_good_cut, totals),
+            _good(totals.supposed_harmed, totals),
         )
 
 
@@ -49,8 +51,8 @@ def _percent(share: Interval) -> str:
     return f"{value:.1f} % ({low:.1f}-{high:.1f})"
 
 
-def _good(totals: PolicyTotals) -> str:
-    return f"{totals.supposed_good_cut:,} of {totals.passed:,}" if totals.passed else "-"
+def _good(sessions: int, totals: PolicyTotals) -> str:
+    return f"{sessions:,} of {totals.passed:,}" if totals.passed else "-"
 
 
 def published_table(report: BacktestReport) -> Table:
