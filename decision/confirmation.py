@@ -272,7 +272,7 @@ _ALONE = frozenset("y k n 1 是 对 對 行 可 成 中 妥 恩".split())
 (Spanish "y": and)."""
 _ARTICLES = frozenset("the a this that la le el un une der die das".split())
 """A verb after one of these is a noun."""
-_ASKING = ("か", "吗", "嗎", "呢")
+ASKING_ENDINGS = ("か", "吗", "嗎", "呢", "까요", "나요", "습니까")
 """Endings of questions that need no question mark."""
 _UNKNOWN_BESIDE_A_YES = 12
 """Most unknown words in a reply that still is a yes."""
@@ -326,7 +326,7 @@ class _Clause:
             self.said.append(what)
             previous = word
             before = before if before == "unknown" else what
-        if text.endswith(_ASKING):
+        if text.endswith(ASKING_ENDINGS):
             self.said.append("asks")
 
     @property

@@ -1,0 +1,139 @@
+"""What a text is: an answer, a question, an announcement, a refusal or an error, on labelled texts of many agents."""
+
+import time
+from collections import Counter
+
+import pytest
+from endstop.decision.text_kinds import SEEN, classify_text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from . import text_labels
+from .text_labels import KINDS, Labelled, confusion, labels, own, recorded, right_and_all
+
+here = pytest.mark.skipif(
+    not text_labels.ARCHIVE.is_file(), reason=f"the recorded material is not here: no file {text_labels.ARCHIVE}"
+)
+
+
+def ends(part: str) -> list[Labelled]:
+    return [one for one in recorded() if one.part == part and one.ends]
+
+
+def test_at_least_300_turns_without_calls_are_labelled_and_none_twice() -> None:
+    turns = [one for one in labels() if "sha256" in one]
+    assert sum(one["ends"] for one in turns) >= 300
+    assert len({one["sha256"] for one in turns}) == len(turns)
+    assert not any("text" in one for one in turns), "text of the recorded material is not copied into the project"
+    assert len({one["text"] for one in labels() if "text" in one}) == len(own())
+
+
+def test_the_two_passes_agree_as_often_as_the_paragraph_says() -> None:
+    turns = [one for one in labels() if "second" in one]
+    agreed = [one for one in turns if one["first"] == one["second"]]
+    assert (len(agreed), len(turns)) == (447, 448)
+    assert all(one["kind"] == one["first"] for one in agreed)
+
+
+@here
+@pytest.mark.parametrize("part", ["fresh", "held", "fit"])
+def test_marks_of_done_are_right_nine_times_in_ten_and_few_are_missed(part: str) -> None:
+    (right, marks), (_, done) = right_and_all(confusion(ends(part)), "answer")
+    assert right >= 0.9 * marks
+    assert right >= 0.95 * done
+
+
+@here
+@pytest.mark.parametrize("source", ["tau-bench", "tau2_gemini"])
+def test_marks_of_done_in_conversations_are_right_where_every_text_was_a_mark(source: str) -> None:
+    texts = [one for one in recorded() if one.source == source and one.ends]
+    (right, marks), (_, done) = right_and_all(confusion(texts), "answer")
+    assert done < 0.35 * len(texts), "most texts of a conversation are no end"
+    assert right >= 0.9 * marks
+    assert right >= 0.95 * done
+
+
+@here
+@pytest.mark.parametrize("kind", ["question", "announcement"])
+def test_questions_and_announcements_are_told_from_all_others(kind: str) -> None:
+    held = [one for one in recorded() if one.part == "held"]
+    (right, marks), (_, there) = right_and_all(confusion(held), kind)
+    assert right >= 0.9 * marks
+    assert right >= 0.9 * there
+
+
+@pytest.mark.parametrize("part", ["held", "fit"])
+def test_sentences_of_18_languages_are_told_apart(part: str) -> None:
+    texts = [one for one in own() if one.part == part]
+    wrong = [one for one in texts if classify_text(one.text) != one.kind]
+    assert len(wrong) <= 0.06 * len(texts), wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", "answer"),
+        ("   \n", "answer"),
+        ("👍", "answer"),
+        ("```python\nprint('What is your name?')\n```", "answer"),
+        ("The prompt of the program is below.\n```\nShall I go on?\n```", "answer"),
+        ("What is your user id?", "question"),
+        ("What is your user id？", "question"),
+        ("Τι θέλετε;", "question"),
+        ("I will now update the file and run the tests.", "announcement"),
+        ("Thought: the file is missing.\n```bash\nls\n```", "announcement"),
+        ("I'm sorry, I can't do that. Would you like me to book another one?", "refusal"),
+        ("API Error: 529 overloaded", "error"),
+        ("All four tests pass. Is there anything else I can help with?", "answer"),
+    ],
+)
+def test_texts_at_the_edges(text: str, kind: str) -> None:
+    assert classify_text(text) == kind
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=3_000))
+def test_every_text_has_a_kind(text: str) -> None:
+    assert classify_text(text) in KINDS
+
+
+@given(st.text(max_size=200), st.text(max_size=200), st.integers(min_value=0, max_value=50_000))
+def test_what_stands_in_the_middle_does_not_count(first: str, last: str, more: int) -> None:
+    opening, closing = first.ljust(SEEN, "a"), last.rjust(SEEN, "b")
+    whole = opening + closing
+    assert classify_text(opening + "x? " * more + closing) == classify_text(opening + "x? " + closing)
+    assert classify_text(whole) in KINDS
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        " ",
+        "a",
+        "?",
+        "```",
+        "please ",
+        "I will ",
+        "ich kann ",
+        "- ",
+        "1. ",
+        "(",
+        "error ",
+        "现在",
+        "ます",
+        "\n",
+        "՞",
+        "i" * 50,
+    ],
+)
+def test_no_text_takes_long(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
+    classify_text("warm")
+    started = time.process_time()
+    classify_text(text)
+    assert time.process_time() - started < 1.0, "generous: a few milliseconds are usual"
+
+
+def test_the_confusion_counts_what_it_says() -> None:
+    texts = [Labelled("x", "fit", "answer", "Done.", True), Labelled("x", "fit", "refusal", "Done.", True)]
+    assert confusion(texts) == Counter({("answer", "answer"): 1, ("refusal", "answer"): 1})
+    assert right_and_all(confusion(texts), "answer") == ((1, 2), (1, 1))
