@@ -108,8 +108,14 @@ async def test_what_ended_by_a_rule_of_ours_replays_the_same(tmp_path: Path) -> 
     ]  # fmt: skip
 
 
-async def test_what_the_loop_said_replays_the_same_where_text_did_not_end_its_runs(tmp_path: Path) -> None:
-    nudge = "[ERROR] You did not use a tool in your previous response! Please retry with a tool use."
+@pytest.mark.parametrize(
+    "nudge",
+    [
+        "[ERROR] You did not use a tool in your previous response! Please retry with a tool use.",
+        "Please always provide EXACTLY ONE action in triple backticks, found 2 actions.",
+    ],
+)
+async def test_what_the_loop_said_replays_the_same_where_text_did_not_end_its_runs(tmp_path: Path, nudge: str) -> None:
     done = call("d", "attempt_completion", '{"result": "Done."}')
     heard = hear("openai", [user("go"), says("Hm."), user(nudge), says("Well."), user(nudge), says(None, done)])
     assert [event.text for event in heard.of(ev.MessageAdded)] == [nudge, nudge]
