@@ -83,12 +83,13 @@ _ERROR_LINE = re.compile(
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,119}+(?=:|$)")
 _EXCEPTIONS = ("Error", "Exception", "Exit", "Interrupt", "NotFound", "Timeout", "Failed", "Failure", "Violation")
 """How the names of exceptions end that a program prints last."""
-_GATE = re.compile(
-    r"[Ee]rror|xception|[Nn]ot |[Ff]ail|FAIL|[Nn]o such|enied|sage:|nvalid|raceback|annot|ould|n't|ERR|fatal"
-    r"|FATAL|anic"
-    r"|nable|roposed|EOF|option|issing|nknown|imed|imeout|reflight|Fault|fault|our command|io error|directory|E: "
-)
-"""One of these stands in every text that the patterns for errors match."""
+_GATE = (
+    "error", "xception", "not ", "fail", "no such", "enied", "usage:", "nvalid", "traceback", "annot", "ould", "n't",
+    "fatal", "anic", "nable", "roposed", "eof", "option", "issing", "nknown", "imed", "imeout", "reflight", "fault",
+    "our command", "directory", "e: ",
+)  # fmt: skip
+"""One of these stands, in some case, in every text that the patterns for errors match: looked for first, since most
+results have none, and to look for all of them takes a tenth of the time of the patterns."""
 _IN_ERROR = re.compile(r"0x[0-9a-fA-F]{1,32}|\b[0-9a-f]{12,64}\b|\d+")
 _SPACES = re.compile(r"\s+")
 
@@ -107,7 +108,8 @@ def has_failed(content: str, status: str | None = None, effect: Effect = "unknow
         return code != 0 and not (code == 1 and len(content) < _NEAR and not _EMPTY.sub("", content))
     if content.startswith("{"):
         return bool(_BAD_JSON.search(head))
-    if not (_GATE.search(head) or (tail and _GATE.search(tail))):
+    edges = f"{head}\n{tail}".lower()
+    if not any(word in edges for word in _GATE):
         return False
     return _looks_failed(head, tail, effect)
 
