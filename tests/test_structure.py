@@ -72,7 +72,6 @@ ONE_IMPORTER = {
     "decision.call_results": "what results say, apart from what a run did",
     "decision.shell_commands": "what programs do, as a table, apart from what tools do",
     "decision.shell_syntax": "how a shell reads a text, apart from what its programs do",
-    "decision.failures": "the kinds of failed calls; facts.py has the fold",
     "engine.cli.views.audit": "what the command prints, apart from what it computes",
     "engine.cli.views.backtest_page": "the same, as a page",
     "engine.cli.views.live": "imports rich",
