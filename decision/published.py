@@ -123,10 +123,10 @@ def _gemini(facts: Facts, policy: Policy) -> Decision | None:
 
 
 def _mistakes(facts: Facts, policy: Policy) -> Decision | None:
-    failed = _recent(facts).failed_steps
-    if not facts.calls or failed < 3:
+    errors = _recent(facts).error_steps
+    if not facts.calls or errors < 3:
         return None
-    return _stop("cline_mistakes", f"{failed} steps in a row in which no call succeeded")
+    return _stop("cline_mistakes", f"{errors} steps in a row in which no call succeeded")
 
 
 def _openhands(facts: Facts, policy: Policy) -> Decision | None:
@@ -136,7 +136,7 @@ def _openhands(facts: Facts, policy: Policy) -> Decision | None:
     if not facts.calls:
         return None
     errors = 0
-    while errors < len(calls) and calls[-1 - errors].failed and _same_action(calls[-1 - errors], calls[-1]):
+    while errors < len(calls) and calls[-1 - errors].error and _same_action(calls[-1 - errors], calls[-1]):
         errors += 1
     if errors == 3:
         return _tell(rule, errors)
@@ -154,7 +154,7 @@ def _same_action(one: RecentCall, other: RecentCall) -> bool:
 
 
 def _same_outcome(one: RecentCall, other: RecentCall) -> bool:
-    return _same_action(one, other) and (one.result, one.failed) == (other.result, other.failed)
+    return _same_action(one, other) and (one.result, one.error) == (other.result, other.error)
 
 
 def _fuse(facts: Facts, policy: Policy) -> Decision | None:
@@ -173,8 +173,8 @@ def _browser_use(facts: Facts, policy: Policy) -> Decision | None:
     rule, recent = "browser_use_loop", _recent(facts)
     if not facts.calls:
         return None
-    if recent.failed_steps >= 6:
-        return _stop(rule, f"{recent.failed_steps} steps in a row failed")
+    if recent.error_steps >= 6:
+        return _stop(rule, f"{recent.error_steps} steps in a row failed")
     marks = [call.call for call in recent.calls if call.tool not in ("wait", "done", "go_back")][-20:]
     most = max(map(marks.count, set(marks)), default=0)
     return _tell(rule, most) if most >= 5 else None

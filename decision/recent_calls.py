@@ -16,6 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
+from .call_effects import effect_of
+from .call_results import has_failed
 from .facts import Facts, fold
 from .messages import ToolCall
 
@@ -37,9 +39,10 @@ class RecentCall(Struct, frozen=True, gc=False):
     text: int
     """Mark of the response's text for its first call; 0 for the others."""
     result: int
-    failed: bool
+    error: bool
+    """Whether the result's status says that the call failed."""
     failures: int
-    """How many calls in a row, this one included, were of this tool and failed."""
+    """How many calls in a row, this one included, were of this tool and failed; the status or the result says so."""
     alike: int
     """How many of those in a row had nearly the words of the one before."""
 
@@ -51,8 +54,8 @@ class RecentCalls(Struct, frozen=True):
     """Those of the latest step that has any, and up to `REMEMBERED_CALLS` before them."""
     steps: int = 0
     """Steps with calls so far."""
-    failed_steps: int = 0
-    """Steps in a row in which calls failed and none succeeded; a step without calls changes nothing."""
+    error_steps: int = 0
+    """Steps in a row in which each call ended with an error; a step without calls changes nothing."""
     loops: int = 0
     """Steps in which a call completed five rounds of a cycle of one to five calls."""
     text: str = ""
@@ -80,10 +83,10 @@ class RecentCalls(Struct, frozen=True):
         after = replace(self, calls=self.calls[-REMEMBERED_CALLS:], steps=self.steps + 1)
         for number, call in enumerate(self.open):
             after = after._remember(call, results.get(call.id), first=number == 0)
-        failed = [call.failed for call in after.calls if call.step == after.steps]
+        errors = [call.error for call in after.calls if call.step == after.steps]
         return replace(
             after,
-            failed_steps=self.failed_steps + 1 if all(failed) else 0,
+            error_steps=self.error_steps + 1 if all(errors) else 0,
             loops=self.loops + any(repeats_in_cycle(calls, 5, 5) for calls in after.at_each_call()),
             text="",
             open=(),
@@ -91,19 +94,20 @@ class RecentCalls(Struct, frozen=True):
         )
 
     def _remember(self, call: ToolCall, result: ev.ToolCallResult | None, *, first: bool) -> RecentCalls:
-        content, failed = ("", False) if result is None else (result.content, result.status in ("error", "invalid"))
+        content, status = ("", "ok") if result is None else (result.content, result.status)
+        failed = has_failed(content, status, effect_of(call.name, call.arguments))
         words = frozenset(word.lower() for word in _WORD.findall(content)) if failed else frozenset()
-        before = self.calls[-1] if self.calls else None
-        goes_on = failed and before is not None and before.failed and before.tool == call.name
+        before = self.calls[-1] if failed and self.calls and self.calls[-1].tool == call.name else None
+        failures, alike = (before.failures, before.alike) if before is not None else (0, 0)
         one = RecentCall(
             step=self.steps,
             tool=call.name,
             call=_mark(call.name, _sorted_keys(call.arguments)),
             text=_mark(self.text) if first else 0,
             result=_mark(content),
-            failed=failed,
-            failures=(before.failures if goes_on and before else 0) + failed,
-            alike=before.alike + 1 if goes_on and before and _share(words, self.failure) >= ALIKE else 0,
+            error=status in ("error", "invalid"),
+            failures=failures + failed,
+            alike=alike + 1 if failures and _share(words, self.failure) >= ALIKE else 0,
         )
         return replace(self, calls=(*self.calls, one), failure=words if failed else self.failure)
 
