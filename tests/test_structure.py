@@ -68,8 +68,6 @@ SMALL = {
 
 ONE_IMPORTER = {
     "decision.anchors": "what a run last changed and what checked it; summary.py has its figures",
-    "decision.call_effects": "what tools do, as a table, apart from what a run did",
-    "decision.call_results": "what results say, apart from what a run did",
     "decision.shell_commands": "what programs do, as a table, apart from what tools do",
     "decision.shell_syntax": "how a shell reads a text, apart from what its programs do",
     "engine.cli.views.audit": "what the command prints, apart from what it computes",
