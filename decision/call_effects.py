@@ -5,15 +5,6 @@ and a shell tool can do everything. Here the name and the arguments say it: a ta
 else the verb in the name, else an argument that names what to do, else the shell command or program text that is
 given. What a result says is in `call_results`.
 
-How often that is right was measured on calls of nine sets of recorded sessions, labelled by hand from the call and its
-result: SWE-agent (two sets), mini-SWE-agent, OpenClaw (two), a bash agent (two), Claude Code and tau2 with tools of a
-shop. Of 200 random calls, labelled twice with one difference, one half chose and the other measured: 96 of 100 effects
-were right (exact interval at 95 %: 90 to 99), no failure was reported that was none (0 of 7), and 7 of 8 failures were
-found. 120 more were drawn where it is hard, from compound commands, scripts and results that speak of errors, and
-labelled once before this code read them, by its author: 117 effects were right (93 to 99 %), with all 42 changes found
-and none invented; 35 failures were reported, all of them rightly (90 to 100 %), of 39 (76 to 97 %); 9 of 10 verdicts of
-checks were right. What these showed was mended afterwards, so that what the code does now is measured by neither.
-
 The arguments are decoded once, and of a command `shell_commands.MAX_LENGTH` characters are read.
 """
 
@@ -181,7 +172,6 @@ def _examine(name: str, arguments: str) -> CallEffect:
 _cached = lru_cache(maxsize=1024)(_examine)
 
 
-@lru_cache(maxsize=512)
 def _kind(name: str) -> str:
     """What the table says of a name, without a server's prefix as `mcp__git__`; empty if it does not have it."""
     short = name

@@ -1,20 +1,63 @@
-"""Policies from files: a shipped policy as the base, and the settings that differ."""
+"""Policies from files: a shipped policy as the base, and the settings that differ.
+
+A policy that `endstop fit` wrote names every setting, and says in its table `fitted` what is guaranteed of it. It is
+read as the policy of a record is: a setting that it does not name, because a later version brought it, has its old
+meaning. If a setting was changed by hand, the guarantee is void, and the file is refused until the table is deleted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from .errors import WrongUse, did_you_mean
 from .limits import RECOMMENDED
 from .policy import POLICIES, Policy
-from .settings import Settings
+from .settings import Settings, settings_from_record
 
 OFF = "off"
 """Written in a file for None, which TOML does not have: the setting is switched off."""
+
+FITTED_FORMAT = 1
+"""The `format` of the table `fitted`. Increased when its meaning changes; a file with a higher one is refused."""
+
+
+class Fitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `endstop fit` guarantees of a policy, and by which data: the table `fitted` of its file."""
+
+    format: int
+    version: str
+    """The endstop that fitted it."""
+    date: str
+    guarantee: str
+    """In words."""
+    max_false_stops: float
+    """The bound: at most this share of the units has a good run that is stopped too early."""
+    confidence: float
+    upper_bound: float
+    """Exact upper bound of that share at this confidence, by the part of the data that tested."""
+    false_stops: int
+    """Units of that part with a good run that was stopped too early."""
+    tested: int
+    """Units of that part with a good run."""
+    unit: Literal["task", "run"]
+    anchor: str
+    """Up to where a good run is needed."""
+    tolerance: int
+    """Steps before the anchor that may be lost."""
+    sessions: int
+    good: int
+    bad: int
+    ids: str
+    """A digest of the ids and the labels."""
+    seed: int
+    settings: str
+    """A digest of all settings of the file."""
 
 
 def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
@@ -22,10 +65,13 @@ def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
 
     Key `base` names the shipped policy to start from. `recommended` names a kind of task, whose limits are used unless
     `limits` overrides them. A setting that is None in Python is "off" in a file. `where` begins every error message.
+    A table `fitted`, which `endstop fit` writes, is checked and left out of the policy.
 
     Raises WrongUse with the unknown key and the closest known one, or with the value and what is allowed.
     """
     given = dict(data)
+    if "fitted" in given:
+        return _fitted_policy(given, where)
     base = given.pop("base", "agent")
     if not isinstance(base, str) or base not in POLICIES:
         raise WrongUse(f"{where}: unknown base {base!r}{did_you_mean(str(base), POLICIES)}")
@@ -42,6 +88,46 @@ def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
         return Policy(**{name: _group(name, value) for name, value in plain.items()})
     except WrongUse as error:
         raise WrongUse(f"{where}: {error}") from None
+
+
+def _fitted_policy(data: Mapping[str, Any], where: str) -> Policy:
+    """The policy of a file that `endstop fit` wrote. Raises WrongUse if its guarantee cannot be known to hold."""
+    given = dict(data)
+    fitted = _check_fitted(given.pop("fitted"), where)
+    if fitted.settings != _settings_digest(given):
+        raise WrongUse(
+            f"{where}: its settings were changed after `endstop fit` chose them, so that the guarantee in [fitted] is "
+            "void: delete that table, or fit again"
+        )
+    plain: dict[str, Any] = {name: {} for name, value in _DEFAULTS.items() if isinstance(value, dict)}
+    try:
+        _merge(plain, given, _DEFAULTS, where)
+    except WrongUse as error:
+        raise WrongUse(f"{error}; endstop {fitted.version} fitted it, which may be newer than this one") from None
+    try:
+        return settings_from_record(Policy, plain)
+    except (WrongUse, msgspec.ValidationError) as error:
+        raise WrongUse(f"{where}: {error}") from None
+
+
+def _check_fitted(table: Any, where: str) -> Fitted:
+    """The table, read. Raises WrongUse if a newer endstop wrote it, or if it is damaged."""
+    made = table.get("format") if isinstance(table, Mapping) else None
+    if isinstance(made, int) and made > FITTED_FORMAT:
+        raise WrongUse(
+            f"{where}: it was fitted by endstop {table.get('version', '(unknown)')}, which is newer than this one "
+            f"(format {made}; this one knows up to {FITTED_FORMAT}): upgrade endstop, or delete the table [fitted]"
+        )
+    try:
+        return msgspec.convert(table, Fitted)
+    except msgspec.ValidationError as error:
+        raise WrongUse(f"{where}, [fitted]: {error}: fit again, or delete the table") from None
+
+
+def _settings_digest(settings: Mapping[str, Any]) -> str:
+    """A digest of the settings of a file, without its name."""
+    plain = {name: value for name, value in settings.items() if name not in ("name", "fitted")}
+    return sha256(msgspec.json.encode(plain, order="deterministic")).hexdigest()[:16]
 
 
 def with_setting(policy: Policy, name: str, value: Any) -> Policy:
@@ -81,3 +167,41 @@ def _merge(into: dict[str, Any], given: Mapping[str, Any], known: Mapping[str, A
             _merge(into[key], value, known[key], f"{where}, [{key}]")
         else:
             into[key] = None if value == OFF and not isinstance(known[key], str) else value
+
+
+# ---- writing
+
+_DEFAULTS = msgspec.to_builtins(POLICIES["agent"])
+
+
+def fitted_policy_text(policy: Policy, fitted: Fitted, comment: str = "") -> str:
+    """The TOML file of a fitted policy: all settings but the name, which is the file's, and the table `fitted`.
+
+    `fitted.settings` is computed here. comment: lines at the top, without `#`.
+    """
+    plain = {name: value for name, value in msgspec.to_builtins(policy).items() if name != "name"}
+    settings = _without_none(plain)
+    table = msgspec.to_builtins(replace(fitted, settings=_settings_digest(settings)))
+    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
+    return "\n".join([*lines, "", *_toml_lines({**settings, "fitted": table})]).lstrip("\n") + "\n"
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_none(item) for name, item in value.items()}
+    return OFF if value is None else value
+
+
+def _toml_lines(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Values first, then a section for each group."""
+    groups = {name: value for name, value in settings.items() if isinstance(value, dict)}
+    yield from (f"{name} = {_toml_value(value)}" for name, value in settings.items() if name not in groups)
+    for name, group in groups.items():
+        yield from ("", f"[{name}]", *(f"{key} = {_toml_value(value)}" for key, value in group.items()))
+
+
+def _toml_value(value: Any) -> str:
+    """A value in TOML, of which JSON writes all but two of the characters that must be escaped."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -17,9 +17,11 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from msgspec.structs import replace
 
+from .._version import __version__
 from ..decision import POLICIES, Policy, Price, WrongUse, policy_from
 from ..decision.errors import did_you_mean, error_text
 from ..decision.events import RunStarted
@@ -254,9 +256,27 @@ def _policy_from_file(name: str, closing: bool) -> Policy:
         raise WrongUse(f"--policy {name} is not a policy: its values are nested too deeply") from None
     except OSError as error:
         raise WrongUse(f"--policy {name} cannot be read: {error.strerror}") from None
+    _check_fitted_version(name, data)
     data.setdefault("name", path.stem)
     data.setdefault("closing", closing)
     return policy_from(data, where=name)
+
+
+def _check_fitted_version(name: str, data: dict[str, Any]) -> None:
+    """Raise WrongUse for a policy that a newer endstop fitted: its guards may stop runs elsewhere than ours do."""
+    fitted = data.get("fitted")
+    made = str(fitted.get("version", "")) if isinstance(fitted, dict) else ""
+    if _version_numbers(made) > _version_numbers(__version__):
+        raise WrongUse(
+            f"--policy {name}: it was fitted by endstop {made}, and this is {__version__}: upgrade, or delete the "
+            "table [fitted], which then guarantees nothing"
+        )
+
+
+def _version_numbers(version: str) -> tuple[int, ...]:
+    """The numbers at the beginning of a version: (0, 1, 0) of `0.1.0rc1`."""
+    numbers = re.match(r"[\d.]*", version)
+    return tuple(map(int, re.findall(r"\d+", numbers[0]))) if numbers is not None else ()
 
 
 def _load_tools_from(place: str) -> list[Tool]:

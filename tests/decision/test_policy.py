@@ -1,12 +1,17 @@
 """Policies: defaults, ranges, and files with mistakes in them."""
 
+import tomllib
 from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
 
 import msgspec
 import pytest
-from endstop.decision import POLICIES, Limits, Policy, Rule, SessionLimits, Stop, WrongUse, decide, policy_from
+from endstop.decision import POLICIES, Limits, Policy, Prompts, Rule, SessionLimits, Stop, WrongUse, decide, policy_from
 from endstop.decision.facts import Facts
+from endstop.decision.policy_files import Fitted, fitted_policy_text
 from endstop.decision.settings import Settings, settings_from_record
+from msgspec.structs import replace
 
 
 def test_the_default_policy_is_agent_with_thirty_steps() -> None:
@@ -131,3 +136,68 @@ def test_a_setting_that_a_record_does_not_name_means_what_was_done_before_it_exi
     assert settings_from_record(Whole, {"young": {"watched": True}}) == Whole()
     with pytest.raises(msgspec.ValidationError):
         settings_from_record(Whole, {"young": 3})
+
+
+# ---- policies that `endstop fit` wrote
+
+FITTED = Fitted(
+    format=1, version="0.1.0", date="2026-11-22", guarantee="With 95 % confidence …", max_false_stops=0.01,
+    confidence=0.95, upper_bound=0.0099, false_stops=0, tested=299, unit="task", anchor="end", tolerance=1,
+    sessions=400, good=390, bad=10, ids="00ff", seed=0, settings="",
+)  # fmt: skip
+ODD = Prompts(closing='Say "so" \\ and\nend \x7f\x01 – 完')
+
+
+def fitted_file(policy: Policy) -> dict[str, Any]:
+    """A file of `endstop fit`, parsed."""
+    return tomllib.loads(fitted_policy_text(policy, FITTED, "Two lines\n\nof comment"))
+
+
+@pytest.mark.parametrize("policy", [*POLICIES.values(), Policy(prompts=ODD, limits=Limits(soft_steps=5))])
+def test_a_fitted_policy_is_read_as_it_was_written_under_the_name_of_its_file(policy: Policy) -> None:
+    assert policy_from({**fitted_file(policy), "name": "mine"}) == replace(policy, name="mine")
+
+
+def test_a_setting_that_a_fitted_policy_does_not_name_has_its_old_meaning() -> None:
+    older = fitted_file(Policy())
+    del older["repetition"]["same_text"], older["response_tokens"]
+    older["fitted"]["settings"] = _digest_by_hand(older)
+    policy = policy_from(older)
+    assert (policy.repetition.same_text, policy.response_tokens) == (None, None)
+    assert Policy().repetition.same_text is not None
+
+
+def _digest_by_hand(data: dict[str, Any]) -> str:
+    settings = {name: value for name, value in data.items() if name != "fitted"}
+    return sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"limits": {"steps": 31}}, r"mine\.toml: its settings were changed after .* the guarantee .* void"),
+        (
+            {"fitted": {"format": 2, "version": "9.1", "odds": 3}},
+            r"fitted by endstop 9\.1, which is newer than this one",
+        ),
+        ({"fitted": {"format": "one"}}, r"mine\.toml, \[fitted\]: .*fit again, or delete the table"),
+        ({"fitted": 3}, r"mine\.toml, \[fitted\]: .*fit again"),
+        ({"fitted": {**msgspec.to_builtins(FITTED), "tested": "many"}}, r"\[fitted\]: .*`\$\.tested`"),
+    ],
+)
+def test_a_guarantee_that_cannot_be_known_to_hold_is_refused(changed: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(WrongUse, match=complaint):
+        policy_from({**fitted_file(Policy()), **changed}, "mine.toml")
+
+
+def test_a_setting_of_a_newer_endstop_is_named_with_the_version_that_wrote_it() -> None:
+    data = {**fitted_file(Policy()), "patience": {"yawns": 3}}
+    data["fitted"] = {**data["fitted"], "version": "9.1", "settings": _digest_by_hand(data)}
+    with pytest.raises(WrongUse, match=r"unknown key 'yawns' .*; endstop 9\.1 fitted it, which may be newer"):
+        policy_from(data, "mine.toml")
+
+
+def test_without_the_table_the_settings_may_be_changed() -> None:
+    data = fitted_file(Policy())
+    del data["fitted"]
+    assert policy_from({**data, "limits": {"steps": 31}}).limits.steps == 31

@@ -1,0 +1,235 @@
+"""The report of a fit: what was chosen, on which data, and in words what is guaranteed and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from ..decision import WrongUse
+from .guarantee import UNITS, Trial, check_bound, most_harmed, percent_of, units_needed, what_data_show
+from .labels import LabelStatistics
+from .sampling import BadRecord
+from .statistics import Interval
+
+Anchor = Literal["end", "said", "changed"]
+"""Up to where a good run is needed: its recorded end, the step in which it said that it was done, or the step with its
+last change of the work. A run without such a step is needed up to its end."""
+ANCHORS: dict[Anchor, str] = {
+    "end": "the recorded end of a good run",
+    "said": "the step in which a good run said that it was done",
+    "changed": "the step in which a good run last changed the work",
+}
+TOLERANCE: dict[Anchor, int] = {"end": 1, "said": 0, "changed": 0}
+"""Steps before the anchor that may be lost, unless the user says otherwise."""
+UnitKind = Literal["task", "run"]
+LEAST_CHOOSING, MOST_CHOOSING = 0.1, 0.25
+"""Bounds of the share of units that chooses, unless the user says otherwise."""
+
+
+class FitOptions(Struct, frozen=True, kw_only=True):
+    """What is to be shown, and of what. Raises WrongUse for values that no data could show."""
+
+    bound: float = 0.01
+    """The share of units with a false stop that the policy shall stay below."""
+    confidence: float = 0.95
+    anchor: Anchor = "end"
+    tolerance: int | None = None
+    """A good run is stopped too early if it loses more steps than this before its anchor; None: by `TOLERANCE`."""
+    unit: UnitKind = "task"
+    """What is drawn independently. `run`: every session for itself, even those of the same task."""
+    choosing_share: float | None = None
+    """The share of the units that finds the path; the rest tests it. None: a quarter, or less if the rest would be too
+    few to show the bound otherwise, but no less than a tenth."""
+    seed: int = 0
+    """Another seed splits otherwise."""
+
+    def __post_init__(self) -> None:
+        check_bound(self.bound, self.confidence)
+        if self.choosing_share is not None and not 0 < self.choosing_share < 1:
+            raise WrongUse(f"the share that chooses is {self.choosing_share:g}: use a share above 0 and below 1")
+        if self.tolerance is not None and self.tolerance < 0:
+            raise WrongUse(f"the tolerance is {self.tolerance} steps: use 0 or more")
+
+    def share_for(self, units: int) -> float:
+        """The share that chooses, of so many units that can be harmed. It depends on nothing but their number."""
+        if self.choosing_share is not None:
+            return self.choosing_share
+        spare = 1 - units_needed(self.bound, self.confidence) / units
+        return min(MOST_CHOOSING, spare) if spare >= LEAST_CHOOSING else MOST_CHOOSING
+
+    @property
+    def steps_lost(self) -> int:
+        """Steps before the anchor that may be lost."""
+        return TOLERANCE[self.anchor] if self.tolerance is None else self.tolerance
+
+
+# ---- the report
+
+
+class Counts(Struct, frozen=True, kw_only=True):
+    """How much data one part has."""
+
+    units: int
+    """Tasks (or runs) with a good run."""
+    sessions: int
+    good: int
+    bad: int
+    unlabelled: int
+    steps: int
+
+
+class Rung(Struct, frozen=True, kw_only=True):
+    """One policy of the path, on the part that tests."""
+
+    settings: dict[str, Any]
+    """What it sets; `off` for None."""
+    changed: str
+    """The setting that tells it from the rung before, such as `repetition.stop_at = 5`."""
+    saved: Interval | None
+    """Share of all steps after its stops, supposing that the model goes on as recorded, with a 95 % interval."""
+    saved_good: Interval | None
+    saved_bad: Interval | None
+    harmed: int
+    """Units with a good run that it stops too early."""
+    harmed_share: Interval | None
+    """The same as a share, with its exact two-sided interval at the confidence."""
+    harmed_choosing: int
+    """The same in the part that chose."""
+    trial: Trial | None = None
+    """Its test; None if a rung before it failed."""
+    examples: tuple[str, ...] = ()
+    """Good runs that it stops too early: the record, the step, the rule."""
+
+
+class FitReport(Struct, frozen=True, kw_only=True):
+    """What was chosen, and what can be promised of it."""
+
+    options: FitOptions
+    base: str
+    """Name of the policy whose thresholds were moved."""
+    date: str
+    version: str
+    sessions: int
+    runs: int
+    ids: str
+    """A digest of the ids of all labelled sessions and of their labels."""
+    labels: LabelStatistics | None
+    choosing: Counts
+    testing: Counts
+    rungs: tuple[Rung, ...]
+    certified: int | None
+    """Number of the certified rung, from 0; None if none was."""
+    upper_bound: float | None = None
+    """Exact upper bound of its share of false stops, at the confidence."""
+    copies: int = 0
+    """Records left out because another record holds the same run."""
+    bad: tuple[BadRecord, ...] = ()
+    damaged: tuple[BadRecord, ...] = ()
+
+    @property
+    def chosen(self) -> Rung | None:
+        """The certified rung."""
+        return None if self.certified is None else self.rungs[self.certified]
+
+
+# ---- in words
+
+
+def guarantee(report: FitReport) -> str:
+    """What is guaranteed, or why nothing is, in one or two sentences."""
+    return _refusal(report) if report.chosen is None else _promise(report, report.chosen)
+
+
+def _promise(report: FitReport, rung: Rung) -> str:
+    options = report.options
+    many = UNITS[options.unit][1]
+    share = f"With {percent_of(options.confidence)} confidence, at most {percent_of(options.bound)} of"
+    if options.unit == "task":
+        share += " tasks like these have a good run that this policy stops too early"
+    else:
+        share += f" {many} like these are stopped too early by this policy"
+    seen = f"{rung.harmed:,} of {report.testing.units:,} {many} in the data that tested it"
+    return f"{share}: {seen}, which shows {percent_of(report.upper_bound or 0.0)} or less."
+
+
+def can_show(report: FitReport) -> bool:
+    """Whether the part that tests is large enough to show the bound, if nothing in it is harmed."""
+    return most_harmed(report.testing.units, report.options.bound, report.options.confidence) is not None
+
+
+def _refusal(report: FitReport) -> str:
+    options, testing = report.options, report.testing
+    start = "Nothing can be guaranteed, and no policy is written."
+    allowed = most_harmed(testing.units, options.bound, options.confidence)
+    if allowed is None:
+        show = what_data_show(testing.units, options.bound, options.confidence, options.unit)
+        needed = units_needed(options.bound, options.confidence)
+        return (
+            f"{start} The part of the data that tests is too small. {show[0].upper()}{show[1:]}, and as one part has "
+            f"to choose, that takes some {_in_all(needed):,} in all."
+        )
+    harmed = report.rungs[0].harmed
+    many = UNITS[options.unit][1]
+    return (
+        f"{start} Even the most cautious policy, with all these guards off, stops a good run too early in "
+        f"{harmed:,} of {testing.units:,} {many}, and {allowed:,} are allowed. Its rules do that, or its other limits: "
+        "see the examples, and give another --base-policy."
+    )
+
+
+def _in_all(needed: int) -> int:
+    """How many units it takes if the smallest share of them chooses."""
+    return round(needed / (1 - LEAST_CHOOSING) + 0.5)
+
+
+def conditions(report: FitReport) -> Iterator[str]:
+    """What the guarantee supposes, and what it does not promise: a sentence each."""
+    options = report.options
+    lost = f"{options.steps_lost + 1} steps or more" if options.steps_lost else "a step or more"
+    yield f"Too early means: {lost} before {ANCHORS[options.anchor]}."
+    yield (
+        "It holds for work like these records: the same kind of tasks, agent, model and tools, drawn in the same way. "
+        "For other work it says nothing."
+    )
+    if options.unit == "task":
+        yield "Runs with the same first prompt count as one task, since they are much alike; each task weighs the same."
+    else:
+        yield "Every run counts for itself: if several are of one task, they are not independent, and it may not hold."
+    yield (
+        "Stops are found along the recorded course. What a model does after a nudge or a reminder is in no record, and "
+        "the steps saved suppose that it goes on as recorded."
+    )
+    yield "It is as good as the labels are, and void once a setting is changed."
+    yield "It is one try. Who fits again with other seeds or bounds until it works has shown less than it says."
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """The settings of a rung in a line, as in a policy file."""
+    return ", ".join(f"{name} = {msgspec.json.encode(value).decode()}" for name, value in settings.items())
+
+
+def data_text(report: FitReport) -> str:
+    """The data in a line: sessions, labels, and how they were split."""
+    both = report.choosing, report.testing
+    good, bad, unlabelled = (sum(getattr(part, name) for part in both) for name in ("good", "bad", "unlabelled"))
+    units, many = sum(part.units for part in both), UNITS[report.options.unit][1]
+    words = [
+        f"{report.sessions:,} sessions",
+        f"{good:,} good, {bad:,} bad" + (f", {unlabelled:,} without a label" if unlabelled else ""),
+        f"{units:,} {many}: {report.choosing.units:,} chose, {report.testing.units:,} tested",
+        *([f"{report.copies:,} copies left out"] if report.copies else []),
+    ]
+    return " · ".join(words)
+
+
+def result_text(report: FitReport, number: int) -> str:
+    """How a rung came out of the test."""
+    trial = report.rungs[number].trial
+    if trial is None:
+        return "not tested"
+    if not trial.passed:
+        return "failed" if can_show(report) else "too few data"
+    return "chosen" if number == report.certified else "passed"

@@ -1,0 +1,163 @@
+"""`endstop fit` as people and scripts use it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from endstop import Engine
+from endstop.decision import Policy, policy_from
+from endstop.providers import Scripted, call
+
+from ...console import endstop
+from ..analysis.test_backtest import FREE, look, played
+from .pages import Parsed
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> Path:
+    """Twelve good sessions of 3 or 4 steps, each of a task of its own, and two bad ones of 40; with labels."""
+    records = tmp_path / "records"
+    records.mkdir()
+    labels = ["id,verdict"]
+    for number in range(14):
+        good = number < 12
+        steps = 3 + number % 2 if good else 40
+        script = [[call("look", path=str(step))] for step in range(steps - 1)]
+        engine = Engine(Scripted(*script, [call("finish_task", summary="x")]), tools=[look], policy=FREE)
+        await engine.session(record=records / f"{number}.jsonl").run(f"task {number}")
+        labels.append(f"{number},{'good' if good else 'bad'}")
+    (tmp_path / "labels.csv").write_text("\n".join(labels))
+    return tmp_path
+
+
+LOOSE = ("--labels", "labels.csv", "--max-false-stops", "40%", "--confidence", "90%")
+"""What nine tasks can show."""
+
+
+async def test_a_policy_is_written_with_its_guarantee_and_runs_use_it(folder: Path) -> None:
+    done = await endstop("fit", "records", *LOOSE, "-o", "mine.toml", cwd=folder)
+    assert (done.code, done.err) == (0, "")
+    lines = " ".join(done.out.split())
+    assert (
+        "With 90 % confidence, at most 40 % of tasks like these have a good run that this policy stops too early"
+        in lines
+    )
+    assert "0 of 9 tasks with a good run in the data that tested it, which shows 22.6 % or less" in lines
+    assert "supposing that the model goes on as recorded" in lines
+    assert "The policy is mine.toml." in lines
+    assert all(len(line) <= 120 for line in done.out.splitlines())
+    data = tomllib.loads((folder / "mine.toml").read_text(encoding="utf-8"))
+    policy = policy_from(data)
+    assert policy.limits.hard_steps < 40
+    assert policy.prompts == Policy().prompts
+    table = data["fitted"]
+    assert (table["tested"], table["false_stops"], table["good"], table["bad"]) == (9, 0, 12, 2)
+    assert (table["max_false_stops"], table["confidence"]) == (0.4, 0.9)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", table["date"])
+    tested = await endstop("backtest", "records", "--policy", "mine.toml", "--json", cwd=folder)
+    assert tested.json["policies"][0]["policy"] == "mine"
+    assert tested.json["policies"][0]["least_saved_steps"] == 2 * (40 - policy.limits.hard_steps)
+
+
+async def test_json_has_the_path_the_test_and_the_sentences(folder: Path) -> None:
+    done = await endstop("fit", "records", *LOOSE, "--json", cwd=folder)
+    report = done.json
+    assert (done.code, report["policy"]) == (0, None)
+    assert report["guarantee"].startswith("With 90 % confidence")
+    assert len(report["conditions"]) == 6
+    chosen = report["rungs"][report["certified"]]
+    assert chosen["trial"]["passed"]
+    assert chosen["harmed_share"]["high"] > report["upper_bound"]
+    assert report["testing"]["units"] + report["choosing"]["units"] == 12
+    again = await endstop("fit", "records", *LOOSE, "--json", "--seed", "3", "--no-index", cwd=folder)
+    assert again.json["ids"] == report["ids"]
+
+
+async def test_too_little_data_are_refused_and_no_policy_is_written(folder: Path) -> None:
+    done = await endstop("fit", "records", "--labels", "labels.csv", "-o", "mine.toml", "--html", "p.html", cwd=folder)
+    assert (done.code, done.err) == (1, "")
+    words = " ".join(done.out.split())
+    assert "Nothing can be guaranteed, and no policy is written." in words
+    assert "9 tasks with a good run: nothing below 28.3 % can be shown; 299 without a harm would show 1 %" in words
+    assert not (folder / "mine.toml").exists()
+    assert "Nothing can be guaranteed" in (folder / "p.html").read_text(encoding="utf-8")
+
+
+async def test_a_page_has_the_curve_the_promise_and_nothing_from_outside(folder: Path) -> None:
+    hostile = "</script><script>alert(1)</script>.toml"
+    (folder / "h").mkdir()
+    base = folder / "h" / "p.toml"
+    base.write_text(f'name = "{hostile[:-5]}"\n')
+    done = await endstop("fit", "records", *LOOSE, "--base-policy", base, "--html", "page.html", cwd=folder)
+    assert done.code == 0
+    assert "The page is page.html" in done.out
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert not re.search(r"(src|href)\s*=|https://", page)
+    words = " ".join(Parsed(page).words.split())
+    assert "With 90 % confidence, at most 40 %" in words
+    assert "drawn in the same way" in words
+    assert "Steps saved" in words
+    assert "Good runs stopped too early" in words
+    assert "The bound is 40 %" in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "nowhere: no such file or directory"),
+        (["empty"], "no records (*.jsonl, *.jsonl.zst)"),
+        (["records"], "none of 14 sessions is labelled: give --labels FILE"),
+        (["records/0.jsonl", "--labels", "labels.csv"], "1 good session: one part has to choose"),
+        (["records/12.jsonl", "records/13.jsonl", "--labels", "labels.csv"], "none of 2 labelled sessions is good"),
+        (["records", "--labels", "none.csv"], "none.csv"),
+        (["records", "--labels", "others.csv"], "none of its 1 labels matches a session"),
+        (["records", "--labels", "labels.csv", "--max-false-stops", "0%"], "--max-false-stops 0%: use more than 0"),
+        (["records", "--labels", "labels.csv", "--max-false-stops", "5"], "did you mean 5%?"),
+        (["records", "--labels", "labels.csv", "--max-false-stops", "few"], "write a share such as 1% or 0.01"),
+        (["records", "--labels", "labels.csv", "--confidence", "100%"], "--confidence 100%: use more than 0 and less"),
+        (["records", "--labels", "labels.csv", "--choosing-share", "2"], "--choosing-share 2"),
+        (["records", "--labels", "labels.csv", "--tolerance", "-1"], "the tolerance is -1 steps"),
+        (["records", "--labels", "labels.csv", "--base-policy", "agnet"], "did you mean 'agent'"),
+        (["records", "--labels", "labels.csv", "-o", "records"], "-o records is a folder"),
+        (["records", "--labels", "labels.csv", "-o", "labels.csv"], "exists already: name another file, or overwrite"),
+        (["records", "--labels", "labels.csv", "-o", "no/p.toml"], "there is no folder no"),
+        (["bad", "--labels", "labels.csv"], "is not an endstop record"),
+    ],
+)
+async def test_wrong_use_is_exit_code_2_with_what_to_do(folder: Path, arguments: list[str], words: str) -> None:
+    (folder / "empty").mkdir()
+    (folder / "bad").mkdir()
+    (folder / "bad" / "x.jsonl").write_text("nothing\n")
+    (folder / "others.csv").write_text("id,verdict\nelse,good\n")
+    done = await endstop("fit", *arguments, cwd=folder)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
+
+
+async def test_the_same_task_many_times_over_is_one(tmp_path: Path) -> None:
+    for number in range(3):
+        await played(tmp_path / f"{number}.jsonl", 3, good=True)
+    done = await endstop("fit", tmp_path)
+    assert done.code == 2
+    assert "3 good sessions of one task: they begin with the same prompt" in done.err
+    done = await endstop("fit", tmp_path, "--unit", "run", "--max-false-stops", "90%", "--confidence", "50%", "--json")
+    assert done.code == 0
+    assert done.json["testing"]["units"] == 2
+
+
+async def test_a_policy_of_a_newer_endstop_is_refused(folder: Path) -> None:
+    await endstop("fit", "records", *LOOSE, "-o", "mine.toml", cwd=folder)
+    text = (folder / "mine.toml").read_text(encoding="utf-8")
+    (folder / "newer.toml").write_text(text.replace("\nformat = 1\n", "\nformat = 2\n"), encoding="utf-8")
+    (folder / "edited.toml").write_text(text.replace("stop_at = ", "stop_at = 1"), encoding="utf-8")
+    for name, words in (
+        ("newer.toml", "which is newer than this one"),
+        ("edited.toml", "the guarantee in [fitted] is"),
+    ):
+        done = await endstop("backtest", "records", "--policy", name, cwd=folder)
+        assert (done.code, done.out) == (2, "")
+        assert words in done.err
