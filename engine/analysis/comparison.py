@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ..decision import RECOMMENDED
 from .metrics import Proportion, RunAggregator, RunMetrics, proportion
-from .scoring import Anchor
+from .scoring import MANY_STEPS_AFTER, Anchor
 from .statistics import Interval, RunningDistribution, Z
 
 FEW_RUNS = 30
@@ -198,7 +198,9 @@ def _p90(group: RunAggregator, whole: int) -> int | None:
 # ---- advice
 
 
-AdviceTopic = Literal["false_positives", "false_negatives", "repetition", "limits", "handed_back", "unjudged"]
+AdviceTopic = Literal[
+    "false_positives", "false_negatives", "after_change", "repetition", "limits", "handed_back", "unjudged"
+]
 
 
 class Advice(Struct, frozen=True, kw_only=True):
@@ -221,6 +223,7 @@ def advise(figures: RunMetrics, recommendation: Recommendation) -> tuple[Advice,
     return (
         *_false_positives(figures),
         *_false_negatives(figures),
+        *_after_change(figures),
         *_repetition(figures),
         *_limits(figures, recommendation),
         *_unjudged(figures),
@@ -263,6 +266,20 @@ def _false_negatives(figures: RunMetrics) -> Iterator[Advice]:
             runs=back.of,
             firm=back.of >= FEW_RUNS,
         )
+
+
+def _after_change(figures: RunMetrics) -> Iterator[Advice]:
+    found = figures.anchors["changed"].overall
+    if not _is_notable(found.many, NOTABLE_SHARE):
+        return
+    says = (
+        "Find a policy that ends runs that change nothing any more: `endstop backtest` says what it would have saved, "
+        "and how many good runs it would have ended before their last change."
+    )
+    what = f"runs that changed something made {MANY_STEPS_AFTER} steps or more after their last change"
+    share = f" ({_percent(found.steps / found.of_steps)} of all)" if found.of_steps else ""
+    rest = f"; of all of them, {found.steps:,} steps{share} came after it"
+    yield _advice("after_change", says, what, found.many, rest)
 
 
 def _repetition(figures: RunMetrics) -> Iterator[Advice]:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from ..decision.summary import ResourceUse, ToolStats
-from .scoring import Anchor, LabelledRun, WorkState
+from .scoring import MANY_STEPS_AFTER, Anchor, LabelledRun, WorkState
 from .statistics import (
     Bin,
     Distribution,
@@ -117,6 +117,8 @@ class StepsAfter(Struct, frozen=True, kw_only=True):
     """Runs that have the anchor, of all these runs."""
     went_on: Proportion
     """Runs with steps after it, of those that have it."""
+    many: Proportion
+    """Runs with `MANY_STEPS_AFTER` steps or more after it, of those that have it."""
     steps: int
     of_steps: int
     """All steps of these runs."""
@@ -231,6 +233,7 @@ class StepsAfterAggregator:
         return StepsAfter(
             runs=proportion(runs, self._after.n),
             went_on=proportion(runs - self.steps.count_up_to(0), runs),
+            many=proportion(runs - self.steps.count_up_to(MANY_STEPS_AFTER - 1), runs),
             steps=self.steps.total,
             of_steps=int(self._after.denominator),
             steps_share=_share_of_steps(self._after),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from .scoring import LabelledRun
+from .scoring import MANY_STEPS_AFTER, LabelledRun
 
 REASONS = {
     "not good": "reported as done, but not good; most tokens first",
@@ -25,8 +25,6 @@ REASONS = {
     "shortest": "no problems, and fewest steps",
 }
 """Reasons to show a session, the most important first, with the order in which its sessions are taken."""
-MANY_AFTER_CHANGE = 5
-"""A few steps after the last change are to be expected: a look at it, a test, the report."""
 
 
 class SampledSession(Struct, frozen=True, kw_only=True):
@@ -120,9 +118,9 @@ def _measures(runs: Sequence[LabelledRun]) -> dict[str, float]:
 
 
 def _many_after_change(run: LabelledRun) -> int:
-    """The steps after the last change if they are `MANY_AFTER_CHANGE` or more; else 0."""
+    """The steps after the last change if they are `MANY_STEPS_AFTER` or more; else 0."""
     after = run.used_after("changed")
-    return after.steps if after is not None and after.steps >= MANY_AFTER_CHANGE else 0
+    return after.steps if after is not None and after.steps >= MANY_STEPS_AFTER else 0
 
 
 # ---- files that could not be read

@@ -42,6 +42,8 @@ Anchor = Literal["said", "changed", "checked"]
 said: the work was reported as done. changed: the last change of the work. checked: the first check that passed since
 that change (`decision/anchors.py`).
 """
+MANY_STEPS_AFTER = 5
+"""A few steps after the last change are to be expected: a look at it, a test, the report. So many are not."""
 RunEnd = Literal["completion", "text", "limit", "other", "unfinished"]
 """How a run ended.
 

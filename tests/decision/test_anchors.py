@@ -154,6 +154,12 @@ def test_calls_of_one_step_count_together_in_whatever_order_they_end() -> None:
     assert anchors(steps(SAVE, (BAD_TEST, TEST))) == anchors(steps(SAVE, (TEST, BAD_TEST))) == (1, None)
 
 
+def test_a_command_that_changes_and_checks_has_changed_whatever_the_check_said() -> None:
+    command = "sed -i s/1/2/ a.py && pytest"
+    assert anchors(steps(ran(command, PASSED), LOOK)) == (1, 1)
+    assert anchors(steps(SAVE, TEST, ran(command, "ERROR: collection failed\nBUILD FAILED"))) == (3, None)
+
+
 def test_gates_and_the_evaluation_check_the_work_too() -> None:
     accepted, rejected = gate("accept"), gate("reject")
     assert anchors([*steps(SAVE, LOOK), accepted]) == (1, 2)

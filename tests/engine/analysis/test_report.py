@@ -108,7 +108,21 @@ async def test_steps_after_each_anchor_are_added_up_for_solved_and_unsolved_runs
     assert checked.unsolved.runs.runs == 0
 
 
-async def test_a_pause_and_a_fork_count_what_came_after_a_change_once(tmp_path: Path) -> None:
+async def test_runs_that_go_on_long_after_their_last_change_have_advice(tmp_path: Path) -> None:
+    for number in range(8):
+        await scenes.changing(tmp_path / f"{number}.jsonl", after=5 if number < 4 else 4, good=True)
+    report = report_of(tmp_path)
+    (advice,) = report.advice
+    assert (advice.about, advice.firm, advice.runs) == ("after_change", False, 8)
+    assert advice.because.startswith("4 of 8 runs that changed something made 5 steps or more after their last change")
+    assert advice.because.endswith("; of all of them, 36 steps (60 % of all) came after it")
+    assert (report.overall.anchors["changed"].solved.many.runs, report.overall.anchors["said"].overall.many.runs) == (
+        4,
+        0,
+    )
+
+
+async def test_a_pause_counts_what_came_after_a_change_once(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     script = [[call("save", path="x")], [call("ask_user", question="Which?", id="q")], *work(2), scenes.FINISH]
     session = Engine(Scripted(*script), tools=[scenes.look, scenes.save], presets=(ask_user, finish_task)).session(
