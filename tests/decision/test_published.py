@@ -157,6 +157,16 @@ async def test_openhands_compares_results_and_others_do_not() -> None:
     assert [finding.rule for finding in result.findings] == ["control_flow", "qwen_code_loop"]
 
 
+async def test_three_messages_in_a_row_are_a_monologue_for_openhands() -> None:
+    talk = Policy(name="talk", text="nudge", limits=Limits(steps=50), reminder=None, repetition=FREE.repetition)
+    for texts, rule in ((2, "control_flow"), (3, "openhands_stuck")):
+        engine = Engine(Scripted(*[[say(f"Hm, {number}.")] for number in range(texts)], DONE), policy=talk)
+        async with engine.start("go") as session:
+            events = [event async for event in session]
+        (result,) = backtest(events, [BY_NAME["openhands"].policy], PUBLISHED_RULES)
+        assert result.findings[0].rule == rule
+
+
 async def test_the_order_of_the_keys_of_arguments_does_not_matter() -> None:
     @tool(reads=True)
     async def pair(one: int, two: int) -> str:
