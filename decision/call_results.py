@@ -10,33 +10,28 @@ from __future__ import annotations
 import re
 
 from .call_verbs import Effect
+from .failures import FAILED_STATUSES
 
 EDGE = 2_000
 """Characters that are read at each end of a result."""
 MAX_SIGNATURE = 160
 """Length of an error signature in characters."""
-FAILED: frozenset[str] = frozenset({"error", "invalid", "truncated", "unknown", "rejected", "cancelled"})
-"""Statuses of results that say by themselves that the call failed."""
 _NEAR = 300
 """Characters at each end in which an exit code stands; further inside it is part of the output."""
 
+_CODE_WORDS = ("exit", "returncode", "return code", "return_code", "return-code")
 _EXIT_CODE = re.compile(
-    r"(?:\bexit(?:ed|s)?[ _-]?(?:with[ _]?)?(?:exit[ _])?(?:code|status)|\breturn[ _-]?code|<returncode)"
-    r"[\"'`)]{0,2}\s{0,4}[:=>]?\s{0,4}(-?[0-9]{1,10})\b",
-    re.IGNORECASE,
+    r"(?:exit(?:ed|s)?[ _-]?(?:with[ _]?)?(?:exit[ _])?(?:code|status)|return[ _-]?code)"
+    r"[\"'`)>]{0,2}\s{0,4}[:=]?\s{0,4}(-?[0-9]{1,10})\b"
 )
-_KILLED = re.compile(
-    r"\bkilled by signal|\bexited with signal|\btimed out after|^command timed out|\bcore dumped",
-    re.IGNORECASE | re.MULTILINE,
-)
+_KILLED = ("killed by signal", "exited with signal")
 _EMPTY = re.compile(
-    r"\"exit_?code\": ?\d+|\"duration_seconds\": ?[\d.]+|<returncode>-?\d+</returncode>"
-    r"|</?output>|\(?no (?:new )?output\)?|\(?(?:command"
-    r"|process)? ?exited with code \d+\.?"
-    r"|\[?exit code:? ?\d+\]?|exit code \d+|[\s{}\[\]\"',:()]|output|stdout|stderr|exit_?code|returncode"
-    r"|metadata|null",
+    r"\"exit_?code\": ?\d+|\"duration_seconds\": ?[\d.]+|<returncode>-?\d+</returncode>|</?output>"
+    r"|\(?no (?:new )?output\)?|\(?(?:command|process)? ?exited with code \d+\.?|\[?exit code:? ?\d+\]?"
+    r"|[\s{}\[\]\"',:()]|output|stdout|stderr|metadata|null",
     re.IGNORECASE,
 )
+"""What a result consists of that says no more than an exit code."""
 _BAD_JSON = re.compile(
     r'"(?:is_?error|isError)"\s{0,4}:\s{0,4}true|"(?:success|ok)"\s{0,4}:\s{0,4}false'
     r'|"status"\s{0,4}:\s{0,4}"(?:error|failed|failure)"'
@@ -48,83 +43,97 @@ _SAYS_DONE = (
     "Created ", "diff --git",
 )  # fmt: skip
 _FIRST_WORDS = re.compile(
-    r"(?:STDERR:\s{0,4}|<error>|<tool_use_error>|\[?stderr\]?:?\s{0,4}|⎿\s{0,4})?(?:"
-    r"(?:fatal |internal |execution |parse |syntax |tool |runtime |api |http |\w{0,40}|[\w.]{1,60}\.\w{1,40})"
-    r"(?:error|exception)\b(?:\[\w+\])?(?: \w{1,30}){0,5} ?[:(]"
-    r"|error (?:executing|calling|running|while|in|invoking|reading|occurred)\b|error\b[!.]|fatal: |usage: "
-    r"|traceback \("
-    r"|failed to |failure: |failed:|invalid |unable to |cannot |can't |could not |couldn't |unknown (?:tool"
-    r"|command|option)"
-    r"|no such (?:file|tool|command)|command not found|permission denied|access denied|not found\b|file not found"
+    r"(?:STDERR:\s{0,4}|<error>|\[?stderr\]?:?\s{0,4})?(?:"
+    r"(?:(?:fatal|internal|execution|parse|syntax|tool|runtime|api|http) |[\w.]{0,80})"
+    r"(?:error|exception)\b(?:\[\w{1,12}\])?(?: \w{1,30}){0,5} ?[:(]"
+    r"|error (?:executing|calling|running|while|in|invoking|reading|occurred)\b|error\b[!.]|fatal: "
+    r"|usage: |traceback \("
+    r"|failed to |failure: |failed:|invalid |unable to |cannot |can't |could not |couldn't |<tool_use_error>"
+    r"|unknown (?:tool|command|option)|no such (?:file|tool|command)|no session found|command not found"
+    r"|permission denied|access denied|not found\b|file not found"
     r"|(?:the )?(?:file|directory|path|tool|folder) [^\n]{1,200} (?:not found|does not exist|was not found)\b"
-    r"|<tool_use_error>|your proposed edit has introduced|your edit was not applied|your command "
-    r"|no replacement was performed|tool call failed"
-    r"|transaction failed|request failed|timed? ?out\b|string to replace not found|old_str(?:ing)? (?:not|did not)"
-    r"|no matches? for old|missing required|exec preflight)",
+    r"|your proposed edit has introduced|your edit was not applied|your command |no replacement was performed"
+    r"|tool call failed|transaction failed|request failed|(?:execution )?timed? ?out\b|string to replace not found"
+    r"|old_str(?:ing)? (?:not|did not)|no matches? for old|missing required|exec preflight|validation failed\b"
+    r"|please always provide exactly one|the last command <command>[^\n]{0,400} timed out"
+    r"|\[?(?:the )?command timed out)",
     re.IGNORECASE,
 )
 """How a result begins that is an error and nothing else."""
+_ERROR_LINE = re.compile(
+    r"\n(?:E: |ERROR\b|\[ERROR\]|FATAL\b|fatal: |error(?:\[\w{1,12}\])?: |Error: |npm ERR!|FAILURE: |panic: "
+    r"|make: \*\*\* |Traceback \(most recent call last\)|Exception in thread|BUILD FAIL|Unhandled exception"
+    r"|Segmentation fault|Command not found|Uncaught |FAIL\t|--- FAIL)"
+)
+"""How the lines begin that report an error, anywhere in what a program prints."""
 _COMPLAINT = re.compile(
-    r": (?:command not found|not found\b|No such file or directory|[Pp]ermission denied|io error:|cannot access"
+    r": (?:command not found|not found|No such file or directory|[Pp]ermission denied|io error:|cannot access"
     r"|Is a directory|Not a directory|syntax error|unexpected EOF|invalid option|unrecognized option|cannot stat"
-    r"|event not found)"
+    r"|event not found|error: |fatal error: |\*\*\* )"
 )
 """What a shell or a program complains of, after its name."""
-_QUOTED = re.compile(r"[\s\"#(]|\d+[:\t]")
+_QUOTED = re.compile(r"[\s\"#(]|\d+[:\t]|[^\s:]{1,200}:\d{1,9}:[^:\n]{0,200}: (?!error:|fatal error:)")
 """How a line begins that was read from a file, or that a search found."""
-_ERROR_LINE = re.compile(
-    r"^(?:E: |ERROR\b|\[ERROR\]|FATAL|fatal: |error(?:\[\w{1,12}\])?: |Error: |npm ERR!|FAILURE: |panic: "
-    r"|make(?:\[\d{1,4}\])?: \*\*\*|Traceback \(most recent call last\)|Exception in thread"
-    r"|[\w./+-]{1,200}:\d{1,9}:(?:\d{1,9}:)? (?:fatal )?error:|\[javac\] [^\n]{1,200} error:"
-    r"|BUILD FAIL|Unhandled exception|Segmentation fault|Command not found|Uncaught )",
-    re.MULTILINE,
-)
-"""A line that an error begins with, anywhere in what a program prints."""
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,119}+(?=:|$)")
 _EXCEPTIONS = ("Error", "Exception", "Exit", "Interrupt", "NotFound", "Timeout", "Failed", "Failure", "Violation")
 """How the names of exceptions end that a program prints last."""
-_GATE = re.compile(
-    r"[Ee]rror|xception|[Nn]ot |[Ff]ail|FAIL|[Nn]o such|enied|sage:|nvalid|raceback|annot|ould|n't|ERR|fatal"
-    r"|FATAL|anic"
-    r"|nable|roposed|EOF|option|issing|nknown|imed|imeout|reflight|Fault|fault|our command|io error|directory|E: "
-)
-"""One of these stands in every text that the patterns for errors match."""
-_IN_ERROR = re.compile(r"0x[0-9a-fA-F]{1,32}|\b[0-9a-f]{12,64}\b|\d+")
+_CHANGING_PARTS = re.compile(r"0x[0-9a-fA-F]{1,32}|\b[0-9a-f]{12,64}\b|\d+")
 _SPACES = re.compile(r"\s+")
+_COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 
 
 def has_failed(content: str, status: str | None = None, effect: Effect = "unknown") -> bool:
     """Whether a result says that its call failed. Never raises.
 
-    `status` is that of the result, None where nothing gives one; any in `FAILED` decides. `effect` is what the call
-    does (`call_effects.effect_of`): for calls that read, lines inside of the result are what was read, and say nothing.
+    `status` is that of the result, None where nothing gives one; those in `failures.FAILED_STATUSES` decide. `effect`
+    is what the call does (`call_effects.effect_of`): for calls that read, lines inside of the result are what was read,
+    and say nothing.
     """
-    if status in FAILED:
+    if status in FAILED_STATUSES:
         return True
-    head, tail = content[:EDGE], content[-EDGE:] if len(content) > EDGE else ""
     code = exit_code(content)
     if code is not None:
         return code != 0 and not (code == 1 and len(content) < _NEAR and not _EMPTY.sub("", content))
-    if content.startswith("{"):
-        return bool(_BAD_JSON.search(head))
-    if not (_GATE.search(head) or (tail and _GATE.search(tail))):
+    text = _edges(content)
+    if text.startswith("{"):
+        return bool(_BAD_JSON.search(text))
+    if text.startswith(_SAYS_DONE):
         return False
-    return _looks_failed(head, tail, effect)
+    if _FIRST_WORDS.match(text):
+        return True
+    if effect == "reads":
+        return text.count("\n", 0, EDGE) <= 4 and _complaint(text) >= 0
+    if effect == "checks":
+        passed = _report(text)
+        if passed is not None:
+            return not passed
+    return _error_start(text) >= 0 or bool(_exception_line(text))
 
 
 def exit_code(content: str) -> int | None:
     """The exit code at the beginning or the end of a result; -1 for a killed process, None without one."""
-    first = content[:_NEAR]
-    last = content[-_NEAR:] if len(content) > _NEAR else ""
-    for part in (last, first):
-        if "od" not in part and "OD" not in part and "tatus" not in part and "ignal" not in part:
-            continue
-        codes = _EXIT_CODE.findall(part)
-        if codes:
-            return int(codes[-1] if part is last else codes[0])
-        if "ignal" in part and _KILLED.search(part):
-            return -1
-    return None
+    last = content[-_NEAR:].lower() if len(content) > _NEAR else ""
+    first = content[:_NEAR].lower()
+    codes = _codes_in(last)
+    if codes:
+        return codes[-1]
+    codes = _codes_in(first)
+    if codes:
+        return codes[0]
+    return -1 if any(words in part for words in _KILLED for part in (first, last)) else None
+
+
+def _codes_in(part: str) -> list[int]:
+    """The exit codes that a text in lower case names."""
+    codes = []
+    for word in _CODE_WORDS:
+        at = part.find(word)
+        while at >= 0:
+            found = _EXIT_CODE.match(part, at)
+            if found:
+                codes.append(int(found[1]))
+            at = part.find(word, at + len(word))
+    return codes
 
 
 def error_signature(content: str) -> str:
@@ -133,36 +142,49 @@ def error_signature(content: str) -> str:
     Numbers, addresses and hashes are replaced by `#`, white space by single blanks, and the line is cut to
     `MAX_SIGNATURE` characters: two failures with the same signature failed for the same reason.
     """
-    head, tail = content[:EDGE], content[-EDGE:] if len(content) > EDGE else ""
-    line = _error_line(head) or (_error_line(tail) if tail else "")
+    line = _error_line(_edges(content))
     if not line:
         code = exit_code(content)
         return f"exit code {code}" if code else ""
-    return _SPACES.sub(" ", _IN_ERROR.sub("#", line[: 2 * MAX_SIGNATURE])).strip()[:MAX_SIGNATURE]
+    return _SPACES.sub(" ", _CHANGING_PARTS.sub("#", line[: 2 * MAX_SIGNATURE])).strip()[:MAX_SIGNATURE]
+
+
+def _edges(content: str) -> str:
+    """The first and the last `EDGE` characters, without colours and white space before them."""
+    text = content if len(content) <= 2 * EDGE else content[:EDGE] + "\n" + content[-EDGE:]
+    if "\x1b" in text:
+        text = _COLOURS.sub("", text)
+    return text.lstrip()
 
 
 def _error_line(text: str) -> str:
     """The line with the error. Of a Python traceback it is the last one, which names the exception."""
-    begins = len(text) - len(text.lstrip())
-    if text.startswith("{", begins):
-        field = _JSON_ERROR.search(text)
-        bad = _BAD_JSON.search(text)
+    if text.startswith("{"):
+        field, bad = _JSON_ERROR.search(text), _BAD_JSON.search(text)
         return field[1] if field else bad[0] if bad else ""
-    if _FIRST_WORDS.match(text, begins) and not text.startswith("Traceback", begins):
-        return _line_at(text, begins)
+    if _FIRST_WORDS.match(text) and not text.startswith("Traceback"):
+        return _line_at(text, 0)
     last = _exception_line(text)
     if last:
         return last
-    error = _ERROR_LINE.search(text)
-    found = [start for start in (_complaint(text), error.start() if error else -1) if start >= 0]
-    return _line_at(text, min(found)) if found else ""
+    start = _error_start(text)
+    return _line_at(text, start) if start >= 0 else ""
+
+
+def _error_start(text: str) -> int:
+    """Where the first line begins that reports an error; -1 if there is none."""
+    complaint = _complaint(text)
+    if _ERROR_LINE.match("\n" + text[:40]):
+        return 0
+    error = _ERROR_LINE.search(text, 0, complaint if complaint > 0 else len(text))
+    return error.start() + 1 if error else complaint
 
 
 def _complaint(text: str) -> int:
     """Where the first line begins in which a shell or a program complains; -1 if there is none."""
-    for match in _COMPLAINT.finditer(text):
-        start = text.rfind("\n", 0, match.start()) + 1
-        if match.start() - start < 250 and not _QUOTED.match(text, start):
+    for found in _COMPLAINT.finditer(text):
+        start = text.rfind("\n", 0, found.start()) + 1
+        if found.start() - start < 250 and not _QUOTED.match(text, start):
             return start
     return -1
 
@@ -172,67 +194,80 @@ def _line_at(text: str, at: int) -> str:
     return text[at : end if end >= 0 else len(text)]
 
 
-def _looks_failed(head: str, tail: str, effect: Effect) -> bool:
-    begins = head.lstrip()
-    if begins.startswith(_SAYS_DONE):
-        return False
-    if _FIRST_WORDS.match(begins):
-        return True
-    if effect == "reads":
-        return _complaint(begins) >= 0 and begins.count("\n") <= 3
-    if effect == "checks":
-        passed = has_passed(head + "\n" + tail if tail else head)
-        if passed is not None:
-            return not passed
-    if any(_ERROR_LINE.search(part) or _complaint(part) >= 0 for part in (head, tail)):
-        return True
-    return bool(_exception_line(tail or head))
-
-
 def _exception_line(text: str) -> str:
     """The last line of a text if it names an exception; else empty."""
-    line = text.rstrip().rpartition("\n")[2]
+    line = text[-EDGE:].rstrip().rpartition("\n")[2]
     name = _EXCEPTION.match(line)
     return line[:400] if name and name[0].endswith(_EXCEPTIONS) else ""
 
 
-_FAILED_CHECK = re.compile(
-    r"\b[1-9]\d{0,8} (?:tests? )?(?:failed|failing|failures?|errors?|problems?)\b(?! allowed)|^FAILED\b"
-    r"|\bBUILD FAIL(?:URE|ED)\b|^FAIL\b|^ {0,9}--- FAIL|test result: FAILED|(?:Failures|Errors): [1-9]"
-    r"|(?:failures|errors)=[1-9]|^error(?:\[\w{1,12}\])?: "
-    r"|\berror TS\d|: (?:fatal )?error: |\bFAILURES!|npm ERR!|^make(?:\[\d{1,4}\])?: \*\*\*|COMPILATION ERROR|^E   "
-    r"|command not found|No such file or directory|No module named|^Traceback \(|Tests failed|[^\w]not ok \d",
-    re.MULTILINE,
+_COUNT = re.compile(
+    r"[1-9]\d{0,8} (?:tests? )?(?:(failed|failing|failures?|errors?|problems?)\b(?! allowed)"
+    r"|passed\b|passing\b|successful\b|succeeded\b|examples?, 0 failures)"
 )
-_PASSED_CHECK = re.compile(
-    r"\b[1-9]\d{0,8} (?:tests? )?(?:passed|passing|successful|succeeded)\b|\bBUILD SUCCESS|^OK\b"
-    r"|^ok[ \t]{1,9}\S{1,200}[ \t]{1,9}(?:[\d.]{1,12}s|\(cached\))|test result: ok"
-    r"|\bTests run: [1-9]\d{0,8}, Failures: 0, Errors: 0|100% tests passed|All checks passed|^PASS\b|^--- PASS"
-    r"|no issues found|^ {0,9}Finished `?\w{1,30}`? (?:\[|profile|target)|All tests passed"
-    r"|\b[1-9]\d{0,8} examples?, 0 failures"
-    r"|Build succeeded|\bno problems found|# fail 0\b|rated at 10",
-    re.MULTILINE,
+"""How many tests failed (with a group) or passed."""
+_REPORT_LINE = re.compile(
+    r"\n(?:(FAILED\b|FAIL\b| {0,9}--- FAIL|error(?:\[\w{1,12}\])?: "
+    r"|make(?:\[\d{1,4}\])?: \*\*\*|not ok \d|npm ERR!)|OK\b)"
 )
-_NOTHING_RAN = re.compile(
-    r"\bno tests ran|Ran 0 tests|collected 0 items|no tests? (?:found|to run|files)|\b0 passed\b|Nothing to be done"
+"""A line that says that a check failed (with a group) or passed."""
+_SAYS_FAILED = (
+    "BUILD FAIL", "test result: FAILED", "error TS", ": error: ", ": fatal error: ", "FAILURES!", "COMPILATION ERROR",
+    "Tests failed",
+)  # fmt: skip
+_SUMMARY = re.compile(r"[FEfe](?:ailures|rrors)(?:: |=)[1-9]")
+_SAYS_PASSED = (
+    "BUILD SUCCESS", "test result: ok", "100% tests passed", "All checks passed", "no issues found", "All tests passed",
+    "Build succeeded", "no problems found", "# fail 0", "rated at 10", ", Failures: 0, Errors: 0",
+)  # fmt: skip
+_NOTHING_RAN = ("no tests ran", "Ran 0 tests", "collected 0 items", "no tests ", "no test ", "Nothing to be done")
+_BROKEN_LINE = re.compile(r"\n(?:Traceback \(|ERROR\b|FATAL\b|E   )")
+_BROKEN = ("command not found", "No such file or directory", "No module named", "timed out and has been killed")
+"""Signs that a check could not run."""
+_PASSED_LINE = re.compile(
+    r"\n(?:ok[ \t]{1,9}\S{1,200}[ \t]{1,9}(?:[\d.]{1,12}s|\(cached\))|PASS\b|--- PASS"
+    r"| {0,9}Finished `?\w{1,30}`? (?:\[|profile|target))"
 )
 
 
 def has_passed(content: str, status: str | None = None) -> bool | None:
-    """Whether the result of a check says that it passed; None if it does not say.
+    """Whether the result of a check says that it passed; None if it does not say, or nothing was checked.
 
     A failure that is reported counts before an exit code of 0, which may be that of the last command in a pipe.
     """
-    if status in FAILED:
-        return False
-    text = content if len(content) <= 2 * EDGE else content[:EDGE] + "\n" + content[-EDGE:]
     code = exit_code(content)
-    if code:
+    if code or status in FAILED_STATUSES:
         return False
-    if _FAILED_CHECK.search(text):
-        return False
-    if _PASSED_CHECK.search(text):
-        return True
-    if _NOTHING_RAN.search(text):
+    text = _edges(content)
+    passed = _report(text)
+    if passed is not None:
+        return passed
+    if any(words in text for words in _NOTHING_RAN):
         return None
-    return True if code == 0 else None
+    if text.startswith("{") and _BAD_JSON.search(text):
+        return False
+    if _FIRST_WORDS.match(text) or any(words in text for words in _BROKEN) or _BROKEN_LINE.search("\n" + text):
+        return False
+    return True if code == 0 or _PASSED_LINE.search("\n" + text) else None
+
+
+def _report(text: str) -> bool | None:
+    """What a check reports itself: True for passed, False if anything failed, None if it reports neither."""
+    if any(words in text for words in _SAYS_FAILED) or _SUMMARY.search(text):
+        return False
+    passed = any(words in text for words in _SAYS_PASSED)
+    for found in (_REPORT_LINE.match("\n" + text[:40]), *_COUNT.finditer(text), *_REPORT_LINE.finditer(text)):
+        if found:
+            if found[1]:
+                return False
+            passed = True
+    return passed or None
+
+
+_SHOWN_FILE = re.compile(r"\s{0,9}\[File: ([^\n]{1,256}?) \(\d")
+
+
+def shown_file(content: str) -> str:
+    """The file that a result shows in the way of SWE-agent, whose `edit` does not name it; empty if it shows none."""
+    found = _SHOWN_FILE.match(content)
+    return found[1] if found else ""

@@ -99,14 +99,16 @@ def _effect_of(words: list[str], document: str, depth: int) -> CallEffect:
     if not words:
         return _READS
     name = _name(words)
+    found = _PROGRAMS.get(name) if name != "test" or words[0] == name else "checks"
+    if found is not None and found != "changes" and name not in _SPECIAL:
+        return _BY_EFFECT[found]
     arguments = [unquoted(word) for word in words[1:]]
     special = _SPECIAL.get(name)
     if special is not None:
         return special(arguments, document, depth)
-    found = _PROGRAMS.get(name) if name != "test" or words[0] == name else "checks"
     if found is None:
         return _of_unknown(name, words[0], arguments, document, depth)
-    return CallEffect("changes", _last_operand(arguments)) if found == "changes" else _BY_EFFECT[found]
+    return CallEffect("changes", _last_operand(arguments))
 
 
 def _without_prefixes(words: list[str]) -> list[str]:

@@ -92,6 +92,8 @@ def _read_documents(text: str, at: int, documents: list[tuple[Command, str]]) ->
 
 def unquoted(word: str) -> str:
     """A word without the quotes and backslashes that the shell takes away; what the quotes hold is not changed."""
+    if "'" not in word and '"' not in word and "\\" not in word:
+        return word
     if len(word) > 1 and word[0] in "'\"" and word[-1] == word[0] and word[0] not in word[1:-1]:
         return word[1:-1]
     if len(word) > 1 and word[0] == word[-1] == '"':
