@@ -5,6 +5,17 @@ and a shell tool can do everything. Here the name and the arguments say it: a ta
 else the verb in the name, else an argument that names what to do, else the shell command or program text that is
 given. What a result says is in `call_results`.
 
+How often that is right was measured on calls of nine sets of recorded sessions: SWE-agent (two sets), mini-SWE-agent,
+OpenClaw (two), a bash agent (two), Claude Code and tau2 with tools of a shop. The author of this code labelled them by
+hand, from the call and its result. Of 200 random calls, labelled twice with one difference, one half chose and the
+other measured the first version: 96 of 100 effects were right (exact interval at 95 %: 90 to 99), and of 8 failures 7
+were found and none invented. 120 more were drawn where it is hard (compound commands, scripts, results that speak of
+errors), and 90 after these (40 of them checks), each labelled once, before the code read them, and each followed by
+mending. The last 90: 87 effects right (91 to 99 %), all 25 changes found and 2 invented; of 31 failures 30 found (83 to
+100 %) and none invented; 25 of 28 verdicts of checks right (72 to 98 %), the others scripts with a test's name that end
+with exit code 0 and report nothing, which counts as passed. The 120 before: 117 effects right; of 39 failures 35 found,
+none invented. What the last 90 showed was mended, and not measured again.
+
 The arguments are decoded once, and of a command `shell_commands.MAX_LENGTH` characters are read.
 """
 
@@ -172,6 +183,7 @@ def _examine(name: str, arguments: str) -> CallEffect:
 _cached = lru_cache(maxsize=1024)(_examine)
 
 
+@lru_cache(maxsize=512)
 def _kind(name: str) -> str:
     """What the table says of a name, without a server's prefix as `mcp__git__`; empty if it does not have it."""
     short = name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -17,6 +18,8 @@ Effect = Literal["reads", "changes", "checks", "waits", "controls", "unknown"]
 - `controls`: it does no work: a completion, a question to the user, a plan, a thought;
 - `unknown`: the call does not show it, as `python script.py`.
 """
+MAX_NAME = 200
+"""Longer names say nothing; so the cache of names has at most 100 kB."""
 MAX_TARGET = 256
 """Length of a target in characters."""
 
@@ -51,9 +54,10 @@ _CHANGING_VERBS = frozenset(
 _CHANGING_ANYWHERE = frozenset({"replace", "write", "patch", "edit", "delete", "insert"})
 
 
+@lru_cache(maxsize=512)
 def verb_effect(name: str) -> Effect:
-    """What a name says by its verb, as `get_user` or `cancelOrder`: its first known verb counts."""
-    words = [word.lower() for word in _WORDS.findall(name[:200])]
+    """What a name of up to 200 characters says by its verb, as `get_user`: its first known verb counts."""
+    words = [word.lower() for word in _WORDS.findall(name)] if len(name) <= MAX_NAME else []
     for at, word in enumerate(words):
         if word in _READING_VERBS:
             return (

@@ -24,11 +24,19 @@ _CODE_FILE = re.compile(
     r"""(?:open|Path|writeFileSync|writeFile|appendFileSync|File\.write)\(\s{0,99}[rf]?["']([^"'\n]{1,200})["']"""
 )
 _RUNS_TESTS = re.compile(r"\b(?:unittest\.main|pytest\.main|doctest\.testmod|run_tests?)\(")
+_RUNS_PROGRAMS = re.compile(
+    r"\bsubprocess\b|\bos\.(?:system|popen|exec|spawn)|\bPopen\(|child_process|\bexecSync\(|\b(?:spawn|system|exec|eval)\("
+    r"|\brequests\.(?:post|put|delete|patch)\(|\burlopen\(|\bcall_command\(|\bmain\(|\bruncode\(|\brunpy\b"
+)
 _APPEND = re.compile(r"\.append\(|\.copy\(|\.rename\(")
 
 
 def code_effect(code: str) -> CallEffect:
-    """What program text does: a change if it writes a file, a check if it runs tests, else unknown."""
+    """What program text does: a change if it writes a file, a check if it runs tests, unknown if it runs a program.
+
+    Text that does none of these reads, for its output is all that is seen to come of it. Functions that it imports may
+    do more.
+    """
     code = code[:MAX_LENGTH]
     for hit in _WRITING_CODE.finditer(code):
         if _APPEND.match(hit[0]):  # methods of lists and tables
@@ -37,7 +45,9 @@ def code_effect(code: str) -> CallEffect:
             continue
         path = _CODE_FILE.search(code, max(0, hit.start() - 2)) or _CODE_FILE.search(code)
         return CallEffect("changes", path[1][:MAX_TARGET] if path else "")
-    return CallEffect("checks", checks=True) if _RUNS_TESTS.search(code) else CallEffect("unknown")
+    if _RUNS_TESTS.search(code):
+        return CallEffect("checks", checks=True)
+    return CallEffect("unknown" if _RUNS_PROGRAMS.search(code) else "reads")
 
 
 def _to_console(code: str, at: int) -> bool:

@@ -207,8 +207,10 @@ def _script(path: str, arguments: list[str]) -> CallEffect:
     name = path.rpartition("/")[2]
     if name == "manage.py":
         return _manage(arguments)
-    if name in ("setup.py", "waf", "scons"):
+    if name.startswith("setup") or name in ("waf", "scons"):
         return _CHECKS if _first(arguments) in ("test", "build", "build_ext", "check", "pytest") else _CHANGES
+    if "--help" in arguments:
+        return _READS
     return _CHECKS if _is_test(path) else _UNKNOWN
 
 
@@ -288,7 +290,8 @@ def _find(arguments: list[str], _document: str, depth: int) -> CallEffect:
         if word == "-delete":
             return CallEffect("changes", _first(arguments))
         if word in ("-exec", "-execdir", "-ok") and at + 1 < len(arguments):
-            return _effect_of(arguments[at + 1 :], "", depth + 1) if depth < MAX_DEPTH else _UNKNOWN
+            found = _effect_of(arguments[at + 1 :], "", depth + 1) if depth < MAX_DEPTH else _UNKNOWN
+            return CallEffect("changes", _first(arguments)) if found.effect == "changes" else found
     return _READS
 
 
@@ -388,8 +391,10 @@ def _git(arguments: list[str], _document: str, _depth: int) -> CallEffect:
 
 def _make(arguments: list[str], _document: str, _depth: int) -> CallEffect:
     tasks = [word for word in _operands(arguments) if not _ASSIGNMENT.match(word)]
-    if any(task in ("install", "clean", "distclean", "uninstall", "deploy", "format", "fmt") for task in tasks):
+    if any(task in ("install", "uninstall", "deploy", "format", "fmt") for task in tasks):
         return _CHANGES
+    if tasks and all(task in ("clean", "distclean") for task in tasks):
+        return _UNKNOWN  # what was built, not the work
     return _READS if "-n" in arguments or "help" in tasks else _CHECKS
 
 
@@ -397,6 +402,22 @@ def _str_replace_editor(arguments: list[str], _document: str, _depth: int) -> Ca
     if _first(arguments) == "view":
         return _READS
     return CallEffect("changes", next(iter(_operands(arguments)[1:2]), ""))
+
+
+def _service(arguments: list[str], _document: str, _depth: int) -> CallEffect:
+    return _READS if arguments[1:2] == ["status"] or "--status-all" in arguments else _CHANGES
+
+
+def _dd(arguments: list[str], _document: str, _depth: int) -> CallEffect:
+    target = next((word[3:] for word in arguments if word.startswith("of=")), "")
+    return CallEffect("changes", target) if target and target not in NO_FILES else _READS
+
+
+def _cmake(arguments: list[str], _document: str, _depth: int) -> CallEffect:
+    """A build checks; what prepares one writes files."""
+    if arguments[:1] == ["--version"]:
+        return _READS
+    return _CHECKS if "--build" in arguments else _CHANGES
 
 
 def _create(arguments: list[str], _document: str, _depth: int) -> CallEffect:
@@ -413,7 +434,7 @@ def _of_unknown(name: str, word: str, arguments: list[str], document: str, depth
         return _interpreter(arguments, document, depth)
     if name.startswith(("pip", "clang-format", "gcc-", "g++-", "clang-")):
         return _CHANGES if name.startswith("pip") else _CHECKS
-    if arguments[:1] in (["--version"], ["--help"], ["-version"], ["-V"]):
+    if "--help" in arguments or arguments[:1] in (["--version"], ["-version"], ["-V"]):
         return _READS
     if _is_test(name) and ("/" in word or "." in name):
         return _CHECKS
@@ -444,7 +465,7 @@ for _effect, _names in (
      " base64 mapfile readarray getopts hash compgen complete typeset readonly shift in filemap cd.. find. ls-la"
      ),
     ("changes",
-     "mv cp rm rmdir mkdir touch patch ln chmod chown chgrp truncate dd install rsync unlink shred sponge ed ex"
+     "mv cp rm rmdir mkdir touch patch ln chmod chown chgrp truncate configure install rsync unlink shred sponge ed ex"
      " yum dnf apk brew pacman zypper snap gem gunzip gzip bzip2 bunzip2 xz unxz 7z scp useradd usermod userdel"
      " groupadd passwd crontab chpasswd service update-alternatives mkfifo mktemp mknod mount umount pip pip3 pipx"
      " autopep8 apply_patch convert ffmpeg dos2unix unix2dos split csplit rename ssh-keygen mkfs sdk nvm"
@@ -535,7 +556,9 @@ _SPECIAL: dict[str, Callable[[list[str], str, int], CallEffect]] = {
     "go": _by_task("test vet build", "get mod generate fmt install clean work fix", "list doc env version", "unknown"),
     "dotnet": _by_task("test build", "add remove restore new publish clean format", "list", "unknown"),
     "bazel": _by_task("test build coverage", "clean run", "query info cquery", "unknown"),
-    "cmake": _by_task("", "", "", "checks"),
+    "cmake": _cmake,
+    "dd": _dd,
+    "service": _service,
     "swift": _by_task("test build", "", "", "unknown"),
     "mix": _by_task("test compile credo dialyzer", "deps.get ecto.migrate format", "help", "unknown"),
     "rake": _by_task("test spec", "db", "", "unknown"),

@@ -41,7 +41,7 @@ def split_commands(text: str) -> list[Command]:
     commands: list[Command] = []
     command = Command(piped=False)
     documents: list[tuple[Command, str]] = []
-    at, length, into, level = 0, len(text), "", 0
+    at, length, into, level, array = 0, len(text), "", 0, False
     while at < length:
         token = _TOKEN.match(text, at)
         if token is None:
@@ -52,11 +52,14 @@ def split_commands(text: str) -> list[Command]:
                 target = unquoted(shown)
                 if target not in NO_FILES and not target.isdigit():
                     command.writes.append(target)
-            elif not into:
+            elif not into and not array:
                 command.words.append(shown)
             into = ""
         elif kind == "operator":
             into = ""
+            if array or (shown == "(" and command.words and command.words[-1][-1] == text[token.start() - 1] == "="):
+                array = shown != ")"  # the words of `name=(...)`
+                continue
             if shown == "\n" and documents:
                 at = _read_documents(text, at, documents)
                 documents = []

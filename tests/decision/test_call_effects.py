@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from endstop.decision.call_effects import call_effect, effect_of, target_of
-from endstop.decision.call_results import error_signature, exit_code, has_failed, has_passed
+from endstop.decision.call_results import error_signature, exit_code, has_failed, has_passed, shown_file
 from endstop.decision.shell_commands import MAX_LENGTH
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +27,8 @@ SHELL = {
         "source env/bin/activate && ls", "x=5; echo $((x > 3))", "git stash list", "npm ls --depth=0",
         "apt-cache search jq",
         "ls # > out.txt", "wget -qO- http://localhost/x", "test -f a && echo yes", "git branch --show-current",
+        "names=()\nnames+=(\"$a b\")\necho $names", "node cli.js add --help", "service web status", "./run.sh --help",
+        "python -c 'print(1)'", "python - <<'EOF'\nprint([].append(1))\nEOF", "dd if=a bs=1 count=4 2>/dev/null",
     ),
     "changes": (
         "echo x > a.txt", "echo x >> a.txt", "cat > a.py <<'EOF'\nprint(1)\nEOF", "cat <<EOF > a.py\nrm -rf b\nEOF",
@@ -47,6 +49,7 @@ SHELL = {
         "kubectl apply -f a.yml",
         "timeout 30 rm a", "env A=1 rm a", "sort -u a > b && mv b a", "awk -i inplace '{print}' a",
         "ed -s a.py < script",
+        "dd if=a of=b", "./configure --prefix /opt", "cmake -S . -B build",
     ),
     "checks": (
         "pytest -q", "python -m pytest tests/test_a.py -x", "python -m unittest discover", "tox -e py311", "mvn test",
@@ -54,7 +57,8 @@ SHELL = {
         "go test ./...",
         "go vet ./...", "cargo test --lib", "cargo check", "npm test", "npm run test:unit", "yarn test",
         "pnpm run lint",
-        "npx jest a.test.ts", "vitest run", "make test", "make", "make -j8 check", "ctest --output-on-failure",
+        "npx jest a.test.ts", "vitest run", "make test", "make", "make clean && make", "make -j8 check",
+        "ctest --output-on-failure",
         "bundle exec rspec", "vendor/bin/phpunit", "dotnet test", "ruff check .", "mypy src", "npx tsc --noEmit",
         "eslint src", "javac -cp . A.java", "cd core && pytest -q 2>&1 | tail -20", "PYTHONPATH=src pytest",
         "timeout 60 pytest", "uv run pytest", "poetry run pytest -q", "python manage.py test app",
@@ -63,11 +67,13 @@ SHELL = {
         "pytest > /tmp/log.txt 2>&1; tail /tmp/log.txt",
         "pytest | tee out.log", "bash -c 'pytest -q'", "black --check .", "shellcheck a.sh", "coverage run -m pytest",
         "python -m mypy src", "sbt test", "rake spec", "bin/test sympy/core",
+        "python setup_fast.py build_ext --inplace",
     ),
     "waits": ("sleep 30", "sleep 5 && cat log.txt", "wait"),
     "unknown": (
-        "python reproduce.py", "./run.sh", "node app.js", "java -jar a.jar", "git add -A", "python -c 'print(1)'",
-        "python - <<'EOF'\nprint([].append(1))\nEOF", "bash build_all.sh", "psql -c 'select 1'",
+        "python reproduce.py", "./run.sh", "node app.js", "java -jar a.jar", "git add -A",
+        "python -c 'import subprocess; subprocess.run(x)'",
+        "bash build_all.sh", "psql -c 'select 1'",
     ),
 }  # fmt: skip
 
@@ -126,7 +132,7 @@ TOOLS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("bash", {"commands": ["cd a", "touch b"]}, "changes"),
     ("devbox", {"command": "rm a"}, "changes"),
     ("python", {"code": "open('a.csv', 'w')"}, "changes"),
-    ("execute_ipython_cell", {"code": "print(df.head())"}, "unknown"),
+    ("execute_ipython_cell", {"code": "print(df.head())"}, "reads"),
     ("BashOutput", {"bash_id": "b1"}, "waits"),
     ("process", {"action": "poll", "sessionId": "s"}, "waits"),
     ("sleep", {"seconds": 3}, "waits"),
@@ -152,6 +158,7 @@ TARGETS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("bash", {"command": "sed -i 's/a/b/' src/f.py"}, "src/f.py"),
     ("bash", {"command": "ls | tee -a 'my file.txt'"}, "my file.txt"),
     ("bash", {"command": "mv a b"}, "b"),
+    ("bash", {"command": "find old -type f -exec rm {} \\;"}, "old"),
     ("bash", {"command": "python -c \"open('out.csv', 'w').write(x)\""}, "out.csv"),
     ("bash", {"command": "cat a.py"}, ""),
     ("bash", {"command": "pytest > log"}, ""),
@@ -215,6 +222,8 @@ FAILED = (
     "<tool_use_error>String to replace not found",
     "starting\nException in thread \"main\" java.lang.NullPointerException\n\tat A.b(A.java:3)",
     "killed by signal 9 (KILL)\nx",
+    "No session found for 12", "\nEXECUTION TIMED OUT", 'Validation failed for tool "edit":\n  - edits: must be array',
+    "configure: error: no compiler",
     "Permission denied", "validation failed\nValueError: bad", "Process exited with code 137.", "returncode=2",
 )  # fmt: skip
 FINE = (
@@ -248,7 +257,8 @@ def test_a_result_that_does_not_say_that_the_call_failed(content: str) -> None:
 
 def test_the_status_of_a_result_counts_first() -> None:
     assert has_failed("fine", "error")
-    assert has_failed("", "rejected")
+    assert has_failed("", "invalid")
+    assert not has_failed("", "rejected")
     assert not has_failed("fine", "ok")
     assert has_failed("Exit code 1\nboom", "ok")
 
@@ -298,11 +308,22 @@ def test_exit_codes() -> None:
         ("12 passing (30ms)", True),
         ("2 failing", False),
         ("hello", None),
+        ('{"status": "error", "error": "refused"}', False),
+        ("testing: warning: no tests to run\nPASS\nok  \tmod\t(cached) [no tests to run]", None),
+        ("The last command <command>pytest</command> timed out and has been killed.", False),
+        ("\x1b[31m1 failed\x1b[0m, 2 passed", False),
+        ("ERROR: JAVA_HOME is set to an invalid directory", False),
+        ("Traceback (most recent call last):\n  logged\nRan 1 test in 0.1s\n\nOK", True),
         ("bash: mvn: command not found", False),
     ],
 )
 def test_whether_a_check_passed(content: str, wanted: bool | None) -> None:
     assert has_passed(content) is wanted
+
+
+def test_the_file_that_an_editor_shows() -> None:
+    assert shown_file("[File: /a/b c.py (12 lines total)]\n1:x") == "/a/b c.py"
+    assert shown_file("1:x\n[File: /a.py (12 lines total)]") == ""
 
 
 def test_two_failures_for_one_reason_have_one_signature() -> None:
