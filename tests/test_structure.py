@@ -70,7 +70,6 @@ ONE_IMPORTER = {
     "decision.anchors": "what a run last changed and what checked it; summary.py has its figures",
     "decision.shell_commands": "what programs do, as a table, apart from what tools do",
     "decision.shell_syntax": "how a shell reads a text, apart from what its programs do",
-    "decision.failures": "the kinds of failed calls; facts.py has the fold",
     "engine.cli.views.audit": "what the command prints, apart from what it computes",
     "engine.cli.views.backtest_page": "the same, as a page",
     "engine.cli.views.fit_page": "the same, as a page",
