@@ -63,22 +63,26 @@ class RecentCalls(Struct, frozen=True):
     open: tuple[ToolCall, ...] = ()
     """The calls of the latest response, until its step ends."""
     results: tuple[ev.ToolCallResult, ...] = ()
-    """Their results so far."""
+    """The results of the current step so far."""
     failure: frozenset[str] = frozenset()
     """The words of the latest failed result."""
 
+    def step_started(self) -> RecentCalls:
+        """Start a new step, also where the one before did not end."""
+        return replace(self, text="", open=(), results=())
+
     def response_finished(self, event: ev.ResponseFinished) -> RecentCalls:
-        """Begin the calls of a response."""
-        return replace(self, text=event.message.text, open=event.message.calls, results=())
+        """Take the calls of the step's response; some may have ended while it was streaming."""
+        return replace(self, text=event.message.text, open=event.message.calls)
 
     def with_result(self, event: ev.ToolCallResult) -> RecentCalls:
-        """Add the result of one of them."""
+        """Add the result of a call."""
         return replace(self, results=(*self.results, event))
 
     def step_finished(self) -> RecentCalls:
         """Remember the calls of the step."""
         if not self.open:
-            return replace(self, results=())
+            return self.step_started()
         results = {result.call_id: result for result in self.results}
         after = replace(self, calls=self.calls[-REMEMBERED_CALLS:], steps=self.steps + 1)
         for number, call in enumerate(self.open):
@@ -142,6 +146,8 @@ def fold_calls(facts: Facts, event: ev.Event) -> Facts:
     if not isinstance(after, CallFacts):
         return after
     match event:
+        case ev.StepStarted():
+            return replace(after, recent=after.recent.step_started())
         case ev.ResponseFinished():
             return replace(after, recent=after.recent.response_finished(event))
         case ev.ToolCallResult():

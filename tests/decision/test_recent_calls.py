@@ -22,20 +22,24 @@ STEPS = st.lists(st.lists(CALLS, max_size=4), max_size=12)
 
 
 def step(number: int, calls: list[Any], order: random.Random | None = None) -> list[Event]:
-    """A step's events; the results in this order, or in that of the calls. A status of None: no result."""
+    """A step's events, with the results in this order, some while the response is streaming; without one, in the order
+    of the calls. A status of None: no result."""
     made = tuple(ToolCall(f"{number}.{at}", name, arguments) for at, (name, arguments, _, _) in enumerate(calls))
     results: list[Event] = [
         ev.ToolCallResult(call_id=call.id, name=call.name, content=content, status=status)
         for call, (_, _, content, status) in zip(made, calls, strict=True)
         if status is not None
     ]
+    early = 0
     if order is not None:
         order.shuffle(results)
+        early = order.randint(0, len(results))
     message = AssistantMessage(text=f"step {number}", calls=made)
     return [
         ev.StepStarted(step=number, round=1),
+        *results[:early],
         ev.ResponseFinished(step=number, attempt="1.1", message=message, finish="tool_calls" if made else "stop"),
-        *results,
+        *results[early:],
         ev.StepFinished(step=number),
     ]
 
