@@ -63,6 +63,10 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     before_change: bool = False
     """True if the policy's stop (`stops`) comes before the step of the last change of the work, so that the run would
     have ended with less than it made. Hypothetical where `stops` is."""
+    premature: bool = False
+    """True if the policy's stop (`stops`) comes before the work was done: before its last change, or, where nothing was
+    changed, before the model said that it was done; before the end of a run that did neither. Hypothetical where
+    `stops` is. A false stop, if the run was good."""
     goes_on: bool = False
     """True if the policy continues after the step in which the work was reported as done."""
     at: int | None = None
@@ -210,6 +214,7 @@ class PolicySimulation:
             least_saved_steps=saved.steps if saved is not None else self._steps_beyond_limit(digest),
             cut=parting == "earlier" and done is not None and ends < done,
             before_change=stops is not None and digest.changed is not None and stops.steps < digest.changed.steps,
+            premature=stops is not None and stops.steps < _work_done(digest),
             goes_on=done is not None and ends > done,
             at=self._fork_at(parting),
         )
@@ -449,6 +454,13 @@ class PolicySimulation:
         if self._divergence is None:
             self._differs_at = self._decision_before_step if before_step else self._latest_decision
             self._divergence = self._facts.steps if step is None else step, why
+
+
+def _work_done(digest: RunSummary) -> int:
+    """The step with the last change of the work; without any, that at which it was reported as done, or the end."""
+    if digest.changed is not None:
+        return digest.changed.steps
+    return min(point.steps for point in (digest.done, digest.claimed, digest.end) if point is not None)
 
 
 def _describe_difference(wanted: Sequence[str], said: Sequence[str]) -> str:

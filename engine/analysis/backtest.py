@@ -28,11 +28,12 @@ from ..decision.summary import ResourceUse, RunSummary
 from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
 from ..records.scan import scan
+from .false_stops import StoppedSessions, StoppedSessionsAggregator
 from .labels import Labels, LabelStatistics, RunNames
 from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator, clamp_share, wilson_interval
 
-INDEX_VERSION = 4
+INDEX_VERSION = 6
 """Increased whenever the result for the same record changes, so that cached results are computed again."""
 MAX_EXAMPLES = 5
 """Example sessions that are kept per category."""
@@ -118,6 +119,10 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     supposed_harmed: int
     """Of these, the sessions that passed their evaluation."""
     supposed_harmed_share: Interval | None
+    by_verdict: dict[Verdict, StoppedSessions]
+    """What the policy stops by the verdict on the session, with the same assumption; for verdicts that there are."""
+    false_stops: tuple[SessionCase, ...] = ()
+    """Examples of sessions that passed, and would have been stopped before their work was done."""
     false_negatives: int
     """Sessions that would have continued after their work was reported as done."""
     false_negative_share: Interval | None
@@ -152,7 +157,7 @@ class SessionCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
     used: ResourceUse = ResourceUse()
     stop_reason: str = ""
     """Stop reason in the record."""
-    verdict: str = "not_run"
+    verdict: Verdict = "not_run"
     finding: SessionFinding
 
 
@@ -209,6 +214,8 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """Whether a run would certainly have ended before the last change of its work."""
     supposed_before_change: bool = False
     """The same, if the policy's messages did not change what the model does: an assumption."""
+    supposed_premature: bool = False
+    """Whether a run would have ended before its work was done (`Finding.premature`), with the same assumption."""
     goes_on: bool = False
     """Whether a run would have continued after its work was reported as done."""
     at: int | None = None
@@ -383,6 +390,7 @@ def _session_finding(runs: Sequence[BacktestResult], policy: int) -> SessionFind
         cut=cut,
         before_change=before_change,
         supposed_before_change=any(run.findings[policy].before_change for run in runs),
+        supposed_premature=any(run.findings[policy].premature for run in runs),
         goes_on=goes_on,
         at=finding.at,
         in_last_run=number in (0, len(runs)),
@@ -423,7 +431,9 @@ class PolicyAggregator:
         self._steps, self._output, self._against = RatioEstimator(), RatioEstimator(), RatioEstimator()
         self._supposed_steps = RatioEstimator()
         self._most: list[tuple[int, int, SessionCase]] = []
+        self._by_verdict: dict[Verdict, StoppedSessionsAggregator] = {}
         self._good_cut: list[SessionCase] = []
+        self._false_stops: list[SessionCase] = []
         self._unknown: list[SessionCase] = []
 
     def add(self, case: SessionCase, other: SessionFinding | None = None) -> None:
@@ -444,6 +454,10 @@ class PolicyAggregator:
         self._supposed_before += finding.supposed_before_change
         self._harmed += finding.before_change and case.verdict == "passed"
         self._supposed_harmed += finding.supposed_before_change and case.verdict == "passed"
+        by_verdict = self._by_verdict.setdefault(case.verdict, StoppedSessionsAggregator())
+        by_verdict.add(case.used.steps, finding.supposed_steps, finding.supposed_premature)
+        if finding.supposed_premature and case.verdict == "passed":
+            _add_example(self._false_stops, case)
         if finding.cut and case.verdict == "passed":
             self._wrongly += 1
             _add_example(self._good_cut, case)
@@ -499,6 +513,8 @@ class PolicyAggregator:
             supposed_before_change=self._supposed_before,
             supposed_harmed=self._supposed_harmed,
             supposed_harmed_share=wilson_interval(self._supposed_harmed, self._passed),
+            by_verdict={verdict: sessions.total() for verdict, sessions in self._by_verdict.items()},
+            false_stops=tuple(self._false_stops),
             false_negatives=self._on,
             false_negative_share=wilson_interval(self._on, self._sessions),
             against=self._against.interval(),

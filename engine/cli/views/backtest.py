@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..._sanitize import one_line
 from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.statistics import Interval
+from ...decision import Verdict
 from .published_table import PUBLISHED_MEANING, published_table
 from .tables import bad_files, labels_summary
 from .text import cost, counted, duration
@@ -36,6 +37,7 @@ def render_backtest(
         yield Text(PUBLISHED_MEANING, style="dim")
     else:
         yield _table(report)
+        yield from _false_stops(report)
         yield from _notes(report)
     if report.swept is None and not report.published:
         for totals in report.policies:
@@ -105,13 +107,43 @@ def _table(report: BacktestReport) -> Table:
             f"{totals.saved.output_tokens:,}",
             f"{totals.cut:,}",
             _part(totals.false_positives, totals.passed, totals.false_positive_share),
-            *([_before_change(totals)] if before_change else []),
+            *([f"{totals.supposed_before_change:,}"] if before_change else []),
             *([f"{totals.false_negatives:,}"] if goes_on else []),
         ]
         if report.against is not None:
             row.append("" if totals.policy == report.against else _percent(totals.against))
         table.add_row(*row)
     return table
+
+
+def _false_stops(report: BacktestReport) -> Iterator[RenderableType]:
+    """What each policy stops of the good and of the bad sessions; why that is unknown where no session is good."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    if not report.verdicts.get("passed"):
+        yield Text("no session is known to be good, so false stops are unknown: give --labels FILE", style="dim")
+        return
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
+    table.add_column(report.swept or "policy", no_wrap=True)
+    groups: tuple[tuple[Verdict, str], ...] = (("passed", "good"), ("failed", "bad"))
+    shown = [(verdict, name) for verdict, name in groups if report.verdicts.get(verdict)]
+    for verdict, name in shown:
+        for head in (f"{name} stopped", *(["false stops"] if verdict == "passed" else []), "steps saved"):
+            table.add_column(head, justify="right", no_wrap=True)
+    for totals in report.policies:
+        table.add_row(totals.policy, *(cell for verdict, _ in shown for cell in _stopped(totals, verdict)))
+    yield Text("")
+    yield table
+
+
+def _stopped(totals: PolicyTotals, verdict: Verdict) -> Iterator[str]:
+    found = totals.by_verdict[verdict]
+    yield f"{found.stopped:,} of {found.sessions:,}"
+    if verdict == "passed":
+        yield f"{found.premature:,}  {_percent(found.premature_share)}"
+    yield _of(found.saved_steps, found.saved_steps_share)
 
 
 def _of(number: int, interval: Interval | None) -> str:
@@ -123,12 +155,6 @@ def _part(part: int, whole: int, interval: Interval | None) -> str:
         return "-"
     spread = f" ({100 * interval.low:.0f}-{100 * interval.high:.0f} %)" if interval is not None and part else ""
     return f"{part:,} of {whole:,}{spread}"
-
-
-def _before_change(totals: PolicyTotals) -> str:
-    """Sessions that would have ended before their last change; in brackets the good ones, where that is known."""
-    good = f" ({totals.supposed_harmed:,} of {totals.passed:,} good)" if totals.passed else ""
-    return f"{totals.supposed_before_change:,}{good}"
 
 
 def _percent(interval: Interval | None) -> str:
@@ -155,6 +181,7 @@ supposed: steps saved if the policy's messages did not change what the model doe
 cut short: sessions that would have ended before their work was reported as done; good ones: those that passed
 before change: sessions that would have ended before the last change of their work, with the same assumption
 goes on: sessions that would have continued after their work was reported as done
+false stops: good sessions that would have ended before their last change or, without any, before they said "done"
 in brackets: 95 % confidence interval"""
 
 
@@ -162,6 +189,9 @@ def _cases(totals: PolicyTotals, given: str) -> Iterator[RenderableType]:
     yield from _listed(f"{totals.policy}: saves most in", totals.most_saved)
     yield from _listed(
         f"{totals.policy}: would have cut short these sessions, which passed", totals.good_runs_cut, "yellow"
+    )
+    yield from _listed(
+        f"{totals.policy}: would have stopped these good sessions too early", totals.false_stops, "yellow"
     )
     yield from _listed(f"{totals.policy}: unknown, for example", totals.unknown, given=given)
 

@@ -65,7 +65,7 @@ def _policies(report: BacktestReport) -> PolicyTable:
             f"{'≥ ' if _is_bound(totals) else ''}{totals.cut:,}",
             f"{totals.false_positives:,} of {totals.passed:,}" if totals.passed else "-",
             f"{totals.supposed_before_change:,}",
-            f"{totals.supposed_harmed:,} of {totals.passed:,}" if totals.passed else "-",
+            f"{totals.by_verdict['passed'].premature:,} of {totals.passed:,}" if totals.passed else "-",
             f"{totals.false_negatives:,}",
         ]
         for totals in report.policies
@@ -79,7 +79,7 @@ def _policies(report: BacktestReport) -> PolicyTable:
         "cut short",
         "good ones",
         "before change",
-        "good ones",
+        "false stops",
         "goes on",
     ]
     return PolicyTable(head=head, rows=rows)
@@ -103,8 +103,8 @@ def _shares(report: BacktestReport) -> Iterator[tuple[str, list[tuple[str, Marku
     if any(totals.passed for totals in report.policies):
         shares = [one.false_positive_share for one in report.policies]
         yield "Good sessions cut short, of those that passed", _intervals(report, shares, "bad")
-        shares = [one.supposed_harmed_share for one in report.policies]
-        yield "Good sessions ended before their last change, of those that passed", _intervals(report, shares, "bad")
+        shares = [one.by_verdict["passed"].premature_share for one in report.policies]
+        yield "False stops, of the sessions that passed (exact interval)", _intervals(report, shares, "bad")
     if report.against is not None:
         beyond = [one.against for one in report.policies]
         yield f"Steps saved beyond {one_line(report.against, NAME)}", _intervals(report, beyond)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from endstop import Engine, Hooks, read_record, tool
 from endstop.analysis.backtest import BacktestReport, NamedPolicy, backtest_index, backtest_records, parse_sweep
+from endstop.analysis.guarantee import exact_interval
 from endstop.analysis.labels import Labels
 from endstop.analysis.statistics import RatioEstimator, wilson_interval
 from endstop.decision import Limits, Policy, WrongUse
@@ -272,3 +273,40 @@ async def test_labels_that_contradict_a_record_or_match_none_are_an_error(
     await played(tmp_path / "a.jsonl", 3, good=True)
     with pytest.raises(WrongUse, match=message):
         report_of(tmp_path, FREE, labels=labels_of(tmp_path, text))
+
+
+# ---- false stops
+
+
+async def test_a_false_stop_is_a_good_session_stopped_before_its_work_was_done(tmp_path: Path) -> None:
+    await scenes.changing(tmp_path / "early.jsonl", before=5, after=2, good=True)  # changed at step 6 of 8
+    await scenes.changing(tmp_path / "late.jsonl", before=1, after=6, good=True)  # changed at step 2 of 8
+    await scenes.changing(tmp_path / "bad.jsonl", before=5, after=2, good=False)
+    await played(tmp_path / "said.jsonl", 6, good=True)  # changed nothing, and said so at step 6
+    await played(tmp_path / "unknown.jsonl", 6)
+    (totals,) = report_of(tmp_path, replace(up_to(4), reminder=0.5)).policies
+    good, bad, unknown = (totals.by_verdict[verdict] for verdict in ("passed", "failed", "not_run"))
+    assert (good.sessions, good.stopped, good.premature, good.saved_steps) == (3, 3, 2, 4 + 4 + 2)
+    assert good.premature_share == exact_interval(2, 3)
+    assert (bad.sessions, bad.stopped, bad.premature, bad.saved_steps) == (1, 1, 1, 4)
+    assert (unknown.sessions, unknown.stopped) == (1, 1)
+    assert [Path(case.record).name for case in totals.false_stops] == ["early.jsonl", "said.jsonl"]
+
+
+async def test_no_false_stop_among_few_good_sessions_still_has_an_interval(tmp_path: Path) -> None:
+    for number in range(3):
+        await played(tmp_path / f"{number}.jsonl", 3, good=True)
+    share = report_of(tmp_path, FREE).policies[0].by_verdict["passed"].premature_share
+    assert share is not None
+    assert (share.value, share.low) == (0, 0)
+    assert share.high == pytest.approx(1 - 0.025 ** (1 / 3))
+
+
+async def test_a_run_that_neither_changed_nor_said_anything_is_stopped_too_early_before_its_end(tmp_path: Path) -> None:
+    path = await played(tmp_path / "a.jsonl", 6, good=True)
+    lines = path.read_bytes().splitlines(keepends=True)
+    accepted = next(place for place, line in enumerate(lines) if b"COMPLETION_ACCEPTED" in line)
+    path.write_bytes(b"".join(lines[:accepted]))  # killed before its completion was accepted
+    labels = labels_of(tmp_path, "id,good\na,yes\n")
+    (totals,) = report_of(tmp_path, up_to(4), labels=labels).policies
+    assert totals.by_verdict["passed"].premature == 1

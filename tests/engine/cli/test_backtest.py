@@ -183,6 +183,8 @@ async def test_labels_say_which_sessions_were_good_and_what_they_do_not_say(tmp_
     words = " ".join(done.out.splitlines()[:5])
     assert "evaluated: 1 passed, 1 failed" in words
     assert "2 sessions, 1 without" in words
+    table = done.out.split("false stops", 1)[1].splitlines()[2]
+    assert table.split() == ["chat", "0", "of", "1", "0", "0", "%", "(0-98)", "0", "0", "of", "1", "0"]
     told = (await endstop("backtest", records, "--labels", labels, "--json", "--quiet")).json
     assert told["labels"]["unmatched"] == ["x"]
     assert told["verdicts"] == {"passed": 1, "failed": 1, "not_run": 1}
@@ -218,3 +220,9 @@ async def test_a_label_of_two_records_is_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("id,model,good\na,one,yes\na,two,no\n")
     done = await endstop("backtest", "one", "two", "--labels", "labels.csv", "--json", cwd=tmp_path)
     assert done.json["verdicts"] == {"passed": 1, "failed": 1}
+
+
+async def test_false_stops_without_a_good_session_are_said_to_be_unknown(tmp_path: Path) -> None:
+    await played(tmp_path / "a.jsonl", 3, good=False)
+    done = await endstop("backtest", tmp_path / "a.jsonl")
+    assert "no session is known to be good, so false stops are unknown: give --labels FILE" in done.out
