@@ -90,7 +90,6 @@ def _table(report: BacktestReport) -> Table:
         "supposed",
         "tokens",
         "cut short",
-        "good ones",
         *(["before change"] if before_change else []),
         *(["goes on"] if goes_on else []),
     ):
@@ -106,7 +105,6 @@ def _table(report: BacktestReport) -> Table:
             f"{totals.supposed_saved_steps:,}",
             f"{totals.saved.output_tokens:,}",
             f"{totals.cut:,}",
-            _part(totals.false_positives, totals.passed, totals.false_positive_share),
             *([f"{totals.supposed_before_change:,}"] if before_change else []),
             *([f"{totals.false_negatives:,}"] if goes_on else []),
         ]
@@ -130,7 +128,7 @@ def _false_stops(report: BacktestReport) -> Iterator[RenderableType]:
     groups: tuple[tuple[Verdict, str], ...] = (("passed", "good"), ("failed", "bad"))
     shown = [(verdict, name) for verdict, name in groups if report.verdicts.get(verdict)]
     for verdict, name in shown:
-        for head in (f"{name} stopped", *(["false stops"] if verdict == "passed" else []), "steps saved"):
+        for head in (f"{name} stopped", *(["cut short", "false stops"] if verdict == "passed" else []), "steps saved"):
             table.add_column(head, justify="right", no_wrap=True)
     for totals in report.policies:
         table.add_row(totals.policy, *(cell for verdict, _ in shown for cell in _stopped(totals, verdict)))
@@ -142,19 +140,13 @@ def _stopped(totals: PolicyTotals, verdict: Verdict) -> Iterator[str]:
     found = totals.by_verdict[verdict]
     yield f"{found.stopped:,} of {found.sessions:,}"
     if verdict == "passed":
+        yield _of(totals.false_positives, totals.false_positive_share)
         yield f"{found.premature:,}  {_percent(found.premature_share)}"
     yield _of(found.saved_steps, found.saved_steps_share)
 
 
 def _of(number: int, interval: Interval | None) -> str:
     return f"{number:,}" + (f"  {_percent(interval)}" if interval is not None and number else "")
-
-
-def _part(part: int, whole: int, interval: Interval | None) -> str:
-    if not whole:
-        return "-"
-    spread = f" ({100 * interval.low:.0f}-{100 * interval.high:.0f} %)" if interval is not None and part else ""
-    return f"{part:,} of {whole:,}{spread}"
 
 
 def _percent(interval: Interval | None) -> str:
@@ -178,7 +170,7 @@ def _notes(report: BacktestReport) -> Iterator[RenderableType]:
 
 MEANING = """\
 supposed: steps saved if the policy's messages did not change what the model does
-cut short: sessions that would have ended before their work was reported as done; good ones: those that passed
+cut short: sessions that would have ended before their work was reported as done
 before change: sessions that would have ended before the last change of their work, with the same assumption
 goes on: sessions that would have continued after their work was reported as done
 false stops: good sessions that would have ended before their last change or, without any, before they said "done"

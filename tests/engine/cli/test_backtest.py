@@ -184,7 +184,7 @@ async def test_labels_say_which_sessions_were_good_and_what_they_do_not_say(tmp_
     assert "evaluated: 1 passed, 1 failed" in words
     assert "2 sessions, 1 without" in words
     table = done.out.split("false stops", 1)[1].splitlines()[2]
-    assert table.split() == ["chat", "0", "of", "1", "0", "0", "%", "(0-98)", "0", "0", "of", "1", "0"]
+    assert table.split() == ["chat", "0", "of", "1", "0", "0", "0", "%", "(0-98)", "0", "0", "of", "1", "0"]
     told = (await endstop("backtest", records, "--labels", labels, "--json", "--quiet")).json
     assert told["labels"]["unmatched"] == ["x"]
     assert told["verdicts"] == {"passed": 1, "failed": 1, "not_run": 1}
