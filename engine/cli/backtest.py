@@ -78,7 +78,7 @@ def command(args: argparse.Namespace) -> int:
     if args.against == _PUBLISHED:
         if args.sweep is not None:
             raise WrongUse("--sweep changes one policy, --against published tests many: give one of the two")
-        swept, policies, against = None, [*_own_policies(args.policy), *_published_policies()], None
+        swept, policies, against = None, _beside_published(args.policy), None
     else:
         swept, policies = _policies(args.policy, args.sweep)
         against = None if args.against is None else _load_named(args.against, _PUBLISHED)
@@ -143,19 +143,24 @@ def _policies(names: Sequence[str], swept: str | None) -> tuple[str | None, list
     return parse_sweep(_load_named(names[0] if names else "agent").policy, swept)
 
 
+_PUBLISHED = "published"
+
+
+def _beside_published(names: Sequence[str]) -> list[NamedPolicy]:
+    """The policies of these names, then the published ones. Raises WrongUse if one of the user's passes for one."""
+    own = [named for named in _own_policies(names) if named.name not in names or named.name not in BY_NAME]
+    for named in own:
+        if named.name in BY_NAME:
+            raise WrongUse(f"the policy {named.name!r} has the name of a published rule: give it another `name`")
+    return [*own, *(NamedPolicy(one.name, one.policy) for one in PUBLISHED)]
+
+
 def _own_policies(names: Sequence[str]) -> list[NamedPolicy]:
     """The policies to put beside the published ones; by default `agent`, and its guards alone, as the others are."""
     if names:
         return [_load_named(name) for name in names]
     agent = load_policy("agent", closing=True)
     return [NamedPolicy(policy.name, policy) for policy in (agent, guards_alone(agent, "agent's guards"))]
-
-
-_PUBLISHED = "published"
-
-
-def _published_policies() -> list[NamedPolicy]:
-    return [NamedPolicy(one.name, one.policy) for one in PUBLISHED]
 
 
 def _load_named(name: str, *more: str) -> NamedPolicy:

@@ -80,6 +80,18 @@ async def test_json_says_of_each_published_rule_what_was_read_and_what_it_would_
     assert totals["kimi-cli"]["supposed_stopped"] == 0
 
 
+async def test_a_policy_of_ones_own_may_not_pass_for_a_published_rule(tmp_path: Path) -> None:
+    await played(tmp_path / "a.jsonl", 3)
+    (tmp_path / "cline.toml").write_text("[limits]\nsteps = 5\n")
+    done = await endstop(
+        "backtest", tmp_path / "a.jsonl", "--policy", tmp_path / "cline.toml", "--against", "published"
+    )
+    assert done.code == 2
+    assert "'cline' has the name of a published rule" in done.err
+    done = await endstop("backtest", tmp_path / "a.jsonl", "--policy", "cline", "--against", "published", "--json")
+    assert [entry["policy"] for entry in done.json["policies"]] == list(BY_NAME)
+
+
 async def test_a_published_rule_is_a_policy_like_any_other(tmp_path: Path) -> None:
     await played(tmp_path / "a.jsonl", 30, good=True)
     done = await endstop("backtest", tmp_path, "--policy", "smolagents", "--against", "crewai", "--json")
