@@ -273,8 +273,8 @@ def _after_change(figures: RunMetrics) -> Iterator[Advice]:
     if not _is_notable(found.many, NOTABLE_SHARE):
         return
     says = (
-        "Find a policy that ends runs that change nothing any more: `endstop backtest` says what it would have saved, "
-        "and how many good runs it would have ended before their last change."
+        "End runs that change nothing any more: `endstop backtest` says what a policy would have saved, and how many "
+        "good runs it would have ended before their last change; `endstop fit` chooses one that keeps within a bound."
     )
     what = f"runs that changed something made {MANY_STEPS_AFTER} steps or more after their last change"
     share = f" ({_percent(found.steps / found.of_steps)} of all)" if found.of_steps else ""
