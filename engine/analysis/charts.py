@@ -72,7 +72,7 @@ class Column(Struct, frozen=True):
 
 
 class ReferenceLine(Struct, frozen=True):
-    """A vertical line of a histogram that marks a value."""
+    """A vertical line that marks a value of the horizontal axis."""
 
     value: float
     label: str
@@ -175,7 +175,7 @@ def _column_labels(columns: Sequence[Column], width: float) -> dict[int, str]:
 
 
 def _reference_line(line: ReferenceLine, columns: Sequence[Column], first: float, width: float, row: int) -> Markup:
-    """The line at its place within the column of its value. Each label has a row of its own above the columns."""
+    """The line at its place within the column of its value."""
     place = 0.0
     for column in columns:
         if column.high is None or line.value <= column.high:
@@ -183,7 +183,12 @@ def _reference_line(line: ReferenceLine, columns: Sequence[Column], first: float
             place += min(1.0, max(0.0, (line.value - column.low + 0.5) / span))
             break
         place += 1
-    x, y = first + place * width, 26 + row * 14
+    return _upright(line.label, first + place * width, row)
+
+
+def _upright(label: str, x: float, row: int) -> Markup:
+    """A vertical line at `x` percent of the width. Each label has a row of its own above the plot."""
+    y = 26 + row * 14
     drawn = _svg(
         '<line x1="{x:.2f}%" x2="{x:.2f}%" y1="{top:.0f}" y2="{foot:.0f}" class="flag"/>',
         x=x,
@@ -191,7 +196,7 @@ def _reference_line(line: ReferenceLine, columns: Sequence[Column], first: float
         foot=HEIGHT - BOTTOM,
     )
     anchor, side = ("end", -0.8) if x > 60 else ("start", 0.8)
-    return drawn + _text(x + side, y, line.label, anchor, "strong")
+    return drawn + _text(x + side, y, label, anchor, "strong")
 
 
 # ---- curves
@@ -206,11 +211,12 @@ def curve(
     format_y: Callable[[float], str] | None = None,
     from_zero: bool = True,
     categories: Sequence[str] = (),
+    marks: Sequence[ReferenceLine] = (),
 ) -> Markup:
     """Lines through points: what changes as a setting is changed.
 
     format_y: writes a value of the vertical axis. from_zero: whether that axis includes zero. categories: the labels of
-    x = 0, 1, 2, ... where the setting has no numbers; the points are then not joined.
+    x = 0, 1, 2, ... where the setting has no numbers; the points are then not joined. marks: values of x to mark.
     """
     points = [point for line in lines for point in line.points]
     if not points:
@@ -226,6 +232,7 @@ def curve(
     for x in _x_ticks(xs):
         label = categories[int(x)] if categories else _number(x)
         parts += [_x_tick(x_scale(x)), _text(x_scale(x), HEIGHT - BOTTOM + 18, label, "middle")]
+    parts += [_upright(mark.label, x_scale(mark.value), row) for row, mark in enumerate(marks)]
     parts += _series_labels(lines, x_scale, y_scale)
     values = "; ".join(
         f"{line.name}: {write(line.points[0].y)} to {write(line.points[-1].y)}" for line in lines if line.points

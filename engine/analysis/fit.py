@@ -10,6 +10,7 @@ Stops are found along the recorded course. What the model would have done otherw
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -402,6 +403,7 @@ class _Fitting:
             harmed_share=exact_interval(harmed, units, self._options.confidence),
             harmed_choosing=self._harmed(found.choosing, number),
             trial=found.trials[number] if number < len(found.trials) else None,
+            early_by=dict(Counter(run.rules[number] for _, run in early)),
             examples=tuple(_example(session, run, number) for session, run in early[:MAX_EXAMPLES]),
         )
 

@@ -100,8 +100,10 @@ class Rung(Struct, frozen=True, kw_only=True):
     """The same in the part that chose."""
     trial: Trial | None = None
     """Its test; None if a rung before it failed."""
+    early_by: dict[str, int] = {}
+    """Good runs that it stops too early, by the rule or guard that does it."""
     examples: tuple[str, ...] = ()
-    """Good runs that it stops too early: the record, the step, the rule."""
+    """Some of them: the record, the step, the rule."""
 
 
 class FitReport(Struct, frozen=True, kw_only=True):
@@ -171,12 +173,13 @@ def _refusal(report: FitReport) -> str:
             f"{start} The part of the data that tests is too small. {show[0].upper()}{show[1:]}, and as one part has "
             f"to choose, that takes some {_in_all(needed):,} in all."
         )
-    harmed = report.rungs[0].harmed
-    many = UNITS[options.unit][1]
+    first = report.rungs[0]
+    by = sorted(first.early_by, key=lambda rule: -first.early_by[rule])
+    hint = ' (a policy with text = "nudge" does not end at a plain text)' if by[0] == "finish_reason" else ""
     return (
         f"{start} Even the most cautious policy, with all these guards off, stops a good run too early in "
-        f"{harmed:,} of {testing.units:,} {many}, and {allowed:,} are allowed. Its rules do that, or its other limits: "
-        "see the examples, and give another --base-policy."
+        f"{first.harmed:,} of {testing.units:,} {UNITS[options.unit][1]}, and {allowed:,} are allowed. Its other rules "
+        f"do that: {', '.join(by)}. Give another --base-policy{hint}."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from markupsafe import Markup
 
@@ -14,6 +14,8 @@ from .fit import HEAD, examples_of, meaning, row_of
 from .html import render
 
 FILES_SHOWN = 100
+MORE_RUNGS = 3
+"""Rungs after the last one that was tested that the charts show."""
 
 
 def fit_page(report: FitReport) -> str:
@@ -27,8 +29,8 @@ def fit_page(report: FitReport) -> str:
         saved=_savings(report),
         harmed=_false_stops(report),
         bound=percent_of(report.options.bound),
-        head=("rung", *HEAD),
-        rows=[(f"{number + 1}", *row_of(report, number)) for number in range(len(report.rungs))],
+        head=HEAD,
+        rows=list(_rows(report)),
         meaning=meaning(report).split("\n"),
         settings=report.chosen.settings if report.chosen is not None else {},
         examples=list(examples_of(report)),
@@ -36,46 +38,59 @@ def fit_page(report: FitReport) -> str:
     )
 
 
+def _rows(report: FitReport) -> Iterator[tuple[str, ...]]:
+    """The rungs, numbered as in the charts."""
+    for number in range(len(report.rungs)):
+        changed, *cells = row_of(report, number)
+        yield f"{number + 1}. {changed}", *cells
+
+
+# ---- charts
+
+
 def _savings(report: FitReport) -> Markup:
     lines = [
         charts.Series("bad runs", _points(report, lambda rung: rung.saved_bad)),
-        charts.Series("all", _points(report, lambda rung: rung.saved), "quiet"),
         charts.Series("good runs", _points(report, lambda rung: rung.saved_good), "warn"),
     ]
-    return _curve(report, lines, "Steps saved", lambda rung: rung.saved)
+    return _curve(report, lines, "Steps saved")
 
 
 def _false_stops(report: FitReport) -> Markup:
     bound = 100 * report.options.bound
-    flat = [charts.DataPoint(number + 1, bound, f"the bound: {bound:g} %") for number in range(len(report.rungs))]
+    drawn = report.rungs[: _drawn(report)]
+    flat = [charts.DataPoint(number, bound, f"the bound: {bound:g} %") for number, _ in enumerate(drawn, 1)]
     lines = [
         charts.Series("stopped too early", _points(report, lambda rung: rung.harmed_share), "bad"),
         charts.Series("bound", flat, "quiet"),
     ]
-    return _curve(report, lines, "Good runs stopped too early", lambda rung: rung.harmed_share)
+    return _curve(report, lines, "Good runs stopped too early")
 
 
-def _curve(
-    report: FitReport, lines: Sequence[charts.Series], title: str, share: Callable[[Rung], Interval | None]
-) -> Markup:
-    """The lines, and the chosen rung on the line of `share`."""
-    chosen = [] if report.certified is None else _points(report, share)[report.certified : report.certified + 1]
+def _curve(report: FitReport, lines: Sequence[charts.Series], title: str) -> Markup:
+    """The lines, with a mark at the chosen rung."""
     return charts.curve(
-        [line for line in [*lines, charts.Series("chosen", chosen, "good")] if line.points],
+        [line for line in lines if line.points],
         title=title,
         x_label="rung, from cautious to eager",
         y_label="percent",
         format_y=lambda value: f"{round(value, 2):g} %",
+        marks=[] if report.certified is None else [charts.ReferenceLine(report.certified + 1, "chosen")],
     )
 
 
 def _points(report: FitReport, share: Callable[[Rung], Interval | None]) -> list[charts.DataPoint]:
     """A point for each rung with its interval, in percent; none where there is nothing to have a share of."""
     points = []
-    for number, rung in enumerate(report.rungs, 1):
+    for number, rung in enumerate(report.rungs[: _drawn(report)], 1):
         interval = share(rung)
         if interval is not None:
             value, low, high = (100 * one for one in (interval.value, interval.low, interval.high))
             tooltip = f"{rung.changed}: {value:.1f} % ({low:.1f} to {high:.1f})"
             points.append(charts.DataPoint(number, value, tooltip, low, high))
     return points
+
+
+def _drawn(report: FitReport) -> int:
+    """How many rungs are drawn: those that were tested and a few more, so that the bound can be told from zero."""
+    return sum(rung.trial is not None for rung in report.rungs) + MORE_RUNGS

@@ -126,3 +126,11 @@ def test_whatever_labels_say_is_text_and_never_markup(words: str) -> None:
     for draw in (histogram, curve):
         assert attributes(draw(words)) == attributes(draw("plain"))
         assert not {"\x00", "\x1b", "\u202e"} & set(draw(words))
+
+
+def test_a_curve_marks_values_of_its_axis_with_their_labels() -> None:
+    line = charts.Series("steps", [charts.DataPoint(1, 2.0), charts.DataPoint(3, 4.0)])
+    drawn = charts.curve([line], title="t", x_label="x", y_label="y", marks=[charts.ReferenceLine(2, "<chosen>")])
+    middle = (charts.LEFT + 2 + charts.RIGHT - 2) / 2
+    assert f'<line x1="{middle:.2f}%" x2="{middle:.2f}%"' in drawn
+    assert "&lt;chosen&gt;" in drawn

@@ -145,7 +145,10 @@ def test_a_base_that_cuts_good_runs_by_itself_is_refused() -> None:
 
     report = fit_courses(stopped, AGENT, OPTIONS).report
     assert report.chosen is None
-    assert "Even the most cautious policy" in guarantee(report)
+    text = guarantee(report)
+    assert "Even the most cautious policy" in text
+    assert "Its other rules do that: finish_reason. Give another --base-policy (a policy with text" in text
+    assert report.rungs[0].early_by == {"finish_reason": report.rungs[0].harmed}
     assert report.rungs[0].examples[0].endswith("after step 5 of 10, by finish_reason")
 
 
