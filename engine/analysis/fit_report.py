@@ -136,6 +136,13 @@ class FitReport(Struct, frozen=True, kw_only=True):
         """The certified rung."""
         return None if self.certified is None else self.rungs[self.certified]
 
+    @property
+    def counted(self) -> UnitKind:
+        """What the counts are of: tasks, or runs, also where every task has one good run."""
+        parts = (self.choosing, self.testing)
+        alone = sum(part.good for part in parts) == sum(part.units for part in parts)
+        return "run" if alone else self.options.unit
+
 
 # ---- in words
 
@@ -147,9 +154,9 @@ def guarantee(report: FitReport) -> str:
 
 def _promise(report: FitReport, rung: Rung) -> str:
     options = report.options
-    many = UNITS[options.unit][1]
+    many = UNITS[report.counted][1]
     share = f"With {percent_of(options.confidence)} confidence, at most {percent_of(options.bound)} of"
-    if options.unit == "task":
+    if report.counted == "task":
         share += " tasks like these have a good run that this policy stops too early"
     else:
         share += f" {many} like these are stopped too early by this policy"
@@ -167,7 +174,7 @@ def _refusal(report: FitReport) -> str:
     start = "Nothing can be guaranteed, and no policy is written."
     allowed = most_harmed(testing.units, options.bound, options.confidence)
     if allowed is None:
-        show = what_data_show(testing.units, options.bound, options.confidence, options.unit)
+        show = what_data_show(testing.units, options.bound, options.confidence, report.counted)
         needed = units_needed(options.bound, options.confidence)
         return (
             f"{start} The part of the data that tests is too small. {show[0].upper()}{show[1:]}, and as one part has "
@@ -176,10 +183,11 @@ def _refusal(report: FitReport) -> str:
     first = report.rungs[0]
     by = sorted(first.early_by, key=lambda rule: -first.early_by[rule])
     hint = ' (a policy with text = "nudge" does not end at a plain text)' if by[0] == "finish_reason" else ""
+    early = f"{first.harmed:,} of {testing.units:,}"
+    stops = f"{early} good runs too early" if report.counted == "run" else f"a good run too early in {early} tasks"
     return (
-        f"{start} Even the most cautious policy, with all these guards off, stops a good run too early in "
-        f"{first.harmed:,} of {testing.units:,} {UNITS[options.unit][1]}, and {allowed:,} are allowed. Its other rules "
-        f"do that: {', '.join(by)}. Give another --base-policy{hint}."
+        f"{start} Even the most cautious policy, with all these guards off, stops {stops}, and {allowed:,} are "
+        f"allowed. Its other rules do that: {', '.join(by)}. Give another --base-policy{hint}."
     )
 
 
@@ -197,10 +205,15 @@ def conditions(report: FitReport) -> Iterator[str]:
         "It holds for work like these records: the same kind of tasks, agent, model and tools, drawn in the same way. "
         "For other work it says nothing."
     )
-    if options.unit == "task":
-        yield "Runs with the same first prompt count as one task, since they are much alike; each task weighs the same."
-    else:
+    if options.unit == "run":
         yield "Every run counts for itself: if several are of one task, they are not independent, and it may not hold."
+    elif report.counted == "run":
+        yield "Every good run is of a task of its own: no two begin with the same prompt."
+    else:
+        yield (
+            "Runs with the same first prompt count as one task, since they are much alike. So the share of good runs "
+            "stopped too early keeps the bound, too, if each task weighs the same."
+        )
     yield (
         "Stops are found along the recorded course. What a model does after a nudge or a reminder is in no record, and "
         "the steps saved suppose that it goes on as recorded."
@@ -218,7 +231,7 @@ def data_text(report: FitReport) -> str:
     """The data in a line: sessions, labels, and how they were split."""
     both = report.choosing, report.testing
     good, bad, unlabelled = (sum(getattr(part, name) for part in both) for name in ("good", "bad", "unlabelled"))
-    units, many = sum(part.units for part in both), UNITS[report.options.unit][1]
+    units, many = sum(part.units for part in both), UNITS[report.counted][1]
     words = [
         f"{report.sessions:,} sessions",
         f"{good:,} good, {bad:,} bad" + (f", {unlabelled:,} without a label" if unlabelled else ""),

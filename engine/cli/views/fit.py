@@ -90,9 +90,7 @@ def _value(share: Interval | None) -> str:
 def meaning(report: FitReport) -> str:
     """What the columns mean."""
     units = (
-        "tasks with a good run that is stopped too early"
-        if report.options.unit == "task"
-        else "good runs stopped too early"
+        "tasks with a good run that is stopped too early" if report.counted == "task" else "good runs stopped too early"
     )
     return (
         "each row keeps the settings of those above and moves one; all figures are of the part that tests\n"

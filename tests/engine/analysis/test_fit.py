@@ -124,11 +124,12 @@ def test_counting_every_run_for_itself_breaks_it_where_runs_of_a_task_are_alike(
     assert is_no_chance(wrong, 100, 0.1), wrong
 
 
-def test_too_few_data_are_refused_with_how_many_it_takes() -> None:
-    report = fitted(drawn(random.Random(4), 24, 0.0), FitOptions())
+@pytest.mark.parametrize(("runs", "what"), [(1, "18 good runs"), (2, "18 tasks with a good run")])
+def test_too_few_data_are_refused_with_how_many_it_takes(runs: int, what: str) -> None:
+    report = fitted(drawn(random.Random(4), 24, 0.0, runs), FitOptions())
     assert report.chosen is None
     text = guarantee(report)
-    assert "18 tasks with a good run: nothing below 15.3 % can be shown" in text
+    assert f"{what}: nothing below 15.3 % can be shown" in text
     assert "299 without a harm would show 1 %" in text
     assert "some 333 in all" in text
 
@@ -205,6 +206,14 @@ def test_a_good_run_is_needed_up_to_the_anchor() -> None:
     ):
         assert run.needed(options) == needed
         assert silent.needed(options) == (17 if options.tolerance == 3 else 19)
+
+
+def test_the_promise_is_of_tasks_only_where_a_task_has_several_good_runs() -> None:
+    one, three = (fitted(drawn(random.Random(7), 80, 0.0, runs), OPTIONS) for runs in (1, 3))
+    assert "at most 10 % of good runs like these are stopped too early" in guarantee(one)
+    assert "Every good run is of a task of its own" in " ".join(conditions(one))
+    assert "at most 10 % of tasks like these have a good run" in guarantee(three)
+    assert "keeps the bound, too, if each task weighs the same" in " ".join(conditions(three))
 
 
 def test_sentences_say_what_too_early_means() -> None:

@@ -41,11 +41,8 @@ async def test_a_policy_is_written_with_its_guarantee_and_runs_use_it(folder: Pa
     done = await endstop("fit", "records", *LOOSE, "-o", "mine.toml", cwd=folder)
     assert (done.code, done.err) == (0, "")
     lines = " ".join(done.out.split())
-    assert (
-        "With 90 % confidence, at most 40 % of tasks like these have a good run that this policy stops too early"
-        in lines
-    )
-    assert "0 of 9 tasks with a good run in the data that tested it, which shows 22.6 % or less" in lines
+    assert "With 90 % confidence, at most 40 % of good runs like these are stopped too early by this policy" in lines
+    assert "0 of 9 good runs in the data that tested it, which shows 22.6 % or less" in lines
     assert "supposing that the model goes on as recorded" in lines
     assert "The policy is mine.toml." in lines
     assert all(len(line) <= 120 for line in done.out.splitlines())
@@ -81,7 +78,7 @@ async def test_too_little_data_are_refused_and_no_policy_is_written(folder: Path
     assert (done.code, done.err) == (1, "")
     words = " ".join(done.out.split())
     assert "Nothing can be guaranteed, and no policy is written." in words
-    assert "9 tasks with a good run: nothing below 28.3 % can be shown; 299 without a harm would show 1 %" in words
+    assert "9 good runs: nothing below 28.3 % can be shown; 299 without a harm would show 1 %" in words
     assert not (folder / "mine.toml").exists()
     assert "Nothing can be guaranteed" in (folder / "p.html").read_text(encoding="utf-8")
 
