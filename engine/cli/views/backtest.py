@@ -125,23 +125,26 @@ def _false_stops(report: BacktestReport) -> Iterator[RenderableType]:
         return
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
     table.add_column(report.swept or "policy", no_wrap=True)
-    groups: tuple[tuple[Verdict, str], ...] = (("passed", "good"), ("failed", "bad"))
-    shown = [(verdict, name) for verdict, name in groups if report.verdicts.get(verdict)]
-    for verdict, name in shown:
-        for head in (f"{name} stopped", *(["cut short", "false stops"] if verdict == "passed" else []), "steps saved"):
-            table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("sessions")
+    for head in ("stopped", "false stops", "cut short", "steps saved"):
+        table.add_column(head, justify="right", no_wrap=True)
     for totals in report.policies:
-        table.add_row(totals.policy, *(cell for verdict, _ in shown for cell in _stopped(totals, verdict)))
+        known = [(name, verdict) for verdict, name in JUDGED.items() if verdict in totals.by_verdict]
+        for number, (name, verdict) in enumerate(known):
+            table.add_row("" if number else totals.policy, name, *_stopped(totals, verdict))
     yield Text("")
     yield table
 
 
+JUDGED: dict[Verdict, str] = {"passed": "good", "failed": "bad", "not_run": "unknown"}
+"""What sessions are called by their verdict."""
+
+
 def _stopped(totals: PolicyTotals, verdict: Verdict) -> Iterator[str]:
-    found = totals.by_verdict[verdict]
+    found, good = totals.by_verdict[verdict], verdict == "passed"
     yield f"{found.stopped:,} of {found.sessions:,}"
-    if verdict == "passed":
-        yield _of(totals.false_positives, totals.false_positive_share)
-        yield f"{found.premature:,}  {_percent(found.premature_share)}"
+    yield f"{found.premature:,}  {_percent(found.premature_share)}" if good else ""
+    yield f"{totals.false_positives:,}" if good else ""
     yield _of(found.saved_steps, found.saved_steps_share)
 
 

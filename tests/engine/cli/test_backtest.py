@@ -195,8 +195,12 @@ async def test_labels_say_which_sessions_were_good_and_what_they_do_not_say(tmp_
     words = " ".join(done.out.splitlines()[:5])
     assert "evaluated: 1 passed, 1 failed" in words
     assert "2 sessions, 1 without" in words
-    table = done.out.split("false stops", 1)[1].splitlines()[2]
-    assert table.split() == ["chat", "0", "of", "1", "0", "0", "0", "%", "(0-98)", "0", "0", "of", "1", "0"]
+    rows = [line.split() for line in done.out.split("false stops", 1)[1].splitlines()[2:5]]
+    assert rows == [
+        ["chat", "good", "0", "of", "1", "0", "0", "%", "(0-98)", "0", "0"],
+        ["bad", "0", "of", "1", "0"],
+        ["unknown", "0", "of", "1", "0"],
+    ]
     told = (await endstop("backtest", records, "--labels", labels, "--json", "--quiet")).json
     assert told["labels"]["unmatched"] == ["x"]
     assert told["verdicts"] == {"passed": 1, "failed": 1, "not_run": 1}
