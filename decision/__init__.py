@@ -38,6 +38,7 @@ from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict, Wo
 from .policy import POLICIES, Compaction, Deadlines, Degeneration, Echo, Patience, Policy, Prompts, Repetition
 from .policy_files import policy_from
 from .rules import RULES, Rule
+from .text_kinds import TextKind, classify_text
 from .transcript import Transcript
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "Stop",
     "SystemMessage",
     "TextDelta",
+    "TextKind",
     "ToolCall",
     "ToolCallDelta",
     "ToolKind",
@@ -96,6 +98,7 @@ __all__ = [
     "Work",
     "WrongUse",
     "build_outcome",
+    "classify_text",
     "decide",
     "fold",
     "policy_from",

@@ -202,6 +202,7 @@ class PolicySimulation:
             saved = digest.end.since(stops)
             saved = replace(saved, requests=saved.requests - self._closes(decision))
         done = digest.done.steps if digest.done is not None else None
+        good_end = digest.end.steps if done is None and digest.status == "completed" else done
         ends = stops.steps if stops is not None else digest.end.steps
         return Finding(
             parting=parting,
@@ -212,7 +213,7 @@ class PolicySimulation:
             rule=decision.rule if decision is not None else "",
             saved=saved,
             least_saved_steps=saved.steps if saved is not None else self._steps_beyond_limit(digest),
-            cut=parting == "earlier" and done is not None and ends < done,
+            cut=parting == "earlier" and good_end is not None and ends < good_end,
             before_change=stops is not None and digest.changed is not None and stops.steps < digest.changed.steps,
             premature=stops is not None and stops.steps < _work_done(digest),
             goes_on=done is not None and ends > done,

@@ -147,7 +147,7 @@ def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
         return facts.handled, "handler"
     if facts.closing and not is_blank(facts.text):
         return facts.text, "closing"
-    if reason in ("text_final", "judged") and not is_blank(facts.text):
+    if (reason in ("text_final", "judged") or _asks_in_text(facts, reason)) and not is_blank(facts.text):
         return facts.text, "text"
     if _gave_same_text(facts, reason):
         return facts.text, "not_accepted"
@@ -156,6 +156,11 @@ def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
     if facts.completion_text and reason != "awaiting_input":  # not while the user is being asked about it
         return facts.completion_text, "not_accepted"
     return "", ""
+
+
+def _asks_in_text(facts: Facts, reason: str) -> bool:
+    """Whether the run waits for a reply to its last text, and not to a question asked by a call."""
+    return reason == "awaiting_input" and not facts.calls
 
 
 def _gave_same_text(facts: Facts, reason: str) -> bool:

@@ -445,10 +445,10 @@ class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
     role: Literal["gate", "judge", "text_rule", "handler", "compactor", "check"]
     name: str
     said: str
-    """gate: accept, reject. judge: complete, incomplete. text_rule: final, nudge, default. handler: answered,
-    prepared, passed. check (of a call that was running when its process died): happened, not_happened, unclear. Any of
-    them: failed, if it raised, timed out or returned an invalid value; refused, if it was not called because a shared
-    budget is used up."""
+    """gate: accept, reject. judge: complete, incomplete. text_rule: final, nudge, default, or a kind of text.
+    handler: answered, prepared, passed. check (of a call that was running when its process died): happened,
+    not_happened, unclear. Any of them: failed, if it raised, timed out or returned an invalid value; refused, if it was
+    not called because a shared budget is used up."""
     detail: str = ""
     call_id: str | None = None
     usage: Usage | None = None

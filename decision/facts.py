@@ -20,6 +20,7 @@ from .failures import Failures
 from .messages import AssistantMessage, FinishReason, ToolCall, Usage, is_blank
 from .outcome import Question, ask_again
 from .repetition import Repetitions
+from .text_kinds import TextKind, classify_text
 
 Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
 
@@ -85,7 +86,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     tool_choice: str = "auto"
     """The `tool_choice` of every request: `auto`, `required` or `none`."""
     text_verdict: str | None = None
-    """Verdict of the user's text rule: `final`, `nudge` or `default`."""
+    """Verdict of the user's text rule: `final`, `nudge`, `default`, or what the text is (`text_kinds.py`)."""
     refused: ev.BudgetRefused | None = None
     """Set when the next step was not made because a shared budget is used up."""
     limit_reached: ev.LimitReached | None = None
@@ -137,6 +138,19 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     def repeated_calls(self) -> int:
         """How often the latest steps made the same calls, whatever the results, cycles included."""
         return self.repetitions.times(by="calls")
+
+    @property
+    def text_kind(self) -> TextKind | None:
+        """What the latest response says, if it has text and no calls. The user's text rule comes before the words."""
+        if self.shape != "text":
+            return None
+        match self.text_verdict:
+            case "final":
+                return "answer"
+            case "answer" | "question" | "announcement" | "refusal" | "error" as kind:
+                return kind
+            case _:
+                return classify_text(self.text)
 
     @property
     def shape(self) -> Shape:

@@ -22,7 +22,7 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     section: ClassVar[str] = "patience."
-    legacy_defaults: ClassVar[Mapping[str, Any]] = {"unfinished": None}
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {"unfinished": None, "announcements": None}
 
     empty_answers: int = 2
     """Responses with neither text nor calls; then `no_answer`."""
@@ -38,7 +38,10 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rejections: int = 3
     """Rejected completions, over the whole run; then `completion_rejected`."""
     echoes: int = 2
-    """Texts in a row that only echo an instruction or announce what comes; then `no_answer`."""
+    """Texts in a row that only echo an instruction, or begin with one of `echo.announcements`; then `no_answer`."""
+    announcements: int | None = 1
+    """Texts in a row that only announce what comes next, where a text would end the run and a tool was called in it;
+    then `no_answer`. None: such a text is an answer."""
     compactions: int = 2
     """Compactions in a row that left the context over its threshold; then `compaction_stalled`."""
 
@@ -284,6 +287,9 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     required_text: Literal["nudge", "as_text"] = "nudge"
     """A plain answer under `tool_choice="required"`, where a completion tool is offered: `nudge` tells the model that
     text does not end the task; `as_text` applies the setting `text`."""
+    question: Literal["as_text", "ask"] = "as_text"
+    """A text that asks the user for something: `as_text` applies the setting `text`; `ask` ends the run as
+    `awaiting_input`, and the session's next prompt is the reply."""
     completion: Literal["offered", "required", "none"] = "offered"
     """`required`: a run without a completion tool is refused at the start. `none`: no completion tool is offered."""
     mixed: Literal["before", "all", "none"] = "before"
@@ -344,7 +350,7 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 POLICIES: dict[str, Policy] = {
-    "chat": Policy(name="chat", completion="none", closing=False),
+    "chat": Policy(name="chat", completion="none", closing=False, patience=Patience(announcements=None)),
     "agent": Policy(),
     "strict": Policy(name="strict", text="nudge", completion="required"),
 }

@@ -8,9 +8,9 @@ was cut short (`cut_by`). P1 trusts a finish reason only where it matches the me
 calls, and `tool_calls` without any. P2 looks at the message alone and decides those.
 
 Whether a plain answer ends the run is decided in one place, `decide_on_text`, which P1 and P2 share. The user's own
-text rule comes first, then the filters for short texts that are no answer (echoes of an instruction, announcements
-after tool calls), then the policy. Where every response has to call a tool (`tool_choice="required"`) and a completion
-tool is offered, plain text is no end.
+text rule comes first, then the filter for short texts that only echo an instruction, then what the text is
+(`text_kinds.py`): a question to the user, or an announcement after a tool call; then the policy. Where every response
+has to call a tool (`tool_choice="required"`) and a completion tool is offered, plain text is no end.
 """
 
 from __future__ import annotations
@@ -195,6 +195,7 @@ RULES: tuple[Rule, ...] = (
             "truncations",
             "unfinished",
             "text_verdict",
+            "text_kind",
             "tool_choice",
         ),
         _finish_reason,
@@ -204,7 +205,7 @@ RULES: tuple[Rule, ...] = (
         "message_shape",
         "Whatever the finish reason says: tool results go on, text is settled by the text policy unless its finish "
         "word is no success, an empty or reasoning-only response is asked again, bounded.",
-        ("shape", "reasoned", "empty_answers", "unfinished", "text_verdict", "tool_choice", "monologue"),
+        ("shape", "reasoned", "empty_answers", "unfinished", "text_verdict", "text_kind", "tool_choice", "monologue"),
         _message_shape,
     ),
     Rule("P3", "go_on", "Nothing says otherwise: go on.", (), _go_on),
@@ -222,12 +223,25 @@ def decide_on_text(facts: Facts, policy: Policy, rule: str) -> Decision:
             detail = f"{facts.monologue} texts in a row, and the last only echoes or announces: {facts.text!r}"
             return Stop(rule=rule, reason="no_answer", detail=detail)
         return GoOn(rule=rule, say=policy.prompts.echo, why="the text only echoes or announces")
+    if policy.question == "ask" and facts.text_kind == "question":
+        return Stop(rule=rule, reason="awaiting_input", detail="the text asks the user for something")
     if facts.tool_choice == "required" and facts.completion_tools and policy.required_text == "nudge":
         say = policy.prompts.text_is_no_end
         return GoOn(rule=rule, say=say, why="every response is to call a tool, and this is text")
     if policy.text == "final":
-        return _final(rule, "a plain answer ends the run")
+        return _announced(facts, policy, rule) or _final(rule, "a plain answer ends the run")
     return GoOn(rule=rule, say=policy.prompts.text_is_no_end, why="text alone is no end")
+
+
+def _announced(facts: Facts, policy: Policy, rule: str) -> Decision | None:
+    """Decide on a text that would end the run; None unless it only announces what comes next, after a tool call."""
+    allowed = policy.patience.announcements
+    if allowed is None or not facts.tool_calls or facts.text_kind != "announcement":
+        return None
+    if facts.monologue > allowed:
+        detail = f"{facts.monologue} texts in a row without a call, and the last only announces what comes next"
+        return Stop(rule=rule, reason="no_answer", detail=detail)
+    return GoOn(rule=rule, say=policy.prompts.echo, why="the text only announces what comes next")
 
 
 def decide_on_calls(facts: Facts, rule: str, why: str) -> Decision:

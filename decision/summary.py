@@ -16,6 +16,7 @@ from .anchors import ANCHOR_EVENTS, WorkAnchors
 from .facts import Facts
 from .messages import Usage
 from .outcome import Outcome, Status, Verdict, Work, derive_work
+from .text_kinds import TextKind
 
 IMPORT_PREFIX = "import:"
 """How `RunStarted.engine` begins in a record that was imported; the name of the format follows."""
@@ -128,8 +129,8 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     end: ResourceUse = ResourceUse()
     """Total usage, `start` included."""
     done: ResourceUse | None = None
-    """Usage when the work was reported as done: at the first accepted completion, or at the text that ended the
-    run."""
+    """Usage when the work was reported as done: at the first accepted completion, or at the end of a run that
+    completed, unless it ended on a text that is no answer."""
     claimed: ResourceUse | None = None
     """Usage when the model first said that it was done and did no more work after it (`DoneClaim`)."""
     changed: ResourceUse | None = None
@@ -140,6 +141,8 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     """Usage after the first check that passed since that change; None if there is none (`anchors.py`)."""
     checked_by: str = ""
     """The tool that ran the test, or the name of the gate or of the evaluator."""
+    last_text: TextKind | None = None
+    """What the last text is, if the last step had a text and no calls (`text_kinds.py`)."""
     completions: int = 0
     """Completion calls, accepted or not."""
     rejections: int = 0
@@ -217,6 +220,7 @@ class SummaryBuilder:
         self._verdict: Verdict = "not_run"
         self._reward: float | None = None
         self._accepted = False
+        self._last_text: TextKind | None = None
         self._done: ResourceUse | None = None
         self._counts = dict.fromkeys(("repeats", "repeated_steps", "nudges", "reminders", "retries", "questions"), 0)
         self._completions = 0
@@ -253,7 +257,8 @@ class SummaryBuilder:
         anchors = self._anchors
         anchors.end_step(facts)
         done = self._done
-        if done is None and outcome is not None and outcome.status == "completed":
+        answered = self._last_text in (None, "answer")
+        if done is None and outcome is not None and outcome.status == "completed" and answered:
             done = end
         return RunSummary(
             run_id=started.run_id,
@@ -285,6 +290,7 @@ class SummaryBuilder:
             changed_by=anchors.changed_by,
             checked=_used(anchors.checked),
             checked_by=anchors.checked_by,
+            last_text=self._last_text,
             completions=self._completions,
             rejections=facts.rejections - self._copied.rejections,
             repeats=self._counts["repeats"],
@@ -316,6 +322,8 @@ class SummaryBuilder:
     def _step_finished(self, event: ev.StepFinished) -> None:
         if self._accepted and self._done is None:
             self._done = ResourceUse.of(self._facts)
+        if not self._facts.closing:
+            self._last_text = self._facts.text_kind
         repeats = self._facts.repeats
         self._counts["repeats"] = max(self._counts["repeats"], repeats)
         self._counts["repeated_steps"] += repeats > 1
@@ -374,9 +382,11 @@ _CHANGES: dict[type, Callable[[SummaryBuilder, Any], None]] = {
 class DoneClaim:
     """Finds the step in which the model first said that it was done, without doing any work after it.
 
-    A claim is a plain text or a completion call, accepted or not. Any later call of another tool withdraws it, except a
-    think call. If the result is good at the end of the run, the work was already done at the claim, because nothing was
-    added to it since. Feed it each event of the run, from RUN_STARTED on, with the facts after it.
+    A claim is a completion call, accepted or not, or a text without calls that is an answer: no question, announcement,
+    refusal or error (`text_kinds.py`), and nothing that the user's text rule keeps from ending the run. Any later call
+    of another tool withdraws it, except a think call. If the result is good at the end of the run, the work was already
+    done at the claim, because nothing was added to it since. Feed it each event of the run, from RUN_STARTED on, with
+    the facts after it.
     """
 
     def __init__(self, started: ev.RunStarted) -> None:
@@ -407,7 +417,8 @@ class DoneClaim:
         self._claims_done = self._claims_done and event.percentage >= 100
 
     def _step_finished(self, event: ev.StepFinished, facts: Facts) -> None:
-        if self._claims_done and self.facts is None:
+        answers = facts.text_kind in (None, "answer") and facts.text_verdict != "nudge"
+        if self._claims_done and answers and self.facts is None:
             self.facts = facts
         self._claims_done = False
 

@@ -28,7 +28,7 @@ from .tools.results import to_jsonable
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
 EVALUATED_STATUSES: frozenset[Status] = frozenset({"completed", "exhausted"})
-"""The statuses of runs whose work is evaluated."""
+"""The statuses of runs whose work is evaluated. One that ended on a question in its text is evaluated, too."""
 VARIABLES = {
     name: f"ENDSTOP_{name.upper()}"
     for name in ("res_log_file", "agent_workspace", "groundtruth_workspace", "launch_time")
@@ -101,7 +101,7 @@ class CommandEvaluator:
 async def run_evaluation(context: Context, evaluator: Evaluator | None, outcome: Outcome) -> Outcome:
     """Evaluate the run if its status allows it, log the stages, and return the outcome with the verdict."""
     context.log.append(StageFinished(stage="run", status=RUN_STAGE_STATUS[outcome.status], detail=outcome.stop_reason))
-    if evaluator is None or outcome.status not in EVALUATED_STATUSES:
+    if evaluator is None or not _is_evaluated(outcome):
         status: StageStatus = "absent" if evaluator is None else "skipped"
         context.log.append(StageFinished(stage="evaluate", status=status, detail=f"the run is {outcome.status}"))
         return outcome
@@ -113,6 +113,11 @@ async def run_evaluation(context: Context, evaluator: Evaluator | None, outcome:
         status = "failed" if context.cancelled is None else "cancelled"
     context.log.append(StageFinished(stage="evaluate", status=status, detail=finished.verdict, duration_ms=duration))
     return replace(outcome, verdict=finished.verdict, evaluation={"name": finished.name, **finished.details})
+
+
+def _is_evaluated(outcome: Outcome) -> bool:
+    """Whether the work is evaluated. A run that a call has paused is not: it goes on once the user has answered."""
+    return outcome.status in EVALUATED_STATUSES or (outcome.status == "awaiting_input" and not outcome.questions)
 
 
 async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) -> EvaluationFinished:

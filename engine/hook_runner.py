@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from .context import Context
-from .decision import AssistantMessage, Stop
+from .decision import AssistantMessage, Stop, TextKind
 from .decision.events import CompletionRejected, MessageAdded, StageFinished, StageStatus, VerdictGiven
 from .effects import EffectKey
 from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Verdict, qualified_name
@@ -97,14 +97,18 @@ def parse_gate(said: Any) -> Verdict:
 
 
 def parse_text_rule(said: Any) -> Verdict:
-    """The verdict for what a text rule returned: True, False, None or a verdict's word. Raises TypeError."""
+    """The verdict for what a text rule returned: True, False, None, or a verdict as a word. Raises TypeError."""
     match said:
         case True | False | None:
             return Verdict({True: "final", False: "nudge", None: "default"}[said])
-        case "final" | "nudge" | "default":
+        case str() if said in _TEXT_VERDICTS:
             return Verdict(said)
         case _:
-            raise TypeError(f"a text rule answers True, False or None, not {type(said).__name__}")
+            kinds = ", ".join(map(repr, get_args(TextKind)))
+            raise TypeError(f"a text rule answers True, False, None or one of {kinds}, not {said!r}")
+
+
+_TEXT_VERDICTS = frozenset({"final", "nudge", "default", *get_args(TextKind)})
 
 
 def parse_judge(said: Any) -> Verdict:

@@ -25,7 +25,7 @@ from typing import Any
 import anyio.to_thread
 from msgspec import Struct
 
-from .decision import Facts, Message, ToolCall, Usage, UserMessage, WrongUse
+from .decision import Facts, Message, TextKind, ToolCall, Usage, UserMessage, WrongUse
 from .providers import Prices, Provider
 from .side_request import NO_ANSWER, complete_text, render_message
 from .tools.child_process import check_variable_names, child_environment, start_child
@@ -93,8 +93,11 @@ class Prepare:
 Gate = Callable[[Completion, Progress], Awaitable[Accept | Reject] | Accept | Reject]
 """Checks a completion. Plain text that would end the run is checked, too, as the completion's answer."""
 
-TextRule = Callable[[str, Sequence[ToolCall]], Awaitable[bool | None] | bool | None]
-"""Gets a response's text and calls. True ends the run, False does not, None leaves it to the policy."""
+TextVerdict = bool | TextKind | None
+"""True: the text ends the run. False: it does not. None: the policy decides, by what `classify_text` says the text is;
+a kind of text says that instead."""
+TextRule = Callable[[str, Sequence[ToolCall]], Awaitable[TextVerdict] | TextVerdict]
+"""Gets a response's text and calls, and returns a `TextVerdict`."""
 
 Judge = Callable[[Progress], Awaitable[Verdict]]
 """Returns `Verdict("complete")` or `Verdict("incomplete")`; asked after each round that would go on."""

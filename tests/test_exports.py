@@ -22,8 +22,8 @@ PUBLIC = {
         AttemptEnded Deadlines Decision Degeneration Echo Event Facts FinishReason FinishReport GoOn Image LimitUse
         Limits Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
         ReasoningDelta Repetition Rule SessionLimits Status Stop SystemMessage ModelSelected
-        TextDelta ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
-        UserMessage Verdict Work WrongUse build_outcome decide fold policy_from
+        TextDelta TextKind ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
+        UserMessage Verdict Work WrongUse build_outcome classify_text decide fold policy_from
     """,
     "endstop.providers": """
         KINDS BadRequest Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Fallback Hedge

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
-from ..decision import GUARDS, RULES, Event, Facts, Policy, Status, ToolKind, Usage, Verdict, Work, fold
+from ..decision import GUARDS, RULES, Event, Facts, Policy, Status, TextKind, ToolKind, Usage, Verdict, Work, fold
 from ..decision import events as ev
 from ..decision.backtest import BacktestResult, Finding, Parting, backtest
 from ..decision.limits import STOP_REASONS
@@ -70,6 +70,8 @@ class AuditedRun(Struct, kw_only=True):
     """The step at which the work was reported as done; None if it never was."""
     done_by: str
     """Name of the completion tool, or `text`."""
+    last_text: TextKind | None
+    """What the text is that the run ended on; None if its last step made calls."""
     wasted_steps: int
     wasted_output_tokens: int
     said: AuditedAnchor | None
@@ -296,6 +298,7 @@ class _RunAuditor:
             failed_calls=digest.failed_calls,
             done_at=digest.done.steps if digest.done is not None else None,
             done_by="text" if by_text else self._accepted,
+            last_text=digest.last_text,
             wasted_steps=digest.wasted_steps,
             wasted_output_tokens=after.usage.output_tokens if after is not None else 0,
             said=_anchor(digest, digest.done, "text" if by_text else self._accepted),

@@ -36,6 +36,8 @@ class RunMetrics(Struct, frozen=True, kw_only=True):
     """Proportion of the runs by what is known of their work (`WorkState`)."""
     statuses: dict[str, int]
     stop_reasons: dict[str, int]
+    last_texts: dict[str, int]
+    """Runs by what the text is that they ended on (`TextKind`); those whose last step made calls are left out."""
     run_steps: Distribution
     """Steps of each run."""
     steps_before_done: Distribution
@@ -285,6 +287,7 @@ class RunAggregator:
         self._known: Counter[str] = Counter(dict.fromkeys(get_args(WorkState), 0))
         self._statuses: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
+        self._last_texts: Counter[str] = Counter()
         self._allowed: Counter[int] = Counter()
         self._percent: Counter[int] = Counter()
         self._count: Counter[str] = Counter()
@@ -299,6 +302,8 @@ class RunAggregator:
         self._known[run.known] += 1
         self._statuses[digest.status or "unfinished"] += 1
         self._reasons[digest.stop_reason or "unfinished"] += 1
+        if digest.last_text is not None:
+            self._last_texts[digest.last_text] += 1
         self._used = self._used + used
         self.steps.add(used.steps)
         self._add_spending(used)
@@ -392,6 +397,7 @@ class RunAggregator:
             ended={name: proportion(times, self.runs) for name, times in self._ended.items()},
             statuses=dict(self._statuses.most_common()),
             stop_reasons=dict(self._reasons.most_common()),
+            last_texts=dict(self._last_texts.most_common()),
             run_steps=self.steps.distribution(),
             steps_before_done=self.steps_before_done.distribution(),
             limits=self._limits(),

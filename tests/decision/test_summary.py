@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from endstop.decision import AssistantMessage, Facts, Policy, ToolCall, ToolSpec, fold
+from endstop.decision import AssistantMessage, Facts, Outcome, Policy, ToolCall, ToolSpec, fold
 from endstop.decision import events as ev
-from endstop.decision.summary import DoneClaim
+from endstop.decision.summary import DoneClaim, SummaryBuilder
 
 TOOLS = tuple(
     ToolSpec(name=name, description="", parameters={}, kind=kind)
@@ -66,3 +66,38 @@ def test_a_phase_an_empty_answer_and_last_words_after_a_limit_claim_nothing() ->
     assert claimed([begun, response, phase, result, finished]) is None
     assert claimed(step(1, "  ")) is None
     assert claimed(step(1, "Here is what is missing.", closing=True)) is None
+
+
+def test_only_an_answer_claims_and_not_a_question_an_announcement_a_refusal_or_an_error() -> None:
+    for text in ("What is your user id?", "Let me run the tests:", "I'm sorry, I can't do that.", "API Error: 529"):
+        assert claimed(step(1, "", "look"), step(2, text)) is None, text
+        assert claimed(step(1, "", "look"), step(2, text), step(3, "Done.")) == 3, text
+        assert claimed(step(1, "", "look"), step(2, text, "finish")) == 2, "a completion call claims, whatever is said"
+
+
+def test_the_users_text_rule_says_what_claims() -> None:
+    def ruled(text: str, said: str) -> int | None:
+        started, response, finished = step(1, text)
+        return claimed([started, response, ev.VerdictGiven(role="text_rule", name="mine", said=said), finished])
+
+    assert ruled("What is your user id?", "final") == ruled("What is your user id?", "answer") == 1
+    assert ruled("Done.", "nudge") is None
+    assert ruled("Done.", "question") is None
+    assert ruled("Done.", "default") == 1
+
+
+def test_a_run_that_ended_on_a_question_was_not_reported_as_done_and_says_what_its_last_text_is() -> None:
+    def summary(text: str, *names: str) -> tuple[str | None, bool]:
+        facts = fold(Facts(), STARTED)
+        builder = SummaryBuilder(STARTED, facts)
+        outcome = Outcome(run_id="r", session_id="s", status="completed", stop_reason="text_final", answer=text)
+        for event in (*step(1, text, *names), ev.RunFinished(outcome=outcome)):
+            facts = fold(facts, event)
+            builder.feed(event, facts)
+        digest = builder.build(facts)
+        return digest.last_text, digest.done is not None
+
+    assert summary("The port is 8080.") == ("answer", True)
+    assert summary("Which port do you want?") == ("question", False)
+    assert summary("Now I'll look at the ports.") == ("announcement", False)
+    assert summary("Done.", "finish") == (None, True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, Hooks, Runtime, Tool, read_record
+from endstop import Engine, EvaluationInput, Hooks, Runtime, Tool, read_record
 from endstop.decision import (
     POLICIES,
     STATUS_OF,
@@ -22,12 +22,14 @@ from endstop.decision import (
 )
 from endstop.decision import events as ev
 from endstop.decision.limits import SessionLimits
-from endstop.decision.policy import Echo, Repetition
+from endstop.decision.policy import Echo, Patience, Repetition
+from endstop.decision.settings import settings_from_record
 from endstop.hooks import Answer, ModelJudge, Prepare, Progress, Reject, Verdict
 from endstop.providers import Scripted, Unavailable, call, say
 from endstop.replay import replay
 from endstop.testing import FakeClock
 from endstop.tools import ask_user, finish_task
+from msgspec.structs import replace
 
 from ..engine_options import grouped
 
@@ -220,10 +222,93 @@ async def test_B3_an_announcement_is_no_answer_only_after_tools_and_only_if_want
     def script() -> Scripted:
         return Scripted([call("work")], "I will now look.", "The port is 8080.")
 
-    assert (await Engine(script(), tools=[WORK]).run("go")).answer == "I will now look."
-    policy = Policy(echo=Echo(announcements=("I will now",)))
+    off = Patience(announcements=None)
+    assert (await Engine(script(), tools=[WORK], policy=Policy(patience=off)).run("go")).answer == "I will now look."
+    assert (await Engine(script(), tools=[WORK], policy=POLICIES["chat"]).run("go")).answer == "I will now look."
+    assert (await Engine(script(), tools=[WORK]).run("go")).answer == "The port is 8080."
+    policy = Policy(patience=off, echo=Echo(announcements=("I will now",)))
     assert (await Engine(script(), tools=[WORK], policy=policy).run("go")).answer == "The port is 8080."
     assert (await Engine(Scripted("I will now rest."), policy=policy).run("go")).answer == "I will now rest."
+    assert (await Engine(Scripted("I will now rest.")).run("go")).answer == "I will now rest."
+
+
+async def test_B3_a_model_that_announces_again_after_the_nudge_ends_as_no_answer() -> None:
+    provider = Scripted([call("work")], "I will now update the file.", "Let me run the tests now.", "never asked for")
+    outcome = await Engine(provider, tools=[WORK]).run("go")
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "no_answer", 3)
+    assert outcome.answer, "the last text is not lost"
+
+
+async def test_B3_a_call_between_two_announcements_allows_another_nudge() -> None:
+    script = [[call("work")], "Let me look.", [call("work", n=1)], "Now I'll run the tests.", "The port is 8080."]
+    outcome = await Engine(Scripted(*script), tools=[WORK]).run("go")
+    assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("text_final", "The port is 8080.", 5)
+
+
+async def test_B3_under_strict_an_announcement_is_a_text_like_any_other() -> None:
+    talk = ["I will now look.", "Let me check.", "I will now test."]
+    provider = Scripted([call("work")], *talk, [call("finish_task", summary="done")])
+    outcome = await Engine(provider, tools=[WORK], policy=POLICIES["strict"]).run("go")
+    assert (outcome.stop_reason, outcome.steps) == ("completed", 5)
+
+
+def test_B3_a_record_that_does_not_name_the_setting_takes_an_announcement_as_an_answer() -> None:
+    assert settings_from_record(Policy, {"patience": {"echoes": 2}}).patience.announcements is None
+    assert settings_from_record(Policy, {}).question == "as_text"
+
+
+# ---- a question to the user in a text
+
+
+ASK = Policy(question="ask")
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+def test_no_shipped_policy_ends_a_run_on_a_question_in_a_text(name: str) -> None:
+    assert POLICIES[name].question == "as_text"
+
+
+async def test_B1_a_question_ends_the_run_as_a_plain_answer_unless_the_policy_asks_the_user() -> None:
+    outcome = await Engine(Scripted("What is your user id?")).run("go")
+    assert (outcome.status, outcome.stop_reason) == ("completed", "text_final")
+    outcome = await Engine(Scripted("What is your user id?"), policy=ASK).run("go")
+    assert (outcome.status, outcome.stop_reason) == ("awaiting_input", "awaiting_input")
+    assert (outcome.answer, outcome.answer_from, outcome.questions) == ("What is your user id?", "text", ())
+    outcome = await Engine(Scripted("All done."), policy=ASK).run("go")
+    assert outcome.status == "completed"
+
+
+async def test_the_sessions_next_prompt_replies_to_a_question_in_a_text() -> None:
+    provider = Scripted("What is your user id?", "Thank you, kim_1. Your flight is booked.")
+    session = Engine(provider, policy=ASK).session()
+    assert (await session.run("Book a flight.")).status == "awaiting_input"
+    async with session.start("kim_1") as run:
+        assert (await run.wait()).status == "completed"
+    assert [m.text for m in provider.requests[1].messages if isinstance(m, UserMessage)] == ["Book a flight.", "kim_1"]
+
+
+async def test_a_question_in_a_text_is_asked_under_strict_too_and_the_work_is_evaluated() -> None:
+    looked: list[str] = []
+
+    def evaluate(what: EvaluationInput) -> bool:
+        looked.append(what.outcome.status)
+        return True
+
+    policy = replace(POLICIES["strict"], question="ask")
+    provider = Scripted([call("work")], "Which of the two files shall I change?")
+    outcome = await Engine(provider, tools=[WORK], policy=policy, hooks=Hooks(evaluate=evaluate)).run("go")
+    assert (outcome.status, outcome.verdict, looked) == ("awaiting_input", "passed", ["awaiting_input"])
+
+
+async def test_B2_the_users_text_rule_may_say_what_a_text_is() -> None:
+    engine = Engine(Scripted("Kennung?!"), policy=ASK, hooks=Hooks(text_rule=lambda text, calls: "answer"))
+    assert (await engine.run("go")).status == "completed"
+    engine = Engine(Scripted("Tell me."), policy=ASK, hooks=Hooks(text_rule=lambda text, calls: "question"))
+    assert (await engine.run("go")).status == "awaiting_input"
+    script = Scripted([call("work")], "Soon.", "The port is 8080.")
+    kinds = {"Soon.": "announcement"}
+    engine = Engine(script, tools=[WORK], hooks=Hooks(text_rule=lambda text, calls: kinds.get(text)))
+    assert (await engine.run("go")).answer == "The port is 8080."
 
 
 # ---- B4

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..._sanitize import one_line
 from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, PolicyStop
 from ...fork import describe_origin
-from .text import Tone, call_summary, cost, counted, duration, work_tone, work_words
+from .text import TEXT_KINDS, Tone, call_summary, cost, counted, duration, work_tone, work_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -221,6 +221,8 @@ def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
     )
     if known:
         yield f"the work: {known}", _style(run)
+    if run.last_text is not None:
+        yield f"the last text: {TEXT_KINDS[run.last_text]}", "" if run.last_text == "answer" else "yellow"
     yield from ((words, "") for words in _anchors(run))
     if run.wasted_steps:
         wasted = f"{counted(run.wasted_steps, 'step')} and {counted(run.wasted_output_tokens, 'output token')}"

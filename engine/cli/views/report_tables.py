@@ -12,7 +12,7 @@ from ...analysis.report import Report
 from ...analysis.scoring import RatingStatistics
 from ...analysis.statistics import Distribution, Interval
 from .tables import between, dollars, in_unit, long, of, part, percent, short
-from .text import counted
+from .text import TEXT_KINDS, counted
 
 Tone = Literal["main", "good", "warn", "bad", "loop", "quiet"]
 ENDS: dict[str, tuple[str, Tone]] = {
@@ -99,6 +99,14 @@ def ratings_summary(figures: RatingStatistics) -> str:
     )
 
 
+def _last_texts(figures: RunMetrics) -> str:
+    """What the texts are that runs ended on, as a sentence; empty if no run ended on one."""
+    if not figures.last_texts:
+        return ""
+    kinds = ", ".join(f"{TEXT_KINDS[kind]} {many:,}" for kind, many in figures.last_texts.items())
+    return f" The text that a run ended on: {kinds}."
+
+
 def endings(figures: RunMetrics) -> ReportTable:
     """How runs ended."""
     reasons = ", ".join(f"{reason} {many:,}" for reason, many in figures.stop_reasons.items())
@@ -107,7 +115,7 @@ def endings(figures: RunMetrics) -> ReportTable:
         ENDS,
         title="How runs ended",
         caption="Runs by how they ended, with the 95 % confidence interval of each share",
-        note=f"Stop reasons: {reasons}.",
+        note=f"Stop reasons: {reasons}.{_last_texts(figures)}",
     )
 
 

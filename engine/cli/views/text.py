@@ -24,6 +24,14 @@ from ...replay.diff import RECORD_ENDS
 Tone = Literal["success", "doubt", "limit", "failure", "cancelled", "question"]
 """How an ending looks. `doubt`: the work was reported as done although calls had failed before."""
 
+TEXT_KINDS = {
+    "answer": "an answer",
+    "question": "a question to the user",
+    "announcement": "an announcement of what comes next",
+    "refusal": "a refusal",
+    "error": "an error",
+}
+"""What a text is, in words."""
 _LIMITS = {
     "step_limit": ("Stopped at the step limit", "Allow more steps: --max-steps N."),
     "token_limit": ("Stopped at the token limit", "Allow more tokens in the policy, under [limits]."),
@@ -135,6 +143,15 @@ def ending_of(
             text = _CAUSES.get(cause, outcome.detail)
             advised = () if cause == RECORD_ENDS else _some(_UNDONE, go_on)  # a replay knows nothing after that
             return EndingText(tone="cancelled", title="Cancelled", text=text, advice=advised)
+        case "awaiting_input" if not outcome.questions:
+            in_text = outcome.answer_from == "text"
+            return EndingText(
+                tone="question",
+                title="A question for you",
+                text=outcome.answer if in_text else outcome.detail,
+                answered_above=in_text,
+                advice=_some(go_on) or ("Run it again with your reply.",),
+            )
         case "awaiting_input":
             questions = "\n\n".join(question.text for question in outcome.questions)
             confirming = bool(outcome.questions) and all(q.confirms is not None for q in outcome.questions)

@@ -569,7 +569,8 @@ def terminal_event(
     how: protocol.SuccessOutcome | protocol.InterruptOutcome | protocol.CancelledOutcome
     if outcome.status == "awaiting_input":
         interrupts = tuple(_interrupt(question, calls[question.call_id]) for question in outcome.questions)
-        paused = protocol.Interrupt(id=PAUSED, reason=INPUT_REQUIRED, message=outcome.detail, response_schema=TEXT)
+        message = outcome.answer if outcome.answer_from == "text" else outcome.detail
+        paused = protocol.Interrupt(id=PAUSED, reason=INPUT_REQUIRED, message=message, response_schema=TEXT)
         how = protocol.InterruptOutcome(interrupts=interrupts or (paused,))
     elif outcome.status == "completed":
         how = protocol.SuccessOutcome()
