@@ -16,6 +16,7 @@ two sessions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
@@ -246,5 +247,9 @@ def _without_suffixes(name: str, suffixes: Sequence[str]) -> str:
 
 
 def _plain(id: str) -> str:
-    """An id as it is compared: a path with `/`, without `./` in front."""
-    return id.replace("\\", "/").removeprefix("./")
+    """An id as it is compared: a path with `/`, without `./` in front, a pull request as files are named after it."""
+    return _PULL_REQUEST.sub(r"\1__\2-\3", id.replace("\\", "/").removeprefix("./"))
+
+
+_PULL_REQUEST = re.compile(r"([^/:\s]+)/([^/:\s]+):pr-(\d+)\b")
+"""How Multi-SWE-bench names instances in its reports; its files are named as those of SWE-bench are."""

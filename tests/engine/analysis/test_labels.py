@@ -161,6 +161,8 @@ TRAJECTORY = imported("java/gpt-4o/dubbo-7.traj", model="")
         ("gpt-4o/dubbo-7", TRAJECTORY, "r.jsonl"),
         ("java/gpt-4o/dubbo-7.traj", TRAJECTORY, "r.jsonl"),
         ("task_1", imported("task_1/task_1.traj.json"), "r.jsonl"),
+        ("apache/dubbo:pr-7", imported("gpt-4o/apache__dubbo-7.traj"), "r.jsonl"),
+        ("gpt-4o/apache/dubbo:pr-7", imported("gpt-4o/apache__dubbo-7.traj"), "r.jsonl"),
         ("task-0.trial-1", imported("a/airline.jsonl", "airline.task-0.trial-1", "line 3"), "r.jsonl"),
         ("airline.task-0.trial-1", imported("a/airline.jsonl", "airline.task-0.trial-1", "line 3"), "r.jsonl"),
         ("a/task-0.trial-1", imported("a/airline.jsonl", "airline.task-0.trial-1", "line 3"), "r.jsonl"),
@@ -175,6 +177,7 @@ def test_an_id_finds_its_session_with_and_without_folders_and_suffix(id: str, ru
     ("id", "run"),
     [
         ("gpt-4/dubbo-7", TRAJECTORY),
+        ("apache/dubbo:pr-71", imported("gpt-4o/apache__dubbo-7.traj")),
         ("dubbo", TRAJECTORY),
         ("gpt-4o", TRAJECTORY),
         ("ubbo-7", TRAJECTORY),
