@@ -248,7 +248,8 @@ def _without_suffixes(name: str, suffixes: Sequence[str]) -> str:
 
 def _plain(id: str) -> str:
     """An id as it is compared: a path with `/`, without `./` in front, a pull request as files are named after it."""
-    return _PULL_REQUEST.sub(r"\1__\2-\3", id.replace("\\", "/").removeprefix("./"))
+    plain = id.replace("\\", "/").removeprefix("./")
+    return _PULL_REQUEST.sub(r"\1__\2-\3", plain) if ":pr-" in plain else plain
 
 
 _PULL_REQUEST = re.compile(r"([^/:\s]+)/([^/:\s]+):pr-(\d+)\b")
