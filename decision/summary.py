@@ -183,6 +183,17 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
         return 0 if self.done is None else self.used_after(self.done).steps
 
     @property
+    def said(self) -> ResourceUse | None:
+        """Usage when the run said that it was done, accepted or not: `done` or `claimed`, the earlier of the two."""
+        points = [point for point in (self.claimed, self.done) if point is not None]
+        return min(points, key=lambda point: point.steps, default=None)
+
+    @property
+    def after_said(self) -> ResourceUse | None:
+        """Usage after the run said that it was done; None if it never did."""
+        return None if self.said is None else self.used_after(self.said)
+
+    @property
     def after_change(self) -> ResourceUse | None:
         """Usage after the last change of the work; None if nothing was changed."""
         return None if self.changed is None else self.used_after(self.changed)

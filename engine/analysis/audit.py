@@ -75,7 +75,7 @@ class AuditedRun(Struct, kw_only=True):
     wasted_steps: int
     wasted_output_tokens: int
     said: AuditedAnchor | None
-    """The step at which the work was reported as done."""
+    """The step that said that the work was done, accepted or not; None if there is none."""
     changed: AuditedAnchor | None
     """The step with the last change of the work; None if nothing was changed."""
     checked: AuditedAnchor | None
@@ -273,6 +273,12 @@ class _RunAuditor:
             self._same.setdefault(event.fingerprint, []).append(self._facts.steps)
             self._first.setdefault(event.fingerprint, event.call_id)
 
+    def _said_by(self, digest: RunSummary) -> str:
+        """What said that the work was done: the completion tool, or `text`."""
+        at = digest.said.steps if digest.said is not None else None
+        names = (_completion_in(step) for step in self._steps if step.step == at and not step.closing)
+        return next(filter(None, names), "text")
+
     def finish(self, number: int, backtested: BacktestResult, policies: Sequence[Policy]) -> AuditedRun:
         """The audit of the run, with where each policy would have ended it."""
         digest = backtested.digest
@@ -301,7 +307,7 @@ class _RunAuditor:
             last_text=digest.last_text,
             wasted_steps=digest.wasted_steps,
             wasted_output_tokens=after.usage.output_tokens if after is not None else 0,
-            said=_anchor(digest, digest.done, "text" if by_text else self._accepted),
+            said=_anchor(digest, digest.said, self._said_by(digest)),
             changed=_anchor(digest, digest.changed, digest.changed_by),
             checked=_anchor(digest, digest.checked, digest.checked_by),
             repeated=[
@@ -316,6 +322,11 @@ class _RunAuditor:
                 for policy, finding in zip(policies, backtested.findings, strict=True)
             ],
         )
+
+
+def _completion_in(step: AuditedStep) -> str:
+    """The completion tool that a step called; empty if it called none."""
+    return next((call.name for call in step.calls if call.kind == "completion"), "")
 
 
 def _anchor(digest: RunSummary, at: ResourceUse | None, by: str) -> AuditedAnchor | None:

@@ -39,8 +39,8 @@ as done.
 Anchor = Literal["said", "changed", "checked"]
 """Where a run could have ended.
 
-said: the work was reported as done. changed: the last change of the work. checked: the first check that passed since
-that change (`decision/anchors.py`).
+said: a completion call, or a text that ends the work, accepted or not. changed: the last change of the work. checked:
+the first check that passed since that change (`decision/anchors.py`).
 """
 MANY_STEPS_AFTER = 5
 """A few steps after the last change are to be expected: a look at it, a test, the report. So many are not."""
@@ -100,7 +100,7 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
         """What was used after an anchor; None if the run has none of this kind."""
         match anchor:
             case "said":
-                return self.waste
+                return self.digest.after_said
             case "changed":
                 return self.digest.after_change
             case "checked":

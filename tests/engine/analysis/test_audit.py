@@ -76,6 +76,18 @@ async def test_the_step_of_each_anchor_is_named_and_what_there_is_none_of() -> N
     assert (idle.said and idle.said.by, idle.changed, idle.checked) == ("text", None, None)
 
 
+async def test_what_was_said_and_not_accepted_is_said_all_the_same() -> None:
+    strict = replace(POLICIES["strict"], limits=Limits(steps=3))
+    (run,) = (await audited([call("broken", path="b")], say("Done."), say("It is done."), policy=strict)).runs
+    assert (run.status, run.done_at) == ("exhausted", None)
+    assert run.said is not None
+    assert (run.said.step, run.said.by, run.said.steps_after) == (2, "text", 1)
+    complete = [call("finish_task", summary="x")]
+    (run,) = (await audited([call("broken", path="b"), *complete], complete, policy=strict)).runs
+    assert run.said is not None
+    assert (run.said.step, run.said.by, run.done_at) == (1, "finish_task", 2), "handed back at step 1"
+
+
 async def test_calls_that_were_answered_while_the_response_went_on_are_answered() -> None:
     told = await audited([call("look", path="a"), call("broken", path="b")], [call("finish_task", summary="x")])
     first = told.runs[0].steps[0]

@@ -87,6 +87,8 @@ async def test_what_was_said_to_be_done_and_was_not_is_no_waste(tmp_path: Path) 
     await scenes.talkative(tmp_path / "a.jsonl", before=3, after=2, good=False)
     found = report_of(tmp_path).overall
     assert (found.waste.steps, found.steps_before_done.largest) == (0, 5)
+    said = found.anchors["said"]
+    assert (said.unsolved.steps, said.overall.runs.runs) == (2, 1), "it said so all the same, and went on"
 
 
 async def test_steps_after_each_anchor_are_added_up_for_solved_and_unsolved_runs_apart(tmp_path: Path) -> None:
