@@ -1,8 +1,8 @@
-"""Anchors of a run: where its work was last changed, and where it was checked.
+"""Anchors of a run: where it said that it was done, where its work was last changed, and where that was checked.
 
-When a run should have ended has three answers, which are not the same: when the model *said* that it was done
-(`summary.DoneClaim`), when it last *changed* the work, and when the work was *checked*.
+When a run should have ended has three answers, which are not the same:
 
+- said: the first step in which the model said that it was done and after which it did no work (`DoneClaim`).
 - changed: the last step with a call that changed something and succeeded. A tool of ours that only reads never changes
   anything, whatever its name. Of any other tool, and of each tool of an imported session, the name and the arguments
   say what a call did (`call_effects.py`).
@@ -24,6 +24,65 @@ from .call_effects import call_effect
 from .call_results import has_failed, has_passed
 from .call_verbs import CallEffect
 from .facts import Facts
+
+
+class DoneClaim:
+    """Finds the step in which the model first said that it was done, without doing any work after it.
+
+    A claim is a completion call, accepted or not, or a text without calls that is an answer: no question, announcement,
+    refusal or error (`text_kinds.py`), and nothing that the user's text rule keeps from ending the run. Any later call
+    of another tool withdraws it, except a think call. If the result is good at the end of the run, the work was already
+    done at the claim, because nothing was added to it since. Feed it each event of the run, from RUN_STARTED on, with
+    the facts after it.
+    """
+
+    def __init__(self, started: ev.RunStarted) -> None:
+        self.facts: Facts | None = None
+        """The facts after the step with the claim; None if there is none."""
+        self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
+        self._idle = self._completion_tools | {tool.name for tool in started.tools if tool.kind == "think"}
+        prompts = started.policy.prompts
+        self._no_answer = frozenset((prompts.empty, prompts.truncated, prompts.refused, prompts.echo))
+        self._claims_done = False
+
+    def feed(self, event: ev.Event, facts: Facts) -> None:
+        """Add one event, with the facts after it."""
+        change = _CLAIM_CHANGES.get(type(event))
+        if change is not None:
+            change(self, event, facts)
+
+    def _response(self, event: ev.ResponseFinished, facts: Facts) -> None:
+        calls = event.message.calls
+        said = any(call.name in self._completion_tools for call in calls) if calls else bool(facts.text.strip())
+        self._claims_done = said and not facts.closing and not facts.truncated
+
+    def _result(self, event: ev.ToolCallResult, facts: Facts) -> None:
+        if event.status in _RAN and event.name not in self._idle:
+            self.facts = None
+
+    def _phase(self, event: ev.PhaseReported, facts: Facts) -> None:
+        self._claims_done = self._claims_done and event.percentage >= 100
+
+    def _step_finished(self, event: ev.StepFinished, facts: Facts) -> None:
+        answers = facts.text_kind in (None, "answer") and facts.text_verdict != "nudge"
+        if self._claims_done and answers and self.facts is None:
+            self.facts = facts
+        self._claims_done = False
+
+    def _message_added(self, event: ev.MessageAdded, facts: Facts) -> None:
+        if event.origin == "user" or (event.origin == "nudge" and event.text in self._no_answer):
+            self.facts = None
+
+
+_RAN = frozenset({"ok", "error", "cancelled", "unknown"})
+"""Statuses of calls that ran, at least in part."""
+_CLAIM_CHANGES: dict[type, Callable[[DoneClaim, Any, Facts], None]] = {
+    ev.ResponseFinished: DoneClaim._response,
+    ev.ToolCallResult: DoneClaim._result,
+    ev.PhaseReported: DoneClaim._phase,
+    ev.StepFinished: DoneClaim._step_finished,
+    ev.MessageAdded: DoneClaim._message_added,
+}
 
 
 class WorkAnchors:
@@ -125,5 +184,5 @@ _CHANGES: dict[type, Callable[[WorkAnchors, Any, Facts], None]] = {
     ev.VerdictGiven: WorkAnchors._verdict,
     ev.EvaluationFinished: WorkAnchors._evaluated,
 }
-ANCHOR_EVENTS = frozenset(_CHANGES)
+ANCHOR_EVENTS = frozenset(_CHANGES) | frozenset(_CLAIM_CHANGES)
 """Event types that may move an anchor."""

@@ -459,9 +459,7 @@ class PolicySimulation:
 
 def _work_done(digest: RunSummary) -> int:
     """The step with the last change of the work; without any, that at which it was reported as done, or the end."""
-    if digest.changed is not None:
-        return digest.changed.steps
-    return min(point.steps for point in (digest.done, digest.claimed, digest.end) if point is not None)
+    return (digest.changed or digest.said or digest.end).steps
 
 
 def _describe_difference(wanted: Sequence[str], said: Sequence[str]) -> str:

@@ -68,7 +68,7 @@ SMALL = {
 """Files of fewer than 60 lines: why each stands alone."""
 
 ONE_IMPORTER = {
-    "decision.anchors": "what a run last changed and what checked it; summary.py has its figures",
+    "decision.anchors": "where a run said it was done, changed the work, and checked it; summary.py has its figures",
     "decision.shell_commands": "what programs do, as a table, apart from what tools do",
     "decision.shell_syntax": "how a shell reads a text, apart from what its programs do",
     "engine.cli.views.audit": "what the command prints, apart from what it computes",

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from endstop.decision import AssistantMessage, Facts, Outcome, Policy, ToolCall, ToolSpec, fold
 from endstop.decision import events as ev
-from endstop.decision.summary import DoneClaim, SummaryBuilder
+from endstop.decision.anchors import DoneClaim
+from endstop.decision.summary import SummaryBuilder
 
 TOOLS = tuple(
     ToolSpec(name=name, description="", parameters={}, kind=kind)
