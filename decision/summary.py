@@ -165,8 +165,9 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
 
     @property
     def work(self) -> Work | None:
-        """What is known about the quality of the work."""
-        return derive_work(self.status, self.verdict)
+        """What is known about the quality of the work. A run that ended on a text that is no answer says nothing."""
+        work = derive_work(self.status, self.verdict)
+        return None if work == "said" and self.last_text not in (None, "answer") else work
 
     def used_after(self, point: ResourceUse) -> ResourceUse:
         """Usage of this run alone after this point, which may lie in what a fork copied."""

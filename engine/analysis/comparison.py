@@ -241,7 +241,7 @@ def _false_positives(figures: RunMetrics) -> Iterator[Advice]:
     if text.runs:
         how.append("use the policy `strict`, under which plain text does not end a run")
     says = f"Tighten the completion check: {', and '.join(how)}. State in the prompt what must be true at the end."
-    ways = ((completion, "with a completion call"), (text, "with a plain answer"), (other, "in another way"))
+    ways = ((completion, "with a completion call"), (text, "with a plain text"), (other, "in another way"))
     split = ", ".join(f"{share.runs:,} of {share.of:,} {way}" for share, way in ways if share.of)
     yield _advice(
         "false_positives", says, "evaluated runs that were reported as done were not good", found.runs, f": {split}"

@@ -82,7 +82,7 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
         """What is known of its work, including ratings and rewards."""
         if self.good is not None:
             return "checked" if self.good else "wrong"
-        if not self.ended_as_done:
+        if not self.ended_as_done or self.done is None:
             return "not_said"
         return "said_after_failures" if self.digest.failed_calls else "said"
 

@@ -17,7 +17,7 @@ from .text import TEXT_KINDS, counted
 Tone = Literal["main", "good", "warn", "bad", "loop", "quiet"]
 ENDS: dict[str, tuple[str, Tone]] = {
     "completion": ("with a completion call", "main"),
-    "text": ("with a plain answer", "main"),
+    "text": ("with a plain text", "main"),
     "limit": ("at a limit", "warn"),
     "other": ("in another way", "loop"),
     "unfinished": ("not at all: the record is incomplete", "quiet"),
@@ -155,7 +155,7 @@ def trouble(figures: RunMetrics) -> ReportTable:
     rows = [
         _row("false positives", wrong.runs, "bad"),
         _row("  with a completion call", wrong.by_completion, "bad"),
-        _row("  with a plain answer", wrong.by_text, "bad"),
+        _row("  with a plain text", wrong.by_text, "bad"),
         _row("  in another way", wrong.by_other, "bad"),
         _row("false negatives: continued", on.went_on, "warn", figures.waste.steps, figures.steps),
         _row("false negatives: limit", on.limit_passed, "warn"),
