@@ -72,7 +72,8 @@ async def test_it_fits_the_terminal(tmp_path: Path, columns: int) -> None:
     async with in_terminal("report", folder, "--baseline", "agent", columns=columns) as (terminal, process):
         await terminal.shows("compared with")
         await process.wait()
-    written = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", terminal.raw).split("\r\n")
+    plain = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", terminal.raw)
+    written = re.split(r"[\r\n]+", plain)  # a busy machine draws the bar of progress twice into one line
     assert max(cell_len(line) for line in written) <= columns
     assert "█" in terminal.text
 
