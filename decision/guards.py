@@ -7,6 +7,7 @@ next guard is evaluated.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 
 from .decisions import Decision, GoOn, Stop
 from .facts import Facts
@@ -54,8 +55,12 @@ def _compaction_stalled(facts: Facts, policy: Policy) -> Decision | None:
 
 def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
     limits = tuple(limit for limit, stops_as in STOP_REASONS.items() if stops_as == reason)
+    allowed = attrgetter(*limits)
+    unset = None if len(limits) == 1 else (None,) * len(limits)
 
     def reached(facts: Facts, policy: Policy) -> Decision | None:
+        if facts.refused is None and allowed(policy.limits) == unset and allowed(policy.session_limits) == unset:
+            return None  # the usual case, found without a look at what was used
         for status in limit_statuses(facts, policy, limits):
             if not status.use.soft and (status.reached or _was_cut_off(facts, status)):
                 return Stop(rule=reason, reason=reason, detail=_describe_limit(status))
