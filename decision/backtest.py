@@ -29,7 +29,7 @@ from .messages import AssistantMessage
 from .policy import Policy
 from .recent_calls import fold_calls
 from .rules import Rule
-from .summary import SUMMARY_EVENTS, ResourceUse, RunSummary, SummaryBuilder, is_copied, is_imported
+from .summary import SUMMARY_EVENTS, ResourceUse, RunSummary, SummaryBuilder, is_copied
 from .transcript import estimate_tokens
 
 Parting = Literal["same", "earlier", "later", "diverges", "refused"]
@@ -221,7 +221,7 @@ class PolicySimulation:
         )
 
     def _fork_at(self, parting: Parting) -> int | None:
-        if is_imported(self._started.engine):
+        if ev.is_imported(self._started.engine):
             return None
         return {"diverges": self._differs_at, "later": self._latest_decision}.get(parting)
 

@@ -92,6 +92,15 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fields of RUN_STARTED that differ from the origin's, such as `policy`, `model` or `prompt`."""
 
 
+IMPORT_PREFIX = "import:"
+"""How `RunStarted.engine` begins in a record that was imported; the name of the format follows."""
+
+
+def is_imported(engine: str) -> bool:
+    """Whether a record was imported from another program's. engine: `RunStarted.engine` of its runs."""
+    return engine.startswith(IMPORT_PREFIX)
+
+
 class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """State that a run takes over from earlier ones: what they had used, and their open questions."""
 

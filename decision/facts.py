@@ -19,6 +19,7 @@ from . import events as ev
 from .failures import Failures
 from .messages import AssistantMessage, FinishReason, ToolCall, Usage, is_blank
 from .outcome import Question, ask_again
+from .progress import Progress, StepKind
 from .repetition import Repetitions
 from .text_kinds import TextKind, classify_text
 
@@ -64,6 +65,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     calls: int = 0
     open_calls: tuple[ToolCall, ...] = ()
     """The calls of the latest response, until the step ends."""
+    results: tuple[ev.ToolCallResult, ...] = ()
+    """The results of the step, until it ends. Those of calls that only read may come before the response is whole."""
     answered: int = 0
     failed: int = 0
     invalid: int = 0
@@ -125,6 +128,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     same_texts: int = 0
     """Steps without any tool call that said the same text; 1 is the first time."""
     repetitions: Repetitions = Repetitions()
+    progress: Progress = Progress()
     compactions_in_vain: int = 0
     overflows: int = 0
     """Requests that the provider rejected because the context was too large."""
@@ -133,6 +137,21 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     def repeats(self) -> int:
         """How often the latest steps made the same calls with the same results, cycles included."""
         return self.repetitions.times()
+
+    @property
+    def stalled(self) -> int:
+        """Points that collected while steps brought nothing; see `progress.POINTS`."""
+        return self.progress.points
+
+    @property
+    def brought(self) -> StepKind:
+        """What the latest step brought."""
+        return self.progress.kind
+
+    @property
+    def same_results(self) -> int:
+        """Steps in a row in which the same tools gave the same results, whatever their arguments were."""
+        return self.progress.same_answers
 
     @property
     def repeated_calls(self) -> int:
@@ -188,6 +207,7 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         tool_choice=event.tool_choice,
         completion_tools=tuple(tool.name for tool in event.tools if tool.kind == "completion"),
         failures=Failures.of(event.tools),
+        progress=Progress.of(event.tools, ev.is_imported(event.engine)),
         context_tokens=(event.carried or before).context_tokens,
     )
 
@@ -213,7 +233,9 @@ def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
 
 
 def _message_added(facts: Facts, event: ev.MessageAdded) -> Facts:
-    return replace(facts, reminded=(*facts.reminded, *event.topics), t=event.t) if event.topics else facts
+    if event.topics:
+        return replace(facts, reminded=(*facts.reminded, *event.topics), t=event.t)
+    return replace(facts, progress=facts.progress.user_spoke()) if event.origin == "user" else facts
 
 
 def _verdict_given(facts: Facts, event: ev.VerdictGiven) -> Facts:
@@ -257,6 +279,7 @@ def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
         reasoned=False,
         calls=0,
         open_calls=(),
+        results=(),
         answered=0,
         failed=0,
         invalid=0,
@@ -272,7 +295,6 @@ def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
         limit_reached=None,
         closing=event.closing,
         accepted_by=facts.accepted_by if facts.accepted is not None else (),
-        repetitions=facts.repetitions.step_started(),
         failures=facts.failures.step_started(),
     )
 
@@ -372,24 +394,29 @@ def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:
         failed=facts.failed + (status == "error"),
         invalid=facts.invalid + (status == "invalid"),
         tool_calls=facts.tool_calls + (status in ("ok", "error", "rejected")),
-        repetitions=facts.repetitions.with_result(_call_of(facts, event.call_id), event.fingerprint),
+        results=(*facts.results, event),
         failures=facts.failures.with_result(event.name, status) if counts else facts.failures,
     )
 
 
-def _call_of(facts: Facts, call_id: str) -> ToolCall | None:
-    return next((call for call in facts.open_calls if call.id == call_id), None)
+def _answered_calls(facts: Facts) -> list[tuple[ToolCall, ev.ToolCallResult]]:
+    """The calls of the step with their results, in the order in which the model made the calls."""
+    by_id = {result.call_id: result for result in facts.results}
+    return [(call, by_id[call.id]) for call in facts.open_calls if call.id in by_id]
 
 
 def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
     all_invalid = facts.calls > 0 and facts.invalid == facts.calls
+    answered = _answered_calls(facts)
     return replace(
         facts,
         t=event.t,
         cut_by=event.cut_by,
         open_calls=(),
+        results=(),
         invalid_steps=facts.invalid_steps + 1 if all_invalid else 0,
-        repetitions=facts.repetitions.step_finished(facts.calls),
+        repetitions=facts.repetitions.with_step(facts.calls, [(call, got.fingerprint) for call, got in answered]),
+        progress=facts.progress.with_step(facts.calls, [(call, got.content, got.status) for call, got in answered]),
     )
 
 

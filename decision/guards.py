@@ -14,6 +14,7 @@ from .facts import Facts
 from .limit_usage import LimitStatus, limit_statuses
 from .limits import STOP_REASONS
 from .policy import Policy
+from .progress import describe_step
 from .rules import Rule
 
 
@@ -40,6 +41,17 @@ def _stuck(facts: Facts, policy: Policy) -> Decision | None:
         return Stop(rule="stuck", reason="stuck", detail=f"the same text was given {facts.same_texts} times")
     if settings.monologue is not None and facts.monologue >= settings.monologue:
         return Stop(rule="stuck", reason="stuck", detail=f"{facts.monologue} steps in a row without any call")
+    return None
+
+
+def _stagnation(facts: Facts, policy: Policy) -> Decision | None:
+    settings = policy.stagnation
+    if settings.stop_at is not None and facts.stalled >= settings.stop_at:
+        detail = f"{facts.stalled} points for steps without progress, the last one for {describe_step(facts.brought)}"
+        return Stop(rule="stagnation", reason="stuck", detail=detail)
+    if settings.same_results is not None and facts.same_results >= settings.same_results:
+        detail = f"the same tools gave the same results {facts.same_results} times, whatever the arguments were"
+        return Stop(rule="stagnation", reason="stuck", detail=detail)
     return None
 
 
@@ -103,6 +115,13 @@ def _repetition(facts: Facts, policy: Policy) -> Decision | None:
     return GoOn(rule="repetition", say=say, why=f"the same calls {repeats} times")
 
 
+def _no_progress(facts: Facts, policy: Policy) -> Decision | None:
+    nudge_at = policy.stagnation.nudge_at
+    if nudge_at is None or not facts.progress.before < nudge_at <= facts.stalled:
+        return None
+    return GoOn(rule="no_progress", say=policy.prompts.stagnation, why=f"{facts.stalled} points without progress")
+
+
 def _what_repeats(policy: Policy) -> str:
     return "the same calls" if policy.repetition.by == "calls" else "the same calls with the same results"
 
@@ -146,6 +165,13 @@ GUARDS: tuple[Rule, ...] = (
     ),
     Rule(
         "guard",
+        "stagnation",
+        "Steps bring nothing: calls fail, repeat or return what is known already: stops as exhausted.",
+        ("stalled", "brought", "same_results"),
+        _stagnation,
+    ),
+    Rule(
+        "guard",
         "compaction_stalled",
         "Compaction does not get the context below its threshold: stops as exhausted.",
         ("compactions_in_vain", "context_tokens"),
@@ -171,6 +197,13 @@ GUARDS: tuple[Rule, ...] = (
         "guard", "time_limit", "The time is used up: stops.", ("t", "carried_ms", "limit_reached"), _limit("time_limit")
     ),
     Rule("guard", "repetition", "The same calls with the same results: tells the model so.", ("repeats",), _repetition),
+    Rule(
+        "guard",
+        "no_progress",
+        "Steps bring nothing: tells the model so, before the run is stopped.",
+        ("stalled", "brought"),
+        _no_progress,
+    ),
     Rule(
         "guard",
         "reminder",

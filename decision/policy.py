@@ -88,6 +88,31 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise WrongUse(f"repetition.stop_at is {self.stop_at}: use 16 or less")
 
 
+class Stagnation(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What happens while steps bring nothing: failing calls, known results, changes made once more.
+
+    Each step adds points for what it does not bring, 1 to 3, and something new takes 2 away; a change of the work takes
+    all away (`progress.POINTS`).
+    """
+
+    section: ClassVar[str] = "stagnation."
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {"nudge_at": None, "stop_at": None, "same_results": None}
+
+    nudge_at: int | None = 6
+    """Points at which the model is told to try something else, 1 or more; None: never."""
+    stop_at: int | None = 10
+    """Points at which the run stops as `stuck`, 2 or more; None: never."""
+    same_results: int | None = 40
+    """Steps in a row in which the same tools gave the same results, whatever their arguments were, after which the run
+    stops as `stuck`, 2 or more; None: never."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least("stagnation.nudge_at", self.nudge_at, 1)
+        require_at_least("stagnation.stop_at", self.stop_at, 2)
+        require_at_least("stagnation.same_results", self.same_results, 2)
+
+
 class Degeneration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When to cut a streaming response that repeats itself.
 
@@ -232,6 +257,11 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "try another way, or finish and say what is missing."
     )
     """At the repetitions of `repetition.nudge_at`; `{count}` is filled in."""
+    stagnation: str = (
+        "Your last steps brought nothing new: calls failed, or returned what you know already. Take another way, or "
+        "finish and say what is missing."
+    )
+    """At the points of `stagnation.nudge_at`."""
     reminder: str = (
         "You have used {used} of {allowed} {name}. Judge whether the task is complete. If it is, finish and report the "
         "result. If it is not, say why and what is missing, and go on with that."
@@ -310,6 +340,8 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often the model may retry."""
     repetition: Repetition = Repetition()
     """What happens on repeated calls."""
+    stagnation: Stagnation = Stagnation()
+    """What happens while steps bring nothing."""
     degeneration: Degeneration = Degeneration()
     """When to cut a response that repeats itself."""
     echo: Echo = Echo()
@@ -326,6 +358,7 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "judged",
         "invalid_calls",
         "stuck",
+        "stagnation",
         "compaction_stalled",
         "step_limit",
         "tool_call_limit",
@@ -333,6 +366,7 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "cost_limit",
         "time_limit",
         "repetition",
+        "no_progress",
         "reminder",
     )
     """Names of the guards, in order."""

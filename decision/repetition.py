@@ -7,6 +7,7 @@ another one needs no other memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -20,7 +21,6 @@ REMEMBERED_STEPS = 16 * LONGEST_CYCLE
 """Steps that are remembered to find cycles: 16 rounds of the longest one."""
 CompareBy = Literal["calls_and_results", "calls"]
 """What makes two steps the same: their calls and results, or their calls alone."""
-_MODULUS = 2**64
 
 
 class Repetitions(Struct, frozen=True):
@@ -34,43 +34,30 @@ class Repetitions(Struct, frozen=True):
     """Marks of calls with their results."""
     calls: tuple[int, ...] = ()
     """Marks of the calls alone, of the same steps."""
-    step_mark: int = 0
-    """The mark of the current step so far."""
-    call_mark: int = 0
-    """The mark of its calls alone."""
-    results: int = 0
-    """Results of the current step that count."""
     counts: bool = False
     """Whether the latest finished step counts; a step that only polls does not."""
 
-    def step_started(self) -> Repetitions:
-        """Start a new step."""
-        return replace(self, step_mark=0, call_mark=0, results=0)
+    def with_step(self, calls: int, results: Iterable[tuple[ToolCall, str]]) -> Repetitions:
+        """Add a finished step: how many calls it has, and its results as (call, fingerprint).
 
-    def with_result(self, call: ToolCall | None, fingerprint: str) -> Repetitions:
-        """Add a call's result to the step. Calls without a fingerprint (of polling tools) do not count."""
-        if not fingerprint:
-            return self
-        try:
-            mark = int(fingerprint, 16)
-        except ValueError:  # not written by us: any text will do, as long as equal calls have equal fingerprints
-            mark = int.from_bytes(fingerprint.encode("utf-8", "replace"), "big")
-        called = 0 if call is None else hash((call.name, call.arguments))
-        return replace(
-            self,
-            step_mark=(self.step_mark + mark) % _MODULUS,
-            call_mark=(self.call_mark + called) % _MODULUS,
-            results=self.results + 1,
-        )
-
-    def step_finished(self, calls: int) -> Repetitions:
-        """End the step. A step that only polls is ignored; one without calls starts the count again."""
-        if calls and not self.results:
-            return replace(self, counts=False)
+        Calls without a fingerprint (of polling tools) do not count; a step that has only such calls is ignored. A step
+        without calls starts the count again.
+        """
         if not calls:
-            return replace(self, steps=(), calls=(), counts=False)
-        steps = (*self.steps[1 - REMEMBERED_STEPS :], self.step_mark)
-        return replace(self, steps=steps, calls=(*self.calls[1 - REMEMBERED_STEPS :], self.call_mark), counts=True)
+            return Repetitions()
+        step_mark, call_mark, counted = 0, 0, 0
+        for call, fingerprint in results:
+            if fingerprint:
+                step_mark += _number(fingerprint)
+                call_mark += hash((call.name, call.arguments))
+                counted += 1
+        if not counted:
+            return replace(self, counts=False)
+        return Repetitions(
+            steps=(*self.steps[1 - REMEMBERED_STEPS :], step_mark),
+            calls=(*self.calls[1 - REMEMBERED_STEPS :], call_mark),
+            counts=True,
+        )
 
     def times(self, longest: int = LONGEST_CYCLE, by: CompareBy = "calls_and_results") -> int:
         """How often the latest calls were made in a row; 1 is the first time, 0 if the latest step does not count.
@@ -83,6 +70,13 @@ class Repetitions(Struct, frozen=True):
         """Whether the latest step completed one more repetition; False in the middle of a longer cycle."""
         marks = self.steps if by == "calls_and_results" else self.calls
         return self.times(longest, by) > (count_cycles(marks[:-1], longest) if len(marks) > 1 else 0)
+
+
+def _number(fingerprint: str) -> int:
+    try:
+        return int(fingerprint, 16)
+    except ValueError:  # not written by us: any text will do, as long as equal calls have equal fingerprints
+        return int.from_bytes(fingerprint.encode("utf-8", "replace"), "big")
 
 
 def count_cycles(marks: tuple[int, ...], longest: int) -> int:

@@ -18,8 +18,6 @@ from .messages import Usage
 from .outcome import Outcome, Status, Verdict, Work, derive_work
 from .text_kinds import TextKind
 
-IMPORT_PREFIX = "import:"
-"""How `RunStarted.engine` begins in a record that was imported; the name of the format follows."""
 PREVIEW_LENGTH = 200
 """Characters kept of a prompt, an answer and a detail."""
 
@@ -205,11 +203,6 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
         return None if self.checked is None else self.used_after(self.checked)
 
 
-def is_imported(engine: str) -> bool:
-    """Whether a record was imported from another program's. engine: `RunStarted.engine` of its runs."""
-    return engine.startswith(IMPORT_PREFIX)
-
-
 def is_copied(event: ev.Event, started: ev.RunStarted) -> bool:
     """Whether a fork copied this event, which is then counted where it was copied from."""
     return started.origin is not None and event.seq < started.origin.at
@@ -227,7 +220,7 @@ class SummaryBuilder:
         self._start = ResourceUse.of(facts)
         self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
         self._claim = DoneClaim(started)
-        self._anchors = WorkAnchors(started, imported=is_imported(started.engine))
+        self._anchors = WorkAnchors(started, imported=ev.is_imported(started.engine))
         self._outcome: Outcome | None = None
         self._verdict: Verdict = "not_run"
         self._reward: float | None = None

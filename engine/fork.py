@@ -21,7 +21,6 @@ from .config import RunConfig
 from .decision import Event, ToolCall, WrongUse
 from .decision import events as ev
 from .decision.decisions import made_by_policy
-from .decision.summary import is_imported
 from .journal import RecordTarget
 from .records.format import DrainedChunk, encode_line, step_of_attempt
 from .records.reader import RecordedRun, SessionRecord, read_record
@@ -212,7 +211,9 @@ def _run_number(record: SessionRecord, run: int | str | None) -> int:
 def _decisions_of(run: RecordedRun) -> list[ev.DecisionMade]:
     """The decisions of a run. An import ends a run with one that no policy made."""
     return (
-        [] if is_imported(run.started.engine) else [event for event in run.events if isinstance(event, ev.DecisionMade)]
+        []
+        if ev.is_imported(run.started.engine)
+        else [event for event in run.events if isinstance(event, ev.DecisionMade)]
     )
 
 
@@ -222,7 +223,7 @@ def _check_decision(record: SessionRecord, number: int, at: int) -> None:
     seqs = [event.seq for event in made if made_by_policy(event.decision)]
     if not made:
         imported = "it was imported, and a policy never decided in it"
-        why = imported if is_imported(run.started.engine) else "it ended or was killed before one"
+        why = imported if ev.is_imported(run.started.engine) else "it ended or was killed before one"
         raise WrongUse(f"{name} holds no decision to fork at: {why}{_elsewhere(record, number, at)}")
     if at in seqs:
         return

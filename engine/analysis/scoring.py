@@ -16,7 +16,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ..decision import WrongUse
-from ..decision.summary import ResourceUse, RunSummary, is_imported
+from ..decision.events import is_imported
+from ..decision.summary import ResourceUse, RunSummary
 from .rows import FilePath, Row, csv_rows, json_rows, read_text
 
 GOOD_FROM = 0.5

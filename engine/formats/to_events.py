@@ -47,7 +47,6 @@ from ..decision.events import (
 from ..decision.facts import add_usage, usage_of
 from ..decision.finish_words import parse_finish_reason
 from ..decision.messages import ResultStatus
-from ..decision.summary import IMPORT_PREFIX
 from ..evaluation import RUN_STAGE_STATUS
 from ..tool_calls import SKIPPED
 from ..tools.results import ANSWER_FIELDS, Completion, Continue, Phase, fingerprint, parse_completion
@@ -181,7 +180,7 @@ class _EventWriter:
                 carried=usage_of(paused) if paused else None,
                 before=self._before if self._before != ev.Carried() else None,
                 started_at="" if t is None else format_time(t),
-                engine=f"{IMPORT_PREFIX}{self._format}",
+                engine=f"{ev.IMPORT_PREFIX}{self._format}",
                 source=session.source,
             )
         )

@@ -19,11 +19,9 @@ def after(steps: Sequence[tuple[str, str] | None]) -> Repetitions:
     """The memory after these steps: what each called and what came back; None for a step that only polled."""
     memory = Repetitions()
     for step in steps:
-        memory = memory.step_started()
-        if step is not None:
-            called, result = step
-            memory = memory.with_result(ToolCall("c", called, "{}"), (called + result).encode().hex())
-        memory = memory.step_finished(1)
+        called, result = step or ("poll", "")
+        mark = (called + result).encode().hex() if step else ""
+        memory = memory.with_step(1, [(ToolCall("c", called, "{}"), mark)])
     return memory
 
 
