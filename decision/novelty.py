@@ -7,6 +7,7 @@ checksum. So it takes one new line in 256 for an old one, and forgets a line onc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from zlib import crc32
 
@@ -17,9 +18,9 @@ READ_LINES = 400
 LONG_CHARS = 65_536
 """Of a longer result only the first `SHORT_CHARS` are read: a record keeps no more of a text that it stores apart."""
 SHORT_CHARS = 1_000
-SLOTS = 32_768
-"""Lines and results that the memory holds at most. Of those seen 3,000 new lines ago, 9 % are forgotten on average."""
-NO_LINES = bytes(SLOTS)
+SLOTS = 16_384
+"""Lines and results that the memory holds at most. Of those seen 3,000 new lines ago, 17 % are forgotten on average."""
+NO_LINES = bytes(2 * SLOTS)
 """The memory before the first line."""
 DIGITS = b"0123456789"
 """What does not count in a line."""
@@ -27,16 +28,17 @@ DIGITS = b"0123456789"
 
 def add_lines(memory: bytes, lines: Collection[bytes]) -> tuple[bytes, int, bool]:
     """The memory with these lines added, how many of them are new, and whether all of them together are."""
+    slots = memoryview(memory).cast("H")
+    new = [mark for mark in map(crc32, lines) if slots[mark & 0x3FFF] != mark >> 16]
     whole = crc32(b"\n".join(lines), 1)
-    unknown = memory[whole & 0x7FFF] != whole >> 24
-    if not unknown:
+    new_whole = slots[whole & 0x3FFF] != whole >> 16
+    if not new and not new_whole:
         return memory, 0, False
-    new = [mark for mark in map(crc32, lines) if memory[mark & 0x7FFF] != mark >> 24]
     filled = bytearray(memory)
-    filled[whole & 0x7FFF] = whole >> 24
-    for mark in new:
-        filled[mark & 0x7FFF] = mark >> 24
-    return bytes(filled), len(new), True
+    slots = memoryview(filled).cast("H")
+    for mark in (*new, whole):
+        slots[mark & 0x3FFF] = mark >> 16
+    return bytes(filled), len(new), new_whole
 
 
 def distinct_lines(text: str) -> Collection[bytes]:
@@ -46,3 +48,31 @@ def distinct_lines(text: str) -> Collection[bytes]:
     lines = dict.fromkeys(map(bytes.strip, raw.splitlines()[:READ_LINES]))
     lines.pop(b"", None)
     return lines.keys()
+
+
+def essential_text(content: str) -> str:
+    """A result without a shell's prompt at its end; empty if it only says that there is nothing."""
+    text = content
+    if text.rstrip()[-1:] in _PROMPT_ENDS:
+        text = text[:-PROMPT_CHARS] + _PROMPT.sub("", text[-PROMPT_CHARS:])
+    return "" if len(text) < LONGEST_NOTHING and _NOTHING.fullmatch(text) else text
+
+
+def without_line_numbers(text: str) -> str:
+    """A result without the numbers that a shell gives to the lines of its input, which say nothing new."""
+    return _NUMBERED.sub("line", text[:PROMPT_CHARS]) + text[PROMPT_CHARS:] if "line " in text else text
+
+
+PROMPT_CHARS = 2_000
+"""Characters at the end of a result in which a prompt is looked for."""
+LONGEST_NOTHING = 300
+_PROMPT_ENDS = ("$", "#", "%", ">")
+_PROMPT = re.compile(r"\n(?:\([^\n]{1,300}\)\n){0,4}[\w@:~/.-]{0,80}[$#%>]\s*\Z")
+"""A prompt, with the lines in parentheses above it that tell the state of the shell."""
+_NOTHING = re.compile(
+    r"\s*(?:<returncode>0</returncode>\s*<output>\s*</output>|\(?no output\)?\.?|\(?(?:your )?command "
+    r"(?:ran|executed|completed|succeeded)[^\n]{0,20}(?:success|no output|without output)[^\n]{0,60})?\s*",
+    re.IGNORECASE,
+)
+"""What tools say instead of nothing."""
+_NUMBERED = re.compile(r"\bline \d+")

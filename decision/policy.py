@@ -91,7 +91,7 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Stagnation(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What happens while steps bring nothing: failing calls, known results, changes made once more.
 
-    Each step adds points for what it does not bring, 1 to 3, and something new takes 2 away; a change of the work takes
+    Each step adds points for what it does not bring, 1 to 4, and something new takes 2 away; a change of the work takes
     all away (`progress.POINTS`).
     """
 
@@ -100,7 +100,7 @@ class Stagnation(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     nudge_at: int | None = 6
     """Points at which the model is told to try something else, 1 or more; None: never."""
-    stop_at: int | None = 10
+    stop_at: int | None = 11
     """Points at which the run stops as `stuck`, 2 or more; None: never."""
     same_results: int | None = 40
     """Steps in a row in which the same tools gave the same results, whatever their arguments were, after which the run

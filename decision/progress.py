@@ -21,70 +21,60 @@ from msgspec.structs import replace
 from .call_effects import effect_of
 from .call_results import has_failed
 from .messages import ResultStatus, ToolCall, ToolSpec
-from .novelty import DIGITS, NO_LINES, add_lines, distinct_lines
+from .novelty import DIGITS, NO_LINES, add_lines, distinct_lines, essential_text, without_line_numbers
 
 REMEMBERED_STEPS = 32
 """Steps in which a call counts as made before."""
 SHORT_LINES = 8
-SHORT_CHARS = 400
-"""Of a result of at most so many lines and characters, words that stand in the call's own arguments do not count: a
-program that names what it was asked for gives the same message whatever that was."""
+SHORT_ARGUMENTS = 300
+"""Of a result of at most so many lines, words that stand in the call's own arguments do not count, if these have at most
+so many characters: a program that names what it was asked for gives the same message whatever that was. Longer
+arguments are scripts, which print what they compose."""
 LONG_LINES = 5
 """Lines of a result from which on a change that returns nothing new is doubted."""
-POLL_LINES = 2
-"""Lines of a result in which another number counts as new, if the same call is made again: a state is polled."""
-READ_ARGUMENTS = 2_000
-"""Characters of the arguments whose words are left out."""
 
 StepKind = Literal[
-    "none", "change", "change_before", "same_change", "old_change", "silent", "news", "same_call_news", "talk", "known",
-    "known_lines", "failure", "known_failure", "same_failure",
+    "none", "talk", "waiting", "change", "change_before", "same_change", "old_change", "failed_change",
+    "known_failed_change", "failure", "known_failure", "news", "same_call_news", "silent", "known_lines", "known",
 ]  # fmt: skip
 """What a step brought; see `POINTS`."""
 
 RESET = -1_000
 POINTS: dict[StepKind, int] = {
     "none": 0,
+    "talk": 0,
+    "waiting": 1,
     "change": RESET,
-    "change_before": 0,
+    "change_before": RESET,
     "same_change": 2,
     "old_change": 1,
-    "silent": 0,
+    "failed_change": 1,
+    "known_failed_change": 2,
+    "failure": 2,
+    "known_failure": 4,
     "news": -2,
     "same_call_news": 0,
-    "talk": 0,
-    "known": 2,
+    "silent": 1,
     "known_lines": 1,
-    "failure": 1,
-    "known_failure": 2,
-    "same_failure": 3,
+    "known": 2,
 }
 """Points of a step by its kind.
 
-none: only control calls, or polling.
-change: it changed the work. `change_before`: in a way in which it did some steps before, with other changes between.
-same_change: it made the latest change once more. `old_change`: its result has `LONG_LINES` or more, all of them known.
-silent: it ran something for the first time that gave nothing back, and may have done something.
-news: something new came back. `same_call_news`: from a call that was made before.
-known: a known result came back, or none. `known_lines`: a result of known lines that was not seen as a whole.
-failure: all calls failed, with a new message. `known_failure`: with a known one. `same_failure`: for a known call, too.
-talk: no call at all.
+none: only calls that control the agent itself (think, plan, ask), or that poll. talk: no call at all.
+waiting: its calls only wait, and nothing new came.
+change: it changed the work. change_before: in a way in which it did some steps before, with other changes between.
+same_change: it made the latest change once more. old_change: the result has `LONG_LINES` or more, all of them known.
+failed_change: a new change, which was refused with a new message; known_failed_change: with a known one.
+failure: all calls failed otherwise, with a new message; known_failure: with a known one.
+news: something new came back. same_call_news: from calls that were made before, if only another number.
+silent: calls made for the first time that gave nothing back, and may have done something.
+known_lines: known lines, in a result that was not seen as a whole. known: a known result, or none.
 """
-
-
-_DESCRIPTIONS: dict[StepKind, str] = {
-    "same_change": "the same change once more",
-    "old_change": "a change with a known result",
-    "talk": "no call",
-    "failure": "a failure",
-    "known_failure": "a known failure",
-    "same_failure": "the same failure",
-}
 
 
 def describe_step(kind: StepKind) -> str:
     """What a step that adds points did, for a message."""
-    return _DESCRIPTIONS.get(kind, "nothing new")
+    return "a failure" if "fail" in kind else "a change made before" if "change" in kind else "nothing new"
 
 
 class Progress(Struct, frozen=True):
@@ -126,12 +116,11 @@ class Progress(Struct, frozen=True):
 
     def with_step(self, calls: int, results: Iterable[tuple[ToolCall, str, ResultStatus]]) -> Progress:
         """Judge a finished step: how many calls it has, and its results as (call, content, status)."""
-        step = _Step()
-        lines = self.lines
+        step = _Step(self.lines)
         for call, content, status in results:
             if call.name not in self.ignored and status not in _NOT_MADE:
-                lines = step.add(call, content, status, lines, self._declared_reads(call.name))
-        kind = self._judge(step, calls)
+                step.add(call, content, status, call.name in self.reading if call.name in self.declared else None)
+        kind = self._judge(step) if step.counted else "none" if calls else "talk"
         points = 0 if POINTS[kind] == RESET else max(0, self.points + POINTS[kind])
         if not step.counted:
             return replace(self, points=points, before=self.points, kind=kind)
@@ -140,10 +129,10 @@ class Progress(Struct, frozen=True):
             points=points,
             before=self.points,
             kind=kind,
-            lines=lines,
+            lines=step.lines,
             calls=(*self.calls[1 - REMEMBERED_STEPS :], step.call_mark),
             results=(*self.results[1 - REMEMBERED_STEPS :], step.result_mark),
-            latest_change=step.call_mark if step.changes else self.latest_change,
+            latest_change=step.call_mark if step.changed else self.latest_change,
             answer=step.answer_mark,
             same_answers=self.same_answers + 1 if step.answer_mark == self.answer else 1,
         )
@@ -152,25 +141,22 @@ class Progress(Struct, frozen=True):
         """Begin anew: what the user says is new."""
         return replace(self, points=0, before=0)
 
-    def _declared_reads(self, name: str) -> bool | None:
-        return name in self.reading if name in self.declared else None
-
-    def _judge(self, step: _Step, calls: int) -> StepKind:
-        if not step.counted:
-            return "none" if calls else "talk"
-        made_before = step.call_mark in self.calls
+    def _judge(self, step: _Step) -> StepKind:
+        made_before, seen_before = step.call_mark in self.calls, step.result_mark in self.results
+        failed = step.failed == step.counted
+        if step.only_waits and not step.new_lines:
+            return "waiting" if failed or seen_before or not made_before else "same_call_news"
         if step.changed:
             return self._judge_change(step, made_before)
-        if step.failed == step.counted:
-            if step.new_lines:
-                return "failure"
-            return "same_failure" if made_before else "known_failure"
-        if step.new_lines:
+        if failed:
+            if step.changes and not made_before:
+                return "failed_change" if step.new_lines else "known_failed_change"
+            return "failure" if step.new_lines else "known_failure"
+        if step.new_lines or (made_before and not seen_before):
             return "same_call_news" if made_before else "news"
         if made_before:
-            polls = step.found <= POLL_LINES and step.result_mark not in self.results  # its number is another one
-            return "same_call_news" if polls else "known"
-        if step.blank and step.acts:
+            return "known"
+        if step.acts and not step.found:
             return "silent"
         return "known_lines" if step.new_result else "known"
 
@@ -183,9 +169,10 @@ class Progress(Struct, frozen=True):
 
 
 class _Step:
-    """What one step brought, as its results are added."""
+    """What one step brought, as its results are added. lines: the memory of lines before it."""
 
-    def __init__(self) -> None:
+    def __init__(self, lines: bytes) -> None:
+        self.lines = lines
         self.call_mark = self.result_mark = self.answer_mark = 0
         self.counted = self.failed = self.found = self.new_lines = 0
         self.changes = False
@@ -196,22 +183,25 @@ class _Step:
         """Whether some result was not seen as a whole."""
         self.acts = False
         """Whether a call may do more than read."""
-        self.blank = True
-        """Whether all results are blank."""
+        self.only_waits = True
 
-    def add(self, call: ToolCall, content: str, status: ResultStatus, lines: bytes, reads: bool | None) -> bytes:
-        """Add a result. lines: the memory of lines before it; returned is the one after it."""
+    def add(self, call: ToolCall, content: str, status: ResultStatus, reads: bool | None) -> None:
+        """Add a result. reads: whether the tool declares that it only reads; None if nothing is declared."""
         effect = effect_of(call.name, call.arguments, reads)
-        failed = has_failed(content, status, effect)
-        found = distinct_lines(content)
-        short = len(found) <= SHORT_LINES and len(content) <= SHORT_CHARS
-        lines, new, whole = add_lines(lines, _without_echo(found, call.arguments) if short else found)
+        if effect == "controls":
+            return
+        text = essential_text(content)
+        failed = has_failed(text, status, effect)
+        found = distinct_lines(text)
+        short = len(found) <= SHORT_LINES and len(call.arguments) <= SHORT_ARGUMENTS
+        marked = _without_echo(found, call.arguments) if short else found
+        self.lines, new, whole = add_lines(self.lines, marked)
         named = crc32(call.name.encode("utf-8", "surrogatepass"))
         called = crc32(call.arguments.encode("utf-8", "surrogatepass"), named)
-        returned = content.encode("utf-8", "surrogatepass")
+        returned = crc32(without_line_numbers(text).encode("utf-8", "surrogatepass"))
         self.call_mark += called
-        self.result_mark += crc32(returned, called)
-        self.answer_mark += crc32(returned, named)
+        self.result_mark += called ^ returned
+        self.answer_mark += named ^ returned
         self.counted += 1
         self.failed += failed
         self.found += len(found)
@@ -220,22 +210,15 @@ class _Step:
         self.changed = self.changed or (effect == "changes" and not failed)
         self.new_result = self.new_result or whole
         self.acts = self.acts or effect not in ("reads", "waits")
-        self.blank = self.blank and (not found or _BLANK.fullmatch(content) is not None)
-        return lines
+        self.only_waits = self.only_waits and effect == "waits"
 
 
 _NOT_MADE: frozenset[ResultStatus] = frozenset({"skipped", "unanswered", "rejected"})
 """Statuses of calls that were not made, or that only the completion's own guards count."""
 _WORD = re.compile(rb"\w+")
-_BLANK = re.compile(
-    r"\s*(?:<returncode>0</returncode>\s*<output>\s*</output>|\(no output\)|\(Command executed successfully[^\n]*\))?"
-    r"\s*"
-)
-"""What tools say instead of nothing."""
 
 
 def _without_echo(lines: Collection[bytes], arguments: str) -> Collection[bytes]:
     """The lines without the words that the arguments hold."""
-    raw = arguments[:READ_ARGUMENTS].encode("utf-8", "surrogatepass").translate(None, DIGITS)
-    words = set(_WORD.findall(raw))
+    words = set(_WORD.findall(arguments.encode("utf-8", "surrogatepass").translate(None, DIGITS)))
     return dict.fromkeys(b" ".join(word for word in _WORD.findall(line) if word not in words) for line in lines)
