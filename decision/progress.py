@@ -216,9 +216,11 @@ class _Step:
 _NOT_MADE: frozenset[ResultStatus] = frozenset({"skipped", "unanswered", "rejected"})
 """Statuses of calls that were not made, or that only the completion's own guards count."""
 _WORD = re.compile(rb"\w+")
+_ECHO = b"\0"
+"""A line that only repeats the arguments."""
 
 
 def _without_echo(lines: Collection[bytes], arguments: str) -> Collection[bytes]:
     """The lines without the words that the arguments hold."""
     words = set(_WORD.findall(arguments.encode("utf-8", "surrogatepass").translate(None, DIGITS)))
-    return dict.fromkeys(b" ".join(word for word in _WORD.findall(line) if word not in words) for line in lines)
+    return dict.fromkeys(b" ".join(word for word in _WORD.findall(line) if word not in words) or _ECHO for line in lines)
