@@ -150,6 +150,11 @@ def effect_of(name: str, arguments: str, reads: bool | None = None) -> Effect:
     return call_effect(name, arguments, reads).effect
 
 
+def runs_commands(name: str) -> bool:
+    """Whether a tool of this name runs shell commands or programs, so that its arguments say what a call does."""
+    return _kind(name) in (_SHELL, _CODE)
+
+
 def target_of(name: str, arguments: str) -> str:
     """The file or object that a changing call writes; empty if it changes nothing or that is unknown."""
     return call_effect(name, arguments).target

@@ -19,8 +19,8 @@ from . import events as ev
 from .failures import Failures
 from .messages import AssistantMessage, FinishReason, ToolCall, Usage, is_blank
 from .outcome import Question, ask_again
-from .progress import Progress, StepKind
 from .repetition import Repetitions
+from .step_history import StepHistory, StepKind
 from .text_kinds import TextKind, classify_text
 
 Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
@@ -128,7 +128,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     same_texts: int = 0
     """Steps without any tool call that said the same text; 1 is the first time."""
     repetitions: Repetitions = Repetitions()
-    progress: Progress = Progress()
+    history: StepHistory = StepHistory()
     compactions_in_vain: int = 0
     overflows: int = 0
     """Requests that the provider rejected because the context was too large."""
@@ -140,18 +140,18 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def stalled(self) -> int:
-        """Points that collected while steps brought nothing; see `progress.POINTS`."""
-        return self.progress.points
+        """Points that collected while steps brought nothing; see `step_history.POINTS`."""
+        return self.history.points
 
     @property
     def brought(self) -> StepKind:
         """What the latest step brought."""
-        return self.progress.kind
+        return self.history.kind
 
     @property
     def same_results(self) -> int:
         """Steps in a row in which the same tools gave the same results, whatever their arguments were."""
-        return self.progress.same_answers
+        return self.history.same_answers
 
     @property
     def repeated_calls(self) -> int:
@@ -207,7 +207,7 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         tool_choice=event.tool_choice,
         completion_tools=tuple(tool.name for tool in event.tools if tool.kind == "completion"),
         failures=Failures.of(event.tools),
-        progress=Progress.of(event.tools, ev.is_imported(event.engine)),
+        history=StepHistory.of(event.tools, ev.is_imported(event.engine)),
         context_tokens=(event.carried or before).context_tokens,
     )
 
@@ -235,7 +235,7 @@ def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
 def _message_added(facts: Facts, event: ev.MessageAdded) -> Facts:
     if event.topics:
         return replace(facts, reminded=(*facts.reminded, *event.topics), t=event.t)
-    return replace(facts, progress=facts.progress.user_spoke()) if event.origin == "user" else facts
+    return replace(facts, history=facts.history.user_spoke()) if event.origin == "user" else facts
 
 
 def _verdict_given(facts: Facts, event: ev.VerdictGiven) -> Facts:
@@ -416,7 +416,7 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
         results=(),
         invalid_steps=facts.invalid_steps + 1 if all_invalid else 0,
         repetitions=facts.repetitions.with_step(facts.calls, [(call, got.fingerprint) for call, got in answered]),
-        progress=facts.progress.with_step(facts.calls, [(call, got.content, got.status) for call, got in answered]),
+        history=facts.history.with_step(facts.calls, [(call, got.content, got.status) for call, got in answered]),
     )
 
 

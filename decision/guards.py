@@ -14,8 +14,8 @@ from .facts import Facts
 from .limit_usage import LimitStatus, limit_statuses
 from .limits import STOP_REASONS
 from .policy import Policy
-from .progress import describe_step
 from .rules import Rule
+from .step_history import describe_step
 
 
 def _judged(facts: Facts, policy: Policy) -> Decision | None:
@@ -46,6 +46,8 @@ def _stuck(facts: Facts, policy: Policy) -> Decision | None:
 
 def _stagnation(facts: Facts, policy: Policy) -> Decision | None:
     settings = policy.stagnation
+    if policy.repetition.stop_at is None:
+        return None
     if settings.stop_at is not None and facts.stalled >= settings.stop_at:
         detail = f"{facts.stalled} points for steps without progress, the last one for {describe_step(facts.brought)}"
         return Stop(rule="stagnation", reason="stuck", detail=detail)
@@ -117,7 +119,7 @@ def _repetition(facts: Facts, policy: Policy) -> Decision | None:
 
 def _no_progress(facts: Facts, policy: Policy) -> Decision | None:
     nudge_at = policy.stagnation.nudge_at
-    if nudge_at is None or not facts.progress.before < nudge_at <= facts.stalled:
+    if nudge_at is None or not policy.repetition.nudge_at or not facts.history.before < nudge_at <= facts.stalled:
         return None
     return GoOn(rule="no_progress", say=policy.prompts.stagnation, why=f"{facts.stalled} points without progress")
 

@@ -20,17 +20,20 @@ LONG_CHARS = 65_536
 SHORT_CHARS = 1_000
 SLOTS = 16_384
 """Lines and results that the memory holds at most. Of those seen 3,000 new lines ago, 17 % are forgotten on average."""
+_EXACT = 0x5EED
 NO_LINES = bytes(2 * SLOTS)
 """The memory before the first line."""
-DIGITS = b"0123456789"
-"""What does not count in a line."""
 
 
-def add_lines(memory: bytes, lines: Collection[bytes]) -> tuple[bytes, int, bool]:
-    """The memory with these lines added, how many of them are new, and whether all of them together are."""
+def add_lines(memory: bytes, lines: Collection[bytes], exact: bool = False) -> tuple[bytes, int, bool]:
+    """The memory with these lines added, how many of them are new, and whether all of them together are.
+
+    exact: whether the lines have their digits; they are remembered apart from lines without.
+    """
+    seed = _EXACT if exact else 0
     slots = memoryview(memory).cast("H")
-    new = [mark for mark in map(crc32, lines) if slots[mark & 0x3FFF] != mark >> 16]
-    whole = crc32(b"\n".join(lines), 1)
+    new = [mark for line in lines if slots[(mark := crc32(line, seed)) & 0x3FFF] != mark >> 16]
+    whole = crc32(b"\n".join(lines), seed + 1)
     new_whole = slots[whole & 0x3FFF] != whole >> 16
     if not new and not new_whole:
         return memory, 0, False
@@ -42,12 +45,17 @@ def add_lines(memory: bytes, lines: Collection[bytes]) -> tuple[bytes, int, bool
 
 
 def distinct_lines(text: str) -> Collection[bytes]:
-    """The different lines of a result, without digits, white space around them, and empty ones."""
+    """The different lines of a result, without white space around them, and without empty ones."""
     read = text[: SHORT_CHARS if len(text) > LONG_CHARS else READ_CHARS]
-    raw = read.encode("utf-8", "surrogatepass").translate(None, DIGITS)
+    raw = read.encode("utf-8", "surrogatepass")
     lines = dict.fromkeys(map(bytes.strip, raw.splitlines()[:READ_LINES]))
     lines.pop(b"", None)
     return lines.keys()
+
+
+def without_digits(lines: Collection[bytes]) -> Collection[bytes]:
+    """The lines without their digits."""
+    return dict.fromkeys(b"\n".join(lines).translate(None, b"0123456789").split(b"\n")).keys()
 
 
 def essential_text(content: str) -> str:

@@ -92,7 +92,8 @@ class Stagnation(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What happens while steps bring nothing: failing calls, known results, changes made once more.
 
     Each step adds points for what it does not bring, 1 to 4, and something new takes 2 away; a change of the work takes
-    all away (`progress.POINTS`).
+    all away (`step_history.POINTS`). Where `repetition.stop_at` is off, nothing of this stops a run; where
+    `repetition.nudge_at` is empty, nothing of it is told to the model.
     """
 
     section: ClassVar[str] = "stagnation."

@@ -69,6 +69,7 @@ SMALL = {
 
 ONE_IMPORTER = {
     "decision.anchors": "where a run said it was done, changed the work, and checked it; summary.py has its figures",
+    "decision.novelty": "what of a text is new, apart from what a step is judged by",
     "decision.shell_commands": "what programs do, as a table, apart from what tools do",
     "decision.shell_syntax": "how a shell reads a text, apart from what its programs do",
     "engine.cli.views.audit": "what the command prints, apart from what it computes",

@@ -18,16 +18,16 @@ from zlib import crc32
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .call_effects import effect_of
+from .call_effects import effect_of, runs_commands
 from .call_results import has_failed
 from .messages import ResultStatus, ToolCall, ToolSpec
-from .novelty import DIGITS, NO_LINES, add_lines, distinct_lines, essential_text, without_line_numbers
+from .novelty import NO_LINES, add_lines, distinct_lines, essential_text, without_digits, without_line_numbers
 
 REMEMBERED_STEPS = 32
 """Steps in which a call counts as made before."""
 SHORT_LINES = 8
 SHORT_ARGUMENTS = 300
-"""Of a result of at most so many lines, words that stand in the call's own arguments do not count, if these have at most
+"""Of a result of at most so many lines, words of the call's own arguments do not count, if these have at most
 so many characters: a program that names what it was asked for gives the same message whatever that was. Longer
 arguments are scripts, which print what they compose."""
 LONG_LINES = 5
@@ -46,10 +46,10 @@ POINTS: dict[StepKind, int] = {
     "waiting": 1,
     "change": RESET,
     "change_before": RESET,
-    "same_change": 2,
+    "same_change": 1,
     "old_change": 1,
     "failed_change": 1,
-    "known_failed_change": 2,
+    "known_failed_change": 1,
     "failure": 2,
     "known_failure": 4,
     "news": -2,
@@ -64,7 +64,8 @@ none: only calls that control the agent itself (think, plan, ask), or that poll.
 waiting: its calls only wait, and nothing new came.
 change: it changed the work. change_before: in a way in which it did some steps before, with other changes between.
 same_change: it made the latest change once more. old_change: the result has `LONG_LINES` or more, all of them known.
-failed_change: a new change, which was refused with a new message; known_failed_change: with a known one.
+failed_change: a new change, which was refused with a new message; known_failed_change: with a known one. The table is
+kind to these two, and to the same change: a retry may yet succeed, and `repetition` counts what is the same.
 failure: all calls failed otherwise, with a new message; known_failure: with a known one.
 news: something new came back. same_call_news: from calls that were made before, if only another number.
 silent: calls made for the first time that gave nothing back, and may have done something.
@@ -77,7 +78,7 @@ def describe_step(kind: StepKind) -> str:
     return "a failure" if "fail" in kind else "a change made before" if "change" in kind else "nothing new"
 
 
-class Progress(Struct, frozen=True):
+class StepHistory(Struct, frozen=True):
     """The points of a run, and the memory by which its next step is judged."""
 
     points: int = 0
@@ -105,7 +106,7 @@ class Progress(Struct, frozen=True):
     """Tools of which it is known whether they only read."""
 
     @classmethod
-    def of(cls, tools: Iterable[ToolSpec], imported: bool) -> Progress:
+    def of(cls, tools: Iterable[ToolSpec], imported: bool) -> StepHistory:
         """The state at the beginning of a run with these tools. imported: nothing declares which of them only read."""
         tools = tuple(tools)
         return cls(
@@ -114,11 +115,11 @@ class Progress(Struct, frozen=True):
             declared=frozenset() if imported else frozenset(tool.name for tool in tools),
         )
 
-    def with_step(self, calls: int, results: Iterable[tuple[ToolCall, str, ResultStatus]]) -> Progress:
+    def with_step(self, calls: int, results: Iterable[tuple[ToolCall, str, ResultStatus]]) -> StepHistory:
         """Judge a finished step: how many calls it has, and its results as (call, content, status)."""
         step = _Step(self.lines)
         for call, content, status in results:
-            if call.name not in self.ignored and status not in _NOT_MADE:
+            if call.name not in self.ignored and status in _MADE:
                 step.add(call, content, status, call.name in self.reading if call.name in self.declared else None)
         kind = self._judge(step) if step.counted else "none" if calls else "talk"
         points = 0 if POINTS[kind] == RESET else max(0, self.points + POINTS[kind])
@@ -137,7 +138,7 @@ class Progress(Struct, frozen=True):
             same_answers=self.same_answers + 1 if step.answer_mark == self.answer else 1,
         )
 
-    def user_spoke(self) -> Progress:
+    def user_spoke(self) -> StepHistory:
         """Begin anew: what the user says is new."""
         return replace(self, points=0, before=0)
 
@@ -147,21 +148,21 @@ class Progress(Struct, frozen=True):
         if step.only_waits and not step.new_lines:
             return "waiting" if failed or seen_before or not made_before else "same_call_news"
         if step.changed:
-            return self._judge_change(step, made_before)
+            return self._judge_change(step, made_before, seen_before)
         if failed:
             if step.changes and not made_before:
                 return "failed_change" if step.new_lines else "known_failed_change"
             return "failure" if step.new_lines else "known_failure"
-        if step.new_lines or (made_before and not seen_before):
-            return "same_call_news" if made_before else "news"
         if made_before:
-            return "known"
+            return "same_call_news" if step.new_lines or not seen_before else "known"
+        if step.new_lines or step.new_exact_lines:
+            return "news"
         if step.acts and not step.found:
             return "silent"
         return "known_lines" if step.new_result else "known"
 
-    def _judge_change(self, step: _Step, made_before: bool) -> StepKind:
-        if step.call_mark == self.latest_change:
+    def _judge_change(self, step: _Step, made_before: bool, seen_before: bool) -> StepKind:
+        if step.call_mark == self.latest_change and seen_before:
             return "same_change"
         if made_before:
             return "change_before"
@@ -175,6 +176,8 @@ class _Step:
         self.lines = lines
         self.call_mark = self.result_mark = self.answer_mark = 0
         self.counted = self.failed = self.found = self.new_lines = 0
+        self.new_exact_lines = 0
+        """New lines of short results, if digits count, too."""
         self.changes = False
         """Whether a call was to change the work."""
         self.changed = False
@@ -190,12 +193,17 @@ class _Step:
         effect = effect_of(call.name, call.arguments, reads)
         if effect == "controls":
             return
+        if reads is False and not runs_commands(call.name):
+            effect = "changes"  # a tool that does not declare that it only reads may be the work itself
         text = essential_text(content)
         failed = has_failed(text, status, effect)
         found = distinct_lines(text)
-        short = len(found) <= SHORT_LINES and len(call.arguments) <= SHORT_ARGUMENTS
-        marked = _without_echo(found, call.arguments) if short else found
-        self.lines, new, whole = add_lines(self.lines, marked)
+        if len(found) <= SHORT_LINES:
+            if reads is None and len(call.arguments) <= SHORT_ARGUMENTS:
+                found = _without_echo(found, call.arguments)
+            self.lines, new, _ = add_lines(self.lines, found, exact=True)
+            self.new_exact_lines += new
+        self.lines, new, whole = add_lines(self.lines, without_digits(found))
         named = crc32(call.name.encode("utf-8", "surrogatepass"))
         called = crc32(call.arguments.encode("utf-8", "surrogatepass"), named)
         returned = crc32(without_line_numbers(text).encode("utf-8", "surrogatepass"))
@@ -213,8 +221,8 @@ class _Step:
         self.only_waits = self.only_waits and effect == "waits"
 
 
-_NOT_MADE: frozenset[ResultStatus] = frozenset({"skipped", "unanswered", "rejected"})
-"""Statuses of calls that were not made, or that only the completion's own guards count."""
+_MADE: frozenset[ResultStatus] = frozenset({"ok", "error"})
+"""Statuses of calls that ran to their end. Other guards count the rest: invalid calls, completions handed back."""
 _WORD = re.compile(rb"\w+")
 _ECHO = b"\0"
 """A line that only repeats the arguments."""
@@ -222,5 +230,6 @@ _ECHO = b"\0"
 
 def _without_echo(lines: Collection[bytes], arguments: str) -> Collection[bytes]:
     """The lines without the words that the arguments hold."""
-    words = set(_WORD.findall(arguments.encode("utf-8", "surrogatepass").translate(None, DIGITS)))
-    return dict.fromkeys(b" ".join(word for word in _WORD.findall(line) if word not in words) or _ECHO for line in lines)
+    words = set(_WORD.findall(arguments.encode("utf-8", "surrogatepass")))
+    left = (b" ".join(word for word in _WORD.findall(line) if word not in words) for line in lines)
+    return dict.fromkeys(line or _ECHO for line in left)

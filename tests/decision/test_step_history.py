@@ -1,0 +1,233 @@
+"""What each step is judged by, the memory behind it, and the guards that stop a run that brings nothing new."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from endstop import Engine, Limits, Policy, tool
+from endstop.decision import POLICIES, Facts, ToolCall, WrongUse, fold
+from endstop.decision.events import MessageAdded
+from endstop.decision.messages import ResultStatus, ToolSpec
+from endstop.decision.novelty import NO_LINES, add_lines, distinct_lines, essential_text, without_digits
+from endstop.decision.policy import Repetition, Stagnation
+from endstop.decision.settings import settings_from_record
+from endstop.decision.step_history import POINTS, REMEMBERED_STEPS, RESET, StepHistory
+from endstop.providers import Scripted, call
+from hypothesis import given
+from hypothesis import strategies as st
+
+Step = tuple[str, str, str] | tuple[str, str, str, ResultStatus] | None
+
+
+def foreign(*steps: Step, history: StepHistory | None = None) -> StepHistory:
+    """The history after steps of an imported session: name, arguments, result; None for a step without a call."""
+    history = history or StepHistory.of([], imported=True)
+    for step in steps:
+        if step is None:
+            history = history.with_step(0, [])
+        else:
+            name, arguments, content, *status = step
+            history = history.with_step(1, [(ToolCall("c", name, arguments), content, status[0] if status else "ok")])
+    return history
+
+
+def read(path: str, content: str) -> Step:
+    return "read_file", f'{{"path": "{path}"}}', content
+
+
+def edit(text: str, content: str = "edited") -> Step:
+    return "edit_file", f'{{"path": "a.py", "text": "{text}"}}', content
+
+
+def shell(command: str, content: str) -> Step:
+    return "bash", f'{{"command": "{command}"}}', content
+
+
+@pytest.mark.parametrize(
+    ("steps", "kind"),
+    [
+        ([None], "talk"),
+        ([read("a.py", "import os")], "news"),
+        ([read("a.py", "import os"), read("b.py", "import os")], "known"),
+        ([read("a.py", "x = 1"), read("b.py", "x = 2")], "news"),
+        ([read("a.py", "x = 1"), read("a.py", "x = 1")], "known"),
+        ([read("a.py", "x = 1"), read("a.py", "x = 2")], "same_call_news"),
+        ([read("a.py", "one\ntwo"), read("b.py", "two\nthree"), read("c.py", "one\nthree")], "known_lines"),
+        ([edit("x")], "change"),
+        ([edit("x"), edit("x")], "same_change"),
+        ([edit("x"), edit("y"), edit("x")], "change_before"),
+        ([edit("x"), edit("y")], "change"),
+        ([edit("x", "a\nb\nc\nd\ne"), edit("y", "a\nb\nc\nd\ne")], "old_change"),
+        ([edit("x", "Error: no such file: a.py")], "failed_change"),
+        ([edit("x", "Error: no such file"), edit("y", "Error: no such file")], "known_failed_change"),
+        ([shell("frob", "bash: frob: command not found")], "failure"),
+        (
+            [shell("frob", "bash: frob: command not found"), shell("grob", "bash: grob: command not found")],
+            "known_failure",
+        ),
+        ([shell("frob", "bash: line 3: frob: command not found")] * 2, "known_failure"),
+        ([shell("python job.py", "")], "silent"),
+        ([shell("grep -rn foo .", "")], "known"),
+        ([shell("sleep 30", "")], "waiting"),
+        ([("think", '{"thought": "hm"}', "noted")], "none"),
+        ([("finish", "{}", "no", "rejected")], "none"),
+    ],
+)
+def test_what_a_step_brought(steps: list[Step], kind: str) -> None:
+    assert foreign(*steps).kind == kind
+
+
+def test_points_fall_with_news_and_end_with_a_change() -> None:
+    stalled = foreign(*[read("a.py", "x")] * 4)
+    assert stalled.points == 3 * POINTS["known"] == 6
+    assert foreign(read("b.py", "something else"), history=stalled).points == 4
+    assert foreign(edit("x"), history=stalled).points == 0
+    assert POINTS["change"] == RESET
+
+
+def test_a_message_of_the_user_begins_anew() -> None:
+    facts = Facts(history=foreign(*[read("a.py", "x")] * 4))
+    assert facts.stalled == 6
+    assert fold(facts, MessageAdded(text="Try the other file.", origin="user")).stalled == 0
+    assert fold(facts, MessageAdded(text="Go on.", origin="nudge")).stalled == 6
+
+
+def test_what_tools_declare_counts_before_their_names() -> None:
+    def spec(name: str, **more: bool) -> ToolSpec:
+        return ToolSpec(name=name, description="", parameters={"type": "object"}, **more)
+
+    tools = [spec("get_rows"), spec("insert", reads=True), spec("wait_for", polls=True)]
+    own = StepHistory.of(tools, imported=False)
+    assert own.with_step(1, [(ToolCall("c", "get_rows"), "3 rows", "ok")]).kind == "change"
+    assert own.with_step(1, [(ToolCall("c", "insert"), "3 rows", "ok")]).kind == "news"
+    assert own.with_step(1, [(ToolCall("c", "wait_for"), "still running", "ok")]).kind == "none"
+
+
+def test_parallel_calls_are_judged_together() -> None:
+    history = StepHistory.of([], imported=True)
+    calls = [
+        (ToolCall("1", "read_file", '{"path": "a"}'), "Error: not found", "ok"),
+        (ToolCall("2", "read_file", '{"path": "b"}'), "something", "ok"),
+    ]
+    assert history.with_step(2, calls).kind == "news"  # type: ignore[arg-type]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["bash", "read_file", "edit_file", "x"]), st.text(), st.text())))
+def test_no_text_is_too_odd_and_the_memory_stays_bounded(steps: list[tuple[str, str, str]]) -> None:
+    history = foreign(*steps)
+    assert history.points >= 0
+    assert len(history.lines) == len(NO_LINES)
+    assert len(history.calls) <= REMEMBERED_STEPS
+    assert foreign(*steps) == history, "pure: the same steps give the same history"
+
+
+def test_the_memory_is_bounded_in_a_long_run() -> None:
+    history = foreign(*[read(f"{number}.py", f"line {number} of it") for number in range(500)])
+    assert (len(history.lines), len(history.calls), len(history.results)) == (len(NO_LINES), 32, 32)
+
+
+def test_lines_are_new_once() -> None:
+    memory, new, whole = add_lines(NO_LINES, [b"a", b"b"])
+    assert (new, whole) == (2, True)
+    assert add_lines(memory, [b"b", b"a"])[1] == 0
+    assert add_lines(memory, [b"a", b"b"]) == (memory, 0, False)
+    assert add_lines(memory, [b"a", b"c"])[1:] == (1, True)
+
+
+def test_few_new_lines_are_taken_for_old_ones() -> None:
+    memory, _, _ = add_lines(NO_LINES, [b"line %d" % number for number in range(8_000)])
+    new = add_lines(memory, [b"other %d" % number for number in range(2_000)])[1]
+    assert new >= 1_995
+
+
+def test_what_of_a_text_counts() -> None:
+    assert list(distinct_lines("  a\n\n b 12 \r\na")) == [b"a", b"b 12"]
+    assert list(without_digits([b"took 12 ms", b"took 9 ms"])) == [b"took  ms"]
+    assert essential_text("out\n(Open file: n/a)\n(Current directory: /x)\nbash-$") == "out"
+    assert essential_text("Your command ran successfully and did not produce any output.") == ""
+    assert essential_text("<returncode>0</returncode>\n<output>\n</output>") == ""
+    assert essential_text("costs 3 > 2 $") == "costs 3 > 2 $"
+
+
+# ---- the guards
+
+
+@tool
+async def boom(n: int) -> str:
+    """Fail."""
+    raise RuntimeError("disk")
+
+
+@tool
+async def work(n: int) -> str:
+    """Work."""
+    return "ok"
+
+
+@tool(reads=True)
+async def look(n: int) -> str:
+    """Look."""
+    return "nothing here"
+
+
+LONG = Limits(steps=200)
+
+
+def numbered(name: str) -> Scripted:
+    numbers = itertools.count()
+    return Scripted(lambda request: [call(name, n=next(numbers))])
+
+
+@pytest.mark.parametrize(("name", "steps"), [("boom", 11), ("look", 7), ("work", 40)])
+async def test_steps_that_bring_nothing_end_a_run_as_stuck(name: str, steps: int) -> None:
+    outcome = await Engine(numbered(name), tools=[boom, work, look], policy=Policy(limits=LONG)).run("go")
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "stuck", steps)
+
+
+async def test_the_model_is_told_once_before() -> None:
+    model = numbered("look")
+    policy = Policy(limits=LONG)
+    async with Engine(model, tools=[look], policy=policy).start("go") as run:
+        events = [event async for event in run]
+    nudges = [event.text for event in events if isinstance(event, MessageAdded) and event.origin == "nudge"]
+    assert nudges == [policy.prompts.stagnation]
+
+
+async def test_polling_that_brings_another_number_goes_on() -> None:
+    ticks = itertools.count()
+
+    async def poll() -> str:
+        """Poll."""
+        return f"tick {next(ticks)}"
+
+    model = Scripted(lambda request: [call("poll")])
+    outcome = await Engine(model, tools=[tool(reads=True)(poll)]).run("go")
+    assert outcome.stop_reason == "step_limit"
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(limits=LONG, stagnation=Stagnation(nudge_at=None, stop_at=None, same_results=None)),
+        Policy(limits=LONG, repetition=Repetition(nudge_at=(), stop_at=None)),
+        settings_from_record(Policy, {"limits": {"steps": 200}}),
+    ],
+    ids=["stagnation off", "repetition off", "a record that names no setting"],
+)
+async def test_it_can_be_switched_off(policy: Policy) -> None:
+    outcome = await Engine(numbered("look"), tools=[look], policy=policy).run("go")
+    assert (outcome.stop_reason, outcome.steps) == ("step_limit", 200)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [({"nudge_at": 0}, "1 or more"), ({"stop_at": 1}, "2 or more"), ({"same_results": 1}, "2 or more")],
+)
+def test_settings_out_of_range(settings: dict[str, int], says: str) -> None:
+    with pytest.raises(WrongUse, match=says):
+        Stagnation(**settings)
+
+
+def test_shipped_policies_have_it() -> None:
+    assert {policy.stagnation for policy in POLICIES.values()} == {Stagnation()}
