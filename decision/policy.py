@@ -7,12 +7,16 @@ default changes no old record. The docstring below a setting says its range; `No
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
+
+from msgspec.structs import replace
 
 from .errors import WrongUse
 from .limits import Limits, SessionLimits, require_at_least
 from .repetition import LONGEST_CYCLE, CompareBy
 from .settings import Settings
+
+_Group = TypeVar("_Group", bound=Settings)
 
 
 class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -391,3 +395,29 @@ POLICIES: dict[str, Policy] = {
 }
 """The shipped policies, by name. With `chat` a plain text ends the run, and no completion tool is offered; with `agent`
 a text or an accepted completion ends it; with `strict` only an accepted completion does."""
+
+
+NEWER_GUARDS = frozenset({"stagnation", "no_progress"})
+"""Guards that records of older versions do not name."""
+
+
+def for_recorded_run(policy: Policy, recorded: Policy) -> Policy:
+    """The policy with which a recorded run goes on: `policy`, without the new defaults if an older version began it.
+
+    Such a run was begun under other defaults, and its record says so: where `policy` has today's default of a setting
+    that the record does not name, the setting keeps its old meaning. A record of this version changes nothing.
+    """
+    if set(policy.guards) - set(recorded.guards) != NEWER_GUARDS:
+        return policy
+    return replace(_with_recorded_defaults(policy, recorded), guards=recorded.guards)
+
+
+def _with_recorded_defaults(group: _Group, recorded: _Group) -> _Group:
+    default, changes = type(group)(), {}
+    for name in group.__struct_fields__:
+        own, then = getattr(group, name), getattr(recorded, name)
+        if isinstance(own, Settings):
+            changes[name] = _with_recorded_defaults(own, then)
+        elif name in group.legacy_defaults and own == getattr(default, name):
+            changes[name] = then
+    return replace(group, **changes)

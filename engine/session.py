@@ -44,6 +44,7 @@ from .decision.events import (
     ToolCallStart,
 )
 from .decision.facts import add_usage, usage_of
+from .decision.policy import Policy, for_recorded_run
 from .durability import Steps
 from .effects import Effects, Live
 from .event_bus import Bus
@@ -329,17 +330,20 @@ class Session:
             sinks.append(share.feed)
         log = Log(runtime.clock, self.transcript.feed, sinks)
         toolbox = config.toolbox
-        effects, limits = self._effects(log)
+        policy = config.policy
+        if isinstance(opening, ResumePoint) and not opening.copies:
+            policy = for_recorded_run(policy, opening.started.policy)
+        effects, limits = self._effects(log, policy)
         if isinstance(opening, ResumePoint):
             toolbox = toolbox.subset(spec.name for spec in opening.started.tools)
-            effects = self._continue(opening, log, effects)
+            effects = self._continue(opening, log, effects, policy)
             bus.start_at(opening.last.seq)
         return Context(
             log=log,
             transcript=self.transcript,
             provider=provider,
             toolbox=toolbox,
-            policy=config.policy,
+            policy=policy,
             decide=config.decide,
             decide_untraced=config.decide_untraced,
             execute=runtime.execute,
@@ -363,20 +367,20 @@ class Session:
             cut_off=cut_off,
         )
 
-    def _effects(self, log: Log) -> tuple[Effects, HardLimits]:
+    def _effects(self, log: Log, policy: Policy) -> tuple[Effects, HardLimits]:
         """What does the effects of a new run, and what enforces its limits."""
-        runtime, policy = self._config.runtime, self._config.policy
+        runtime = self._config.runtime
         if runtime.replay is not None:
             return runtime.replay.effects(log), runtime.replay.limits(log, policy, runtime.clock)
         return Live() if self.steps is None else Durable(self.steps, log), HardLimits(log, policy, runtime.clock)
 
-    def _continue(self, point: ResumePoint, log: Log, effects: Effects) -> Effects:
+    def _continue(self, point: ResumePoint, log: Log, effects: Effects, policy: Policy) -> Effects:
         """Let the log continue a recorded run. Returns its effects: these, after what its record holds."""
         config = self._config
         if point.copies:  # a fork: its record holds nothing that it has done itself
             log.continue_from(point.facts, None, point.last)
             return effects
-        diverged = point.divergence(lambda facts: config.decide_untraced(facts, config.policy))
+        diverged = point.divergence(lambda facts: config.decide_untraced(facts, policy))
         diverged = diverged or point.missing_hook(config.functions)
         past = RecordedEvents(point, diverged, strict=config.record_options.strict_resume)
         log.continue_from(point.facts, past, point.last)

@@ -10,12 +10,13 @@ from endstop.decision import POLICIES, Facts, ToolCall, WrongUse, fold
 from endstop.decision.events import MessageAdded
 from endstop.decision.messages import ResultStatus, ToolSpec
 from endstop.decision.novelty import NO_LINES, add_lines, distinct_lines, essential_text, without_digits
-from endstop.decision.policy import Repetition, Stagnation
+from endstop.decision.policy import Repetition, Stagnation, for_recorded_run
 from endstop.decision.settings import settings_from_record
 from endstop.decision.step_history import POINTS, REMEMBERED_STEPS, RESET, StepHistory
 from endstop.providers import Scripted, call
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 Step = tuple[str, str, str] | tuple[str, str, str, ResultStatus] | None
 
@@ -231,3 +232,14 @@ def test_settings_out_of_range(settings: dict[str, int], says: str) -> None:
 
 def test_shipped_policies_have_it() -> None:
     assert {policy.stagnation for policy in POLICIES.values()} == {Stagnation()}
+
+
+def test_a_run_of_an_older_version_goes_on_with_the_defaults_of_its_time() -> None:
+    older = settings_from_record(Policy, {"guards": ["stuck", "step_limit"], "limits": {"steps": 30}})
+    mine = Policy(guards=(*older.guards, "stagnation", "no_progress"), limits=Limits(steps=50))
+    kept = for_recorded_run(mine, older)
+    assert kept.stagnation == Stagnation(nudge_at=None, stop_at=None, same_results=None)
+    assert (kept.guards, kept.limits.steps) == (older.guards, 50), "what the user changed is changed"
+    chosen = replace(mine, repetition=Repetition(same_text=9))
+    assert for_recorded_run(chosen, older).repetition.same_text == 9
+    assert for_recorded_run(mine, mine) == mine
