@@ -2,9 +2,10 @@
 
 `AXES` is the table: for each guard, levels of its settings, the first of them off or out of reach. A combination of
 levels stops a run where the first of its guards does, so that runs need to be simulated only with one guard moved at a
-time (`single_levels`). The path starts with all guards off. Its second rung switches on those of the policy that make
-next to no difference here: a net for what these records do not hold. Each further rung moves one guard to a more eager
-level, always that one which harms fewest for what it saves. No rung stops a run later than the one before it.
+time (`single_levels`). The path starts with all guards at their first level. Its second rung brings those that make
+next to no difference here to the policy's own settings: a net for what these records do not hold. Each further rung
+moves one guard to a more eager level, always that one which harms fewest for what it saves. No rung stops a run later
+than the one before it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Axis(Struct, frozen=True):
     guard: str
     """The guard that these settings move; a policy without it is not moved."""
     levels: tuple[Mapping[str, Any], ...]
-    """Settings by their name in a policy file. The first are off, or so high that no run reaches them."""
+    """Settings by their name in a policy file. The first are off, or so high that hardly a run reaches them."""
 
 
 def _values(guard: str, setting: str, *values: Any) -> Axis:
@@ -42,7 +43,7 @@ def _values(guard: str, setting: str, *values: Any) -> Axis:
 
 AXES: tuple[Axis, ...] = (
     _values("step_limit", "limits.steps", 100_000, 500, 300, 200, 150, 100, 80, 60, 50, 40, 30, 20),
-    _values("stuck", "repetition.stop_at", "off", 16, 12, 10, 8, 7, 6, 5, 4, 3),
+    _values("stuck", "repetition.stop_at", 16, 12, 10, 8, 7, 6, 5, 4, 3),
 )
 """Extend it by an axis for each guard with a threshold. More levels make a finer path, and cost a simulation each."""
 

@@ -186,8 +186,8 @@ def _refusal(report: FitReport) -> str:
     early = f"{first.harmed:,} of {testing.units:,}"
     stops = f"{early} good runs too early" if report.counted == "run" else f"a good run too early in {early} tasks"
     return (
-        f"{start} Even the most cautious policy, with all these guards off, stops {stops}, and {allowed:,} are "
-        f"allowed. Its other rules do that: {', '.join(by)}. Give another --base-policy{hint}."
+        f"{start} Even the most cautious policy of the path stops {stops}, and {allowed:,} are allowed. They are "
+        f"stopped by {', '.join(by)}. Give another --base-policy{hint}."
     )
 
 

@@ -148,7 +148,7 @@ def test_a_base_that_cuts_good_runs_by_itself_is_refused() -> None:
     assert report.chosen is None
     text = guarantee(report)
     assert "Even the most cautious policy" in text
-    assert "Its other rules do that: finish_reason. Give another --base-policy (a policy with text" in text
+    assert "They are stopped by finish_reason. Give another --base-policy (a policy with text" in text
     assert report.rungs[0].early_by == {"finish_reason": report.rungs[0].harmed}
     assert report.rungs[0].examples[0].endswith("after step 5 of 10, by finish_reason")
 
@@ -247,7 +247,10 @@ async def test_records_are_simulated_as_a_backtest_does(tmp_path: Path) -> None:
 def test_a_combination_stops_a_run_where_the_first_of_its_guards_does() -> None:
     """What the search of the path supposes, on the project's own records."""
     singles = single_levels(AXES)
-    together = [own_levels(AGENT, AXES), *((level,) * len(AXES) for level in (2, 5, 9))]
+    together = [
+        own_levels(AGENT, AXES),
+        *(tuple(min(level, len(axis.levels) - 1) for axis in AXES) for level in (2, 5, 9)),
+    ]
     policies = [policy_at(AGENT, AXES, levels) for levels in (*singles, *together)]
     earlier = 0
     for path in find_records([str(RECORDS)]):
