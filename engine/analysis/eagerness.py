@@ -44,6 +44,8 @@ def _values(guard: str, setting: str, *values: Any) -> Axis:
 AXES: tuple[Axis, ...] = (
     _values("step_limit", "limits.steps", 100_000, 500, 300, 200, 150, 100, 80, 60, 50, 40, 30, 20),
     _values("stuck", "repetition.stop_at", 16, 12, 10, 8, 7, 6, 5, 4, 3),
+    _values("stagnation", "stagnation.stop_at", "off", 40, 30, 24, 20, 17, 15, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4),
+    _values("stagnation", "stagnation.same_results", "off", 80, 60, 40, 30, 20, 15, 10, 6),
 )
 """Extend it by an axis for each guard with a threshold. More levels make a finer path, and cost a simulation each."""
 
