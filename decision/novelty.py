@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from typing import NamedTuple
 from zlib import crc32
 
 READ_CHARS = 20_000
@@ -20,28 +21,8 @@ LONG_CHARS = 65_536
 SHORT_CHARS = 1_000
 SLOTS = 16_384
 """Lines and results that the memory holds at most. Of those seen 3,000 new lines ago, 17 % are forgotten on average."""
-_EXACT = 0x5EED
 NO_LINES = bytes(2 * SLOTS)
 """The memory before the first line."""
-
-
-def add_lines(memory: bytes, lines: Collection[bytes], exact: bool = False) -> tuple[bytes, int, bool]:
-    """The memory with these lines added, how many of them are new, and whether all of them together are.
-
-    exact: whether the lines have their digits; they are remembered apart from lines without.
-    """
-    seed = _EXACT if exact else 0
-    slots = memoryview(memory).cast("H")
-    new = [mark for line in lines if slots[(mark := crc32(line, seed)) & 0x3FFF] != mark >> 16]
-    whole = crc32(b"\n".join(lines), seed + 1)
-    new_whole = slots[whole & 0x3FFF] != whole >> 16
-    if not new and not new_whole:
-        return memory, 0, False
-    filled = bytearray(memory)
-    slots = memoryview(filled).cast("H")
-    for mark in (*new, whole):
-        slots[mark & 0x3FFF] = mark >> 16
-    return bytes(filled), len(new), new_whole
 
 
 def distinct_lines(text: str) -> Collection[bytes]:
@@ -53,9 +34,46 @@ def distinct_lines(text: str) -> Collection[bytes]:
     return lines.keys()
 
 
-def without_digits(lines: Collection[bytes]) -> Collection[bytes]:
-    """The lines without their digits."""
-    return dict.fromkeys(b"\n".join(lines).translate(None, b"0123456789").split(b"\n")).keys()
+class Marks(NamedTuple):
+    """The checksums by which a result is remembered."""
+
+    lines: list[int]
+    """Of its lines, without their digits."""
+    exact: list[int]
+    """Of its lines with their digits; empty if these do not count."""
+    whole: int
+    """Of all lines together, without digits."""
+
+
+def marks_of(lines: Collection[bytes], exact: bool) -> Marks:
+    """The marks of these lines. exact: whether another number makes a new line, too."""
+    joined = b"\n".join(lines)
+    masked = joined.translate(None, b"0123456789")
+    whole = crc32(masked, 1)
+    if len(masked) == len(joined):
+        marks = [crc32(line) for line in lines]
+        return Marks(marks, marks if exact else [], whole)
+    marks = [crc32(line) for line in dict.fromkeys(masked.split(b"\n"))]
+    return Marks(marks, [crc32(line, _EXACT) for line in lines] if exact else [], whole)
+
+
+_EXACT = 0x5EED
+"""Start of the checksums with digits, so that they differ from those without."""
+
+
+def add_marks(memory: bytes, marks: Marks) -> tuple[bytes, Marks]:
+    """The memory with these marks, and those of them that are new; `whole` is 0 if it is not."""
+    slots = memoryview(memory).cast("H")
+    new = [mark for mark in marks.lines if slots[mark & 0x3FFF] != mark >> 16]
+    exact = [mark for mark in marks.exact if slots[mark & 0x3FFF] != mark >> 16]
+    whole = marks.whole if slots[marks.whole & 0x3FFF] != marks.whole >> 16 else 0
+    if not (new or exact or whole):
+        return memory, Marks(new, exact, 0)
+    filled = bytearray(memory)
+    slots = memoryview(filled).cast("H")
+    for mark in (*new, *exact, marks.whole):
+        slots[mark & 0x3FFF] = mark >> 16
+    return bytes(filled), Marks(new, exact, whole)
 
 
 def essential_text(content: str) -> str:
@@ -83,4 +101,4 @@ _NOTHING = re.compile(
     re.IGNORECASE,
 )
 """What tools say instead of nothing."""
-_NUMBERED = re.compile(r"\bline \d+")
+_NUMBERED = re.compile(r"line \d+")

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from .call_effects import effect_of, runs_commands
 from .call_results import has_failed
 from .messages import ResultStatus, ToolCall, ToolSpec
-from .novelty import NO_LINES, add_lines, distinct_lines, essential_text, without_digits, without_line_numbers
+from .novelty import NO_LINES, add_marks, distinct_lines, essential_text, marks_of, without_line_numbers
 
 REMEMBERED_STEPS = 32
 """Steps in which a call counts as made before."""
@@ -198,12 +198,10 @@ class _Step:
         text = essential_text(content)
         failed = has_failed(text, status, effect)
         found = distinct_lines(text)
-        if len(found) <= SHORT_LINES:
-            if reads is None and len(call.arguments) <= SHORT_ARGUMENTS:
-                found = _without_echo(found, call.arguments)
-            self.lines, new, _ = add_lines(self.lines, found, exact=True)
-            self.new_exact_lines += new
-        self.lines, new, whole = add_lines(self.lines, without_digits(found))
+        short = len(found) <= SHORT_LINES
+        if short and reads is None and len(call.arguments) <= SHORT_ARGUMENTS:
+            found = _without_echo(found, call.arguments)
+        self.lines, new = add_marks(self.lines, marks_of(found, exact=short))
         named = crc32(call.name.encode("utf-8", "surrogatepass"))
         called = crc32(call.arguments.encode("utf-8", "surrogatepass"), named)
         returned = crc32(without_line_numbers(text).encode("utf-8", "surrogatepass"))
@@ -213,10 +211,11 @@ class _Step:
         self.counted += 1
         self.failed += failed
         self.found += len(found)
-        self.new_lines += new
+        self.new_lines += len(new.lines)
+        self.new_exact_lines += len(new.exact)
         self.changes = self.changes or effect == "changes"
         self.changed = self.changed or (effect == "changes" and not failed)
-        self.new_result = self.new_result or whole
+        self.new_result = self.new_result or new.whole != 0
         self.acts = self.acts or effect not in ("reads", "waits")
         self.only_waits = self.only_waits and effect == "waits"
 

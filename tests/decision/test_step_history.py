@@ -9,7 +9,7 @@ from endstop import Engine, Limits, Policy, tool
 from endstop.decision import POLICIES, Facts, ToolCall, WrongUse, fold
 from endstop.decision.events import MessageAdded
 from endstop.decision.messages import ResultStatus, ToolSpec
-from endstop.decision.novelty import NO_LINES, add_lines, distinct_lines, essential_text, without_digits
+from endstop.decision.novelty import NO_LINES, Marks, add_marks, distinct_lines, essential_text, marks_of
 from endstop.decision.policy import Repetition, Stagnation, for_recorded_run
 from endstop.decision.settings import settings_from_record
 from endstop.decision.step_history import POINTS, REMEMBERED_STEPS, RESET, StepHistory
@@ -128,23 +128,36 @@ def test_the_memory_is_bounded_in_a_long_run() -> None:
     assert (len(history.lines), len(history.calls), len(history.results)) == (len(NO_LINES), 32, 32)
 
 
+def lines(*texts: bytes) -> Marks:
+    return marks_of(texts, exact=True)
+
+
 def test_lines_are_new_once() -> None:
-    memory, new, whole = add_lines(NO_LINES, [b"a", b"b"])
-    assert (new, whole) == (2, True)
-    assert add_lines(memory, [b"b", b"a"])[1] == 0
-    assert add_lines(memory, [b"a", b"b"]) == (memory, 0, False)
-    assert add_lines(memory, [b"a", b"c"])[1:] == (1, True)
+    memory, new = add_marks(NO_LINES, lines(b"a", b"b"))
+    assert (len(new.lines), new.whole != 0) == (2, True)
+    assert add_marks(memory, lines(b"b", b"a"))[1].lines == []
+    assert add_marks(memory, lines(b"a", b"b")) == (memory, Marks([], [], 0))
+    assert len(add_marks(memory, lines(b"a", b"c"))[1].lines) == 1
+
+
+def test_another_number_makes_a_line_new_only_where_digits_count() -> None:
+    memory, _ = add_marks(NO_LINES, lines(b"took 12 ms"))
+    new = add_marks(memory, lines(b"took 9 ms"))[1]
+    assert (len(new.lines), len(new.exact)) == (0, 1)
+    assert add_marks(memory, marks_of([b"took 9 ms"], exact=False))[1] == Marks([], [], 0)
 
 
 def test_few_new_lines_are_taken_for_old_ones() -> None:
-    memory, _, _ = add_lines(NO_LINES, [b"line %d" % number for number in range(8_000)])
-    new = add_lines(memory, [b"other %d" % number for number in range(2_000)])[1]
-    assert new >= 1_995
+    def named(kind: str, count: int) -> Marks:
+        letters = ["".join(three) for three in itertools.product("abcdefghijklmnopqrstuvwxyz", repeat=3)]
+        return marks_of([f"{kind} {letters[place]}".encode() for place in range(count)], exact=False)
+
+    memory, _ = add_marks(NO_LINES, named("line", 8_000))
+    assert len(add_marks(memory, named("other", 2_000))[1].lines) >= 1_995
 
 
 def test_what_of_a_text_counts() -> None:
     assert list(distinct_lines("  a\n\n b 12 \r\na")) == [b"a", b"b 12"]
-    assert list(without_digits([b"took 12 ms", b"took 9 ms"])) == [b"took  ms"]
     assert essential_text("out\n(Open file: n/a)\n(Current directory: /x)\nbash-$") == "out"
     assert essential_text("Your command ran successfully and did not produce any output.") == ""
     assert essential_text("<returncode>0</returncode>\n<output>\n</output>") == ""
