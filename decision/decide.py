@@ -181,10 +181,12 @@ def select_rules(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rul
 def _evaluate(rule: Rule, facts: Facts, policy: Policy, trace: list[TraceEntry] | None) -> Decision | None:
     try:
         said = rule.judge(facts, policy)
+        if said is None and trace is None:
+            return None  # nearly always, where nothing is traced
         saw = {name: getattr(facts, name) for name in rule.sees} if trace is not None else {}
     except Exception as error:
         raise WrongUse(f"rule {rule.name!r}: {type(error).__name__}: {error}") from error
-    if said is not None and not isinstance(said, (GoOn, Pause, Stop)):
+    if said is not None and not isinstance(said, GoOn | Pause | Stop):
         raise WrongUse(f"rule {rule.name!r} returned {said!r}: return GoOn, Pause, Stop or None")
     if trace is not None:
         for name, value in saw.items():

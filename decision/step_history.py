@@ -46,7 +46,7 @@ POINTS: dict[StepKind, int] = {
     "waiting": 1,
     "change": RESET,
     "change_before": RESET,
-    "same_change": 1,
+    "same_change": 2,
     "old_change": 1,
     "failed_change": 1,
     "known_failed_change": 1,
@@ -64,8 +64,8 @@ none: only calls that control the agent itself (think, plan, ask), or that poll.
 waiting: its calls only wait, and nothing new came.
 change: it changed the work. change_before: in a way in which it did some steps before, with other changes between.
 same_change: it made the latest change once more. old_change: the result has `LONG_LINES` or more, all of them known.
-failed_change: a new change, which was refused with a new message; known_failed_change: with a known one. The table is
-kind to these two, and to the same change: a retry may yet succeed, and `repetition` counts what is the same.
+failed_change: a new change, which was refused with a new message; known_failed_change: with a known one. Both get few
+points, because another try may succeed.
 failure: all calls failed otherwise, with a new message; known_failure: with a known one.
 news: something new came back. same_call_news: from calls that were made before, if only another number.
 silent: calls made for the first time that gave nothing back, and may have done something.
@@ -196,7 +196,8 @@ class _Step:
         if reads is False and not runs_commands(call.name):
             effect = "changes"  # a tool that does not declare that it only reads may be the work itself
         text = essential_text(content)
-        failed = has_failed(text, status, effect)
+        # a tool that only reads may return any text, also one that speaks of errors
+        failed = status == "error" if reads else has_failed(text, status, effect)
         found = distinct_lines(text)
         short = len(found) <= SHORT_LINES
         if short and reads is None and len(call.arguments) <= SHORT_ARGUMENTS:
