@@ -166,7 +166,7 @@ class StepHistory(Struct, frozen=True):
             return "same_change"
         if made_before:
             return "change_before"
-        return "change" if step.new_lines or step.found < LONG_LINES else "old_change"
+        return "change" if step.declared or step.new_lines or step.found < LONG_LINES else "old_change"
 
 
 class _Step:
@@ -182,6 +182,8 @@ class _Step:
         """Whether a call was to change the work."""
         self.changed = False
         """Whether it did."""
+        self.declared = False
+        """Whether a tool of our own was called of which nothing but its declaration says that it changes the work."""
         self.new_result = False
         """Whether some result was not seen as a whole."""
         self.acts = False
@@ -195,6 +197,7 @@ class _Step:
             return
         if reads is False and not runs_commands(call.name):
             effect = "changes"  # a tool that does not declare that it only reads may be the work itself
+            self.declared = True
         text = essential_text(content)
         # a tool that only reads may return any text, also one that speaks of errors
         failed = status == "error" if reads else has_failed(text, status, effect)

@@ -205,7 +205,7 @@ def steps_after(figures: RunMetrics) -> ReportTable:
             _steps_row(words, "quiet", never.steps_without, never.of_steps, never.steps_without_share, never_runs)
         )
     return ReportTable(
-        title="Steps after the work was done",
+        title="Steps after it said so, changed, checked",
         caption="Steps after each anchor as a share of all steps of these runs, with its 95 % confidence interval",
         head=("", "", "steps", "of all", "95 %", "in runs"),
         rows=rows if figures.steps else (),

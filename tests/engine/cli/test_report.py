@@ -190,7 +190,10 @@ async def test_the_page_shows_the_last_change_and_the_check_of_a_session(tmp_pat
         "cell main anchored",
         "cell main anchored",
     ]
-    for words in ("Steps after the work was done", "; 4 steps after the last change; 3 steps after it was checked"):
+    for words in (
+        "Steps after it said so, changed, checked",
+        "; 4 steps after the last change; 3 steps after it was checked",
+    ):
         assert words in parsed.words, words
     assert re.search(r"save\s*;\s*the last change of the work", parsed.words)
 
