@@ -23,6 +23,8 @@ MAX_RUNGS = 24
 """Rungs of a path at most."""
 LEAST_GAIN = 0.002
 """Share of all steps that a rung must save beyond the one before it."""
+MARGIN = 2
+"""Levels beyond that of a net that must harm nobody either."""
 
 Levels = tuple[int, ...]
 """The level of each axis."""
@@ -170,10 +172,17 @@ class _Search:
         self.levels = _moved(self.levels, move.axis, move.level)
 
     def moves_without_effect(self, own: Levels) -> Iterator[_Move]:
-        """On each axis, the move nearest to the policy's own level that harms nobody and saves next to nothing."""
+        """On each axis, the move nearest to the policy's own level that saves next to nothing and harms nobody.
+
+        It may harm nobody `MARGIN` levels further on either: it saves nothing that would be worth a risk.
+        """
         for axis, most in enumerate(own):
-            moves = (self._move(axis, level) for level in range(most, 0, -1))
-            yield from [move for move in moves if move.harm == 0 and move.gain < self._least][:1]
+            last = len(self._axes[axis].levels) - 1
+            for level in range(most, 0, -1):
+                move, beyond = self._move(axis, level), self._move(axis, min(level + MARGIN, last))
+                if beyond.harm == 0 and move.gain < self._least:
+                    yield move
+                    break
 
     def _next_on(self, axis: int) -> _Move | None:
         """The smallest move on an axis that saves enough."""

@@ -84,8 +84,8 @@ def test_a_level_that_saves_nothing_is_passed_over() -> None:
 
 def test_guards_of_the_policy_that_make_no_difference_are_on_from_the_second_rung() -> None:
     assert eagerness_path([course(20)], BOTH, (1, 1)) == [(0, 0), (1, 1)]
-    harmed = course(20, 20, 8, 4, 20, good=True)
-    assert eagerness_path([harmed], BOTH, (1, 1))[:2] == [(0, 0), (0, 1)], "the limit of steps would harm"
+    harmed = course(20, 20, 20, 4, 20, good=True)
+    assert eagerness_path([harmed], BOTH, (1, 1))[:2] == [(0, 0), (0, 1)], "the next limit of steps would harm"
 
 
 def test_without_runs_there_is_the_most_cautious_policy() -> None:
