@@ -14,7 +14,7 @@ from .fit import HEAD, examples_of, meaning, row_of
 from .html import render
 
 FILES_SHOWN = 100
-MORE_RUNGS = 3
+MORE_RUNGS = 1
 """Rungs after the last one that was tested that the charts show."""
 
 
@@ -92,5 +92,5 @@ def _points(report: FitReport, share: Callable[[Rung], Interval | None]) -> list
 
 
 def _drawn(report: FitReport) -> int:
-    """How many rungs are drawn: those that were tested and a few more, so that the bound can be told from zero."""
+    """How many rungs are drawn: those that were tested and one more, so that the bound can be told from zero."""
     return sum(rung.trial is not None for rung in report.rungs) + MORE_RUNGS
