@@ -36,6 +36,7 @@ PLACE = Path("/tmp/endstop-nudges")
 ENDS = ("right", "wrong", "asked", "same circle", "other calls", "error")
 """How a continuation ends: completed and right or wrong, a question to the user, stopped with no call that is new,
 stopped after calls that are new, a provider's error."""
+NO_NUDGE = "no nudge"
 STEPS = Limits(steps=20)
 """A continuation is stopped by its guards long before, unless it does something new again and again."""
 
@@ -70,7 +71,6 @@ def plain(**settings: Any) -> Policy:
     return Policy(limits=STEPS, max_inner_steps=1, closing=False, reminder=None, **alone)
 
 
-QUIET = Repetition(nudge_at=())
 WORDS = Prompts()
 """What `agent` says."""
 OTHER_WORDS = Prompts(
@@ -112,7 +112,7 @@ CIRCLE = Experiment(
         "nudge": lambda task: plain(),
         "nudge with the task": lambda task: plain(prompts=with_task(task)),
         "other words, with the task": lambda task: plain(prompts=with_task(task, OTHER_WORDS)),
-        "no nudge": lambda task: plain(repetition=Repetition(nudge_at=())),
+        NO_NUDGE: lambda task: plain(repetition=Repetition(nudge_at=())),
     },
 )
 EXPERIMENTS = {
@@ -122,14 +122,12 @@ EXPERIMENTS = {
         CIRCLE._replace(name="circle", script=lambda script: [made(script.look) for _ in range(3)]),
         Experiment(
             "progress",
-            plain(repetition=QUIET, stagnation=Stagnation(nudge_at=None, stop_at=Stagnation().nudge_at)),
+            plain(stagnation=Stagnation(nudge_at=None, stop_at=Stagnation().nudge_at)),
             lambda outcome: outcome.stop_reason == "stuck",
             {
-                "nudge": lambda task: plain(repetition=QUIET, stagnation=Stagnation()),
-                "nudge with the task": lambda task: plain(
-                    repetition=QUIET, stagnation=Stagnation(), prompts=with_task(task)
-                ),
-                "no nudge": lambda task: plain(repetition=QUIET, stagnation=Stagnation(nudge_at=None)),
+                "nudge": lambda task: plain(stagnation=Stagnation()),
+                "nudge with the task": lambda task: plain(stagnation=Stagnation(), prompts=with_task(task)),
+                NO_NUDGE: lambda task: plain(stagnation=Stagnation(nudge_at=None)),
             },
             lambda script: [made(one) for one in in_vain(script)],
         ),
@@ -141,7 +139,7 @@ EXPERIMENTS = {
                 "nudge": lambda task: plain(),
                 "make the call": lambda task: plain(prompts=OTHER_WORDS),
                 "make the call, with the task": lambda task: plain(prompts=with_task(task, OTHER_WORDS)),
-                "no nudge": lambda task: plain(patience=Patience(announcements=None)),
+                NO_NUDGE: lambda task: plain(patience=Patience(announcements=None)),
             },
             lambda script: [made(script.look), script.announcement],
         ),
@@ -151,7 +149,7 @@ EXPERIMENTS = {
             lambda outcome: outcome.stop_reason == "text_final",
             {
                 "nudge": lambda task: plain(echo=answered(task), patience=Patience(echoes=1)),
-                "no nudge": lambda task: plain(),
+                NO_NUDGE: lambda task: plain(),
             },
             lambda script: [*map(made, (script.look, *script.calls)), script.answer],
         ),
@@ -262,6 +260,8 @@ async def continue_from(
     recorded = read_record(place / "record.jsonl").runs[-1]
     row = {"name": name, "moment": moment.name, "task": moment.task.name, "arm": arm, "seed": seed}
     row |= describe(recorded, outcome, at, moment.task.right(place / "folder", outcome.answer or ""))
+    if bool(row["nudges"]) == (arm == NO_NUDGE):
+        raise SystemExit(f"{name}: {row['nudges']} nudges were sent")
     print(f"{name}: {row['end']}, {row['steps']} steps", flush=True)
     return row
 
@@ -284,7 +284,7 @@ def describe(run: RecordedRun, outcome: Outcome, at: int, right: bool) -> dict[s
         "stop_reason": outcome.stop_reason,
         "right": right,
         "steps": len(steps),
-        "nudges": sum(isinstance(event, ev.MessageAdded) for event in after),
+        "nudges": sum(isinstance(event, ev.MessageAdded) and event.origin == "nudge" for event in after),
         "called": bool(first),
         "turned": bool(steps) and (not first or any(call not in before for call in first)),
         "answer": outcome.answer or "",
