@@ -35,7 +35,18 @@ from .messages import (
     UserMessage,
 )
 from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict, Work
-from .policy import POLICIES, Compaction, Deadlines, Degeneration, Echo, Patience, Policy, Prompts, Repetition
+from .policy import (
+    POLICIES,
+    Compaction,
+    Deadlines,
+    Degeneration,
+    Echo,
+    Patience,
+    Policy,
+    Prompts,
+    Repetition,
+    Stagnation,
+)
 from .policy_files import policy_from
 from .rules import RULES, Rule
 from .text_kinds import TextKind, classify_text
@@ -79,6 +90,7 @@ __all__ = [
     "Repetition",
     "Rule",
     "SessionLimits",
+    "Stagnation",
     "Status",
     "Stop",
     "SystemMessage",
