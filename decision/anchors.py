@@ -42,7 +42,9 @@ class DoneClaim:
         self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
         self._idle = self._completion_tools | {tool.name for tool in started.tools if tool.kind == "think"}
         prompts = started.policy.prompts
-        self._no_answer = frozenset((prompts.empty, prompts.truncated, prompts.refused, prompts.echo))
+        self._no_answer = frozenset(
+            (prompts.empty, prompts.truncated, prompts.refused, prompts.echo, prompts.announcement)
+        )
         self._claims_done = False
 
     def feed(self, event: ev.Event, facts: Facts) -> None:

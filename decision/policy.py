@@ -244,6 +244,7 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the loop sends to the model, in the user's role. No prompt names a tool."""
 
     section: ClassVar[str] = "prompts."
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {"announcement": ""}
 
     empty: str = "Your last response was empty. Go on with the task, or give your final answer."
     """After a response without text and calls."""
@@ -257,6 +258,8 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """After a response that the provider paused."""
     echo: str = "That is no answer yet. Answer the question, or go on with the task."
     """After a text that only echoes or announces."""
+    announcement: str = "You said what you will do, but made no call, so nothing has happened. Make the call now."
+    """After a text that only announces what comes next, where `patience.announcements` allows it; empty: `echo`."""
     repetition: str = (
         "You have made the same calls with the same results {count} times. Do something else: use what you know, "
         "try another way, or finish and say what is missing."

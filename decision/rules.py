@@ -241,7 +241,8 @@ def _announced(facts: Facts, policy: Policy, rule: str) -> Decision | None:
     if facts.monologue > allowed:
         detail = f"{facts.monologue} texts in a row without a call, and the last only announces what comes next"
         return Stop(rule=rule, reason="no_answer", detail=detail)
-    return GoOn(rule=rule, say=policy.prompts.echo, why="the text only announces what comes next")
+    say = policy.prompts.announcement or policy.prompts.echo
+    return GoOn(rule=rule, say=say, why="the text only announces what comes next")
 
 
 def decide_on_calls(facts: Facts, rule: str, why: str) -> Decision:
