@@ -20,6 +20,7 @@ from .decisions import Decision
 from .messages import AssistantMessage, FinishReason, Image, Message, ResultStatus, ToolSpec, Usage
 from .outcome import Outcome, Question, Verdict
 from .policy import Policy
+from .step_history import StepJudgement
 
 
 class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -286,6 +287,8 @@ class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):
     step: int
     cut_by: str | None = None
     """Call id of the completion that was accepted and cancelled everything in flight."""
+    judged: StepJudgement | None = None
+    """What the step brought. Only in runs whose record is redacted: there the texts do not say it any more."""
 
 
 class DecisionMade(_Event, frozen=True, kw_only=True, tag="DECISION_MADE"):

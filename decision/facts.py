@@ -20,7 +20,7 @@ from .failures import Failures
 from .messages import AssistantMessage, FinishReason, ToolCall, Usage, is_blank
 from .outcome import Question, ask_again
 from .repetition import Repetitions
-from .step_history import StepHistory, StepKind
+from .step_history import StepHistory, StepJudgement, StepKind
 from .text_kinds import TextKind, classify_text
 
 Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
@@ -416,8 +416,19 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
         results=(),
         invalid_steps=facts.invalid_steps + 1 if all_invalid else 0,
         repetitions=facts.repetitions.with_step(facts.calls, [(call, got.fingerprint) for call, got in answered]),
-        history=facts.history.with_step(facts.calls, [(call, got.content, got.status) for call, got in answered]),
+        history=_judged(facts, answered, event.judged),
     )
+
+
+def _judged(
+    facts: Facts, answered: list[tuple[ToolCall, ev.ToolCallResult]], judged: StepJudgement | None
+) -> StepHistory:
+    return facts.history.with_step(facts.calls, [(call, got.content, got.status) for call, got in answered], judged)
+
+
+def judge_step(facts: Facts) -> StepJudgement:
+    """What the step that is about to end brought, by these facts."""
+    return _judged(facts, _answered_calls(facts), None).judgement
 
 
 def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:

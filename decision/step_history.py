@@ -39,6 +39,15 @@ StepKind = Literal[
 ]  # fmt: skip
 """What a step brought; see `POINTS`."""
 
+
+class StepJudgement(Struct, frozen=True):
+    """What a step brought, as it was judged by texts that its record does not hold."""
+
+    brought: StepKind
+    same_results: int
+    """Steps in a row, up to this one, in which the same tools gave the same results."""
+
+
 RESET = -1_000
 POINTS: dict[StepKind, int] = {
     "none": 0,
@@ -115,13 +124,29 @@ class StepHistory(Struct, frozen=True):
             declared=frozenset() if imported else frozenset(tool.name for tool in tools),
         )
 
-    def with_step(self, calls: int, results: Iterable[tuple[ToolCall, str, ResultStatus]]) -> StepHistory:
-        """Judge a finished step: how many calls it has, and its results as (call, content, status)."""
+    @property
+    def judgement(self) -> StepJudgement:
+        """What the latest step brought."""
+        return StepJudgement(self.kind, self.same_answers)
+
+    def with_step(
+        self,
+        calls: int,
+        results: Iterable[tuple[ToolCall, str, ResultStatus]],
+        judged: StepJudgement | None = None,
+    ) -> StepHistory:
+        """Judge a finished step: how many calls it has, and its results as (call, content, status).
+
+        judged: how it was judged already, before its texts were redacted; None: it is judged now.
+        """
         step = _Step(self.lines)
         for call, content, status in results:
             if call.name not in self.ignored and status in _MADE:
                 step.add(call, content, status, call.name in self.reading if call.name in self.declared else None)
         kind = self._judge(step) if step.counted else "none" if calls else "talk"
+        same = self.same_answers + 1 if step.answer_mark == self.answer else 1
+        if judged is not None:
+            kind, same = judged.brought, judged.same_results
         points = 0 if POINTS[kind] == RESET else max(0, self.points + POINTS[kind])
         if not step.counted:
             return replace(self, points=points, before=self.points, kind=kind)
@@ -135,7 +160,7 @@ class StepHistory(Struct, frozen=True):
             results=(*self.results[1 - REMEMBERED_STEPS :], step.result_mark),
             latest_change=step.call_mark if step.changed else self.latest_change,
             answer=step.answer_mark,
-            same_answers=self.same_answers + 1 if step.answer_mark == self.answer else 1,
+            same_answers=same,
         )
 
     def user_spoke(self) -> StepHistory:

@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from .decision import Image, ToolCall
 from .decision.events import ResponseFinished
+from .decision.step_history import StepJudgement
 from .tools.results import fingerprint
 
 T = TypeVar("T")
@@ -74,6 +75,10 @@ class Effects(Protocol):
         """The fingerprint of this result of a call, by which repetition is found."""
         ...
 
+    def judgement(self, step: int) -> StepJudgement | None:
+        """What this step brought, if that was judged before its texts were redacted."""
+        ...
+
 
 class Live:
     """Does every effect."""
@@ -97,3 +102,7 @@ class Live:
     def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
         """Computed from the call and its result."""
         return fingerprint(call, content, images)
+
+    def judgement(self, step: int) -> StepJudgement | None:
+        """Always None: it is judged now."""
+        return None

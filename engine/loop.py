@@ -45,6 +45,7 @@ from .decision.events import (
     StepStarted,
     ToolCallResult,
 )
+from .decision.facts import judge_step
 from .decision.transcript import UNANSWERED
 from .durability import RunLost
 from .effects import EffectKey, Response
@@ -302,7 +303,10 @@ def _close_step(context: Context, scope: RoundScope, step: _Step) -> None:
 
 def _end_step(context: Context, scope: RoundScope, step: _Step) -> None:
     context.limits.end_step(step.number)
-    context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
+    judged = context.effects.judgement(step.number)
+    if judged is None and context.redacted:
+        judged = judge_step(context.log.facts)
+    context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by, judged=judged))
 
 
 async def _respond(

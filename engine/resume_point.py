@@ -20,6 +20,7 @@ from .decision import Decision, Event, Facts, GoOn, Image, Stop, ToolCall, ToolS
 from .decision import events as ev
 from .decision.decide import applies_before_first_step
 from .decision.decisions import made_by_policy
+from .decision.step_history import StepJudgement
 from .durability import ResumeRefused
 from .effects import EffectKey, Effects, Response
 from .event_log import Log
@@ -411,6 +412,7 @@ class RecordedRound:
             for call in found.finished.message.calls
         }
         self._values = _values(events, self._tools)
+        self._judged = {event.step: event.judged for event in events if isinstance(event, ev.StepFinished)}
         self._started = {event.call_id for event in events if isinstance(event, ev.ToolExecutionStarted)}
         self._closing = any(isinstance(e, ev.MessageAdded) and e.origin == "closing" for e in events)
         self._refusals: dict[int, Event] = {}
@@ -453,6 +455,10 @@ class RecordedRound:
     def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
         """See `Effects`."""
         return self._then.fingerprint(call, content, images)
+
+    def judgement(self, step: int) -> StepJudgement | None:
+        """See `Effects`. That of the record, as long as it has the step."""
+        return self._judged.get(step) or self._then.judgement(step)
 
     def _keep(self, role: str, name: str, call_id: str | None, said: Any) -> None:
         self._verdicts.setdefault((role, name, call_id or ""), deque()).append(said)

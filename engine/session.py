@@ -359,6 +359,7 @@ class Session:
             effects=effects,
             limits=limits,
             prompt=prompt_of(opening),
+            redacted=config.record_options.redact is not None,
             record_path=journal.path if journal is not None else None,
             tool_choice=model.tool_choice,
             settings=model.settings,

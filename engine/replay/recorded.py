@@ -14,6 +14,7 @@ from ..budget import BudgetShare
 from ..decision import AnyChunk, AssistantMessage, Event, Image, Outcome, Policy, ToolCall, ToolSpec, Usage
 from ..decision import events as ev
 from ..decision.confirmation import Reply
+from ..decision.step_history import StepJudgement
 from ..decision.transcript import estimate_tokens, message_size
 from ..effects import EffectKey, Live
 from ..evaluation import Evaluation, EvaluationInput
@@ -191,6 +192,7 @@ class RecordedEffects(Live):
         """Calls that never ran and were answered after their response was complete."""
         self._results = {result.call_id: result for result in results}
         self._responses = {event.step: event for event in events if isinstance(event, ev.ResponseFinished)}
+        self._judged = {event.step: event.judged for event in events if isinstance(event, ev.StepFinished)}
         self._failed = _failed_before_kill(events)
         self._refused = _refusals_by_step(events)
         self._limits = _limits_by_step(events)
@@ -241,6 +243,10 @@ class RecordedEffects(Live):
         result = self._results.get(call.id)
         recorded = result.fingerprint if result is not None and result.content == content else ""
         return recorded or super().fingerprint(call, content, images)
+
+    def judgement(self, step: int) -> StepJudgement | None:
+        """The recorded one, of the texts before redaction."""
+        return self._judged.get(step)
 
     def _verdict(self, key: EffectKey) -> Verdict | None:
         left = self._verdicts.get((key.kind, key.name, key.call_id))

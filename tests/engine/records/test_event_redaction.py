@@ -59,7 +59,7 @@ OURS = {
     "Origin": "session_id run_id edited changed",
     "SessionSource": "place",
     "Policy": "name text completion mixed closing_after required_text degeneration interrupted_calls rules guards "
-    "limits session_limits patience repetition "
+    "limits session_limits patience repetition question stagnation "
     "compaction deadlines",
     "Degeneration": "unwatched",
     "Echo": "beside",
@@ -71,7 +71,8 @@ OURS = {
     "AttemptRetracted": "attempt by",
     "ResponseFinished": "attempt model deltas finish raw_finish usage cut_at truncated without_arguments cut_for "
     "after_cut",
-    "StepFinished": "cut_by",
+    "StepFinished": "cut_by judged",
+    "StepJudgement": "brought",
     "TextMessageContent": "attempt",
     "ReasoningMessageContent": "attempt signature",
     "ToolCallStart": "attempt call_id name",
