@@ -114,6 +114,9 @@ def exit_code(content: str) -> int | None:
     """The exit code at the beginning or the end of a result; -1 for a killed process, None without one."""
     last = content[-_NEAR:].lower() if len(content) > _NEAR else ""
     first = content[:_NEAR].lower()
+    edges = first + last
+    if "exit" not in edges and "return" not in edges and "killed" not in edges:
+        return None  # the usual case, found without a look for the whole words
     codes = _codes_in(last)
     if codes:
         return codes[-1]

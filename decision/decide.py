@@ -36,7 +36,7 @@ def decide(facts: Facts, policy: Policy, user_rules: tuple[Rule, ...] = (), *, t
     trace: list[TraceEntry] | None = [] if traced else None
     added: list[GoOn] = []
     decision: Decision = GoOn(rule="none", why="no rule spoke")
-    for rule in select_rules(policy.rules, (*RULES, *user_rules)):
+    for rule in _rules_of(policy.rules, user_rules):
         said = _evaluate(rule, facts, policy, trace)
         if isinstance(said, GoOn) and said.compact:
             added.append(said)
@@ -44,7 +44,7 @@ def decide(facts: Facts, policy: Policy, user_rules: tuple[Rule, ...] = (), *, t
             decision = said
             break
     if isinstance(decision, GoOn):
-        for guard in select_rules(policy.guards, (*GUARDS, *user_rules)):
+        for guard in _guards_of(policy.guards, user_rules):
             said = _evaluate(guard, facts, policy, trace)
             if isinstance(said, GoOn):
                 added.append(said)
@@ -169,6 +169,15 @@ def _gave_same_text(facts: Facts, reason: str) -> bool:
 
 
 @lru_cache(maxsize=256)
+def _rules_of(names: tuple[str, ...], user_rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    return select_rules(names, (*RULES, *user_rules))
+
+
+@lru_cache(maxsize=256)
+def _guards_of(names: tuple[str, ...], user_rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    return select_rules(names, (*GUARDS, *user_rules))
+
+
 def select_rules(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """The rules with these names, in this order. Raises WrongUse for an unknown name."""
     by_name = {rule.name: rule for rule in offered}

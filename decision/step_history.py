@@ -220,17 +220,15 @@ class _Step:
         effect = effect_of(call.name, call.arguments, reads)
         if effect == "controls":
             return
-        if reads is False and not runs_commands(call.name):
+        certain = reads is False and not runs_commands(call.name)
+        if certain:
             effect = "changes"  # a tool that does not declare that it only reads may be the work itself
             self.declared = True
         text = essential_text(content)
         # a tool that only reads may return any text, also one that speaks of errors
         failed = status == "error" if reads else has_failed(text, status, effect)
-        found = distinct_lines(text)
-        short = len(found) <= SHORT_LINES
-        if short and reads is None and len(call.arguments) <= SHORT_ARGUMENTS:
-            found = _without_echo(found, call.arguments)
-        self.lines, new = add_marks(self.lines, marks_of(found, exact=short))
+        if failed or not certain:
+            self._add_lines(text, call.arguments, echoes=reads is None)
         named = crc32(call.name.encode("utf-8", "surrogatepass"))
         called = crc32(call.arguments.encode("utf-8", "surrogatepass"), named)
         returned = crc32(without_line_numbers(text).encode("utf-8", "surrogatepass"))
@@ -239,14 +237,22 @@ class _Step:
         self.answer_mark += named ^ returned
         self.counted += 1
         self.failed += failed
+        self.changes = self.changes or effect == "changes"
+        self.changed = self.changed or (effect == "changes" and not failed)
+        self.acts = self.acts or effect not in ("reads", "waits")
+        self.only_waits = self.only_waits and effect == "waits"
+
+    def _add_lines(self, text: str, arguments: str, echoes: bool) -> None:
+        """Count what of a result is new. echoes: whether words of the arguments do not count in it."""
+        found = distinct_lines(text)
+        short = len(found) <= SHORT_LINES
+        if short and echoes and len(arguments) <= SHORT_ARGUMENTS:
+            found = _without_echo(found, arguments)
+        self.lines, new = add_marks(self.lines, marks_of(found, exact=short))
         self.found += len(found)
         self.new_lines += len(new.lines)
         self.new_exact_lines += len(new.exact)
-        self.changes = self.changes or effect == "changes"
-        self.changed = self.changed or (effect == "changes" and not failed)
         self.new_result = self.new_result or new.whole != 0
-        self.acts = self.acts or effect not in ("reads", "waits")
-        self.only_waits = self.only_waits and effect == "waits"
 
 
 _MADE: frozenset[ResultStatus] = frozenset({"ok", "error"})
