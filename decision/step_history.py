@@ -202,7 +202,7 @@ class _Step:
         self.call_mark = self.result_mark = self.answer_mark = 0
         self.counted = self.failed = self.found = self.new_lines = 0
         self.new_exact_lines = 0
-        """New lines of short results, if digits count, too."""
+        """New lines of short results, and of our own tools, if digits count, too."""
         self.changes = False
         """Whether a call was to change the work."""
         self.changed = False
@@ -228,7 +228,7 @@ class _Step:
         # a tool that only reads may return any text, also one that speaks of errors
         failed = status == "error" if reads else has_failed(text, status, effect)
         if failed or not certain:
-            self._add_lines(text, call.arguments, echoes=reads is None)
+            self._add_lines(text, call.arguments, declared=reads is not None)
         named = crc32(call.name.encode("utf-8", "surrogatepass"))
         called = crc32(call.arguments.encode("utf-8", "surrogatepass"), named)
         returned = crc32(without_line_numbers(text).encode("utf-8", "surrogatepass"))
@@ -242,13 +242,13 @@ class _Step:
         self.acts = self.acts or effect not in ("reads", "waits")
         self.only_waits = self.only_waits and effect == "waits"
 
-    def _add_lines(self, text: str, arguments: str, echoes: bool) -> None:
-        """Count what of a result is new. echoes: whether words of the arguments do not count in it."""
+    def _add_lines(self, text: str, arguments: str, declared: bool) -> None:
+        """Count what of a result is new. declared: of a tool of our own, each word and number of which may matter."""
         found = distinct_lines(text)
         short = len(found) <= SHORT_LINES
-        if short and echoes and len(arguments) <= SHORT_ARGUMENTS:
+        if short and not declared and len(arguments) <= SHORT_ARGUMENTS:
             found = _without_echo(found, arguments)
-        self.lines, new = add_marks(self.lines, marks_of(found, exact=short))
+        self.lines, new = add_marks(self.lines, marks_of(found, exact=short or declared))
         self.found += len(found)
         self.new_lines += len(new.lines)
         self.new_exact_lines += len(new.exact)

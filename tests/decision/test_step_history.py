@@ -208,6 +208,18 @@ async def test_the_model_is_told_once_before() -> None:
     assert nudges == [policy.prompts.stagnation]
 
 
+async def test_pages_of_bare_numbers_go_on() -> None:
+    pages = itertools.count()
+
+    async def rows() -> str:
+        """Rows."""
+        return "\n".join(f"{(page * 7 + row) * 31 % 997},{row}" for page in [next(pages)] for row in range(20))
+
+    model = Scripted(lambda request: [call("rows")])
+    outcome = await Engine(model, tools=[tool(reads=True)(rows)]).run("go")
+    assert outcome.stop_reason == "step_limit"
+
+
 async def test_polling_that_brings_another_number_goes_on() -> None:
     ticks = itertools.count()
 
