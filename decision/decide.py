@@ -38,17 +38,21 @@ def decide(facts: Facts, policy: Policy, user_rules: tuple[Rule, ...] = (), *, t
     decision: Decision = GoOn(rule="none", why="no rule spoke")
     for rule in _rules_of(policy.rules, user_rules):
         said = _evaluate(rule, facts, policy, trace)
+        if said is None:
+            continue
         if isinstance(said, GoOn) and said.compact:
             added.append(said)
-        elif said is not None:
+        else:
             decision = said
             break
     if isinstance(decision, GoOn):
         for guard in _guards_of(policy.guards, user_rules):
             said = _evaluate(guard, facts, policy, trace)
+            if said is None:
+                continue
             if isinstance(said, GoOn):
                 added.append(said)
-            elif said is not None:
+            else:
                 decision = said
                 break
     if isinstance(decision, GoOn):
