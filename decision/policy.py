@@ -42,7 +42,7 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rejections: int = 3
     """Rejected completions, over the whole run; then `completion_rejected`."""
     echoes: int = 2
-    """Texts in a row that only echo an instruction, or begin with one of `echo.announcements`; then `no_answer`."""
+    """Texts in a row that only repeat an instruction, or begin with one of `echo.announcements`; then `no_answer`."""
     announcements: int | None = 1
     """Texts in a row that only announce what comes next, where a text would end the run and a tool was called in it;
     then `no_answer`. None: such a text is an answer."""

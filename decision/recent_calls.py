@@ -58,46 +58,26 @@ class RecentCalls(Struct, frozen=True):
     """Steps in a row in which each call ended with an error; a step without calls changes nothing."""
     loops: int = 0
     """Steps in which a call completed five rounds of a cycle of one to five calls."""
-    text: str = ""
-    """The text of the latest response, until its step ends."""
-    open: tuple[ToolCall, ...] = ()
-    """The calls of the latest response, until its step ends."""
-    results: tuple[ev.ToolCallResult, ...] = ()
-    """The results of the current step so far."""
     failure: frozenset[str] = frozenset()
     """The words of the latest failed result."""
 
-    def step_started(self) -> RecentCalls:
-        """Start a new step, also where the one before did not end."""
-        return replace(self, text="", open=(), results=())
-
-    def response_finished(self, event: ev.ResponseFinished) -> RecentCalls:
-        """Take the calls of the step's response; some may have ended while it was streaming."""
-        return replace(self, text=event.message.text, open=event.message.calls)
-
-    def with_result(self, event: ev.ToolCallResult) -> RecentCalls:
-        """Add the result of a call."""
-        return replace(self, results=(*self.results, event))
-
-    def step_finished(self) -> RecentCalls:
-        """Remember the calls of the step."""
-        if not self.open:
-            return self.step_started()
-        results = {result.call_id: result for result in self.results}
+    def with_step(self, facts: Facts) -> RecentCalls:
+        """Remember the calls of the step that is about to end by these facts; a step without calls changes nothing."""
+        if not facts.open_calls:
+            return self
+        results = {result.call_id: result for result in facts.results}
         after = replace(self, calls=self.calls[-REMEMBERED_CALLS:], steps=self.steps + 1)
-        for number, call in enumerate(self.open):
-            after = after._remember(call, results.get(call.id), first=number == 0)
+        for number, call in enumerate(facts.open_calls):
+            after = after._remember(call, results.get(call.id), facts.text if number == 0 else None)
         errors = [call.error for call in after.calls if call.step == after.steps]
         return replace(
             after,
             error_steps=self.error_steps + 1 if all(errors) else 0,
             loops=self.loops + any(repeats_in_cycle(calls, 5, 5) for calls in after.at_each_call()),
-            text="",
-            open=(),
-            results=(),
         )
 
-    def _remember(self, call: ToolCall, result: ev.ToolCallResult | None, *, first: bool) -> RecentCalls:
+    def _remember(self, call: ToolCall, result: ev.ToolCallResult | None, text: str | None) -> RecentCalls:
+        """Add a call. text: that of the response, for its first call; None for the others."""
         content, status = ("", "ok") if result is None else (result.content, result.status)
         failed = has_failed(content, status, effect_of(call.name, call.arguments))
         words = frozenset(word.lower() for word in _WORD.findall(content)) if failed else frozenset()
@@ -107,7 +87,7 @@ class RecentCalls(Struct, frozen=True):
             step=self.steps,
             tool=call.name,
             call=_mark(call.name, _sorted_keys(call.arguments)),
-            text=_mark(self.text) if first else 0,
+            text=0 if text is None else _mark(text),
             result=_mark(content),
             error=status in ("error", "invalid"),
             failures=failures + failed,
@@ -143,19 +123,9 @@ def fold_calls(facts: Facts, event: ev.Event) -> Facts:
     after = fold(facts, event)
     if isinstance(event, ev.RunStarted):
         return CallFacts(**{name: getattr(after, name) for name in Facts.__struct_fields__})
-    if not isinstance(after, CallFacts):
-        return after
-    match event:
-        case ev.StepStarted():
-            return replace(after, recent=after.recent.step_started())
-        case ev.ResponseFinished():
-            return replace(after, recent=after.recent.response_finished(event))
-        case ev.ToolCallResult():
-            return replace(after, recent=after.recent.with_result(event))
-        case ev.StepFinished():
-            return replace(after, recent=after.recent.step_finished())
-        case _:
-            return after
+    if isinstance(event, ev.StepFinished) and isinstance(facts, CallFacts) and isinstance(after, CallFacts):
+        return replace(after, recent=facts.recent.with_step(facts))
+    return after
 
 
 def _share(one: frozenset[str], other: frozenset[str]) -> float:

@@ -29,7 +29,7 @@ class StoppedSessions(Struct, frozen=True, kw_only=True):
 
 
 class StoppedSessionsAggregator:
-    """Adds up the sessions with one verdict."""
+    """Adds up the `StoppedSessions` of one verdict, session by session."""
 
     def __init__(self) -> None:
         self._stopped = self._premature = 0

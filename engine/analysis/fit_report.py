@@ -95,9 +95,9 @@ class Rung(Struct, frozen=True, kw_only=True):
     harmed: int
     """Units with a good run that it stops too early."""
     harmed_share: Interval | None
-    """The same as a share, with its exact two-sided interval at the confidence."""
+    """`harmed` as a share of the units with a good run, with its exact two-sided interval at the confidence."""
     harmed_choosing: int
-    """The same in the part that chose."""
+    """Units with a good run that it stops too early, in the part of the data that chose."""
     trial: Trial | None = None
     """Its test; None if a rung before it failed."""
     early_by: dict[str, int] = {}

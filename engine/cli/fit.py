@@ -12,13 +12,13 @@ import msgspec
 
 from ..analysis.fit import Fit, fit_index, fit_records
 from ..analysis.fit_report import ANCHORS, FitOptions, FitReport, conditions, guarantee, settings_text
-from ..analysis.labels import Labels, unmatched_warning
+from ..analysis.labels import unmatched_warning
 from ..decision import Policy, WrongUse
 from ..decision.policy_files import FITTED_FORMAT, Fitted, fitted_policy_text
 from ..process.streams import StdStreams
 from ..records.files import find_records
 from .factory import load_policy
-from .options import add_command, add_indexed_records
+from .options import add_command, add_indexed_records, add_labels, read_labels
 from .views.fit import render_fit
 from .views.fit_page import fit_page
 from .views.html import check_writable, write_page
@@ -49,7 +49,7 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = add_command(commands, "fit", _HELP, command, _EPILOG)
     add_indexed_records(parser)
-    parser.add_argument("--labels", metavar="FILE", help="which sessions were good: see `endstop import --help`")
+    add_labels(parser, "beside what the records say")
     parser.add_argument(
         "--max-false-stops",
         default="1%",
@@ -81,7 +81,7 @@ def command(args: argparse.Namespace) -> int:
     """Fit, and return the exit code. Raises WrongUse."""
     options = _options(args)
     base = load_policy(args.base_policy, closing=True)
-    labels = Labels.read(args.labels) if args.labels is not None else None
+    labels = read_labels(args)
     paths = find_records(args.records)
     _check_output(args.output, args.force, paths)
     if args.html is not None:

@@ -71,9 +71,9 @@ def test_what_our_own_facts_hold_is_the_same_beside_it(steps: list[Any]) -> None
 
 def test_memory_does_not_grow_with_the_run() -> None:
     calls = [("look", f'{{"path": "{number}"}}', "x", "ok") for number in range(3)]
-    recent = folded([event for number in range(1, 500) for event in step(number, calls)]).recent
-    assert len(recent.calls) == REMEMBERED_CALLS + 3
-    assert (recent.steps, recent.open, recent.results) == (499, (), ())
+    facts = folded([event for number in range(1, 500) for event in step(number, calls)])
+    assert len(facts.recent.calls) == REMEMBERED_CALLS + 3
+    assert (facts.recent.steps, facts.open_calls, facts.results) == (499, (), ())
 
 
 def failing(*contents: str) -> RecentCall:

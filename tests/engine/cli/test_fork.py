@@ -1,4 +1,4 @@
-"""`endstop run --fork RECORD --at SEQ`, and what the other commands say of a fork."""
+"""Tests of `endstop run --fork RECORD --at SEQ`, and of what the other commands say of a fork."""
 
 from __future__ import annotations
 
