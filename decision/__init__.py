@@ -49,6 +49,7 @@ from .policy import (
 )
 from .policy_files import policy_from
 from .rules import RULES, Rule
+from .step_judge import StepJudge
 from .text_kinds import TextKind, classify_text
 from .transcript import Transcript
 
@@ -92,6 +93,7 @@ __all__ = [
     "SessionLimits",
     "Stagnation",
     "Status",
+    "StepJudge",
     "Stop",
     "SystemMessage",
     "TextDelta",

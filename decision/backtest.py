@@ -29,6 +29,7 @@ from .messages import AssistantMessage
 from .policy import Policy
 from .recent_calls import fold_calls
 from .rules import Rule
+from .step_judge import StepJudge
 from .summary import SUMMARY_EVENTS, ResourceUse, RunSummary, SummaryBuilder, is_copied
 from .transcript import estimate_tokens
 
@@ -91,17 +92,20 @@ def backtest(
     policy names a rule or guard that is neither built in nor among them.
     """
     fold_event = fold_calls if any("recent" in rule.sees for rule in user_rules) else fold
-    facts = Facts()
+    facts, judge = Facts(), StepJudge()
     builder: SummaryBuilder | None = None
     simulations: list[PolicySimulation] = []
     for event in events:
         if isinstance(event, ev.RunStarted):
             if builder is not None:
                 yield _backtested(builder, facts, simulations)
+            judge.feed(facts, event)
             facts = fold_event(Facts(), event)
             builder = SummaryBuilder(event, facts)
             simulations = [PolicySimulation(policy, event, facts, user_rules) for policy in policies]
         elif builder is not None:
+            if type(event) is ev.StepFinished and event.judged is None:
+                event = judge.feed(facts, event)  # of an older version
             facts = fold_event(facts, event)
             if type(event) in _RELEVANT_EVENTS:
                 builder.feed(event, facts)

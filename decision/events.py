@@ -288,7 +288,7 @@ class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):
     cut_by: str | None = None
     """Call id of the completion that was accepted and cancelled everything in flight."""
     judged: StepJudgement | None = None
-    """What the step brought. Only in runs whose record is redacted: there the texts do not say it any more."""
+    """What the step brought (`StepJudge`). None in records of older versions, and with it the points of such a step."""
 
 
 class DecisionMade(_Event, frozen=True, kw_only=True, tag="DECISION_MADE"):

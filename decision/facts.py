@@ -20,7 +20,7 @@ from .failures import Failures
 from .messages import AssistantMessage, FinishReason, ToolCall, Usage, is_blank
 from .outcome import Question, ask_again
 from .repetition import Repetitions
-from .step_history import StepHistory, StepJudgement, StepKind
+from .step_history import StepJudgement, StepKind, add_points
 from .text_kinds import TextKind, classify_text
 
 Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
@@ -128,7 +128,14 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     same_texts: int = 0
     """Steps without any tool call that said the same text; 1 is the first time."""
     repetitions: Repetitions = Repetitions()
-    history: StepHistory = StepHistory()
+    brought: StepKind = "none"
+    """What the latest step brought. It is read from STEP_FINISHED: see `StepJudge`."""
+    stalled: int = 0
+    """Points that collected while steps brought nothing; see `step_history.POINTS`."""
+    stalled_before: int = 0
+    """The same before the latest step."""
+    same_results: int = 0
+    """Steps in a row in which the same tools gave the same results, whatever their arguments were."""
     compactions_in_vain: int = 0
     overflows: int = 0
     """Requests that the provider rejected because the context was too large."""
@@ -137,21 +144,6 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     def repeats(self) -> int:
         """How often the latest steps made the same calls with the same results, cycles included."""
         return self.repetitions.times()
-
-    @property
-    def stalled(self) -> int:
-        """Points that collected while steps brought nothing; see `step_history.POINTS`."""
-        return self.history.points
-
-    @property
-    def brought(self) -> StepKind:
-        """What the latest step brought."""
-        return self.history.kind
-
-    @property
-    def same_results(self) -> int:
-        """Steps in a row in which the same tools gave the same results, whatever their arguments were."""
-        return self.history.same_answers
 
     @property
     def repeated_calls(self) -> int:
@@ -170,6 +162,11 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
                 return kind
             case _:
                 return classify_text(self.text)
+
+    def answered_calls(self) -> list[tuple[ToolCall, ev.ToolCallResult]]:
+        """The calls of the current step that have a result, with it, in the order in which the model made the calls."""
+        by_id = {result.call_id: result for result in self.results}
+        return [(call, by_id[call.id]) for call in self.open_calls if call.id in by_id]
 
     @property
     def shape(self) -> Shape:
@@ -207,7 +204,6 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         tool_choice=event.tool_choice,
         completion_tools=tuple(tool.name for tool in event.tools if tool.kind == "completion"),
         failures=Failures.of(event.tools),
-        history=StepHistory.of(event.tools, ev.is_imported(event.engine)),
         context_tokens=(event.carried or before).context_tokens,
     )
 
@@ -235,7 +231,7 @@ def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
 def _message_added(facts: Facts, event: ev.MessageAdded) -> Facts:
     if event.topics:
         return replace(facts, reminded=(*facts.reminded, *event.topics), t=event.t)
-    return replace(facts, history=facts.history.user_spoke()) if event.origin == "user" else facts
+    return replace(facts, stalled=0, stalled_before=0) if event.origin == "user" else facts
 
 
 def _verdict_given(facts: Facts, event: ev.VerdictGiven) -> Facts:
@@ -399,15 +395,10 @@ def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:
     )
 
 
-def _answered_calls(facts: Facts) -> list[tuple[ToolCall, ev.ToolCallResult]]:
-    """The calls of the step with their results, in the order in which the model made the calls."""
-    by_id = {result.call_id: result for result in facts.results}
-    return [(call, by_id[call.id]) for call in facts.open_calls if call.id in by_id]
-
-
 def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
     all_invalid = facts.calls > 0 and facts.invalid == facts.calls
-    answered = _answered_calls(facts)
+    judged = event.judged or StepJudgement(same_results=facts.same_results)
+    fingerprints = [(call, result.fingerprint) for call, result in facts.answered_calls()]
     return replace(
         facts,
         t=event.t,
@@ -415,20 +406,12 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
         open_calls=(),
         results=(),
         invalid_steps=facts.invalid_steps + 1 if all_invalid else 0,
-        repetitions=facts.repetitions.with_step(facts.calls, [(call, got.fingerprint) for call, got in answered]),
-        history=_judged(facts, answered, event.judged),
+        repetitions=facts.repetitions.with_step(facts.calls, fingerprints),
+        brought=judged.brought,
+        stalled=add_points(facts.stalled, judged.brought),
+        stalled_before=facts.stalled,
+        same_results=judged.same_results,
     )
-
-
-def _judged(
-    facts: Facts, answered: list[tuple[ToolCall, ev.ToolCallResult]], judged: StepJudgement | None
-) -> StepHistory:
-    return facts.history.with_step(facts.calls, [(call, got.content, got.status) for call, got in answered], judged)
-
-
-def judge_step(facts: Facts) -> StepJudgement:
-    """What the step that is about to end brought, by these facts."""
-    return _judged(facts, _answered_calls(facts), None).judgement
 
 
 def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:

@@ -119,7 +119,7 @@ def _repetition(facts: Facts, policy: Policy) -> Decision | None:
 
 def _no_progress(facts: Facts, policy: Policy) -> Decision | None:
     nudge_at = policy.stagnation.nudge_at
-    if nudge_at is None or not policy.repetition.nudge_at or not facts.history.before < nudge_at <= facts.stalled:
+    if nudge_at is None or not policy.repetition.nudge_at or not facts.stalled_before < nudge_at <= facts.stalled:
         return None
     return GoOn(rule="no_progress", say=policy.prompts.stagnation, why=f"{facts.stalled} points without progress")
 

@@ -5,7 +5,8 @@ nowhere, and each of them occurs in good runs, too. So each step is judged as a 
 came back, and gets points for what it did not bring (`POINTS`). A change of the work takes all points away, something
 new takes some. The table was chosen on recorded sessions; docs/evidence.md says on which, and what it achieves.
 
-The memory is bounded: a table of lines, and the marks of the latest steps.
+The memory (`StepHistory`) is bounded: a table of lines, and the marks of the latest steps. It is no part of the facts:
+what a step brought is written into its STEP_FINISHED, so whoever folds a record need not read the texts again.
 """
 
 from __future__ import annotations
@@ -41,11 +42,12 @@ StepKind = Literal[
 
 
 class StepJudgement(Struct, frozen=True):
-    """What a step brought, as it was judged by texts that its record does not hold."""
+    """What a finished step brought."""
 
-    brought: StepKind
-    same_results: int
-    """Steps in a row, up to this one, in which the same tools gave the same results."""
+    brought: StepKind = "none"
+    same_results: int = 0
+    """Steps in a row, up to this one, in which the same tools gave the same results, whatever their arguments were; 1
+    is the first time."""
 
 
 RESET = -1_000
@@ -82,19 +84,21 @@ known_lines: known lines, in a result that was not seen as a whole. known: a kno
 """
 
 
+def add_points(points: int, kind: StepKind) -> int:
+    """The points of a run after a step of this kind; never below 0."""
+    return 0 if POINTS[kind] == RESET else max(0, points + POINTS[kind])
+
+
 def describe_step(kind: StepKind) -> str:
     """What a step that adds points did, for a message."""
     return "a failure" if "fail" in kind else "a change made before" if "change" in kind else "nothing new"
 
 
 class StepHistory(Struct, frozen=True):
-    """The points of a run, and the memory by which its next step is judged."""
+    """The memory of a run's steps by which its next step is judged."""
 
-    points: int = 0
-    before: int = 0
-    """Points before the latest step."""
-    kind: StepKind = "none"
-    """What the latest step brought."""
+    judgement: StepJudgement = StepJudgement()
+    """That of the latest step."""
     lines: bytes = NO_LINES
     """The lines of all results; see `novelty`."""
     calls: tuple[int, ...] = ()
@@ -105,8 +109,6 @@ class StepHistory(Struct, frozen=True):
     """The mark of the latest step that changed the work."""
     answer: int = 0
     """The mark of the latest step's tools and results, whatever the arguments were."""
-    same_answers: int = 0
-    """Steps in a row in which the same tools gave the same results; 1 is the first time."""
     ignored: frozenset[str] = frozenset()
     """Tools whose calls do no work: completions, questions, think tools and those that poll."""
     reading: frozenset[str] = frozenset()
@@ -124,48 +126,33 @@ class StepHistory(Struct, frozen=True):
             declared=frozenset() if imported else frozenset(tool.name for tool in tools),
         )
 
-    @property
-    def judgement(self) -> StepJudgement:
-        """What the latest step brought."""
-        return StepJudgement(self.kind, self.same_answers)
-
     def with_step(
         self,
         calls: int,
         results: Iterable[tuple[ToolCall, str, ResultStatus]],
         judged: StepJudgement | None = None,
     ) -> StepHistory:
-        """Judge a finished step: how many calls it has, and its results as (call, content, status).
+        """Judge a finished step, and remember it: how many calls it has, and its results as (call, content, status).
 
-        judged: how it was judged already, before its texts were redacted; None: it is judged now.
+        judged: how it was judged when it ended, if that is known; its texts may have been redacted since.
         """
         step = _Step(self.lines)
         for call, content, status in results:
             if call.name not in self.ignored and status in _MADE:
                 step.add(call, content, status, call.name in self.reading if call.name in self.declared else None)
-        kind = self._judge(step) if step.counted else "none" if calls else "talk"
-        same = self.same_answers + 1 if step.answer_mark == self.answer else 1
-        if judged is not None:
-            kind, same = judged.brought, judged.same_results
-        points = 0 if POINTS[kind] == RESET else max(0, self.points + POINTS[kind])
         if not step.counted:
-            return replace(self, points=points, before=self.points, kind=kind)
+            same = self.judgement.same_results
+            return replace(self, judgement=judged or StepJudgement("none" if calls else "talk", same))
+        same = self.judgement.same_results + 1 if step.answer_mark == self.answer else 1
         return replace(
             self,
-            points=points,
-            before=self.points,
-            kind=kind,
+            judgement=judged or StepJudgement(self._judge(step), same),
             lines=step.lines,
             calls=(*self.calls[1 - REMEMBERED_STEPS :], step.call_mark),
             results=(*self.results[1 - REMEMBERED_STEPS :], step.result_mark),
             latest_change=step.call_mark if step.changed else self.latest_change,
             answer=step.answer_mark,
-            same_answers=same,
         )
-
-    def user_spoke(self) -> StepHistory:
-        """Begin anew: what the user says is new."""
-        return replace(self, points=0, before=0)
 
     def _judge(self, step: _Step) -> StepKind:
         made_before, seen_before = step.call_mark in self.calls, step.result_mark in self.results

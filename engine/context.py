@@ -79,8 +79,6 @@ class Context:
     text_rule: TextRule | None = None
     judge: Judge | None = None
     prompt: str | None = None
-    redacted: bool = False
-    """Whether the record is redacted, so that what depends on its texts has to be written beside them."""
     started_at: str = ""
     record_path: str | None = None
     decision: Decision | None = None

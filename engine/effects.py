@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from .decision import Image, ToolCall
-from .decision.events import ResponseFinished
+from .decision.events import ResponseFinished, ToolCallResult
 from .decision.step_history import StepJudgement
 from .tools.results import fingerprint
 
@@ -75,8 +75,8 @@ class Effects(Protocol):
         """The fingerprint of this result of a call, by which repetition is found."""
         ...
 
-    def judgement(self, step: int) -> StepJudgement | None:
-        """What this step brought, if that was judged before its texts were redacted."""
+    def judgement(self, step: int, results: Sequence[ToolCallResult]) -> StepJudgement | None:
+        """What this step with these results brought, if that was judged before; None: it is judged now."""
         ...
 
 
@@ -103,6 +103,6 @@ class Live:
         """Computed from the call and its result."""
         return fingerprint(call, content, images)
 
-    def judgement(self, step: int) -> StepJudgement | None:
-        """Always None: it is judged now."""
+    def judgement(self, step: int, results: Sequence[ToolCallResult]) -> StepJudgement | None:
+        """Always None."""
         return None

@@ -1,5 +1,7 @@
 """The event log of one run: `Log` numbers an event, dates it, folds it into the facts and hands it on.
 
+It also judges what each step brought, and writes that into its STEP_FINISHED.
+
 Nothing else changes a run.
 """
 
@@ -11,8 +13,9 @@ from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from .decision import Event, Facts, fold
+from .decision import Event, Facts, StepJudge, fold
 from .decision.events import STREAM_PARTS, RunFinished
+from .decision.step_history import StepHistory
 from .durability import ResumeRefused, RunLost
 from .providers.clock import Clock
 
@@ -61,6 +64,7 @@ class Log:
         self._seq = 0
         self._now = clock.now
         self._began = clock.now()
+        self._judge = StepJudge()
         self.on_caught_up: Callable[[], None] = lambda: None
         """Called when `catching_up` becomes false."""
         self._transcript = transcript
@@ -71,14 +75,15 @@ class Log:
         """Seconds since the run began, without the time in which no process executed it."""
         return self.facts.t / 1000 if self.catching_up else self._now() - self._began
 
-    def continue_from(self, facts: Facts, past: Past | None, last: Event) -> None:
+    def continue_from(self, facts: Facts, history: StepHistory, past: Past | None, last: Event) -> None:
         """Continue a run from these facts, although its record goes on until event `last`, with `past`.
 
-        An event that the record holds changes the facts again, but is not handed to the sinks. Without `past` these
-        are the facts after `last`.
+        history: what is remembered of the steps up to there. An event that the record holds changes the facts again,
+        but is not handed to the sinks. Without `past` these are the facts after `last`.
         """
         self.facts, self._past, self._seq = facts, past, last.seq
         self._began = self._now() - last.t / 1000
+        self._judge = StepJudge(history)
 
     @property
     def has_past(self) -> bool:
@@ -149,7 +154,7 @@ class Log:
         stamped = replace(event, seq=self._seq, t=int((self._now() - self._began) * 1000 + 0.5))
         if type(stamped) not in STREAM_PARTS:
             self.finished = type(stamped) is RunFinished
-            self._apply(stamped)
+            stamped = self._apply(stamped)
         for sink in self._sinks:
             sink(stamped)
         return stamped
@@ -161,13 +166,15 @@ class Log:
                 raise self._closed_by
             raise RuntimeError(f"{type(event).__name__} after the terminal event of the run")
         recorded = () if self._past is None else self._past.take(event)
-        for one in recorded:
-            self._apply(one)
-        if recorded:
-            return recorded[-1]  # type: ignore[return-value]  # it has the type of `event`
+        applied = [self._apply(one) for one in recorded]
+        if applied:
+            return applied[-1]  # type: ignore[return-value]  # it has the type of `event`
         self.end_past(event)
         return None
 
-    def _apply(self, event: Event) -> None:
+    def _apply(self, event: E) -> E:
+        """Fold an event. Returns it with what its step brought."""
+        event = self._judge.feed(self.facts, event)
         self.facts = fold(self.facts, event)
         self._transcript(event)
+        return event

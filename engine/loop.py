@@ -45,7 +45,6 @@ from .decision.events import (
     StepStarted,
     ToolCallResult,
 )
-from .decision.facts import judge_step
 from .decision.transcript import UNANSWERED
 from .durability import RunLost
 from .effects import EffectKey, Response
@@ -303,9 +302,7 @@ def _close_step(context: Context, scope: RoundScope, step: _Step) -> None:
 
 def _end_step(context: Context, scope: RoundScope, step: _Step) -> None:
     context.limits.end_step(step.number)
-    judged = context.effects.judgement(step.number)
-    if judged is None and context.redacted:
-        judged = judge_step(context.log.facts)
+    judged = context.effects.judgement(step.number, context.log.facts.results)
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by, judged=judged))
 
 

@@ -16,11 +16,11 @@ import msgspec
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
-from .decision import Decision, Event, Facts, GoOn, Image, Stop, ToolCall, ToolSpec, WrongUse, fold
+from .decision import Decision, Event, Facts, GoOn, Image, StepJudge, Stop, ToolCall, ToolSpec, WrongUse, fold
 from .decision import events as ev
 from .decision.decide import applies_before_first_step
 from .decision.decisions import made_by_policy
-from .decision.step_history import StepJudgement
+from .decision.step_history import StepHistory, StepJudgement
 from .durability import ResumeRefused
 from .effects import EffectKey, Effects, Response
 from .event_log import Log
@@ -75,6 +75,8 @@ class ResumePoint:
     """The events up to the last decision, or the first event if there is no decision; without deltas."""
     facts: Facts
     """After these."""
+    history: StepHistory
+    """What is remembered of the steps among them."""
     latest: Facts
     """After all events."""
     events: Sequence[Event]
@@ -105,15 +107,18 @@ class ResumePoint:
         all_of = [_with_current_name(event) for event in events if type(event) not in _DELTAS]
         due = _is_due(all_of)
         decided = max((n for n, event in enumerate(all_of) if isinstance(event, ev.DecisionMade) or due), default=0)
-        before = _fold(Facts(), all_of[:decided])
-        facts, last_decision = fold(before, all_of[decided]), all_of[decided]
+        judge = StepJudge()
+        before = _fold(Facts(), all_of[:decided], judge)
+        facts, last_decision = _fold(before, all_of[decided : decided + 1], judge), all_of[decided]
+        history = judge.history
         rest, interrupted_step = all_of[decided + 1 :], _interrupted_step(all_of)
         started = all_of[0]
         assert isinstance(started, ev.RunStarted)
         here = cls(
             before=all_of[: decided + 1],
             facts=facts,
-            latest=_fold(facts, rest),
+            history=history,
+            latest=_fold(facts, rest, judge),
             events=rest,
             void=_void(rest, interrupted_step),
             started=started,
@@ -185,9 +190,9 @@ def _is_due(events: Sequence[Event]) -> bool:
     return not any(isinstance(event, ev.DecisionMade) and event.seq >= started.origin.at for event in events)
 
 
-def _fold(facts: Facts, events: Iterable[Event]) -> Facts:
+def _fold(facts: Facts, events: Iterable[Event], judge: StepJudge) -> Facts:
     for event in events:
-        facts = fold(facts, event)
+        facts = fold(facts, judge.feed(facts, event))
     return facts
 
 
@@ -412,7 +417,6 @@ class RecordedRound:
             for call in found.finished.message.calls
         }
         self._values = _values(events, self._tools)
-        self._judged = {event.step: event.judged for event in events if isinstance(event, ev.StepFinished)}
         self._started = {event.call_id for event in events if isinstance(event, ev.ToolExecutionStarted)}
         self._closing = any(isinstance(e, ev.MessageAdded) and e.origin == "closing" for e in events)
         self._refusals: dict[int, Event] = {}
@@ -456,9 +460,9 @@ class RecordedRound:
         """See `Effects`."""
         return self._then.fingerprint(call, content, images)
 
-    def judgement(self, step: int) -> StepJudgement | None:
-        """See `Effects`. That of the record, as long as it has the step."""
-        return self._judged.get(step) or self._then.judgement(step)
+    def judgement(self, step: int, results: Sequence[ev.ToolCallResult]) -> StepJudgement | None:
+        """See `Effects`. The log takes the end of a step that the record holds from there."""
+        return self._then.judgement(step, results)
 
     def _keep(self, role: str, name: str, call_id: str | None, said: Any) -> None:
         self._verdicts.setdefault((role, name, call_id or ""), deque()).append(said)

@@ -359,7 +359,6 @@ class Session:
             effects=effects,
             limits=limits,
             prompt=prompt_of(opening),
-            redacted=config.record_options.redact is not None,
             record_path=journal.path if journal is not None else None,
             tool_choice=model.tool_choice,
             settings=model.settings,
@@ -379,12 +378,12 @@ class Session:
         """Let the log continue a recorded run. Returns its effects: these, after what its record holds."""
         config = self._config
         if point.copies:  # a fork: its record holds nothing that it has done itself
-            log.continue_from(point.facts, None, point.last)
+            log.continue_from(point.facts, point.history, None, point.last)
             return effects
         diverged = point.divergence(lambda facts: config.decide_untraced(facts, policy))
         diverged = diverged or point.missing_hook(config.functions)
         past = RecordedEvents(point, diverged, strict=config.record_options.strict_resume)
-        log.continue_from(point.facts, past, point.last)
+        log.continue_from(point.facts, point.history, past, point.last)
         return RecordedRound(point, log, effects)
 
 

@@ -21,9 +21,9 @@ PUBLIC = {
         GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction TraceEntry
         AttemptEnded Deadlines Decision Degeneration Echo Event Facts FinishReason FinishReport GoOn Image LimitUse
         Limits Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
-        ReasoningDelta Repetition Rule SessionLimits Stagnation Status Stop SystemMessage ModelSelected
-        TextDelta TextKind ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
-        UserMessage Verdict Work WrongUse build_outcome classify_text decide fold policy_from
+        ReasoningDelta Repetition Rule SessionLimits Stagnation Status StepJudge Stop SystemMessage
+        ModelSelected TextDelta TextKind ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage
+        UsageReport UserMessage Verdict Work WrongUse build_outcome classify_text decide fold policy_from
     """,
     "endstop.providers": """
         KINDS BadRequest Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Fallback Hedge

@@ -48,6 +48,7 @@ SMALL = {
     "decision.program_text": "what program text does; both a code tool and `python -c` in a shell ask it",
     "decision.errors": "WrongUse, which everything raises and which must import nothing",
     "providers._logging": "imports structlog when there is something to log, and not before",
+    "decision.step_judge": "reads the facts, which read what a step brought; step_history.py knows neither",
     "engine._sanitize": "what is safe to show in a terminal, a page or a header; imports nothing",
     "engine._version": "read by records, exports and the command line without importing the engine",
     "engine.analysis.false_stops": "backtest.py would have more than 600 lines with it",

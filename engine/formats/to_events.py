@@ -22,6 +22,7 @@ from ..decision import (
     FinishReason,
     GoOn,
     Pause,
+    StepJudge,
     Stop,
     ToolCall,
     ToolKind,
@@ -535,13 +536,14 @@ def _plain_text(value: Any) -> str:
 
 
 class ImportLog:
-    """Event log of an imported run: numbers, dates and folds events. Its clock is set from the transcript.
+    """Event log of an imported run: numbers, dates, judges and folds events. Its clock is set from the transcript.
 
     start: when the run began, in seconds since 1970; None if unknown.
     """
 
     def __init__(self, sink: Sink, start: float | None) -> None:
         self.facts = Facts()
+        self._judge = StepJudge()
         self._sink = sink
         self._start = start
         self._seq = 0
@@ -557,5 +559,6 @@ class ImportLog:
         self._seq += 1
         stamped = replace(event, seq=self._seq, t=self._t)
         if type(stamped) not in STREAM_PARTS:
+            stamped = self._judge.feed(self.facts, stamped)
             self.facts = fold(self.facts, stamped)
         self._sink(stamped)

@@ -244,9 +244,14 @@ class RecordedEffects(Live):
         recorded = result.fingerprint if result is not None and result.content == content else ""
         return recorded or super().fingerprint(call, content, images)
 
-    def judgement(self, step: int) -> StepJudgement | None:
-        """The recorded one, of the texts before redaction."""
-        return self._judged.get(step)
+    def judgement(self, step: int, results: Sequence[ev.ToolCallResult]) -> StepJudgement | None:
+        """The recorded one of the same results: it was made before redaction, and perhaps by an older version."""
+        same = all(self._is_recorded(result) for result in results)
+        return self._judged.get(step) if same else None
+
+    def _is_recorded(self, result: ev.ToolCallResult) -> bool:
+        recorded = self._results.get(result.call_id)
+        return recorded is not None and (recorded.content, recorded.status) == (result.content, result.status)
 
     def _verdict(self, key: EffectKey) -> Verdict | None:
         left = self._verdicts.get((key.kind, key.name, key.call_id))

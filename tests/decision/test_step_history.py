@@ -7,12 +7,19 @@ import itertools
 import pytest
 from endstop import Engine, Limits, Policy, tool
 from endstop.decision import POLICIES, Facts, ToolCall, WrongUse, fold
-from endstop.decision.events import MessageAdded
+from endstop.decision.events import MessageAdded, StepFinished
 from endstop.decision.messages import ResultStatus, ToolSpec
 from endstop.decision.novelty import NO_LINES, Marks, add_marks, distinct_lines, essential_text, marks_of
 from endstop.decision.policy import Repetition, Stagnation, for_recorded_run
 from endstop.decision.settings import settings_from_record
-from endstop.decision.step_history import POINTS, REMEMBERED_STEPS, RESET, StepHistory
+from endstop.decision.step_history import (
+    POINTS,
+    REMEMBERED_STEPS,
+    StepHistory,
+    StepJudgement,
+    StepKind,
+    add_points,
+)
 from endstop.providers import Scripted, call
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,19 +83,37 @@ def shell(command: str, content: str) -> Step:
     ],
 )
 def test_what_a_step_brought(steps: list[Step], kind: str) -> None:
-    assert foreign(*steps).kind == kind
+    assert foreign(*steps).judgement.brought == kind
+
+
+def points_after(*kinds: StepKind) -> int:
+    points = 0
+    for kind in kinds:
+        points = add_points(points, kind)
+    return points
 
 
 def test_points_fall_with_news_and_end_with_a_change() -> None:
-    stalled = foreign(*[read("a.py", "x")] * 4)
-    assert stalled.points == 3 * POINTS["known"] == 6
-    assert foreign(read("b.py", "something else"), history=stalled).points == 4
-    assert foreign(edit("x"), history=stalled).points == 0
-    assert POINTS["change"] == RESET
+    assert points_after("news", "known", "known", "known") == 3 * POINTS["known"] == 6
+    assert points_after("known", "known", "known", "news") == 4
+    assert points_after(*["known_failure"] * 500, "change") == 0
+
+
+def ended(brought: StepKind) -> StepFinished:
+    return StepFinished(step=1, judged=StepJudgement(brought, 1))
+
+
+def test_the_facts_take_what_a_step_brought_from_its_end() -> None:
+    facts = Facts()
+    for kind in ("known", "known_failure"):
+        facts = fold(facts, ended(kind))
+    assert (facts.brought, facts.stalled_before, facts.stalled, facts.same_results) == ("known_failure", 2, 6, 1)
+    older = fold(facts, StepFinished(step=3))
+    assert (older.brought, older.stalled_before, older.stalled, older.same_results) == ("none", 6, 6, 1)
 
 
 def test_a_message_of_the_user_begins_anew() -> None:
-    facts = Facts(history=foreign(*[read("a.py", "x")] * 4))
+    facts = fold(fold(Facts(), ended("known_failure")), ended("known"))
     assert facts.stalled == 6
     assert fold(facts, MessageAdded(text="Try the other file.", origin="user")).stalled == 0
     assert fold(facts, MessageAdded(text="Go on.", origin="nudge")).stalled == 6
@@ -100,9 +125,9 @@ def test_what_tools_declare_counts_before_their_names() -> None:
 
     tools = [spec("get_rows"), spec("insert", reads=True), spec("wait_for", polls=True)]
     own = StepHistory.of(tools, imported=False)
-    assert own.with_step(1, [(ToolCall("c", "get_rows"), "3 rows", "ok")]).kind == "change"
-    assert own.with_step(1, [(ToolCall("c", "insert"), "3 rows", "ok")]).kind == "news"
-    assert own.with_step(1, [(ToolCall("c", "wait_for"), "still running", "ok")]).kind == "none"
+    assert own.with_step(1, [(ToolCall("c", "get_rows"), "3 rows", "ok")]).judgement.brought == "change"
+    assert own.with_step(1, [(ToolCall("c", "insert"), "3 rows", "ok")]).judgement.brought == "news"
+    assert own.with_step(1, [(ToolCall("c", "wait_for"), "still running", "ok")]).judgement.brought == "none"
 
 
 def test_parallel_calls_are_judged_together() -> None:
@@ -111,13 +136,12 @@ def test_parallel_calls_are_judged_together() -> None:
         (ToolCall("1", "read_file", '{"path": "a"}'), "Error: not found", "ok"),
         (ToolCall("2", "read_file", '{"path": "b"}'), "something", "ok"),
     ]
-    assert history.with_step(2, calls).kind == "news"  # type: ignore[arg-type]
+    assert history.with_step(2, calls).judgement.brought == "news"  # type: ignore[arg-type]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["bash", "read_file", "edit_file", "x"]), st.text(), st.text())))
 def test_no_text_is_too_odd_and_the_memory_stays_bounded(steps: list[tuple[str, str, str]]) -> None:
     history = foreign(*steps)
-    assert history.points >= 0
     assert len(history.lines) == len(NO_LINES)
     assert len(history.calls) <= REMEMBERED_STEPS
     assert foreign(*steps) == history, "pure: the same steps give the same history"

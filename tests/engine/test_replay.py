@@ -86,6 +86,29 @@ async def test_live_tools_that_answer_otherwise_are_a_divergence_with_both_decis
     assert str(divergence.replayed) == "go on (completion handed back)"
 
 
+async def test_a_step_whose_live_tools_answer_otherwise_is_judged_anew(tmp_path: Path) -> None:
+    @tool(reads=True)
+    async def read(path: str) -> str:
+        """Read."""
+        return f"{path}: {answers[path]}"
+
+    answers = {"a": "one", "b": "two", "c": "three"}
+    path = tmp_path / "r.jsonl"
+    provider = Scripted([call("read", path="a")], [call("read", path="b")], [call("read", path="c")], "Read.")
+    await Engine(provider, tools=[read]).run("go", record=path)
+    path.write_text(path.read_text().replace('"brought":"news"', '"brought":"silent"'))
+    answers["b"] = "another"
+    brought: list[str] = []
+
+    class Watching(Watcher):
+        async def show(self, event: Event, run: Run) -> None:
+            if isinstance(event, StepFinished) and event.judged is not None:
+                brought.append(event.judged.brought)
+
+    await replay(str(path), tools=[read], live_tools=True, watcher=Watching())
+    assert brought == ["silent", "news", "silent", "talk"], "that of the record, unless the results differ"
+
+
 async def test_a_record_that_was_changed_is_a_divergence(tmp_path: Path) -> None:
     path = await recorded(tmp_path / "r.jsonl", [])
     path.write_text(path.read_text().replace('"finish_task","description"', '"finish_it","description"'))

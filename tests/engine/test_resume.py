@@ -155,7 +155,8 @@ async def test_a_run_killed_after_any_of_its_events_goes_on_to_the_same_end(tmp_
     expected = await script.engine(0, **options).run("go", record=whole)
     assert expected.stop_reason in ("completed", "text_final", "step_limit", "awaiting_input"), expected.detail
     lines = whole.read_bytes().splitlines(keepends=True)
-    run_id = read_record(whole).runs[0].started.run_id
+    (unbroken,) = read_record(whole).runs
+    run_id, compared = unbroken.started.run_id, 0
     path = tmp_path / "killed.jsonl"
     for kept in range(2, len(lines)):
         where = f"killed after {lines[kept - 1][:60]!r} ({kept} of {len(lines)})"
@@ -171,9 +172,23 @@ async def test_a_run_killed_after_any_of_its_events_goes_on_to_the_same_end(tmp_
             assert same_end, (where, outcome)
             assert outcome.rounds == expected.rounds, where
         (run,) = read_record(path).runs
+        if results_of(run.events) == results_of(unbroken.events):
+            assert brought(run.events) == brought(unbroken.events), where
+            compared += 1
         check(run.events, session, run_id, where)
         report = await replay(str(path))
         assert report.same, (where, report.runs[0].divergence)
+    assert compared > len(lines) / 2
+
+
+def results_of(events: Sequence[Any]) -> dict[str, Any]:
+    """What each call returned."""
+    return {e.call_id: (e.status, e.content) for e in events if isinstance(e, ev.ToolCallResult)}
+
+
+def brought(events: Sequence[Any]) -> list[Any]:
+    """What each step brought, which depends on what is remembered of those before."""
+    return [event.judged for event in events if isinstance(event, ev.StepFinished)]
 
 
 def check(events: Sequence[Any], session: Session, run_id: str, where: str) -> None:

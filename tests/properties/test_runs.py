@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import anyio.lowlevel
 import msgspec
 from endstop import Lagged, read_record
-from endstop.decision import Event, Facts, Outcome, Policy, fold
+from endstop.decision import Event, Facts, Outcome, Policy, StepJudge, fold
 from endstop.decision import events as ev
 from endstop.replay import replay
 from endstop.testing import check_transcript
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from .scripts import FAULTS, POLICIES, SCRIPTS, World
 
@@ -67,6 +68,7 @@ def test_what_holds_for_every_run(script: Any, policy: Policy, faults: Any, rand
         no_tool_starts_after_an_accepted_completion(played)
         the_fold_over_the_record_equals_the_facts_of_the_live_run(played)
         the_order_in_which_parallel_calls_end_changes_no_fact(played, random)
+        a_record_of_before_that_says_of_no_step_what_it_brought_is_judged_the_same(played)
         a_replay_of_the_record_decides_the_same(played)
 
 
@@ -133,10 +135,22 @@ def the_order_in_which_parallel_calls_end_changes_no_fact(played: Played, random
             mixed = random.sample(places, len(places))
             for place, source in zip(places, mixed, strict=True):
                 shuffled[place] = events[source]
-    facts = Facts()
+            shuffled[number] = replace(event, judged=None)
+    facts, judge = Facts(), StepJudge()
     for event in shuffled:
-        facts = fold(facts, event)
+        facts = fold(facts, judge.feed(facts, event))
     assert facts == played.run.facts
+
+
+def a_record_of_before_that_says_of_no_step_what_it_brought_is_judged_the_same(played: Played) -> None:
+    ends = [event for event in played.events if isinstance(event, ev.StepFinished)]
+    assert all(event.judged is not None for event in ends)
+    facts, judge = Facts(), StepJudge()
+    for event in played.events:
+        older = replace(event, judged=None) if isinstance(event, ev.StepFinished) else event
+        judged = judge.feed(facts, older)
+        assert judged == event
+        facts = fold(facts, judged)
 
 
 def a_replay_of_the_record_decides_the_same(played: Played) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from endstop.decision import AssistantMessage, Facts, ToolCall, decide, fold
+from endstop.decision import AssistantMessage, Facts, StepJudge, ToolCall, decide, fold
 from endstop.decision.events import ResponseFinished, StepFinished, StepStarted, ToolCallResult
+from endstop.decision.step_history import StepHistory
 from endstop.formats.reconstruction import IMPORTED_POLICY
 
 
 def test_it_neither_stops_nor_nudges_a_session_that_goes_round_in_circles() -> None:
-    facts = Facts()
+    facts, judge = Facts(), StepJudge(StepHistory.of([], imported=True))
     for step in range(1, 60):
         call = ToolCall("c", "read_file", '{"path": "a"}')
         for event in (
@@ -17,7 +18,7 @@ def test_it_neither_stops_nor_nudges_a_session_that_goes_round_in_circles() -> N
             ResponseFinished(step=step, message=AssistantMessage(calls=(call,)), finish="tool_calls"),
             StepFinished(step=step),
         ):
-            facts = fold(facts, event)
+            facts = fold(facts, judge.feed(facts, event))
         assert str(decide(facts, IMPORTED_POLICY)) == "go on (calls answered)"
     assert facts.stalled > 100
 

@@ -74,7 +74,7 @@ async def test_a_killed_run_of_before_takes_its_verdicts_and_its_redaction_for_o
     response = ResponseFinished(step=1, attempt="1.1", model="m", message=message, finish="tool_calls")
     point = ResumePoint.at([started, StepStarted(step=1, round=1), response, verdict])
     log = Log(SystemClock(), lambda event: None, ())
-    log.continue_from(point.facts, RecordedEvents(point, None, strict=False), point.last)
+    log.continue_from(point.facts, point.history, RecordedEvents(point, None, strict=False), point.last)
     effects = RecordedRound(point, log, Live())
 
     async def nobody() -> None:
