@@ -1,4 +1,4 @@
-"""What the result of a tool call says: that the call failed, with which error, or that a check passed.
+"""What the result of a tool call says: that the call failed, or that a check passed.
 
 Tools report failure in many shapes: a status, an exit code in a field or a sentence, a message in the first line, an
 exception at the end. Only the first and the last `EDGE` characters of a result are read, so that a result of any
@@ -14,8 +14,6 @@ from .failures import FAILED_STATUSES
 
 EDGE = 2_000
 """Characters that are read at each end of a result."""
-MAX_SIGNATURE = 160
-"""Length of an error signature in characters."""
 _NEAR = 300
 """Characters at each end in which an exit code stands; further inside it is part of the output."""
 
@@ -37,7 +35,6 @@ _BAD_JSON = re.compile(
     r'|"status"\s{0,4}:\s{0,4}"(?:error|failed|failure)"'
     r'|^\s{0,8}\{\s{0,8}"error"\s{0,4}:\s{0,4}+(?!null|""|false|\{\}|\[\])'
 )
-_JSON_ERROR = re.compile(r'"(?:error|message|stderr|detail)"\s{0,4}:\s{0,4}\{?(?:"message": )?"([^"\n]{1,400})')
 _SAYS_DONE = (
     "[File: ", "File updated", "The file ", "Successfully ", "Here's the result of running `cat -n`", "Replaced ",
     "Created ", "diff --git",
@@ -77,8 +74,6 @@ _QUOTED = re.compile(r"[\s\"#(]|\d+[:\t]|[^\s:]{1,200}:\d{1,9}:[^:\n]{0,200}: (?
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,119}+(?=:|$)")
 _EXCEPTIONS = ("Error", "Exception", "Exit", "Interrupt", "NotFound", "Timeout", "Failed", "Failure", "Violation")
 """How the names of exceptions end that a program prints last."""
-_CHANGING_PARTS = re.compile(r"0x[0-9a-fA-F]{1,32}|\b[0-9a-f]{12,64}\b|\d+")
-_SPACES = re.compile(r"\s+")
 _COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 
 
@@ -102,12 +97,12 @@ def has_failed(content: str, status: str | None = None, effect: Effect = "unknow
     if _FIRST_WORDS.match(text):
         return True
     if effect == "reads":
-        return text.count("\n", 0, EDGE) <= 4 and _complaint(text) >= 0
+        return text.count("\n", 0, EDGE) <= 4 and _complains(text)
     if effect == "checks":
         passed = _report(text)
         if passed is not None:
             return not passed
-    return _error_start(text) >= 0 or bool(_exception_line(text))
+    return bool(_ERROR_LINE.search("\n" + text)) or _complains(text) or _ends_with_exception(text)
 
 
 def exit_code(content: str) -> int | None:
@@ -139,19 +134,6 @@ def _codes_in(part: str) -> list[int]:
     return codes
 
 
-def error_signature(content: str) -> str:
-    """The first line that reports an error, without what differs from one time to the next; empty if there is none.
-
-    Numbers, addresses and hashes are replaced by `#`, white space by single blanks, and the line is cut to
-    `MAX_SIGNATURE` characters: two failures with the same signature failed for the same reason.
-    """
-    line = _error_line(_edges(content))
-    if not line:
-        code = exit_code(content)
-        return f"exit code {code}" if code else ""
-    return _SPACES.sub(" ", _CHANGING_PARTS.sub("#", line[: 2 * MAX_SIGNATURE])).strip()[:MAX_SIGNATURE]
-
-
 def _edges(content: str) -> str:
     """The first and the last `EDGE` characters, without colours and white space before them."""
     text = content if len(content) <= 2 * EDGE else content[:EDGE] + "\n" + content[-EDGE:]
@@ -160,48 +142,19 @@ def _edges(content: str) -> str:
     return text.lstrip()
 
 
-def _error_line(text: str) -> str:
-    """The line with the error. Of a Python traceback it is the last one, which names the exception."""
-    if text.startswith("{"):
-        field, bad = _JSON_ERROR.search(text), _BAD_JSON.search(text)
-        return field[1] if field else bad[0] if bad else ""
-    if _FIRST_WORDS.match(text) and not text.startswith("Traceback"):
-        return _line_at(text, 0)
-    last = _exception_line(text)
-    if last:
-        return last
-    start = _error_start(text)
-    return _line_at(text, start) if start >= 0 else ""
-
-
-def _error_start(text: str) -> int:
-    """Where the first line begins that reports an error; -1 if there is none."""
-    complaint = _complaint(text)
-    if _ERROR_LINE.match("\n" + text[:40]):
-        return 0
-    error = _ERROR_LINE.search(text, 0, complaint if complaint > 0 else len(text))
-    return error.start() + 1 if error else complaint
-
-
-def _complaint(text: str) -> int:
-    """Where the first line begins in which a shell or a program complains; -1 if there is none."""
+def _complains(text: str) -> bool:
+    """Whether a shell or a program complains in a line of a text."""
     for found in _COMPLAINT.finditer(text):
         start = text.rfind("\n", 0, found.start()) + 1
         if found.start() - start < 250 and not _QUOTED.match(text, start):
-            return start
-    return -1
+            return True
+    return False
 
 
-def _line_at(text: str, at: int) -> str:
-    end = text.find("\n", at)
-    return text[at : end if end >= 0 else len(text)]
-
-
-def _exception_line(text: str) -> str:
-    """The last line of a text if it names an exception; else empty."""
-    line = text[-EDGE:].rstrip().rpartition("\n")[2]
-    name = _EXCEPTION.match(line)
-    return line[:400] if name and name[0].endswith(_EXCEPTIONS) else ""
+def _ends_with_exception(text: str) -> bool:
+    """Whether the last line of a text names an exception."""
+    name = _EXCEPTION.match(text[-EDGE:].rstrip().rpartition("\n")[2])
+    return name is not None and name[0].endswith(_EXCEPTIONS)
 
 
 _COUNT = re.compile(
@@ -265,12 +218,3 @@ def _report(text: str) -> bool | None:
                 return False
             passed = True
     return passed or None
-
-
-_SHOWN_FILE = re.compile(r"\s{0,9}\[File: ([^\n]{1,256}?) \(\d")
-
-
-def shown_file(content: str) -> str:
-    """The file that a result shows in the way of SWE-agent, whose `edit` does not name it; empty if it shows none."""
-    found = _SHOWN_FILE.match(content)
-    return found[1] if found else ""
