@@ -17,11 +17,12 @@ EDGE = 2_000
 _NEAR = 300
 """Characters at each end in which an exit code stands; further inside it is part of the output."""
 
-_CODE_WORDS = ("exit", "returncode", "return code", "return_code", "return-code")
-_EXIT_CODE = re.compile(
-    r"(?:exit(?:ed|s)?[ _-]?(?:with[ _]?)?(?:exit[ _])?(?:code|status)|return[ _-]?code)"
-    r"[\"'`)>]{0,2}\s{0,4}[:=]?\s{0,4}(-?[0-9]{1,10})\b"
-)
+_NUMBER = r"[\"'`)>]{0,2}\s{0,4}[:=]?\s{0,4}(-?[0-9]{1,10})\b"
+_EXIT_CODE = re.compile(r"exit(?:ed|s)?[ _-]?(?:with[ _]?)?(?:exit[ _])?(?:code|status)" + _NUMBER)
+_RETURN_CODES = {
+    words: re.compile(words + _NUMBER) for words in ("returncode", "return code", "return_code", "return-code")
+}
+"""Patterns by the words they begin with. A search for the words costs less than one with a pattern."""
 _KILLED = ("killed by signal", "exited with signal")
 _EMPTY = re.compile(
     r"\"exit_?code\": ?\d+|\"duration_seconds\": ?[\d.]+|<returncode>-?\d+</returncode>|</?output>"
@@ -30,11 +31,12 @@ _EMPTY = re.compile(
     re.IGNORECASE,
 )
 """What a result consists of that says no more than an exit code."""
-_BAD_JSON = re.compile(
-    r'"(?:is_?error|isError)"\s{0,4}:\s{0,4}true|"(?:success|ok)"\s{0,4}:\s{0,4}false'
-    r'|"status"\s{0,4}:\s{0,4}"(?:error|failed|failure)"'
-    r'|^\s{0,8}\{\s{0,8}"error"\s{0,4}:\s{0,4}+(?!null|""|false|\{\}|\[\])'
+_BAD_FIELD = re.compile(
+    r'"(?:(?:is_?error|isError)"\s{0,4}:\s{0,4}true|(?:success|ok)"\s{0,4}:\s{0,4}false'
+    r'|status"\s{0,4}:\s{0,4}"(?:error|failed|failure)")'
 )
+"""A field that reports an error. All begin with one quote, for which a text is searched fast."""
+_FIRST_FIELD_ERROR = re.compile(r'\{\s{0,8}"error"\s{0,4}:\s{0,4}+(?!null|""|false|\{\}|\[\])')
 _SAYS_DONE = (
     "[File: ", "File updated", "The file ", "Successfully ", "Here's the result of running `cat -n`", "Replaced ",
     "Created ", "diff --git",
@@ -91,7 +93,7 @@ def has_failed(content: str, status: str | None = None, effect: Effect = "unknow
         return code != 0 and not (code == 1 and len(content) < _NEAR and not _EMPTY.sub("", content))
     text = _edges(content)
     if text.startswith("{"):
-        return bool(_BAD_JSON.search(text))
+        return _is_bad_json(text)
     if text.startswith(_SAYS_DONE):
         return False
     if _FIRST_WORDS.match(text):
@@ -114,23 +116,20 @@ def exit_code(content: str) -> int | None:
         return None  # the usual case, found without a look for the whole words
     codes = _codes_in(last)
     if codes:
-        return codes[-1]
+        return int(codes[-1])
     codes = _codes_in(first)
     if codes:
-        return codes[0]
+        return int(codes[0])
     return -1 if any(words in part for words in _KILLED for part in (first, last)) else None
 
 
-def _codes_in(part: str) -> list[int]:
+def _codes_in(part: str) -> list[str]:
     """The exit codes that a text in lower case names."""
-    codes = []
-    for word in _CODE_WORDS:
-        at = part.find(word)
-        while at >= 0:
-            found = _EXIT_CODE.match(part, at)
-            if found:
-                codes.append(int(found[1]))
-            at = part.find(word, at + len(word))
+    codes: list[str] = _EXIT_CODE.findall(part) if "exit" in part else []
+    if "return" in part:
+        for words, pattern in _RETURN_CODES.items():
+            if words in part:
+                codes += pattern.findall(part)
     return codes
 
 
@@ -140,6 +139,11 @@ def _edges(content: str) -> str:
     if "\x1b" in text:
         text = _COLOURS.sub("", text)
     return text.lstrip()
+
+
+def _is_bad_json(text: str) -> bool:
+    """Whether a text that begins with a brace is JSON that reports an error."""
+    return bool(_FIRST_FIELD_ERROR.match(text) or _BAD_FIELD.search(text))
 
 
 def _complains(text: str) -> bool:
@@ -200,7 +204,7 @@ def has_passed(content: str, status: str | None = None) -> bool | None:
         return passed
     if any(words in text for words in _NOTHING_RAN):
         return None
-    if text.startswith("{") and _BAD_JSON.search(text):
+    if text.startswith("{") and _is_bad_json(text):
         return False
     if _FIRST_WORDS.match(text) or any(words in text for words in _BROKEN) or _BROKEN_LINE.search("\n" + text):
         return False

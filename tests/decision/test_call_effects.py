@@ -209,6 +209,7 @@ FAILED = (
     "killed by signal 9 (KILL)\nx",
     "No session found for 12", "\nEXECUTION TIMED OUT", 'Validation failed for tool "edit":\n  - edits: must be array',
     "configure: error: no compiler",
+    '{"content": [], "isError": true}', '{"id": 1, "is_error" : true}', '{"data": {"ok": false}}',
     "Permission denied", "validation failed\nValueError: bad", "Process exited with code 137.", "returncode=2",
 )  # fmt: skip
 FINE = (
@@ -217,6 +218,7 @@ FINE = (
     "<returncode>1</returncode>\n<output>\n</output>", "exit code 1\n(no output)",
     '{"output": "", "metadata": {"exit_code": 1}}',
     "exit code 0\nTraceback of a ray", '{"exit_code": 0, "output": "error"}', '{"error": null, "data": [1]}',
+    '{"data": {"error": "x"}}', '{"ok": true, "status": "done", "success": true, "is_error": false}',
     "[File: a.py]",
     "[File: /a/errors.py (10 lines total)]\n1:raise ValueError\n2:# error: x",
     "class NotFound(Exception):\n    pass\n",
@@ -259,6 +261,13 @@ def test_exit_codes() -> None:
     assert exit_code("x\n" * 1000 + "Process exited with code 0.") == 0
     assert exit_code("x\n" * 1000 + "exit code 1\n" + "x\n" * 1000) is None
     assert exit_code("") is None
+    assert [exit_code(f"{words} 4") for words in ("returncode", "Return code:", "return_code =", "return-code")] == [
+        4
+    ] * 4
+    assert exit_code("Exited with exit code 5") == 5
+    assert exit_code("exit code 5, exit code 6" + "y" * 300) == 5
+    assert exit_code("y" * 300 + "exit code 5, exit code 6") == 6
+    assert exit_code("exits and returns") is None
 
 
 @pytest.mark.parametrize(
