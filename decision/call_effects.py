@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .call_verbs import MAX_TARGET, CallEffect, Effect, verb_effect
+from .call_verbs import CallEffect, Effect, verb_effect
 from .program_text import code_effect
 from .shell_commands import argv_effect, shell_effect
 
@@ -41,7 +41,7 @@ _READS, _CHANGES, _UNKNOWN = CallEffect("reads"), CallEffect("changes"), CallEff
 
 
 class _Arguments(Struct):
-    """The arguments that say what a call does or to what. Others are skipped when they are decoded."""
+    """The arguments that say what a call does. Others are skipped when they are decoded."""
 
     command: Any = None
     commands: Any = None
@@ -63,7 +63,6 @@ class _Arguments(Struct):
     notebook_path: Any = None
     filename: Any = None
     file: Any = None
-    id: Any = None
 
 
 _DECODER = msgspec.json.Decoder(_Arguments)
@@ -72,8 +71,7 @@ _PATHS = (
     "path", "file_path", "filePath", "filepath", "absolute_path", "target_file", "notebook_path", "filename", "file",
 )  # fmt: skip
 _COMMANDS = ("command", "cmd", "commands", "script", "shell_command", "code", "input")
-_ANY_ID = re.compile(r'"(?:[a-z]{1,30}_)?(?:id|name|number|email|url|key)"\s{0,8}:\s{0,8}"([^"\\]{1,200})"')
-_PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?)([^\n\t]{1,256})", re.MULTILINE)
+_PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ ) {0,9}\S", re.MULTILINE)
 _SUBCOMMANDS: dict[str, Effect] = {
     "view": "reads", "read": "reads", "open": "reads", "find": "reads", "undo_edit": "changes", "create": "changes",
     "str_replace": "changes", "insert": "changes", "write": "changes", "edit": "changes", "delete": "changes",
@@ -155,34 +153,29 @@ def runs_commands(name: str) -> bool:
     return _kind(name) in (_SHELL, _CODE)
 
 
-def target_of(name: str, arguments: str) -> str:
-    """The file or object that a changing call writes; empty if it changes nothing or that is unknown."""
-    return call_effect(name, arguments).target
-
-
 def call_effect(name: str, arguments: str, reads: bool | None = None) -> CallEffect:
-    """What a call does, with its target, and whether it checks beside a change. Never raises; see `effect_of`."""
+    """What a call does, and whether it checks beside a change. Never raises; see `effect_of`."""
     found = _cached(name, arguments) if len(arguments) <= CACHED_LENGTH >= len(name) else _examine(name, arguments)
     if reads is None:
         return found
     if reads:
         return _READS if found.effect in ("changes", "unknown") else found
     if found.effect == "unknown" and _kind(name) not in (_SHELL, _CODE):
-        return CallEffect("changes", _object_of(_decoded(arguments), arguments))
+        return _CHANGES
     return found
 
 
 def _examine(name: str, arguments: str) -> CallEffect:
     kind, given = _kind(name), _decoded(arguments)
     if kind in (_SHELL, _CODE, ""):
-        return _of_commands(kind, given, arguments) or _of_name(name, given, arguments)
+        return _of_commands(kind, given, arguments) or _of_name(name, given)
     if kind in (_EDITOR, _ACTION):
-        return _of_subcommand(given) or _of_name(name, given, arguments)
+        return _of_subcommand(given) or _of_name(name, given)
     if kind == "changes":
-        return _of_named_change(given, arguments)
+        return _of_named_change(given)
     if kind == "unknown" and type(given.tool_name) is str and given.tool_name != name:
-        return _of_name(given.tool_name, given, arguments)
-    return CallEffect(kind, "", kind == "checks")  # type: ignore[arg-type]
+        return _of_name(given.tool_name, given)
+    return CallEffect(kind, checks=kind == "checks")  # type: ignore[arg-type]
 
 
 _cached = lru_cache(maxsize=1024)(_examine)
@@ -232,29 +225,28 @@ def _of_subcommand(given: _Arguments) -> CallEffect | None:
     """The effect that the argument `command`, `action` or `operation` names; None if there is none that is known."""
     for value in (given.command, given.action, given.operation):
         if type(value) is str and value:
-            words = value.split(None, 2)[:2]
+            words = value.split(None, 1)
             effect = _SUBCOMMANDS.get(words[0]) if words else None
-            effect = effect or verb_effect(value[:64])
-            if effect == "changes":
-                return CallEffect("changes", _path_of(given) or (words[1] if len(words) > 1 else ""))
-            return CallEffect(effect)
+            return CallEffect(effect or verb_effect(value[:64]))
     return None
 
 
-def _of_named_change(given: _Arguments, arguments: str) -> CallEffect:
-    """A call of a tool that changes something by its name. Its target may stand in a patch, or in a command of it."""
-    target = _path_of(given)
-    if not target:
-        text = next((text for text in (given.patch, given.input) if type(text) is str), "")
-        text = text or (arguments if given is _NO_ARGUMENTS else "")
-        patched = _PATCHED_FILE.search(text, 0, MAX_ARGUMENTS)
-        target = patched[1].strip() if patched else ""
-    if not target and type(given.command) is str:  # an action that SWE-agent wrote as text
-        return shell_effect(given.command)
-    return CallEffect("changes", target[:MAX_TARGET])
+def _of_named_change(given: _Arguments) -> CallEffect:
+    """A call of a tool that changes something by its name; without a file, its command may say what it does."""
+    if type(given.command) is str and not _names_file(given):
+        return shell_effect(given.command)  # an action that SWE-agent wrote as text
+    return _CHANGES
 
 
-def _of_name(name: str, given: _Arguments, arguments: str) -> CallEffect:
+def _names_file(given: _Arguments) -> bool:
+    """Whether an argument is a file, or a patch that names one."""
+    if any(type(path) is str and path for path in (getattr(given, key) for key in _PATHS)):
+        return True
+    text = next((text for text in (given.patch, given.input) if type(text) is str), "")
+    return bool(_PATCHED_FILE.search(text))
+
+
+def _of_name(name: str, given: _Arguments) -> CallEffect:
     """The effect that the verb in a name says, or else the argument that names an action."""
     short = name.rpartition("__")[2] or name
     effect = verb_effect(short)
@@ -262,23 +254,4 @@ def _of_name(name: str, given: _Arguments, arguments: str) -> CallEffect:
         effect = verb_effect(name)
     if effect == "unknown":
         return _of_subcommand(given) or _UNKNOWN
-    if effect == "changes":
-        return CallEffect("changes", _object_of(given, arguments))
-    return CallEffect(effect, "", effect == "checks")
-
-
-def _path_of(given: _Arguments) -> str:
-    for key in _PATHS:
-        value = getattr(given, key)
-        if type(value) is str and value:
-            return value[:MAX_TARGET]
-    return ""
-
-
-def _object_of(given: _Arguments, arguments: str) -> str:
-    """The file, or else the first thing with an id or a name, among the arguments of a change."""
-    target = _path_of(given)
-    if target:
-        return target
-    found = _ANY_ID.search(arguments, 0, 4096)
-    return found[1] if found else ""
+    return CallEffect(effect, checks=effect == "checks")

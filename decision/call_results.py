@@ -1,4 +1,4 @@
-"""What the result of a tool call says: that the call failed, with which error, or that a check passed.
+"""What the result of a tool call says: that the call failed, or that a check passed.
 
 Tools report failure in many shapes: a status, an exit code in a field or a sentence, a message in the first line, an
 exception at the end. Only the first and the last `EDGE` characters of a result are read, so that a result of any
@@ -14,16 +14,15 @@ from .failures import FAILED_STATUSES
 
 EDGE = 2_000
 """Characters that are read at each end of a result."""
-MAX_SIGNATURE = 160
-"""Length of an error signature in characters."""
 _NEAR = 300
 """Characters at each end in which an exit code stands; further inside it is part of the output."""
 
-_CODE_WORDS = ("exit", "returncode", "return code", "return_code", "return-code")
-_EXIT_CODE = re.compile(
-    r"(?:exit(?:ed|s)?[ _-]?(?:with[ _]?)?(?:exit[ _])?(?:code|status)|return[ _-]?code)"
-    r"[\"'`)>]{0,2}\s{0,4}[:=]?\s{0,4}(-?[0-9]{1,10})\b"
-)
+_NUMBER = r"[\"'`)>]{0,2}\s{0,4}[:=]?\s{0,4}(-?[0-9]{1,10})\b"
+_EXIT_CODE = re.compile(r"exit(?:ed|s)?[ _-]?(?:with[ _]?)?(?:exit[ _])?(?:code|status)" + _NUMBER)
+_RETURN_CODES = {
+    words: re.compile(words + _NUMBER) for words in ("returncode", "return code", "return_code", "return-code")
+}
+"""Patterns by the words they begin with. A search for the words costs less than one with a pattern."""
 _KILLED = ("killed by signal", "exited with signal")
 _EMPTY = re.compile(
     r"\"exit_?code\": ?\d+|\"duration_seconds\": ?[\d.]+|<returncode>-?\d+</returncode>|</?output>"
@@ -32,12 +31,12 @@ _EMPTY = re.compile(
     re.IGNORECASE,
 )
 """What a result consists of that says no more than an exit code."""
-_BAD_JSON = re.compile(
-    r'"(?:is_?error|isError)"\s{0,4}:\s{0,4}true|"(?:success|ok)"\s{0,4}:\s{0,4}false'
-    r'|"status"\s{0,4}:\s{0,4}"(?:error|failed|failure)"'
-    r'|^\s{0,8}\{\s{0,8}"error"\s{0,4}:\s{0,4}+(?!null|""|false|\{\}|\[\])'
+_BAD_FIELD = re.compile(
+    r'"(?:(?:is_?error|isError)"\s{0,4}:\s{0,4}true|(?:success|ok)"\s{0,4}:\s{0,4}false'
+    r'|status"\s{0,4}:\s{0,4}"(?:error|failed|failure)")'
 )
-_JSON_ERROR = re.compile(r'"(?:error|message|stderr|detail)"\s{0,4}:\s{0,4}\{?(?:"message": )?"([^"\n]{1,400})')
+"""A field that reports an error. All begin with one quote, for which a text is searched fast."""
+_FIRST_FIELD_ERROR = re.compile(r'\{\s{0,8}"error"\s{0,4}:\s{0,4}+(?!null|""|false|\{\}|\[\])')
 _SAYS_DONE = (
     "[File: ", "File updated", "The file ", "Successfully ", "Here's the result of running `cat -n`", "Replaced ",
     "Created ", "diff --git",
@@ -77,8 +76,6 @@ _QUOTED = re.compile(r"[\s\"#(]|\d+[:\t]|[^\s:]{1,200}:\d{1,9}:[^:\n]{0,200}: (?
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,119}+(?=:|$)")
 _EXCEPTIONS = ("Error", "Exception", "Exit", "Interrupt", "NotFound", "Timeout", "Failed", "Failure", "Violation")
 """How the names of exceptions end that a program prints last."""
-_CHANGING_PARTS = re.compile(r"0x[0-9a-fA-F]{1,32}|\b[0-9a-f]{12,64}\b|\d+")
-_SPACES = re.compile(r"\s+")
 _COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 
 
@@ -96,18 +93,18 @@ def has_failed(content: str, status: str | None = None, effect: Effect = "unknow
         return code != 0 and not (code == 1 and len(content) < _NEAR and not _EMPTY.sub("", content))
     text = _edges(content)
     if text.startswith("{"):
-        return bool(_BAD_JSON.search(text))
+        return _is_bad_json(text)
     if text.startswith(_SAYS_DONE):
         return False
     if _FIRST_WORDS.match(text):
         return True
     if effect == "reads":
-        return text.count("\n", 0, EDGE) <= 4 and _complaint(text) >= 0
+        return text.count("\n", 0, EDGE) <= 4 and _complains(text)
     if effect == "checks":
         passed = _report(text)
         if passed is not None:
             return not passed
-    return _error_start(text) >= 0 or bool(_exception_line(text))
+    return bool(_ERROR_LINE.search("\n" + text)) or _complains(text) or _ends_with_exception(text)
 
 
 def exit_code(content: str) -> int | None:
@@ -119,37 +116,21 @@ def exit_code(content: str) -> int | None:
         return None  # the usual case, found without a look for the whole words
     codes = _codes_in(last)
     if codes:
-        return codes[-1]
+        return int(codes[-1])
     codes = _codes_in(first)
     if codes:
-        return codes[0]
+        return int(codes[0])
     return -1 if any(words in part for words in _KILLED for part in (first, last)) else None
 
 
-def _codes_in(part: str) -> list[int]:
+def _codes_in(part: str) -> list[str]:
     """The exit codes that a text in lower case names."""
-    codes = []
-    for word in _CODE_WORDS:
-        at = part.find(word)
-        while at >= 0:
-            found = _EXIT_CODE.match(part, at)
-            if found:
-                codes.append(int(found[1]))
-            at = part.find(word, at + len(word))
+    codes: list[str] = _EXIT_CODE.findall(part) if "exit" in part else []
+    if "return" in part:
+        for words, pattern in _RETURN_CODES.items():
+            if words in part:
+                codes += pattern.findall(part)
     return codes
-
-
-def error_signature(content: str) -> str:
-    """The first line that reports an error, without what differs from one time to the next; empty if there is none.
-
-    Numbers, addresses and hashes are replaced by `#`, white space by single blanks, and the line is cut to
-    `MAX_SIGNATURE` characters: two failures with the same signature failed for the same reason.
-    """
-    line = _error_line(_edges(content))
-    if not line:
-        code = exit_code(content)
-        return f"exit code {code}" if code else ""
-    return _SPACES.sub(" ", _CHANGING_PARTS.sub("#", line[: 2 * MAX_SIGNATURE])).strip()[:MAX_SIGNATURE]
 
 
 def _edges(content: str) -> str:
@@ -160,48 +141,24 @@ def _edges(content: str) -> str:
     return text.lstrip()
 
 
-def _error_line(text: str) -> str:
-    """The line with the error. Of a Python traceback it is the last one, which names the exception."""
-    if text.startswith("{"):
-        field, bad = _JSON_ERROR.search(text), _BAD_JSON.search(text)
-        return field[1] if field else bad[0] if bad else ""
-    if _FIRST_WORDS.match(text) and not text.startswith("Traceback"):
-        return _line_at(text, 0)
-    last = _exception_line(text)
-    if last:
-        return last
-    start = _error_start(text)
-    return _line_at(text, start) if start >= 0 else ""
+def _is_bad_json(text: str) -> bool:
+    """Whether a text that begins with a brace is JSON that reports an error."""
+    return bool(_FIRST_FIELD_ERROR.match(text) or _BAD_FIELD.search(text))
 
 
-def _error_start(text: str) -> int:
-    """Where the first line begins that reports an error; -1 if there is none."""
-    complaint = _complaint(text)
-    if _ERROR_LINE.match("\n" + text[:40]):
-        return 0
-    error = _ERROR_LINE.search(text, 0, complaint if complaint > 0 else len(text))
-    return error.start() + 1 if error else complaint
-
-
-def _complaint(text: str) -> int:
-    """Where the first line begins in which a shell or a program complains; -1 if there is none."""
+def _complains(text: str) -> bool:
+    """Whether a shell or a program complains in a line of a text."""
     for found in _COMPLAINT.finditer(text):
         start = text.rfind("\n", 0, found.start()) + 1
         if found.start() - start < 250 and not _QUOTED.match(text, start):
-            return start
-    return -1
+            return True
+    return False
 
 
-def _line_at(text: str, at: int) -> str:
-    end = text.find("\n", at)
-    return text[at : end if end >= 0 else len(text)]
-
-
-def _exception_line(text: str) -> str:
-    """The last line of a text if it names an exception; else empty."""
-    line = text[-EDGE:].rstrip().rpartition("\n")[2]
-    name = _EXCEPTION.match(line)
-    return line[:400] if name and name[0].endswith(_EXCEPTIONS) else ""
+def _ends_with_exception(text: str) -> bool:
+    """Whether the last line of a text names an exception."""
+    name = _EXCEPTION.match(text[-EDGE:].rstrip().rpartition("\n")[2])
+    return name is not None and name[0].endswith(_EXCEPTIONS)
 
 
 _COUNT = re.compile(
@@ -247,7 +204,7 @@ def has_passed(content: str, status: str | None = None) -> bool | None:
         return passed
     if any(words in text for words in _NOTHING_RAN):
         return None
-    if text.startswith("{") and _BAD_JSON.search(text):
+    if text.startswith("{") and _is_bad_json(text):
         return False
     if _FIRST_WORDS.match(text) or any(words in text for words in _BROKEN) or _BROKEN_LINE.search("\n" + text):
         return False
@@ -265,12 +222,3 @@ def _report(text: str) -> bool | None:
                 return False
             passed = True
     return passed or None
-
-
-_SHOWN_FILE = re.compile(r"\s{0,9}\[File: ([^\n]{1,256}?) \(\d")
-
-
-def shown_file(content: str) -> str:
-    """The file that a result shows in the way of SWE-agent, whose `edit` does not name it; empty if it shows none."""
-    found = _SHOWN_FILE.match(content)
-    return found[1] if found else ""

@@ -20,16 +20,12 @@ Effect = Literal["reads", "changes", "checks", "waits", "controls", "unknown"]
 """
 MAX_NAME = 200
 """Longer names say nothing; so the cache of names has at most 100 kB."""
-MAX_TARGET = 256
-"""Length of a target in characters."""
 
 
 class CallEffect(Struct, frozen=True):
     """What one call does."""
 
     effect: Effect
-    target: str = ""
-    """The file or object that a change writes; empty if that is unknown."""
     checks: bool = False
     """Whether it checks, too: `cat > a.py <<EOF ...; pytest` changes and checks."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .call_verbs import MAX_TARGET, CallEffect
+from .call_verbs import CallEffect
 
 MAX_LENGTH = 16_384
 """Characters of a program text that are read."""
@@ -19,9 +19,6 @@ _WRITING_CODE = re.compile(
     |\bcreateWriteStream\(|\bFile\.(?:write|open\([^()\n]{1,200},\s{0,9}["'][wa])|\bFileUtils\.
     |\b(?:INSERT INTO|UPDATE \w{1,60} SET|DELETE FROM|CREATE TABLE|DROP TABLE|ALTER TABLE)\b""",
     re.VERBOSE,
-)
-_CODE_FILE = re.compile(
-    r"""(?:open|Path|writeFileSync|writeFile|appendFileSync|File\.write)\(\s{0,99}[rf]?["']([^"'\n]{1,200})["']"""
 )
 _RUNS_TESTS = re.compile(r"\b(?:unittest\.main|pytest\.main|doctest\.testmod|run_tests?)\(")
 _RUNS_PROGRAMS = re.compile(
@@ -43,8 +40,7 @@ def code_effect(code: str) -> CallEffect:
             continue
         if ".write(" in hit[0] and _to_console(code, hit.start()):
             continue
-        path = _CODE_FILE.search(code, max(0, hit.start() - 2)) or _CODE_FILE.search(code)
-        return CallEffect("changes", path[1][:MAX_TARGET] if path else "")
+        return CallEffect("changes")
     if _RUNS_TESTS.search(code):
         return CallEffect("checks", checks=True)
     return CallEffect("unknown" if _RUNS_PROGRAMS.search(code) else "reads")

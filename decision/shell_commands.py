@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from .call_verbs import MAX_TARGET, CallEffect, Effect, verb_effect
+from .call_verbs import CallEffect, Effect, verb_effect
 from .program_text import code_effect
 from .shell_syntax import NO_FILES, split_commands, unquoted
 
@@ -36,30 +36,27 @@ def shell_effect(command: str) -> CallEffect:
     """What a shell command does. Never raises; reads at most `MAX_LENGTH` characters."""
     command = command[:MAX_LENGTH]
     if not _COMPLEX.search(command):
-        found = _effect_of(command.split(), "", 0)
-        return CallEffect(found.effect, found.target[:MAX_TARGET], found.checks)
+        return _effect_of(command.split(), "", 0)
     if _COMPLETE in command:
-        return CallEffect("controls")
+        return _CONTROLS
     first = command.split(None, 1)[:1]
     if first and first[0] in _SWE_AGENT_EDITS and "\n" in command:  # what follows is the new text, no command
-        return CallEffect("changes")
+        return _CHANGES
     return _strongest(_all_effects(command, 0))
 
 
 def argv_effect(words: Sequence[str]) -> CallEffect:
     """What a command does that is given as a list of words, as `["bash", "-lc", "..."]`. Never raises."""
-    return _strongest([_effect_of([f"'{word[:MAX_LENGTH]}'" for word in words[:1000]], "", 0)])
+    return _effect_of([f"'{word[:MAX_LENGTH]}'" for word in words[:1000]], "", 0)
 
 
 def _strongest(found: list[CallEffect]) -> CallEffect:
-    effect, target, checks = _READS.effect, "", False
+    effect, checks = _READS.effect, False
     for each in found:
         checks = checks or each.checks
         if _RANK[each.effect] > _RANK[effect]:
-            effect, target = each.effect, each.target
-        elif each.effect == effect and not target:
-            target = each.target
-    return CallEffect(effect, target[:MAX_TARGET], checks)
+            effect = each.effect
+    return CallEffect(effect, checks=checks)
 
 
 def _all_effects(text: str, depth: int) -> list[CallEffect]:
@@ -70,7 +67,7 @@ def _all_effects(text: str, depth: int) -> list[CallEffect]:
         if command.piped and before.effect == "checks" and _name(command.words) == "tee":
             continue  # the log of a check
         if found.effect != "checks" and command.writes:
-            found = CallEffect("changes", command.writes[0], found.checks)
+            found = CallEffect("changes", checks=found.checks)
         effects.append(found)
         before = found
     return effects
@@ -100,15 +97,13 @@ def _effect_of(words: list[str], document: str, depth: int) -> CallEffect:
         return _READS
     name = _name(words)
     found = _PROGRAMS.get(name) if name != "test" or words[0] == name else "checks"
-    if found is not None and found != "changes" and name not in _SPECIAL:
+    special = _SPECIAL.get(name)
+    if found is not None and special is None:
         return _BY_EFFECT[found]
     arguments = [unquoted(word) for word in words[1:]]
-    special = _SPECIAL.get(name)
     if special is not None:
         return special(arguments, document, depth)
-    if found is None:
-        return _of_unknown(name, words[0], arguments, document, depth)
-    return CallEffect("changes", _last_operand(arguments))
+    return _of_unknown(name, words[0], arguments, document, depth)
 
 
 def _without_prefixes(words: list[str]) -> list[str]:
@@ -145,11 +140,6 @@ def _after_options(words: list[str], at: int, valued: str = "uk") -> int:
 
 def _operands(arguments: list[str]) -> list[str]:
     return [word for word in arguments if word and word[0] != "-"]
-
-
-def _last_operand(arguments: list[str]) -> str:
-    operands = _operands(arguments)
-    return operands[-1] if operands else ""
 
 
 def _first(arguments: list[str]) -> str:
@@ -199,7 +189,7 @@ def _interpreter(arguments: list[str], document: str, depth: int) -> CallEffect:
 
 def _perl(arguments: list[str], document: str, depth: int) -> CallEffect:
     if any(word[:1] == "-" and word[1:2] != "-" and "i" in word.partition(".")[0][:5] for word in arguments):
-        return CallEffect("changes", _last_operand(arguments))
+        return _CHANGES
     return _interpreter(arguments, document, depth)
 
 
@@ -248,9 +238,7 @@ def _ssh(arguments: list[str], document: str, depth: int) -> CallEffect:
 
 
 def _sed(arguments: list[str], _document: str, _depth: int) -> CallEffect:
-    if _has_option(arguments, "i", "--in-place"):
-        return CallEffect("changes", _last_operand(arguments))
-    return _READS
+    return _CHANGES if _has_option(arguments, "i", "--in-place") else _READS
 
 
 def _in_place(*options: str) -> Callable[[list[str], str, int], CallEffect]:
@@ -258,9 +246,7 @@ def _in_place(*options: str) -> Callable[[list[str], str, int], CallEffect]:
     wanted = frozenset(options)
 
     def effect(arguments: list[str], _document: str, _depth: int) -> CallEffect:
-        if any(word.partition("=")[0] in wanted for word in arguments):
-            return CallEffect("changes", _last_operand(arguments))
-        return _READS
+        return _CHANGES if any(word.partition("=")[0] in wanted for word in arguments) else _READS
 
     return effect
 
@@ -270,7 +256,7 @@ def _fixer(*options: str) -> Callable[[list[str], str, int], CallEffect]:
     wanted = frozenset(options)
 
     def effect(arguments: list[str], _document: str, _depth: int) -> CallEffect:
-        return CallEffect("changes", _last_operand(arguments)) if wanted.intersection(arguments) else _CHECKS
+        return _CHANGES if wanted.intersection(arguments) else _CHECKS
 
     return effect
 
@@ -280,7 +266,7 @@ def _formatter(*options: str) -> Callable[[list[str], str, int], CallEffect]:
     wanted = frozenset(options)
 
     def effect(arguments: list[str], _document: str, _depth: int) -> CallEffect:
-        return _CHECKS if wanted.intersection(arguments) else CallEffect("changes", _last_operand(arguments))
+        return _CHECKS if wanted.intersection(arguments) else _CHANGES
 
     return effect
 
@@ -288,10 +274,10 @@ def _formatter(*options: str) -> Callable[[list[str], str, int], CallEffect]:
 def _find(arguments: list[str], _document: str, depth: int) -> CallEffect:
     for at, word in enumerate(arguments):
         if word == "-delete":
-            return CallEffect("changes", _first(arguments))
+            return _CHANGES
         if word in ("-exec", "-execdir", "-ok") and at + 1 < len(arguments):
             found = _effect_of(arguments[at + 1 :], "", depth + 1) if depth < MAX_DEPTH else _UNKNOWN
-            return CallEffect("changes", _first(arguments)) if found.effect == "changes" else found
+            return _CHANGES if found.effect == "changes" else found
     return _READS
 
 
@@ -299,26 +285,22 @@ def _curl(arguments: list[str], _document: str, _depth: int) -> CallEffect:
     for at, word in enumerate(arguments):
         after = arguments[at + 1] if at + 1 < len(arguments) else ""
         if word in ("-o", "--output") and after not in NO_FILES:
-            return CallEffect("changes", after)
+            return _CHANGES
         if word in ("-X", "--request") and after.upper() not in ("GET", "HEAD", "OPTIONS"):
-            return CallEffect("changes", _url(arguments))
+            return _CHANGES
         if word.startswith("-X") and word[2:].upper() in ("POST", "PUT", "DELETE", "PATCH"):
-            return CallEffect("changes", _url(arguments))
+            return _CHANGES
         if word in ("-O", "--remote-name", "-OL", "-LO", "-sLO", "-fsSLO", "-T") or word.startswith(
             ("-d", "--data", "-F")
         ):
-            return CallEffect("changes", _url(arguments))
+            return _CHANGES
     return _READS
-
-
-def _url(arguments: list[str]) -> str:
-    return next((word for word in arguments if "://" in word), "")
 
 
 def _wget(arguments: list[str], _document: str, _depth: int) -> CallEffect:
     if "--spider" in arguments or "-qO-" in arguments or ("-O" in arguments and "-" in arguments):
         return _READS
-    return CallEffect("changes", _url(arguments))
+    return _CHANGES
 
 
 def _archive(arguments: list[str], _document: str, _depth: int) -> CallEffect:
@@ -326,12 +308,12 @@ def _archive(arguments: list[str], _document: str, _depth: int) -> CallEffect:
     first = arguments[0] if arguments else ""
     if first in ("-l", "-Z", "-Zl", "-v", "--list") or ("t" in first and (first[:1] == "-" or first.isalpha())):
         return _READS
-    return CallEffect("changes", _last_operand(arguments))
+    return _CHANGES
 
 
 def _tee(arguments: list[str], _document: str, _depth: int) -> CallEffect:
     target = _first(arguments)
-    return _READS if target in NO_FILES or not target else CallEffect("changes", target)
+    return _READS if target in NO_FILES or not target else _CHANGES
 
 
 def _by_task(checks: str, changes: str, reads: str, otherwise: Effect) -> Callable[[list[str], str, int], CallEffect]:
@@ -386,7 +368,7 @@ def _git(arguments: list[str], _document: str, _depth: int) -> CallEffect:
         return _READS
     if task in ("add", "init"):
         return _UNKNOWN  # the index, not the work
-    return CallEffect("changes", _last_operand(rest) if task in ("checkout", "restore", "rm", "mv", "apply") else "")
+    return _CHANGES
 
 
 def _make(arguments: list[str], _document: str, _depth: int) -> CallEffect:
@@ -401,7 +383,7 @@ def _make(arguments: list[str], _document: str, _depth: int) -> CallEffect:
 def _str_replace_editor(arguments: list[str], _document: str, _depth: int) -> CallEffect:
     if _first(arguments) == "view":
         return _READS
-    return CallEffect("changes", next(iter(_operands(arguments)[1:2]), ""))
+    return _CHANGES
 
 
 def _service(arguments: list[str], _document: str, _depth: int) -> CallEffect:
@@ -410,7 +392,7 @@ def _service(arguments: list[str], _document: str, _depth: int) -> CallEffect:
 
 def _dd(arguments: list[str], _document: str, _depth: int) -> CallEffect:
     target = next((word[3:] for word in arguments if word.startswith("of=")), "")
-    return CallEffect("changes", target) if target and target not in NO_FILES else _READS
+    return _CHANGES if target and target not in NO_FILES else _READS
 
 
 def _cmake(arguments: list[str], _document: str, _depth: int) -> CallEffect:
@@ -418,10 +400,6 @@ def _cmake(arguments: list[str], _document: str, _depth: int) -> CallEffect:
     if arguments[:1] == ["--version"]:
         return _READS
     return _CHECKS if "--build" in arguments else _CHANGES
-
-
-def _create(arguments: list[str], _document: str, _depth: int) -> CallEffect:
-    return CallEffect("changes", _first(arguments))
 
 
 def _echo(arguments: list[str], _document: str, _depth: int) -> CallEffect:
@@ -539,7 +517,6 @@ _SPECIAL: dict[str, Callable[[list[str], str, int], CallEffect]] = {
     "git": _git,
     "echo": _echo,
     "str_replace_editor": _str_replace_editor,
-    "create": _create,
     "manage.py": lambda arguments, _document, _depth: _manage(arguments),
     "apt": _by_task("", "install remove purge update upgrade", "list show search policy", "changes"),
     "apt-get": _by_task("", "install remove purge update upgrade", "download", "changes"),

@@ -25,13 +25,13 @@ NO_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"
 
 
 class Command:
-    """One simple command: its words, the files its output goes to, and the text of its here document."""
+    """One simple command: its words, whether its output goes to a file, and the text of its here document."""
 
     __slots__ = ("document", "piped", "words", "writes")
 
     def __init__(self, piped: bool) -> None:
         self.words: list[str] = []
-        self.writes: list[str] = []
+        self.writes = False
         self.document = ""
         self.piped = piped
 
@@ -49,9 +49,8 @@ def split_commands(text: str) -> list[Command]:
         at, kind, shown = token.end(), token.lastgroup, token[0]
         if kind == "word":
             if into == "to":
-                target = unquoted(shown)
-                if target not in NO_FILES and not target.isdigit():
-                    command.writes.append(target)
+                file = unquoted(shown)
+                command.writes = command.writes or (file not in NO_FILES and not file.isdigit())
             elif not into and not array:
                 command.words.append(shown)
             into = ""

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from endstop.decision.call_effects import call_effect, effect_of, target_of
-from endstop.decision.call_results import error_signature, exit_code, has_failed, has_passed, shown_file
+from endstop.decision.call_effects import call_effect, effect_of
+from endstop.decision.call_results import exit_code, has_failed, has_passed
 from endstop.decision.shell_commands import MAX_LENGTH
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,7 +33,8 @@ SHELL = {
     "changes": (
         "echo x > a.txt", "echo x >> a.txt", "cat > a.py <<'EOF'\nprint(1)\nEOF", "cat <<EOF > a.py\nrm -rf b\nEOF",
         "sed -i 's/a/b/' f.py", "sed -i.bak -e 's/a/b/' f.py", "sed -Ei 's/a/b/' f.py", "perl -pi -e 's/a/b/' f.py",
-        "ls | tee files.txt", "mv a b", "cp -r a b", "rm -rf build", "mkdir -p a/b", "touch a",
+        "ls | tee files.txt", "ls | tee -a 'my file.txt'",
+        "mv a b", "cp -r a b", "rm -rf build", "mkdir -p a/b", "touch a",
         "patch -p1 < fix.diff",
         "git apply fix.diff", "git checkout -- a.py", "git commit -am 'done'", "git stash", "git restore a.py",
         "pip install -e .", "python -m pip install attrs", "npm install", "npm ci", "yarn add left-pad",
@@ -42,6 +43,7 @@ SHELL = {
         "python3 -c \"from pathlib import Path; Path('a').write_text('x')\"",
         "node -e \"require('fs').writeFileSync('a.txt', 'x')\"", "bash -c 'rm a'", "bash -lc \"echo x > a\"",
         "find . -name '*.tmp' -delete", "find . -name '*.pyc' -exec rm {} +", "find . -name a | xargs rm -f",
+        "find old -type f -exec rm {} \\;",
         "if true; then rm a; fi", "for f in *; do mv $f x_$f; done", "curl -o a.tgz http://localhost/a.tgz",
         "curl -X POST http://localhost/orders -d '{}'", "wget http://localhost/a", "tar xzf a.tgz", "black src",
         "ruff check --fix .", "ruff format .", "eslint --fix src", "prettier --write a.ts", "gofmt -w a.go",
@@ -89,6 +91,7 @@ TOOLS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("get_user_details", {"user_id": "u1"}, "reads"),
     ("find_user_id_by_email", {"email": "a@example.org"}, "reads"),
     ("mcp__shop__get_order", {"id": 1}, "reads"),
+    ("get_order", {"order_id": "#W7"}, "reads"),
     ("mcp__fs__read_text", {"path": "a"}, "reads"),
     ("searchFlights", {"to": "OSL"}, "reads"),
     ("calculate", {"expression": "2+2"}, "reads"),
@@ -108,7 +111,13 @@ TOOLS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("search_and_replace", {"path": "a.py"}, "changes"),
     ("find_and_replace_text", {"document": "d1"}, "changes"),
     ("apply_patch", {"input": "*** Begin Patch\n*** Update File: src/a.py\n@@\n"}, "changes"),
+    ("apply_patch", {"patch": "--- a/x.c\n+++ b/x.c\n@@"}, "changes"),
+    ("apply_patch", {"command": "cat a.py", "patch": "--- a/x.c\n+++ b/x.c\n@@"}, "changes"),
+    ("apply_patch", {"command": "cat a.py", "input": "a.py"}, "reads"),
+    ("edit", {"command": "cat a.py", "path": "a.py"}, "changes"),
+    ("edit", {"command": "cat a.py", "path": ""}, "reads"),
     ("str_replace_based_edit_tool", {"command": "create", "path": "a.py"}, "changes"),
+    ("str_replace_editor", {"command": "create", "path": "/b.py"}, "changes"),
     ("str_replace_editor", {"command": "str_replace", "path": "a.py"}, "changes"),
     ("memory", {"command": "delete", "path": "/memories/a"}, "changes"),
     ("edit", {"command": "edit 1:2\nimport os; ls\nend_of_edit"}, "changes"),
@@ -149,24 +158,6 @@ TOOLS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("use_mcp_tool", {"server_name": "s", "tool_name": "create_issue"}, "changes"),
 )
 
-TARGETS: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("Write", {"file_path": "/a.py", "content": "x"}, "/a.py"),
-    ("str_replace_editor", {"command": "create", "path": "/b.py"}, "/b.py"),
-    ("apply_patch", {"input": "*** Begin Patch\n*** Update File: src/a.py\n@@\n"}, "src/a.py"),
-    ("apply_patch", {"patch": "--- a/x.c\n+++ b/x.c\n@@"}, "x.c"),
-    ("bash", {"command": "cat > notes/a.md <<EOF\nx\nEOF"}, "notes/a.md"),
-    ("bash", {"command": "sed -i 's/a/b/' src/f.py"}, "src/f.py"),
-    ("bash", {"command": "ls | tee -a 'my file.txt'"}, "my file.txt"),
-    ("bash", {"command": "mv a b"}, "b"),
-    ("bash", {"command": "find old -type f -exec rm {} \\;"}, "old"),
-    ("bash", {"command": "python -c \"open('out.csv', 'w').write(x)\""}, "out.csv"),
-    ("bash", {"command": "cat a.py"}, ""),
-    ("bash", {"command": "pytest > log"}, ""),
-    ("create", {"command": "create src/new.py"}, "src/new.py"),
-    ("cancel_order", {"order_id": "#W7", "reason": "late"}, "#W7"),
-    ("get_order", {"order_id": "#W7"}, ""),
-)
-
 
 @pytest.mark.parametrize(
     ("command", "wanted"), [(command, effect) for effect, commands in SHELL.items() for command in commands]
@@ -180,11 +171,6 @@ def test_what_a_call_does(name: str, arguments: dict[str, Any], wanted: str) -> 
     assert effect_of(name, json.dumps(arguments)) == wanted
 
 
-@pytest.mark.parametrize(("name", "arguments", "wanted"), TARGETS)
-def test_which_file_a_change_writes(name: str, arguments: dict[str, Any], wanted: str) -> None:
-    assert target_of(name, json.dumps(arguments)) == wanted
-
-
 def test_what_is_declared_counts_before_what_a_name_says() -> None:
     assert effect_of("update_view", "{}", reads=True) == "reads"
     assert effect_of("frobnicate", "{}", reads=True) == "reads"
@@ -196,7 +182,7 @@ def test_what_is_declared_counts_before_what_a_name_says() -> None:
 
 def test_a_command_can_change_and_check() -> None:
     found = call_effect("bash", json.dumps({"command": "sed -i s/a/b/ a.py && pytest -q"}))
-    assert (found.effect, found.target, found.checks) == ("changes", "a.py", True)
+    assert (found.effect, found.checks) == ("changes", True)
     assert not call_effect("bash", json.dumps({"command": "sed -i s/a/b/ a.py"})).checks
 
 
@@ -204,7 +190,6 @@ def test_arguments_that_are_no_json_are_the_command_of_a_shell() -> None:
     assert effect_of("bash", "rm a") == "changes"
     assert effect_of("bash", "{not json") == "unknown"
     assert effect_of("apply_patch", "*** Begin Patch\n*** Add File: a.py\n") == "changes"
-    assert target_of("apply_patch", "*** Begin Patch\n*** Add File: a.py\n") == "a.py"
 
 
 FAILED = (
@@ -224,6 +209,7 @@ FAILED = (
     "killed by signal 9 (KILL)\nx",
     "No session found for 12", "\nEXECUTION TIMED OUT", 'Validation failed for tool "edit":\n  - edits: must be array',
     "configure: error: no compiler",
+    '{"content": [], "isError": true}', '{"id": 1, "is_error" : true}', '{"data": {"ok": false}}',
     "Permission denied", "validation failed\nValueError: bad", "Process exited with code 137.", "returncode=2",
 )  # fmt: skip
 FINE = (
@@ -232,6 +218,7 @@ FINE = (
     "<returncode>1</returncode>\n<output>\n</output>", "exit code 1\n(no output)",
     '{"output": "", "metadata": {"exit_code": 1}}',
     "exit code 0\nTraceback of a ray", '{"exit_code": 0, "output": "error"}', '{"error": null, "data": [1]}',
+    '{"data": {"error": "x"}}', '{"ok": true, "status": "done", "success": true, "is_error": false}',
     "[File: a.py]",
     "[File: /a/errors.py (10 lines total)]\n1:raise ValueError\n2:# error: x",
     "class NotFound(Exception):\n    pass\n",
@@ -247,7 +234,6 @@ FINE = (
 @pytest.mark.parametrize("content", FAILED)
 def test_a_result_that_says_that_the_call_failed(content: str) -> None:
     assert has_failed(content)
-    assert error_signature(content)
 
 
 @pytest.mark.parametrize("content", FINE)
@@ -275,6 +261,13 @@ def test_exit_codes() -> None:
     assert exit_code("x\n" * 1000 + "Process exited with code 0.") == 0
     assert exit_code("x\n" * 1000 + "exit code 1\n" + "x\n" * 1000) is None
     assert exit_code("") is None
+    assert [exit_code(f"{words} 4") for words in ("returncode", "Return code:", "return_code =", "return-code")] == [
+        4
+    ] * 4
+    assert exit_code("Exited with exit code 5") == 5
+    assert exit_code("exit code 5, exit code 6" + "y" * 300) == 5
+    assert exit_code("y" * 300 + "exit code 5, exit code 6") == 6
+    assert exit_code("exits and returns") is None
 
 
 @pytest.mark.parametrize(
@@ -321,20 +314,6 @@ def test_whether_a_check_passed(content: str, wanted: bool | None) -> None:
     assert has_passed(content) is wanted
 
 
-def test_the_file_that_an_editor_shows() -> None:
-    assert shown_file("[File: /a/b c.py (12 lines total)]\n1:x") == "/a/b c.py"
-    assert shown_file("1:x\n[File: /a.py (12 lines total)]") == ""
-
-
-def test_two_failures_for_one_reason_have_one_signature() -> None:
-    first = error_signature("/bin/bash: line 12: mvn: command not found")
-    assert first == error_signature("/bin/bash: line 977: mvn: command not found")
-    assert first != error_signature("/bin/bash: line 12: javac: command not found")
-    trace = 'Traceback (most recent call last):\n  File "a.py", line {0}, in f\nKeyError: {0}'
-    assert error_signature(trace.format(3)) == error_signature(trace.format(812)) == "KeyError: #"
-    assert len(error_signature("Error: " + "x" * 10_000)) <= 160
-
-
 TEXTS = st.one_of(
     st.text(),
     st.text(alphabet="'\"\\;&|<>()`$ \nab-=#{}EOF", max_size=300),
@@ -358,7 +337,6 @@ NAMES = st.sampled_from(
 def test_any_call_has_an_effect(name: str, arguments: str) -> None:
     found = call_effect(name, arguments)
     assert found.effect in ("reads", "changes", "checks", "waits", "controls", "unknown")
-    assert len(found.target) <= 256
     assert found == call_effect(name, arguments)
 
 
@@ -367,7 +345,6 @@ def test_any_call_has_an_effect(name: str, arguments: str) -> None:
 def test_any_result_can_be_read(content: str, status: str | None) -> None:
     assert has_failed(content, status) in (True, False)
     assert has_passed(content, status) in (True, False, None)
-    assert len(error_signature(content)) <= 160
 
 
 @given(st.sampled_from(["rm a; ", "'", '"', "\\", "(", "$((", "<<A\n", "> a ", "bash -c '", "a=b ", "((", "`"]))
