@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import force_setattr, replace
 
 from .messages import Usage
@@ -126,3 +127,12 @@ class Outcome(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Derive `work`: outcomes of older records get it too, and it never contradicts the verdict."""
         force_setattr(self, "work", derive_work(self.status, self.verdict))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as plain JSON data: what the server answers to `GET /runs/RUN/outcome`.
+
+        What JSON cannot express becomes its `repr`, and a number that is none (NaN, infinity) None.
+        """
+        text = json.dumps(to_builtins(self, str_keys=True, enc_hook=repr))
+        data: dict[str, Any] = json.loads(text, parse_constant=lambda name: None)
+        return data

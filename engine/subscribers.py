@@ -4,8 +4,8 @@ A subscriber is called with every event, in a task of its own, so that it cannot
 
     def on_event(event: Event | Lagged, run: Run) -> None: ...      # or async
 
-One that raises is logged and gets the next event; one that is slow gets a `Lagged` in place of the events that it
-missed; one that never returns is left behind when the run ends.
+One that raises is logged, once for each run, and gets the next event; one that is slow gets a `Lagged` in place of the
+events that it missed; one that never returns is left behind when the run ends.
 
 Middleware surrounds a whole run, in the run's own task: tracing, a logging context, a transaction.
 
@@ -25,14 +25,12 @@ whoever starts the run gets the error.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from inspect import isawaitable
 from typing import Any
 
-from .decision import Event
 from .decision.errors import error_text
-from .event_bus import Lagged
 from .providers._logging import log_warning
 from .run import Run
 
@@ -66,24 +64,31 @@ async def _let_catch_up(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 async def deliver(subscriber: Subscriber, run: Run) -> None:
-    """Call a subscriber with every event of a run, one after another; what it raises is logged."""
-    async for event in run:
-        try:
-            returned = subscriber(event, run)
-            if returned is not None and isawaitable(returned):
-                await returned
-        except Exception as error:
-            _complain(subscriber, event, run, error)
+    """Call a subscriber with every event of a run, one after another.
+
+    The first error that it raises is logged at once. How many there were is logged when the run ends, if there was more
+    than one, so that a broken subscriber does not fill the log.
+    """
+    errors = 0
+    try:
+        async for event in run:
+            try:
+                returned = subscriber(event, run)
+                if returned is not None and isawaitable(returned):
+                    await returned
+            except Exception as error:
+                errors += 1
+                if errors == 1:
+                    about = {"event_type": type(event).__name__, "error": error_text(error)}
+                    _complain("subscriber raised", subscriber, run, about)
+    finally:
+        if errors > 1:
+            _complain("subscriber raised again and again", subscriber, run, {"times": errors})
 
 
-def _complain(subscriber: Subscriber, event: Event | Lagged, run: Run, error: Exception) -> None:
-    log_warning(
-        "subscriber raised",
-        subscriber=getattr(subscriber, "__qualname__", repr(subscriber)),
-        event_type=type(event).__name__,
-        run_id=run.id,
-        error=error_text(error),
-    )
+def _complain(what: str, subscriber: Subscriber, run: Run, about: Mapping[str, object]) -> None:
+    name = getattr(subscriber, "__qualname__", repr(subscriber))
+    log_warning(what, subscriber=name, run_id=run.id, **about)
 
 
 @asynccontextmanager

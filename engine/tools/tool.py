@@ -12,6 +12,8 @@
 The JSON schema comes from the type hints, descriptions of arguments from the docstring (Google, NumPy, reST or
 Epydoc style). Sync functions run in a thread. A tool is of kind `ordinary` by default and is assumed to change things;
 `reads=True` says that it does not, so that it may run in parallel and while the response still streams.
+
+A decorated function is still called as before, in tests and in other code: `await read_file("notes.txt")`.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from functools import cached_property
-from typing import Any, get_args, overload
+from functools import cached_property, update_wrapper
+from typing import Any, Generic, TypeVar, cast, get_args, overload
 
 import docstring_parser
 
@@ -33,6 +35,8 @@ from .side_effects import has_side_effects
 from .user_functions import call_user_function, check_functions, is_generator
 
 Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+F_co = TypeVar("F_co", covariant=True)
 COMPLETION_MARK = "[COMPLETION SIGNAL]"
 """Begins the description of every completion tool."""
 TOOL_TIMEOUT = 120.0
@@ -71,6 +75,7 @@ class Tool:
     ) -> None:
         _check(function, kind, timeout)
         check_functions(check=check)
+        update_wrapper(self, function, updated=())  # its signature, name and docstring, for `help` and for tests
         self.function = function
         self.check = check
         """Called after the process died during a call: says whether the call took effect. May be None."""
@@ -115,6 +120,11 @@ class Tool:
             completes=self._completes,
         )
 
+    @property
+    def __call__(self) -> Any:
+        """The function itself: a call of the tool outside a run. Nothing is validated, limited or recorded."""
+        return self.function
+
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, kind={self.kind!r})"
 
@@ -158,12 +168,24 @@ class Tool:
         return await call_user_function(consume_iterators, value) if contains_iterator(value) else value
 
 
+class FunctionTool(Tool, Generic[F_co]):
+    """A tool made by `@tool`. Type checkers know how its function is called.
+
+    It is generic in the whole function and not in arguments and result, so that `[one, other]` is a list of tools.
+    """
+
+    @property
+    def __call__(self) -> F_co:
+        """The function itself."""
+        return cast(F_co, self.function)
+
+
 TOOL_OPTIONS = tuple(inspect.signature(Tool).parameters)[1:]
 """The options of `tool` and `Tool`."""
 
 
 @overload
-def tool(function: Function, /) -> Tool: ...
+def tool(function: F, /) -> FunctionTool[F]: ...
 
 
 @overload
@@ -179,7 +201,7 @@ def tool(
     final: Callable[[Mapping[str, Any]], bool] | None = None,
     parameters: Mapping[str, Any] | None = None,
     check: Function | None = None,
-) -> Callable[[Function], Tool]: ...
+) -> Callable[[F], FunctionTool[F]]: ...
 
 
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
@@ -190,8 +212,8 @@ def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable
     if isinstance(function, str):
         raise WrongUse(f"tool({function!r}) is given a text: write @tool(name={function!r})")
     if function is None:
-        return lambda made: Tool(made, **options)
-    return Tool(function, **options)
+        return lambda made: FunctionTool(made, **options)
+    return FunctionTool(function, **options)
 
 
 def _check(function: Any, kind: Any, timeout: Any) -> None:

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from endstop import Bus, Engine, Lagged, Observers
 from endstop.decision import Outcome
-from endstop.decision.events import RoundStarted, RunFinished
+from endstop.decision.events import RoundStarted, RunFinished, RunStarted
 from endstop.providers import Scripted, call, say
+from structlog.testing import capture_logs
 
 END = RunFinished(outcome=Outcome(run_id="r", session_id="s", status="completed", stop_reason="completed"))
 
@@ -85,3 +86,31 @@ async def test_subscribers_are_told_each_event_with_its_run_and_one_that_raises_
     assert [seq for _, seq in seen] == list(range(1, len(seen) + 1))
     assert {run for run, _ in seen} == {outcome.run_id}
     assert "subscriber is broken" in capsys.readouterr().out
+
+
+async def test_a_broken_subscriber_is_logged_once_for_each_run_and_counted_at_its_end() -> None:
+    raised = 0
+
+    def bad(event: object, run: object) -> None:
+        nonlocal raised
+        raised += 1
+        raise RuntimeError(f"broken {raised}")
+
+    def once(event: object, run: object) -> None:
+        if isinstance(event, RunStarted):
+            raise ValueError("only here")
+
+    engine = Engine(Scripted("one", "two"), observers=Observers(subscribers=[bad, once]))
+    with capture_logs() as logs:
+        outcomes = [await engine.run("go"), await engine.run("go")]
+    assert raised > 10
+    for outcome in outcomes:
+        lines = [line for line in logs if line["run_id"] == outcome.run_id]
+        assert [(line["event"], line["subscriber"].rpartition(".")[2]) for line in lines] == [
+            ("subscriber raised", "bad"),
+            ("subscriber raised", "once"),
+            ("subscriber raised again and again", "bad"),
+        ]
+        assert "broken" in lines[0]["error"]
+        assert lines[0]["event_type"] == "RunStarted"
+    assert sum(line.get("times", 0) for line in logs) == raised

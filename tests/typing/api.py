@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import assert_type
+from typing import Any, assert_type
 
 from endstop import (
     Bus,
@@ -71,9 +71,8 @@ def submit(report: str) -> Completion | Continue:
     return Completion(answer=report)
 
 
-assert_type(read_file, Tool)
-assert_type(submit, Tool)
-assert_type(finish_task, Tool)
+assert_type(submit("Done."), Completion | Continue)
+tools: list[Tool] = [read_file, submit, finish_task]
 
 
 # ---- a policy, and rules of one's own
@@ -128,6 +127,8 @@ async def on_completed(outcome: Outcome) -> None:
 
 async def main() -> None:
     """Every way to run."""
+    assert_type(await read_file("a.txt"), str)
+    assert_type((await Engine(echo).run("a")).to_dict(), dict[str, Any])
     provider = Scripted([say("I read it."), call("read_file", path="a.txt")], "done")
     engine = Engine(
         provider,

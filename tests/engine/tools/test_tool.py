@@ -1,5 +1,6 @@
 """Tools: schema from hints and docstring, arguments checked, results made readable."""
 
+import inspect
 from typing import Any, Literal
 
 import anyio
@@ -279,3 +280,37 @@ async def test_duplicate_and_missing_call_ids_become_step_and_index() -> None:
     await session.run("go")
     ids = [m.call_id for m in session.transcript.messages if isinstance(m, ToolResult)]
     assert ids == ["a", "1.1", "2.0", "2.1"]
+
+
+# ---- a tool is still the function
+
+
+async def test_a_decorated_function_is_called_as_before() -> None:
+    @tool
+    def add(left: int, right: int = 1) -> int:
+        """Add two numbers."""
+        return left + right
+
+    @tool(name="reader", timeout=1)
+    async def read(path: str, *, lines: int = 10) -> str:
+        """Read a file."""
+        return f"{lines} lines of {path}"
+
+    assert add(1, right=4) == add(4) == 5
+    assert await read("a.txt", lines=2) == "2 lines of a.txt"
+    assert await read.renamed("other")("b.txt") == "10 lines of b.txt"
+    assert list(inspect.signature(add).parameters) == ["left", "right"]
+    assert (read.__name__, read.__doc__, read.name) == ("read", "Read a file.", "reader")
+    with pytest.raises(TypeError, match="missing"):
+        add()  # type: ignore[call-arg]
+    assert Tool(lambda text: text * 2, name="twice", description="Say it twice.")("ho") == "hoho"
+
+
+async def test_what_a_direct_call_raises_comes_out_as_it_is() -> None:
+    @tool
+    async def fail() -> str:
+        """Fail."""
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone"):
+        await fail()
