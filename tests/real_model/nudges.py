@@ -79,6 +79,11 @@ OTHER_WORDS = Prompts(
     "they answer the task, finish now and give the answer. If not, make another call.",
 )
 """Other words for the same."""
+ANOTHER_CALL = Prompts(
+    repetition="You have made the same calls with the same results {count} times, so nothing new happened. Make "
+    "another call now. If the task cannot be done, say what is missing.",
+)
+"""Words that ask for a call, as those after an announcement do."""
 
 
 def answered(task: tasks.Task) -> Echo:
@@ -110,6 +115,7 @@ CIRCLE = Experiment(
     lambda outcome: outcome.stop_reason == "stuck",
     {
         "nudge": lambda task: plain(),
+        "another call": lambda task: plain(prompts=ANOTHER_CALL),
         "nudge with the task": lambda task: plain(prompts=with_task(task)),
         "other words, with the task": lambda task: plain(prompts=with_task(task, OTHER_WORDS)),
         NO_NUDGE: lambda task: plain(repetition=Repetition(nudge_at=())),
