@@ -16,6 +16,7 @@ have arrived, because the id may follow the name.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from . import events as ev
 from .call_arguments import ArgumentsBuffer, is_truncated
@@ -45,6 +46,15 @@ class _PartialCall:
         self.waiting: list[str] | None = []
         """Fragments to emit once the call is announced; None from then on."""
         self.ended = False
+
+
+def block_of(
+    text: str, end: ReasoningDelta | ev.ReasoningMessageContent, texts: Iterable[str], calls: int
+) -> Reasoning:
+    """The block that `end` ends. `texts` and `calls`: what the message has so far, for the block's place in it."""
+    if not end.vendor:
+        return Reasoning(text, end.signature, end.redacted)
+    return Reasoning(text, end.signature, end.redacted, end.vendor, sum(map(len, texts)), calls)
 
 
 class Assembler:
@@ -153,17 +163,17 @@ class Assembler:
     def _reason(self, chunk: ReasoningDelta) -> list[ev.Event]:
         text, signature = chunk.text, chunk.signature
         if chunk.redacted:
-            self._reasoning.append(Reasoning(text, signature, True))
+            self._reasoning.append(block_of(text, chunk, self._text, self._announced))
         else:
             if text:
                 self._thinking.append(text)
             if signature:
-                self._reasoning.append(Reasoning("".join(self._thinking), signature))
+                self._reasoning.append(block_of("".join(self._thinking), chunk, self._text, self._announced))
                 self._thinking = []
         if not (text or signature):
             return []
         shown = ev.ReasoningMessageContent(
-            attempt=self._attempt, delta=text, signature=signature, redacted=chunk.redacted
+            attempt=self._attempt, delta=text, signature=signature, redacted=chunk.redacted, vendor=chunk.vendor
         )
         return [shown]
 

@@ -25,7 +25,9 @@ class ReasoningDelta(Chunk, frozen=True, omit_defaults=True):
     text: str = ""
     signature: str = ""
     redacted: bool = False
-    """A block whose text the provider hides; `signature` holds it, encrypted."""
+    """A block without a text to read, as in `Reasoning`. It stands alone: it does not end a block before it."""
+    vendor: str = ""
+    """As in `Reasoning`: the wire format that wrote the signature."""
     pieces: tuple[int, ...] = ()
     """As in `TextDelta`, of `text`."""
 

@@ -118,8 +118,8 @@ def _merged_text(chunks: Sequence[AnyChunk]) -> TextDelta:
 
 def _merged_reasoning(chunks: Sequence[AnyChunk]) -> ReasoningDelta:
     texts = [chunk.text for chunk in chunks]  # type: ignore[union-attr]
-    signature: str = chunks[-1].signature  # type: ignore[union-attr]
-    return ReasoningDelta("".join(texts), signature, pieces=tuple(map(len, texts)))
+    last: ReasoningDelta = chunks[-1]  # type: ignore[assignment]
+    return ReasoningDelta("".join(texts), last.signature, vendor=last.vendor, pieces=tuple(map(len, texts)))
 
 
 def _merged_call(chunks: Sequence[AnyChunk]) -> ToolCallDelta:
@@ -146,7 +146,10 @@ def split_delta(chunk: AnyChunk) -> list[AnyChunk]:
     if isinstance(chunk, TextDelta):
         return [TextDelta(text) for text in texts]
     if isinstance(chunk, ReasoningDelta):
-        return [*map(ReasoningDelta, texts[:-1]), ReasoningDelta(texts[-1], chunk.signature, chunk.redacted)]
+        return [
+            *map(ReasoningDelta, texts[:-1]),
+            ReasoningDelta(texts[-1], chunk.signature, chunk.redacted, chunk.vendor),
+        ]
     whole = None if chunk.whole is None else False
     head = ToolCallDelta(chunk.index, chunk.id, chunk.name, texts[0], whole)
     rest = [ToolCallDelta(chunk.index, arguments=text, whole=whole) for text in texts[1:-1]]

@@ -315,6 +315,8 @@ class ReasoningMessageContent(_Event, frozen=True, kw_only=True, tag="REASONING_
     delta: str = ""
     signature: str = ""
     redacted: bool = False
+    vendor: str = ""
+    """The wire format that wrote the signature; see `Reasoning`."""
 
 
 class ToolCallStart(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_START"):

@@ -6,7 +6,7 @@ when the tool is about to run, and sent back to the provider unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 from unicodedata import category
 
@@ -62,12 +62,20 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
 
 
 class Reasoning(Struct, frozen=True, omit_defaults=True):
-    """One block of the model's reasoning. `signature` proves it to the provider that wrote it."""
+    """One block of the model's reasoning, or another item of a response that its vendor wants back unchanged."""
 
     text: str
     signature: str = ""
+    """Opaque: proves the block to the provider that wrote it, or holds the item itself."""
     redacted: bool = False
-    """True if the provider hides the text; `signature` then holds it, encrypted."""
+    """True if there is nothing to read: the provider hides the text, and `signature` holds it, encrypted; or it is
+    another item, such as a search that the vendor ran itself, in the form that `vendor` reads."""
+    vendor: str = ""
+    """The wire format that wrote the signature, such as `anthropic`; no other gets it back. Empty if unknown."""
+    text_before: int = 0
+    """Characters of the message's text that came before this block; counted only where a vendor is named."""
+    calls_before: int = 0
+    """Calls of the message that came before it."""
 
 
 class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):
@@ -88,6 +96,24 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", o
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     reasoning: tuple[Reasoning, ...] = ()
+
+
+def message_parts(message: AssistantMessage) -> Iterator[str | ToolCall | Reasoning]:
+    """The texts, calls and reasoning of a response in their order, as far as it is known.
+
+    Without `text_before` and `calls_before`, reasoning comes first and calls come last.
+    """
+    text = calls = 0
+    for block in message.reasoning:
+        if block.text_before > text and (piece := message.text[text : block.text_before]):
+            yield piece
+            text += len(piece)
+        yield from message.calls[calls : block.calls_before]
+        calls = max(calls, block.calls_before)
+        yield block
+    if text < len(message.text):
+        yield message.text[text:]
+    yield from message.calls[calls:]
 
 
 class Image(Struct, frozen=True, omit_defaults=True):

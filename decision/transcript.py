@@ -68,8 +68,9 @@ class Transcript:
                 self._add(UserMessage(event.text))
             case ev.StepStarted():
                 self._results.clear()
-            case ev.ResponseFinished(message=message):
-                if message.text.strip() or message.calls:  # some providers reject blank messages
+            case ev.ResponseFinished(message=message, finish=finish):
+                resumes = finish == "pause" and any(block.vendor for block in message.reasoning)
+                if message.text.strip() or message.calls or resumes:  # some providers reject blank messages
                     self._add(message)
                 self._open = {call.id: call for call in message.calls}
                 self._missing = self._open.keys() - self._results.keys()

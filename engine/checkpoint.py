@@ -28,7 +28,7 @@ from .decision.events import (
     ToolCallStart,
     UsageReported,
 )
-from .decision.messages import ResultStatus
+from .decision.messages import Reasoning, ResultStatus, message_parts
 from .durability import ResultNotStored, StepKey, Steps
 from .effects import EffectKey, Live, Response
 from .event_log import Log
@@ -144,18 +144,23 @@ def _replayed_events(kept: ResponseCheckpoint) -> Iterator[Event]:
 
 def _response_events(response: ResponseFinished, whole: dict[str, ToolCallEnd]) -> Iterator[Event]:
     attempt, message = response.attempt, response.message
-    for block in message.reasoning:
-        yield ReasoningMessageContent(
-            attempt=attempt, delta=block.text, signature=block.signature, redacted=block.redacted
-        )
-    if message.text:
-        yield TextMessageContent(attempt=attempt, delta=message.text)
-    for call in message.calls:
-        yield ToolCallStart(attempt=attempt, call_id=call.id, name=call.name)
-        if call.arguments:
-            yield ToolCallArgs(attempt=attempt, call_id=call.id, delta=call.arguments)
-        if call.id in whole:
-            yield whole[call.id]
+    for part in message_parts(message):
+        if isinstance(part, str):
+            yield TextMessageContent(attempt=attempt, delta=part)
+        elif isinstance(part, Reasoning):
+            yield ReasoningMessageContent(
+                attempt=attempt,
+                delta=part.text,
+                signature=part.signature,
+                redacted=part.redacted,
+                vendor=part.vendor,
+            )
+        else:
+            yield ToolCallStart(attempt=attempt, call_id=part.id, name=part.name)
+            if part.arguments:
+                yield ToolCallArgs(attempt=attempt, call_id=part.id, delta=part.arguments)
+            if part.id in whole:
+                yield whole[part.id]
 
 
 class ResponseCheckpoint(Struct, frozen=True):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from math import inf
 from typing import Any
 
@@ -25,11 +24,9 @@ from ..decision import (
     Usage,
     UsageReport,
 )
-from ..decision.delta_merger import DeltaMerger
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
-from .error_replies import build_error, parse_error_body, parse_error_value
-from .errors import Interrupted, ProtocolError, ProviderError
-from .sse_decoder import ErrorEvent, SSEDecoder
+from .errors import Interrupted, ProtocolError
+from .event_stream import EventStream, decode_loosely, quoted, stream_error
 
 NULL = len(b"null")
 TICKS = 10**10
@@ -101,85 +98,47 @@ _decode = msgspec.json.Decoder(_Chunk).decode
 _decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
 
 
-class ChatStream:
-    """Parses one streamed response. `words`: the user's finish words, which precede those of `FINISH_WORDS`."""
+class ChatStream(EventStream):
+    """Parses one streamed response."""
 
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
-        self._words = words
-        self._events = SSEDecoder()
-        self._merger = DeltaMerger()
-        self.begun = False
-        """Whether anything but white space has been received."""
+        super().__init__(words)
         self._choice: Any = None
         """Index of the choice that was received first; chunks of any other choice are ignored."""
         self._has_choices = False
         self._foreign = b""
-        self._error: ProviderError | None = None
         self.refused = False
-        self.finished = False
-        """Whether the finish reason has been received: only the usage can still be missing."""
-        self.done = False
 
-    def feed(self, block: bytes) -> list[AnyChunk]:
-        """Return the chunks that this block completes, with neighbouring deltas merged.
+    def read_end(self, chunks: list[AnyChunk]) -> None:
+        """The end of a body without a finish reason: complete only after `[DONE]`."""
+        if self._foreign and not self._has_choices:
+            raise ProtocolError(f"the stream is not in the chat completions format: {quoted(self._foreign)}")
+        if not self.done:
+            raise Interrupted("the stream ended without a finish reason")
+        chunks.append(FinishReport("other"))
 
-        An error after some chunks is raised by `end`.
-        """
-        chunks: list[AnyChunk] = []
-        self.begun = self.begun or bool(block.strip())
-        try:
-            for data in self._events.feed(block):
-                self._feed_event(data, chunks)
-        except ProviderError as error:
-            if not chunks:
-                raise
-            self._error, self.done = error, True
-        return self._merger.merge(chunks)
+    def read_whole(self, body: bytes) -> list[AnyChunk]:
+        """The chunks of a response that was not streamed."""
+        return parse_whole_reply(body, self._words)
 
-    def end(self) -> list[AnyChunk]:
-        """Call it when the body has ended. Returns the last chunks.
-
-        Raises Interrupted if the response is incomplete, ProtocolError if it is not a chat completion.
-        """
-        if self._error is not None:
-            raise self._error
-        chunks: list[AnyChunk] = []
-        for data in self._events.end():
-            with suppress(ProtocolError):  # half a chunk; completeness is checked below
-                self._feed_event(data, chunks)
-        if not self.finished:
-            if self._foreign and not self._has_choices:
-                shown = self._foreign[:200].decode("utf-8", "replace")
-                raise ProtocolError(f"the stream is not in the chat completions format: {shown!r}")
-            if not self.done:
-                raise Interrupted("the stream ended without a finish reason")
-            chunks.append(FinishReport("other"))
-        return chunks
-
-    def _feed_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
-        if self.done:
-            return
+    def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
+        """Append the chunks of one event to `chunks`."""
         if data[:6] == b"[DONE]":
             self.done = True
-            return
-        if type(data) is ErrorEvent:
-            if not self.finished:  # after the finish only the usage can be missing
-                raise build_error(parse_error_body(data), where="error in the stream: ")
             return
         try:
             chunk = _decode(data)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
-            loose = None if _is_error(value := _value(data)) else _loosely(data)
+            loose = None if _is_error(value := decode_loosely(data)) else _loosely(data)
             if loose is None:
                 if _is_error(value) and not self.finished:
-                    raise _in_stream(value) from None
-                shown = data[:200].decode("utf-8", "replace")
-                raise ProtocolError(f"a chunk of the stream cannot be read ({error}): {shown!r}") from error
+                    raise stream_error(value) from None
+                raise ProtocolError(f"a chunk of the stream cannot be read ({error}): {quoted(data)}") from error
             chunk = loose
         choices = chunk.choices
         if choices is None or chunk.error is not None:
-            if (chunk.error or _is_error(_value(data))) and not self.finished:
-                raise _in_stream(_value(data))
+            if (chunk.error or _is_error(decode_loosely(data))) and not self.finished:
+                raise stream_error(decode_loosely(data))
             self._foreign = self._foreign or data
         if choices is not None:
             self._has_choices = True
@@ -295,15 +254,16 @@ def parse_whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS)
     try:
         reply = _decode(body)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        loose = None if _is_error(value := _value(body)) else _loosely(body)
+        loose = None if _is_error(value := decode_loosely(body)) else _loosely(body)
         if _is_error(value):
-            raise _in_stream(value) from None
+            raise stream_error(value) from None
         if loose is None:
-            shown = body[:200].decode("utf-8", "replace")
-            raise ProtocolError(f"the response is neither a stream nor a completion ({error}): {shown!r}") from error
+            raise ProtocolError(
+                f"the response is neither a stream nor a completion ({error}): {quoted(body)}"
+            ) from error
         reply = loose
-    if reply.error or (not reply.choices and _is_error(_value(body))):
-        raise _in_stream(_value(body))
+    if reply.error or (not reply.choices and _is_error(decode_loosely(body))):
+        raise stream_error(decode_loosely(body))
     if not reply.choices:
         raise ProtocolError("the answer holds no choices")
     choice = reply.choices[0]
@@ -404,19 +364,6 @@ def _text(value: Any) -> str | None:
 
 def _encoded(value: Any) -> bytes:
     return json.dumps(value).encode()
-
-
-def _value(data: bytes) -> Any:
-    """Decode any JSON value; None if the data is not JSON."""
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        return None
-
-
-def _in_stream(value: Any) -> ProviderError:
-    """The error that some servers send instead of a chunk."""
-    return build_error(parse_error_value(value), where="error in the stream: ")
 
 
 def _is_error(value: Any) -> bool:

@@ -19,6 +19,8 @@ NO_OUTPUT = "(no output)"
 ReasoningFormat = Literal["none", "text", "signed", "details"]
 """How reasoning is sent back to a model: not at all, as text beside calls, in signed blocks, or in signed blocks of
 OpenRouter's format."""
+CLAUDE = frozenset({"", "anthropic"})
+"""Vendors of signed blocks that Claude accepts through any provider."""
 PicturePlacement = Literal["none", "inside", "after"]
 """How `encode_message` treats the images of a tool's result. `inside`: they are in the same message as its text. `none`
 and `after`: it leaves them out; for `after` the caller sends a message of `encode_pictures` behind the results."""
@@ -61,7 +63,8 @@ def _reasoning_out(message: AssistantMessage, thinking: ReasoningFormat) -> dict
     where DeepSeek and Moonshot reject a request without it (DeepSeek API docs, "Thinking Mode"). details: OpenRouter
     API docs, "Reasoning Tokens".
     """
-    signed = [block for block in message.reasoning if block.signature]
+    signed = [block for block in message.reasoning if block.signature and block.vendor in CLAUDE]
+    signed = [block for block in signed if not (block.redacted and block.vendor)]  # these hold items of another form
     if thinking == "signed":
         return {"thinking_blocks": [_block_out(block) for block in signed]} if signed else {}
     if thinking == "details":

@@ -46,7 +46,7 @@ WHEN_FIRST_USED = {
 
 ONLY_IN = {
     "litellm": "providers/litellm.py",
-    "aiohttp": "providers/openai_compatible.py",
+    "aiohttp": "providers/http_provider.py",
     "opentelemetry": "engine/observers/otel/spans.py",
     "mcp": "engine/tools/mcp.py",
     "httpx2": "engine/tools/mcp.py",
@@ -68,7 +68,7 @@ WITHIN = {
 
 VIEWS = "engine/cli/views"
 LATE = {
-    ("providers/openai_compatible.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
+    ("providers/http_provider.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     (f"{VIEWS}/select.py", "endstop.cli.views.live"): "imports rich, which plain lines do without",
     (f"{VIEWS}/select.py", "endstop.cli.views.race_live"): "the same",
     ("engine/cli/serve.py", "endstop.web.server"): "imports starlette, uvicorn and SQLAlchemy",

@@ -118,6 +118,7 @@ ONE_IMPORTER = {
     "engine.web.ag_ui_routes": "routes of AG-UI; ag_ui/ knows no HTTP",
     "engine.web.openapi": "writes the OpenAPI document from the table of routes",
     "engine.web.static": "the page and its files",
+    "providers.http_provider": "what every wire of ours shares; chat completions is the first of them",
     "providers.litellm_stream": "litellm.py would have more than 600 lines with it",
 }
 """Modules that one other module imports: why they are not part of it."""

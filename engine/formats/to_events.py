@@ -339,7 +339,11 @@ class _EventWriter:
         for thought in message.reasoning:
             log.append(
                 ev.ReasoningMessageContent(
-                    attempt=attempt, delta=thought.text, signature=thought.signature, redacted=thought.redacted
+                    attempt=attempt,
+                    delta=thought.text,
+                    signature=thought.signature,
+                    redacted=thought.redacted,
+                    vendor=thought.vendor,
                 )
             )
         if message.text:

@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..decision import AssistantMessage, Event, ToolCall
+from ..decision.assembler import block_of
 from ..decision.events import (
     NO_MESSAGE,
     MessageDeltas,
@@ -105,20 +106,22 @@ def message_of(parts: Iterable[Part]) -> AssistantMessage:
         elif kind is ToolCallStart:
             calls[part.call_id] = (part.name, [])  # type: ignore[union-attr]
         else:
-            _add_reasoning(cast(ReasoningMessageContent, part), block, reasoning)
+            _add_reasoning(cast(ReasoningMessageContent, part), block, reasoning, text, len(calls))
     if any(block):
         reasoning.append(Reasoning("".join(block)))
     made = tuple([ToolCall(id, name, "".join(arguments)) for id, (name, arguments) in calls.items()])
     return AssistantMessage("".join(text), made, tuple(reasoning))
 
 
-def _add_reasoning(part: ReasoningMessageContent, block: list[str], reasoning: list[Reasoning]) -> None:
+def _add_reasoning(
+    part: ReasoningMessageContent, block: list[str], reasoning: list[Reasoning], text: list[str], calls: int
+) -> None:
     if part.redacted:
-        reasoning.append(Reasoning(part.delta, part.signature, True))
+        reasoning.append(block_of(part.delta, part, text, calls))
         return
     block.append(part.delta)
     if part.signature:
-        reasoning.append(Reasoning("".join(block), part.signature))
+        reasoning.append(block_of("".join(block), part, text, calls))
         block.clear()
 
 

@@ -185,6 +185,10 @@ class TextRedactor:
             names.add(name)
             yield name, self._part(called, part)
 
+    def _is_secret(self, part: Reasoning | ReasoningDelta | ev.ReasoningMessageContent) -> bool:
+        """Whether an item that its vendor wants back unchanged would have to be changed: it is then left out."""
+        return bool(part.redacted and part.vendor) and self.arguments(part.signature) != part.signature
+
     def _part(self, name: Any, part: Any) -> Any:
         """Redact a value, alone and then with its name: a password looks like any text without its `"password":`."""
         redacted = self.plain(part)
@@ -206,6 +210,8 @@ class TextRedactor:
                 changes[name] = self._field(kind, value)
         if isinstance(struct, Reasoning) and changes.get("text", struct.text) != struct.text:
             changes["signature"] = ""  # it was made for the original text
+        if isinstance(struct, Reasoning | ReasoningDelta | ev.ReasoningMessageContent) and self._is_secret(struct):
+            changes["signature"] = ""
         if isinstance(struct, ev.ToolCallResult) and struct.fingerprint:
             mark = blake2b(struct.fingerprint.encode(), key=self._key, digest_size=8)
             changes["fingerprint"] = mark.hexdigest()
@@ -276,7 +282,14 @@ class StreamRedactor:
         if not held:
             return ()
         deltas = _DeltaRedactor(self._texts).redact(held)
-        return [deltas[number] if number in deltas else self._texts.struct(line) for number, line in enumerate(held)]
+        return [self._line(line, deltas.get(number)) for number, line in enumerate(held)]
+
+    def _line(self, line: Event | DrainedChunk, delta: Any) -> Event | DrainedChunk:
+        """A line, redacted. `delta`: the same line, redacted as a part of its text; None for other lines."""
+        if delta is None or (isinstance(line, ev.ReasoningMessageContent) and line.redacted):
+            return self._texts.struct(line)
+        redacted: Event | DrainedChunk = delta
+        return redacted
 
 
 class _DeltaRedactor:

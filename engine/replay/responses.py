@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from ..decision import (
     UsageReport,
 )
 from ..decision import events as ev
+from ..decision.messages import Reasoning, ToolCall, message_parts
 from ..providers import Exchange, RecordedError
 from ..records.reader import RecordedRun
 
@@ -165,12 +166,9 @@ class _ResponseBuilder:
         kinds = {type(chunk) for chunk in self._chunks[self._spoken :]}
         if not kinds & {TextDelta, ReasoningDelta, ToolCallDelta}:
             message = event.message
-            for block in message.reasoning:
-                self._add(event.t, ReasoningDelta(block.text, block.signature, block.redacted))
-            if message.text:
-                self._add(event.t, TextDelta(message.text))
-            for number, call in enumerate(message.calls):
-                self._add(event.t, ToolCallDelta(number, call.id, call.name, call.arguments))
+            numbers = {call.id: number for number, call in enumerate(message.calls)}
+            for part in message_parts(message):
+                self._add(event.t, _part_chunk(part, numbers))
         if UsageReport not in kinds and not event.usage.estimated and event.usage.input_tokens:
             self._add(event.t, UsageReport(event.usage))
         cut = event.cut_at is not None and not (event.cut_at_end or event.raw_finish)
@@ -181,8 +179,8 @@ class _ResponseBuilder:
         match event:
             case ev.TextMessageContent(delta=delta):
                 return TextDelta(delta)
-            case ev.ReasoningMessageContent(delta=delta, signature=signature, redacted=redacted):
-                return ReasoningDelta(delta, signature, redacted)
+            case ev.ReasoningMessageContent(delta=delta, signature=signature, redacted=redacted, vendor=vendor):
+                return ReasoningDelta(delta, signature, redacted, vendor)
             case ev.ToolCallStart(call_id=id, name=name):
                 self._index[id] = len(self._index)
                 return ToolCallDelta(self._index[id], id, name, whole=self._marked)
@@ -194,6 +192,14 @@ class _ResponseBuilder:
                 return ProviderToolReport(event.id, event.name, event.arguments, event.result)
             case _:
                 return None
+
+
+def _part_chunk(part: str | ToolCall | Reasoning, numbers: Mapping[str, int]) -> AnyChunk:
+    if isinstance(part, str):
+        return TextDelta(part)
+    if isinstance(part, Reasoning):
+        return ReasoningDelta(part.text, part.signature, part.redacted, part.vendor)
+    return ToolCallDelta(numbers[part.id], part.id, part.name, part.arguments)
 
 
 def _failure(event: ev.AttemptFailed) -> RecordedError:

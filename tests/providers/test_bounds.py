@@ -248,7 +248,7 @@ async def test_B6_what_is_within_the_bound_is_read_and_its_record_too(tmp_path: 
 
 
 def test_B6_a_line_of_the_largest_response_is_one_that_is_read() -> None:
-    from endstop.providers.openai_compatible import LARGEST_RESPONSE
+    from endstop.providers.http_provider import LARGEST_RESPONSE
     from endstop.records.files import MAX_LINE_BYTES
 
     assert 4 * LARGEST_RESPONSE < MAX_LINE_BYTES

@@ -46,7 +46,7 @@ from endstop.providers import (
     Unavailable,
     Unreachable,
 )
-from endstop.providers.openai_compatible import TELLING_PART
+from endstop.providers.http_provider import TELLING_PART
 from endstop.tools import finish_task
 
 from .endpoint import OK, Endpoint, Reply, body, call_delta, cut_every, delta, sse, stream

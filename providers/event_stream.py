@@ -1,0 +1,113 @@
+"""Base of the parsers of streamed responses: bytes in, chunks out, without I/O.
+
+The bytes may be cut anywhere. A parser reads server-sent events and merges neighbouring deltas of one block; a wire
+format adds `read_event`, which turns the data of one event into chunks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from ..decision import AnyChunk, FinishReason
+from ..decision.delta_merger import DeltaMerger
+from ..decision.finish_words import NO_WORDS
+from .error_replies import build_error, parse_error_body, parse_error_value
+from .errors import ProtocolError, ProviderError
+from .sse_decoder import ErrorEvent, SSEDecoder
+
+SHOWN = 200
+"""Bytes of an unreadable event that a message quotes."""
+
+
+class EventStream(ABC):
+    """Parses one response. `words`: the user's finish words, which precede those of `FINISH_WORDS`."""
+
+    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
+        self._words = words
+        self._events = SSEDecoder()
+        self._merger = DeltaMerger()
+        self._error: ProviderError | None = None
+        self.begun = False
+        """Whether anything but white space has been received."""
+        self.finished = False
+        """Whether the finish reason has been received: only the usage can still be missing."""
+        self.done = False
+        """Whether nothing that follows is of interest."""
+
+    @abstractmethod
+    def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
+        """Append the chunks of one event to `chunks`. Raises ProviderError for an error, or for unreadable data."""
+
+    @abstractmethod
+    def read_end(self, chunks: list[AnyChunk]) -> None:
+        """Called at the end of a body without a finish: append its last chunks, or raise ProviderError."""
+
+    @abstractmethod
+    def read_whole(self, body: bytes) -> list[AnyChunk]:
+        """The chunks of a response that was not streamed. Raises ProviderError."""
+
+    def feed(self, block: bytes) -> list[AnyChunk]:
+        """Return the chunks that this block completes, with neighbouring deltas merged.
+
+        An error after some chunks is raised by `end`.
+        """
+        chunks: list[AnyChunk] = []
+        self.begun = self.begun or bool(block.strip())
+        try:
+            for data in self._events.feed(block):
+                self._take(data, chunks)
+        except ProviderError as error:
+            if not chunks:
+                raise
+            self._error, self.done = error, True
+        return self._merger.merge(chunks)
+
+    def end(self) -> list[AnyChunk]:
+        """Call it when the body has ended. Returns the last chunks.
+
+        Raises Interrupted if the response is incomplete, ProtocolError if it is not of this wire format.
+        """
+        if self._error is not None:
+            raise self._error
+        chunks: list[AnyChunk] = []
+        for data in self._events.end():
+            with suppress(ProtocolError):  # half a chunk; completeness is checked below
+                self._take(data, chunks)
+        if not self.finished:
+            self.read_end(chunks)
+        return chunks
+
+    def _take(self, data: bytes, chunks: list[AnyChunk]) -> None:
+        if self.done:
+            return
+        if type(data) is ErrorEvent:
+            if not self.finished:  # after the finish only the usage can be missing
+                raise build_error(parse_error_body(data), where=IN_STREAM)
+            return
+        self.read_event(data, chunks)
+
+
+IN_STREAM = "error in the stream: "
+
+
+def stream_error(value: Any) -> ProviderError:
+    """The error that a server sent in place of an event, decoded."""
+    return build_error(parse_error_value(value), where=IN_STREAM)
+
+
+def decode_loosely(data: bytes) -> Any:
+    """Decode any JSON value; None if the data is not JSON."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+
+
+def quoted(data: bytes) -> str:
+    """The beginning of data that cannot be read, for a message."""
+    return repr(data[:SHOWN].decode("utf-8", "replace"))

@@ -1,0 +1,407 @@
+"""Base of the providers that speak a vendor's wire format themselves, over aiohttp.
+
+What all of them need is here: connections, redirects, proxies, timeouts that count content, a limit on the size of a
+response, errors that never show a key. A provider adds three things of its own: the headers with its key, the body of
+a request, and the parser of a response (`EventStream`).
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
+from urllib.parse import urljoin, urlsplit
+
+import anyio
+
+from ..decision import AnyChunk, FinishReason, UsageReport, WrongUse
+from ..decision.finish_words import check_finish_words
+from .endpoint_url import mask_url, public_url, split_credentials, url_origin
+from .error_replies import build_error, parse_error_body
+from .errors import Interrupted, NotFound, ProtocolError, ProviderError, TimedOut, Unreachable, redact
+from .event_stream import EventStream
+from .provider import Request, check_model, check_settings
+from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Watchdog
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+LARGEST_RESPONSE = 32 * 1024 * 1024
+"""Default limit on a response, in bytes after decompression: about a hundred times the longest real ones."""
+LARGE_BODY = 1024 * 1024
+"""Bytes of a request above which aiohttp wants a file object, to send it in pieces."""
+MOST_REDIRECTS = 5
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+LARGEST_REFUSAL = 64 * 1024
+"""Most bytes that are read of the body of an error reply."""
+SHORTEST_SECRET = 6
+"""Keys shorter than this are placeholders (`x`, `none`, `EMPTY`) and not secret."""
+TELLING_PART = 12
+"""Fewest characters of a key's beginning that are removed from messages: a message that a server truncated may end with
+a part of the key."""
+
+
+class HTTPOptions(TypedDict, total=False):
+    """Keyword arguments that all HTTP providers take; `HTTPProvider` says what each means."""
+
+    connect_timeout: float
+    read_timeout: float | None
+    first_timeout: float | None
+    largest_response: int
+    redirects_to_other_hosts: bool
+    settings: Mapping[str, Any] | None
+    finish_words: Mapping[str, FinishReason] | None
+
+
+class HTTPProvider(ABC):
+    """A model behind a URL. A subclass adds `key_headers`, `encode_request` and `open_parser`.
+
+    - `base_url`: the URL without the path of the request, `path`. A user and password in it are sent instead of a key.
+    - `api_key`: by default the variable `key_variable` of the environment; without either, no key is sent.
+    - `connect_timeout`: seconds to connect. `first_timeout`: seconds to the first content of a response (default 600).
+      `read_timeout`: seconds from one piece of content to the next (default 120); given alone, it also applies to the
+      first. Comments and empty chunks, which keep a connection open, are not content.
+    - `largest_response`: bytes of a response after decompression; a larger one is an error of kind `protocol`.
+    - `redirects_to_other_hosts`: a redirect is followed only if it keeps the request (307, 308) and stays on the same
+      scheme, host and port. True allows other hosts, which get the conversation but not the key.
+    - `settings`: sent in every request.
+    - `finish_words`: finish words of this server that the table lacks or interprets differently: `{"done": "stop"}`.
+
+    Use it as an async context manager to keep its connections between runs. Raises WrongUse for an argument that
+    cannot work.
+    """
+
+    url_argument: ClassVar[str] = "base_url"
+    """Name of the argument with the URL, for messages."""
+    example: ClassVar[str] = "NAME"
+    """How one is made, for messages."""
+    key_variable: ClassVar[str] = ""
+    request_id_header: ClassVar[str] = ""
+    """Header in which the vendor names a request, for its support; errors quote it. Empty: none."""
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str,
+        path: str,
+        *,
+        api_key: str | None = None,
+        connect_timeout: float = 10.0,
+        read_timeout: float | None = None,
+        first_timeout: float | None = None,
+        largest_response: int = LARGEST_RESPONSE,
+        redirects_to_other_hosts: bool = False,
+        settings: Mapping[str, Any] | None = None,
+        finish_words: Mapping[str, FinishReason] | None = None,
+    ) -> None:
+        name = self.url_argument
+        if not _is_url(base_url):
+            raise WrongUse(f"{name} {mask_url(base_url)!r} is not a URL: use the form http://host:port/v1")
+        end = path.partition("?")[0]
+        if urlsplit(base_url).path.rstrip("/").endswith(end):
+            raise WrongUse(f"{name} {mask_url(base_url)!r}: leave out {end}, which is added")
+        self.model = check_model(model, self.example)
+        place, login = split_credentials(base_url)
+        self._place = urlsplit(place)
+        target = urlsplit(path)
+        self.url = self._place._replace(
+            path=self._place.path.rstrip("/") + target.path,
+            query="&".join(filter(None, (self._place.query, target.query))),
+            fragment="",
+        ).geturl()
+        if login and api_key:
+            raise WrongUse(f"there is an api_key and a user in {name}, but only one of them can be sent: leave one out")
+        key = api_key if api_key is not None or login else os.environ.get(self.key_variable)
+        self._key = (key or "").strip()  # a key read from a file often ends in a line feed
+        self._login = base64.b64encode(login.encode()).decode()
+        self._secrets = (self._key, self._login, login.partition(":")[2])
+        between = BETWEEN_SECONDS if read_timeout is None else read_timeout
+        first = first_timeout if first_timeout is not None else read_timeout or FIRST_SECONDS
+        self._timeouts = (connect_timeout, first, between)
+        for name, given in (("connect_timeout", connect_timeout), ("first_timeout", first), ("read_timeout", between)):
+            if not given > 0:
+                raise WrongUse(f"{name} is {given}: use seconds above 0")
+        if largest_response < 1:
+            raise WrongUse(f"largest_response is {largest_response}: use a number of bytes above 0")
+        self._largest = largest_response
+        self._leaves_host = redirects_to_other_hosts
+        self._settings = check_settings(settings)
+        self._finish_words = check_finish_words(finish_words)
+        self._session: aiohttp.ClientSession | None = None
+        self._holders = 0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r}, {self.endpoint!r})"
+
+    @property
+    def endpoint(self) -> str:
+        """The base URL without secrets, for records."""
+        return public_url(self._place.geturl())
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether a key, or a user and password, is sent."""
+        return bool(self._key or self._login)
+
+    # ---- what a subclass adds
+
+    @abstractmethod
+    def key_headers(self, key: str) -> dict[str, str]:
+        """The headers that carry this key. They go to no other host."""
+
+    @abstractmethod
+    def encode_request(self, request: Request) -> bytes:
+        """The body of a request, as JSON."""
+
+    @abstractmethod
+    def open_parser(self) -> EventStream:
+        """A parser for one response."""
+
+    def request_headers(self) -> dict[str, str]:
+        """Further headers of every request, none of them secret."""
+        return {}
+
+    # ---- the provider
+
+    async def __aenter__(self) -> Self:
+        self._holders += 1
+        if self._session is None:
+            self._session = self._open_session()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._holders -= 1
+        if self._holders == 0 and self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
+        """Open one response. Raises ProviderError."""
+        async with self:
+            watchdog = Watchdog(*self._timeouts[1:])
+            response: aiohttp.ClientResponse | None = None
+            chunks: AsyncGenerator[AnyChunk] | None = None
+            try:
+                response = await self._post(self.encode_request(request), watchdog)
+                if response.status >= 400:
+                    raise await self._refusal(response)
+                chunks = self._chunks(response, watchdog)
+                yield chunks
+            finally:
+                watchdog.close()
+                if chunks is not None:
+                    await chunks.aclose()
+                if response is None:
+                    pass
+                elif response.content.at_eof():
+                    response.release()
+                else:
+                    response.close()  # at once and without waiting: this may be a cancellation
+
+    # ---- the request
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        headers = {"content-type": "application/json", "accept": "text/event-stream", **self.request_headers()}
+        noting = aiohttp.TraceConfig()
+        noting.on_connection_reuseconn.append(_note_reuse)
+        return aiohttp.ClientSession(
+            trace_configs=[noting],
+            connector=aiohttp.TCPConnector(limit=0),
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts[0]),
+            trust_env=_is_proxied(self.url),
+        )
+
+    async def _post(self, body: bytes, watchdog: Watchdog) -> aiohttp.ClientResponse:
+        import aiohttp
+
+        where = _place(self.url)
+        try:
+            return await watchdog.wait_for(self._send(body))
+        except aiohttp.ConnectionTimeoutError as error:
+            raise TimedOut(f"no connection to {where} within {self._timeouts[0]:g} s") from error
+        except TimeoutError as error:
+            raise TimedOut(f"no answer from {where} within {watchdog.seconds:g} s") from error
+        except aiohttp.ClientConnectorError as error:
+            raise Unreachable(f"cannot connect to {where}: {error.os_error.strerror or error}") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Unreachable(self._hide(f"{where} closed the connection before an answer: {error}")) from error
+
+    async def _send(self, body: bytes) -> aiohttp.ClientResponse:
+        """Send the request, following redirects."""
+        url = self.url
+        for _ in range(MOST_REDIRECTS + 1):
+            response = await self._send_once(url, body)
+            if response.status not in REDIRECTS:
+                return response
+            response.close()
+            url = self._redirected(url, response)
+        raise NotFound(f"{_place(self.url)} redirects more than {MOST_REDIRECTS} times: check {self.url_argument}")
+
+    def _redirected(self, url: str, response: aiohttp.ClientResponse) -> str:
+        """The target of a redirect. Raises NotFound if it would lose the request, or leads to another host."""
+        status, name = response.status, self.url_argument
+        try:
+            to = urljoin(url, response.headers.get("location", ""))
+            ours, theirs = url_origin(url), url_origin(to)
+        except ValueError:
+            to, ours, theirs = "", ("", "", 0), ("", "", 0)
+        answered = f"{_place(url)} answered {status}"
+        if status not in (307, 308) or not _is_url(to):
+            raise NotFound(f"{answered}, a redirect that would lose the request: check {name}", status=status)
+        if ours != theirs and not self._leaves_host:
+            raise NotFound(
+                f"{answered}, to {mask_url(public_url(to))}: the conversation is not sent to another host; "
+                f"give that one as {name}, or allow it with redirects_to_other_hosts=True",
+                status=status,
+            )
+        return to
+
+    async def _send_once(self, url: str, body: bytes) -> aiohttp.ClientResponse:
+        """Send the request, again if it went to a reused connection that the server had just closed.
+
+        llama.cpp announces keep-alive but closes the connection, so the next request meets a dead one. Each dead
+        connection is dropped, and a request on a new connection is never repeated.
+        """
+        import aiohttp
+
+        assert self._session is not None
+        headers: dict[str, str] = {}
+        if url_origin(url) == url_origin(self.url) and self.has_credentials:
+            headers = self.key_headers(self._key) if self._key else {"authorization": f"Basic {self._login}"}
+        while True:
+            kept: list[bool] = []
+            data = body if len(body) < LARGE_BODY else io.BytesIO(body)
+            try:
+                return await self._session.post(
+                    url, data=data, headers=headers, trace_request_ctx=kept, allow_redirects=False
+                )
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                if not kept:
+                    raise
+
+    # ---- the response
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> ProviderError:
+        import aiohttp
+
+        body = b""
+        seconds = min(self._timeouts)  # only its words are missing: what kind of error it is, the status tells
+        with anyio.move_on_after(seconds), suppress(aiohttp.ClientError, TimeoutError, ValueError):
+            while len(body) < LARGEST_REFUSAL and (block := await response.content.readany()):
+                body += block
+        said = parse_error_body(body[:LARGEST_REFUSAL], response.headers)
+        where = f"{self.model} at {_place(self.url)} answered {response.status}: "
+        said = said._replace(message=self._hide(said.message) + self._request_id(response))
+        return build_error(said, status=response.status, headers=response.headers, where=where)
+
+    def _request_id(self, response: aiohttp.ClientResponse) -> str:
+        """The vendor's name for the request, as the end of a message; empty if the reply has none."""
+        found = response.headers.get(self.request_id_header, "") if self.request_id_header else ""
+        return f" (request {self._hide(found[:200])})" if found else ""
+
+    async def _chunks(self, response: aiohttp.ClientResponse, watchdog: Watchdog) -> AsyncGenerator[AnyChunk]:
+        import aiohttp
+
+        parser = self.open_parser()
+        where = _place(self.url)
+        try:
+            taken = 0
+            while block := await self._block(response, watchdog, taken):
+                taken += len(block)
+                if not parser.begun and _is_json(block):
+                    for chunk in parser.read_whole(await self._rest(response, watchdog, block)):
+                        yield chunk
+                    return
+                for chunk in parser.feed(block):
+                    if type(chunk) is not UsageReport:
+                        watchdog.content_received()
+                    yield chunk
+                if parser.done:
+                    break
+            for chunk in parser.end():
+                yield chunk
+            if not response.content.at_eof():  # the end of the body is often a separate packet:
+                with anyio.move_on_after(0.05):  # once it is read, the connection can be reused
+                    await response.content.readany()
+        except ProviderError as error:
+            message = self._hide(f"{self.model} at {where}: {error.message}") + self._request_id(response)
+            raise type(error)(message, status=error.status, retry_after=error.retry_after) from error.__cause__
+        except TimeoutError as error:
+            if not parser.finished:
+                raise TimedOut(f"{where} sent no content for {watchdog.seconds:g} s") from error
+        except aiohttp.ClientError as error:
+            if not parser.finished:
+                raise Interrupted(self._hide(f"the stream from {where} broke off: {error}")) from error
+        except (ValueError, OSError, RecursionError, ArithmeticError) as error:
+            if not parser.finished:
+                raise ProtocolError(self._hide(f"the stream from {where} cannot be read: {error}")) from error
+
+    async def _rest(self, response: aiohttp.ClientResponse, watchdog: Watchdog, begun: bytes) -> bytes:
+        """Read the rest of a body that starts with `begun`; return all of it."""
+        body = bytearray(begun)
+        while block := await self._block(response, watchdog, len(body)):
+            body += block
+        return bytes(body)
+
+    async def _block(self, response: aiohttp.ClientResponse, watchdog: Watchdog, taken: int) -> bytes:
+        """The next decompressed block of the body; empty at its end. Raises ProtocolError if the body is too large."""
+        block = await watchdog.wait_for(response.content.readany())
+        if taken + len(block) > self._largest:
+            raise ProtocolError(
+                f"the response is larger than {self._largest} bytes: if that is intended, raise largest_response"
+            )
+        return block
+
+    def _hide(self, text: str) -> str:
+        """Remove keys and passwords from a text, also where only their beginning is left."""
+        for secret in self._secrets:
+            whole = len(secret)
+            if whole >= SHORTEST_SECRET:
+                for length in range(whole, min(whole, TELLING_PART) - 1, -1):
+                    text = redact(text, secret[:length])
+        return text
+
+
+def _is_json(block: bytes) -> bool:
+    """Whether a body is a JSON value, whatever its content type: an event stream cannot begin like this."""
+    return block.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an invalid port
+        return False
+
+
+async def _note_reuse(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
+    context.trace_request_ctx.append(True)
+
+
+def _is_proxied(url: str) -> bool:
+    """Whether the environment has a proxy for this URL.
+
+    Only then may aiohttp read the environment. It does so before every request, in two threads, which takes longer
+    than the rest of a step, and it takes a matching line of ~/.netrc as a second authorization, which fails.
+    """
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    return parts.scheme in getproxies() and not proxy_bypass(parts.hostname or "")
+
+
+def _place(url: str) -> str:
+    """Host and port of a URL, for messages: without credentials."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
