@@ -34,7 +34,7 @@ from ..service.errors import ServiceUnavailable
 from ..service.service import Service
 from .auth import Auth, BearerTokens, authenticate
 from .errors import error_response
-from .middleware import AccessLogMiddleware, SecurityMiddleware
+from .middleware import AccessLogMiddleware, QueryTokenMiddleware, SecurityMiddleware
 from .openapi import openapi_document
 from .request_context import AppState, RequestContext
 from .routes import OPERATIONS, Operation
@@ -65,7 +65,7 @@ def web(
 
     auth: `BearerTokens`, or a function that gives the owner of a request (None refuses it). Without it all sessions
         have the same owner, and only requests for names of this machine are served, so that no web page can reach the
-        app through a name of its own.
+        app through a name of its own. With `BearerTokens` a stream of events takes its token also as `?token=`.
     hosts: names that are also served where there is no `auth`; `*`: any, if a proxy in front authenticates.
     cors: origins whose web pages may send requests, such as `https://app.example`; `*` (any) needs `BearerTokens`.
     page: whether the web page is served at `/`.
@@ -92,6 +92,8 @@ def web(
     middleware = [security, *_cors(cors)]
     if access_log:
         middleware.insert(0, Middleware(AccessLogMiddleware))
+    if isinstance(auth, BearerTokens):
+        middleware.insert(0, Middleware(QueryTokenMiddleware))
     routes = [*_routes(OPERATIONS, state), _openapi_route(state)]
     if page:
         routes += [Route("/", serve_page, methods=["GET"]), Route("/page/{name:path}", serve_page, methods=["GET"])]
@@ -129,7 +131,7 @@ async def _handle(operation: Operation, request: Request, state: AppState) -> Re
     address = request.client.host if request.client is not None else ""
     owner = ""
     if operation.needs_token:
-        owner = await _owner(request, state, address)
+        owner = await _owner(operation, request, state, address)
     _check_open(state.service)
     query = None if operation.query is None else decode_query(request, operation.query)
     body = None if operation.body is None else await _body(operation, request, state)
@@ -138,13 +140,13 @@ async def _handle(operation: Operation, request: Request, state: AppState) -> Re
     return await operation.handler(RequestContext(request, state, owner, query, body))
 
 
-async def _owner(request: Request, state: AppState, address: str) -> str:
+async def _owner(operation: Operation, request: Request, state: AppState, address: str) -> str:
     """Authenticate the request and count it for its owner; a refused one is counted for its address."""
     if state.auth is None:
         state.rates.count(f"from {address}")
         return await authenticate(request, None)
     try:
-        owner = await authenticate(request, state.auth)
+        owner = await authenticate(request, state.auth, is_stream=operation.resumable)
     except Exception:
         state.rates.count(f"from {address}")
         raise

@@ -20,6 +20,8 @@ ANONYMOUS = ""
 """The owner of all sessions where there is no authentication."""
 TOKEN_VARIABLE = "ENDSTOP_TOKEN"
 """Environment variable with the token of a server that has one user."""
+QUERY_TOKEN = "endstop.query_token"
+"""Where an ASGI scope has the token that stood in the query of its request; see `QueryTokenMiddleware`."""
 
 
 class BearerTokens:
@@ -74,25 +76,36 @@ class BearerTokens:
             self._owners.append((digest, owner))
 
     def __call__(self, request: Request) -> str | None:
-        """The owner of the token in `Authorization`, compared in constant time."""
+        """The owner of the token in `Authorization`."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        owner = self.owner_of(token)
+        return owner if scheme.lower() == "bearer" else None
+
+    def owner_of(self, token: str) -> str | None:
+        """The owner of a token, compared in constant time; None if nobody has it."""
         shown = _digest(token.strip())
         found = None
         for known, owner in self._owners:
             if hmac.compare_digest(known, shown):
                 found = owner
-        return found if scheme.lower() == "bearer" else None
+        return found
 
 
-async def authenticate(request: Request, auth: Auth | None) -> str:
-    """The owner of the request. Raises HttpError (401)."""
+async def authenticate(request: Request, auth: Auth | None, *, is_stream: bool = False) -> str:
+    """The owner of the request. Raises HttpError (401).
+
+    is_stream: a token in the query counts, too, if there is no `Authorization`: `EventSource` cannot send a header.
+    """
     if auth is None:
         return ANONYMOUS
-    owner = auth(request)
-    if inspect.isawaitable(owner):
-        owner = await owner
+    shown = "authorization" in request.headers
+    token: str | None = request.scope.get(QUERY_TOKEN) if is_stream and not shown else None
+    if token is not None and isinstance(auth, BearerTokens):
+        shown, owner = True, auth.owner_of(token)
+    else:
+        said = auth(request)
+        owner = await said if inspect.isawaitable(said) else said
     if owner is None:
-        shown = "authorization" in request.headers
         challenge = 'Bearer realm="endstop"' + (', error="invalid_token"' if shown else "")
         what = "is not valid" if shown else "is missing: send `Authorization: Bearer TOKEN`"
         raise HttpError(401, "unauthorized", f"the token {what}", {"WWW-Authenticate": challenge})

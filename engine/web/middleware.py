@@ -1,4 +1,4 @@
-"""ASGI middleware around all routes: checks of `Host` and `Origin`, security headers, and the access log.
+"""ASGI middleware around all routes: checks of `Host` and `Origin`, security headers, tokens in queries, access log.
 
 A server without tokens is for the people at this machine. Any web page that they visit could send it requests, too:
 through a name of its own that resolves to this machine (DNS rebinding), or directly from its scripts (CSRF). So the
@@ -10,12 +10,13 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection
 from time import perf_counter
+from urllib.parse import unquote_plus
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .._sanitize import one_line
-from .auth import BearerTokens
+from .auth import QUERY_TOKEN, BearerTokens
 from .errors import HttpError, error_response
 
 CONTENT_SECURITY_POLICY = (
@@ -116,6 +117,30 @@ class AccessLogMiddleware:
                 ms=round((perf_counter() - began) * 1000, 1),
                 owner=scope.get("endstop.owner"),
             )
+
+
+class QueryTokenMiddleware:
+    """Takes `token` out of the query of a request and keeps it in the scope, for `authenticate`.
+
+    It changes the scope itself and no copy, so that the access log of a server around it does not show it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        query: bytes = scope.get("query_string", b"")
+        if b"=" in query:
+            kept = []
+            for part in query.split(b"&"):
+                name, _, value = part.decode("latin-1").partition("=")
+                if unquote_plus(name) == "token":
+                    scope[QUERY_TOKEN] = unquote_plus(value)
+                else:
+                    kept.append(part)
+            scope["query_string"] = b"&".join(kept)
+        await self._app(scope, receive, send)
 
 
 def is_loopback(name: str) -> bool:

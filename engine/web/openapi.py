@@ -42,6 +42,7 @@ _EVENT = {
     },
     "required": ["data"],
 }
+_QUERY_TOKEN = "For `EventSource`, which cannot send a header. Only where `BearerTokens` protect the server."
 _LAST_EVENT_ID = {
     "name": "Last-Event-ID",
     "in": "header",
@@ -73,7 +74,10 @@ def openapi_document(operations: Iterable[Operation], limits: WebLimits, *, prot
         "components": {"schemas": components},
     }
     if protected:
-        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["components"]["securitySchemes"] = {
+            "token": {"type": "http", "scheme": "bearer"},
+            "query_token": {"type": "apiKey", "in": "query", "name": "token", "description": _QUERY_TOKEN},
+        }
     return document
 
 
@@ -97,7 +101,7 @@ def _operation(operation: Operation, protected: bool) -> dict[str, Any]:
     if operation.body is not None:
         described["requestBody"] = {"required": not operation.body_optional, "content": _content(JSON, operation.body)}
     if protected and operation.needs_token:
-        described["security"] = [{"token": []}]
+        described["security"] = [{"token": []}, {"query_token": []}] if operation.resumable else [{"token": []}]
     return described
 
 

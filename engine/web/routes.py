@@ -73,7 +73,7 @@ class Operation:
     """None: there is no body, or it is not JSON."""
     media_type: str = JSON
     resumable: bool = False
-    """Whether it accepts `Last-Event-ID`."""
+    """Whether it is a stream that `EventSource` can read: it accepts `Last-Event-ID`, and the token in its query."""
     conflicts: tuple[str, ...] = ()
     """Codes of its 409 responses."""
     other_responses: dict[int, str] = field(default_factory=dict)

@@ -12,9 +12,11 @@ from endstop.providers import Scripted
 from endstop.testing import FakeClock
 from endstop.web import BearerTokens, WebLimits, web
 from endstop.web.middleware import is_loopback
+from fastapi import FastAPI
 from starlette.requests import Request
+from structlog.testing import capture_logs
 
-from .site import Gate, done, service_with, site
+from .site import Gate, client_at, done, service_with, serving, site
 
 ALICE, BOB = {"authorization": "Bearer alice-token"}, {"authorization": "Bearer bob-token"}
 TOKENS = BearerTokens({"alice": "alice-token", "bob": "bob-token"})
@@ -117,6 +119,79 @@ def test_a_file_without_good_tokens_is_wrong_use(tmp_path: Path, text: str) -> N
 def test_a_file_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="cannot be read"):
         BearerTokens.from_file(tmp_path / "none")
+
+
+# ---- a token in the query: `EventSource` cannot send a header
+
+STREAMS = ["/sessions/{session}/events", "/sessions/{session}/ag-ui", "/runs/{run}/events"]
+
+
+@pytest.mark.parametrize("path", STREAMS)
+@pytest.mark.parametrize("name", ["token", "t%6Fken"])
+async def test_a_stream_takes_the_token_in_its_query(path: str, name: str) -> None:
+    gate = Gate()
+    async with site(auth=TOKENS, provider=Scripted([gate, done()])) as at:
+        session = await at.start(headers=ALICE)
+        path = path.format(session=session["id"], run=session["run_id"])
+        async with at.stream(f"{path}?{name}=alice-token&last_event_id=") as events:
+            assert events.response.status_code == 200
+            assert (await anext(aiter(events))).data["type"].startswith("RUN_STARTED")
+            gate.open()
+        for wrong, status in (("bob-token", 404), ("alice-toke", 401), ("", 401), ("%C3%A4", 401)):
+            assert (await at.client.get(f"{path}?token={wrong}")).status_code == status
+
+
+async def test_a_token_in_the_header_comes_first() -> None:
+    async with site(auth=TOKENS) as at:
+        session = await at.start(headers=ALICE)
+        path = f"/runs/{session['run_id']}/events?token="
+        refused = await at.client.get(f"{path}alice-token", headers={"authorization": "Bearer no"})
+        assert refused.status_code == 401
+        async with at.stream(f"{path}no", headers=ALICE) as events:
+            assert events.response.status_code == 200
+            await events.all()
+
+
+@pytest.mark.parametrize(("method", "path"), [asked for asked in ASKED if asked[1] not in STREAMS])
+async def test_nothing_but_a_stream_takes_a_token_in_its_query(method: str, path: str) -> None:
+    async with site(auth=TOKENS) as at:
+        session = await at.start(headers=ALICE)
+        path = path.format(session=session["id"], run=session["run_id"])
+        refused = await at.client.request(method, f"{path}?token=alice-token", json=BODIES.get("runs"))
+        assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+
+
+async def test_without_tokens_there_is_no_such_parameter() -> None:
+    async def everybody(request: Request) -> str:
+        return "everybody"
+
+    for auth in (None, everybody):
+        async with site(auth=auth) as at:
+            session = await at.start()
+            refused = await at.client.get(f"/runs/{session['run_id']}/events?token=x")
+            assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
+
+
+async def test_who_tries_tokens_in_queries_is_held_up() -> None:
+    async with site(auth=TOKENS, limits=WebLimits(requests_per_second=1), clock=FakeClock()) as at:
+        tried = [(await at.client.get(f"/runs/r/events?token={n}")).status_code for n in range(7)]
+        assert tried == [401] * 6 + [429]
+
+
+async def test_no_log_shows_the_token_in_a_query(caplog: pytest.LogCaptureFixture) -> None:
+    service = service_with(Scripted())
+    app = FastAPI(lifespan=service.lifespan)
+    app.mount("/agent", web(service, auth=TOKENS, access_log=True, signals=False))
+    caplog.set_level("DEBUG")
+    asked = ("/runs/r/events?token=alice-token&x=1", "/sessions?token=alice-token", "/?token=alice-token")
+    with capture_logs() as ours:
+        async with service, serving(app, access_log=True) as (port, _), client_at(f"http://127.0.0.1:{port}") as client:
+            told = [await client.get(f"/agent{path}") for path in asked]
+    theirs = [record.getMessage() for record in caplog.records if record.name == "uvicorn.access"]
+    assert [response.status_code for response in told] == [422, 401, 200]
+    assert [line["path"] for line in ours if line["event"] == "request"] == [f"/agent{p.split('?')[0]}" for p in asked]
+    assert ["/agent/runs/r/events?x=1" in theirs[0], len(theirs)] == [True, 3]
+    assert "alice-token" not in f"{ours}{theirs}{[response.text for response in told]}"
 
 
 # ---- without a token
