@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import force_setattr, replace
 
+from .errors import WrongUse
 from .messages import Usage
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    OutputT = TypeVar("OutputT", default=Any)
+    """The type of a run's output; a bare `Outcome` or `Engine` in an annotation stands for any."""
+else:
+    from typing import TypeVar
+
+    OutputT = TypeVar("OutputT")
 
 Status = Literal["completed", "awaiting_input", "exhausted", "failed", "cancelled"]
 Verdict = Literal["not_run", "passed", "failed"]
@@ -87,7 +99,7 @@ def ask_again(question: Question) -> Question:
     return replace(question, text=text, unclear=question.unclear + 1)
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     """The result of a run."""
 
     run_id: str
@@ -136,3 +148,29 @@ class Outcome(Struct, frozen=True, kw_only=True):
         text = json.dumps(to_builtins(self, str_keys=True, enc_hook=repr))
         data: dict[str, Any] = json.loads(text, parse_constant=lambda name: None)
         return data
+
+    @property
+    def output(self) -> OutputT:
+        """The result as `Engine(output=...)` wants it, read from `answer`; without such an engine the answer itself.
+
+        Raises WrongUse for a run that has not completed, and for an answer that is no such output.
+        """
+        if self.status != "completed":
+            raise WrongUse(
+                f"run {self.run_id} is {self.status} ({self.stop_reason}) and has no output: look at "
+                "`outcome.status` first; `outcome.answer` has what the model wrote"
+            )
+        kept = self.__dict__
+        if _OUTPUT not in kept:
+            kept[_OUTPUT] = kept[_READ](self.answer) if _READ in kept else self.answer
+        output: OutputT = kept[_OUTPUT]
+        return output
+
+    def reading_output(self, read: Callable[[str], OutputT]) -> Outcome[OutputT]:
+        """The same outcome, whose `output` is what `read` makes of the answer. It is no field: no record holds it."""
+        outcome = replace(self)
+        outcome.__dict__[_READ] = read
+        return outcome
+
+
+_READ, _OUTPUT = "_read", "_output"

@@ -20,7 +20,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any
+from typing import Any, Generic
 
 from msgspec import Struct
 
@@ -28,6 +28,7 @@ from .config import RunConfig
 from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
+from .decision.outcome import OutputT
 from .providers import Provider
 from .providers._wrapper import wait_shielded
 from .providers.clock import Clock, SystemClock
@@ -35,7 +36,7 @@ from .run import TIDY_SECONDS, Run
 from .tasks import PreparedTask, Task, TaskResult, prepare_tasks
 
 
-class Fleet:
+class Fleet(Generic[OutputT]):
     """The handle of many runs. Made by `Engine.run_many`; entering it starts the first ones.
 
     on_end: called with a result as soon as its run has ended, before the run has cleaned up.
@@ -65,13 +66,13 @@ class Fleet:
         self._workers: list[asyncio.Task[None]] = []
         self._holders: list[asyncio.Task[None]] = []
         self._cause: str | None = None
-        self._unread: deque[TaskResult] = deque()
-        self._kept: dict[int, Outcome] | None = {} if keep else None
+        self._unread: deque[TaskResult[OutputT]] = deque()
+        self._kept: dict[int, Outcome[OutputT]] | None = {} if keep else None
         self._arrived, self._read = asyncio.Event(), asyncio.Event()
         self._entered = False
         self._stats = BatchStats(clock or SystemClock(), (job.provider for job in self._waiting))
 
-    async def __aenter__(self) -> Fleet:
+    async def __aenter__(self) -> Fleet[OutputT]:
         if self._entered:
             raise WrongUse("this fleet was entered before: make a new one with run_many")
         self._entered = True
@@ -89,10 +90,10 @@ class Fleet:
         if tasks:
             await wait_shielded(asyncio.ensure_future(asyncio.wait(tasks)), TIDY_SECONDS + 1)
 
-    def __aiter__(self) -> Fleet:
+    def __aiter__(self) -> Fleet[OutputT]:
         return self
 
-    async def __anext__(self) -> TaskResult:
+    async def __anext__(self) -> TaskResult[OutputT]:
         while not self._unread:
             if self.finished == self.total:
                 self._arrived.set()  # wakes other tasks that read this fleet
@@ -131,7 +132,7 @@ class Fleet:
         return self._stats.usage
 
     @property
-    def outcomes(self) -> tuple[Outcome, ...]:
+    def outcomes(self) -> tuple[Outcome[OutputT], ...]:
         """The outcomes in the order of the tasks. Raises WrongUse while tasks have none yet, and with `keep=False`."""
         if self._kept is None:
             raise WrongUse("this fleet keeps no outcomes: read its results as they come, or leave out keep=False")

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Protocol
 
+from msgspec import structs
+
 from ._version import __version__
 from .budget import Budget
 from .context import Decide, Execute, execute_here
@@ -32,6 +34,7 @@ from .records.attachments import ATTACH_ABOVE
 from .records.event_redaction import Redact
 from .run import Run
 from .subscribers import Middleware, Subscriber
+from .tools.output import OutputTool, OutputType, output_type_of
 from .tools.tool import Tool, Toolbox
 from .tools.user_functions import check_functions
 from .validation import (
@@ -41,6 +44,7 @@ from .validation import (
     check_clock,
     check_combination,
     check_measurable,
+    check_output,
     check_policy,
     check_prices,
     check_provider,
@@ -194,6 +198,8 @@ class RunConfig:
     record_options: RecordOptions
     observers: Observers
     runtime: Runtime
+    output: OutputType | None = None
+    """What `Outcome.output` is read as; None: the answer itself."""
 
     @classmethod
     def of(
@@ -211,6 +217,7 @@ class RunConfig:
         record_options: RecordOptions,
         observers: Observers,
         runtime: Runtime,
+        output: Any = None,
     ) -> RunConfig:
         """The configuration from the arguments of `Engine`. Raises WrongUse."""
         check_provider(provider)
@@ -227,6 +234,11 @@ class RunConfig:
         if runtime.replay is None:
             check_tools("tools", tools)
             check_tools("presets", presets)
+        output_type = output_type_of(output)
+        if output_type is not None and runtime.replay is None:
+            check_output(policy, hooks, model_options.tool_choice, tools)
+            policy = _for_output(policy)
+            tools = [*tools, OutputTool(output_type)]
         own = Toolbox(tools)
         extra = [preset for preset in presets if not (preset.kind == "completion" and own.can_complete)]
         toolbox = Toolbox([*tools, *extra]).for_policy(policy)
@@ -242,6 +254,7 @@ class RunConfig:
             record_options=record_options,
             observers=observers,
             runtime=runtime,
+            output=output_type,
         )
         check_combination(policy, hooks.judge, toolbox.specs, model_options.tool_choice)
         check_budget(policy, budget)
@@ -301,6 +314,14 @@ class RunConfig:
         """The same with more middleware, which is entered after (inside) the present one. Raises WrongUse."""
         observers = replace(self.observers, middleware=(*self.observers.middleware, *middleware))
         return replace(self, observers=observers)
+
+
+def _for_output(policy: Policy) -> Policy:
+    """The policy of an engine with an output type: a text does not end a run, and is handed back a few times."""
+    repetition = policy.repetition
+    if repetition.monologue is None:
+        repetition = structs.replace(repetition, monologue=max(2, policy.patience.invalid_calls + 1))
+    return structs.replace(policy, text="nudge", repetition=repetition)
 
 
 GROUPS = {

@@ -29,6 +29,7 @@ from .hard_limits import HardLimits
 from .hooks import Gate, Judge, TextRule
 from .providers import Prices, Provider, ToolChoice
 from .providers.clock import Clock
+from .tools.output import OutputType
 from .tools.tool import Tool, Toolbox
 from .validation import check_prompt
 
@@ -76,6 +77,8 @@ class Context:
     share: BudgetShare | None = None
     """The run's part in a budget that it shares with other runs; None without a budget."""
     gates: Sequence[Gate] = ()
+    output: OutputType | None = None
+    """What the answer is read as, for gates and in the outcome; None for a plain text."""
     text_rule: TextRule | None = None
     judge: Judge | None = None
     prompt: str | None = None

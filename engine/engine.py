@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from copy import copy
-from typing import Literal, Never
+from types import UnionType
+from typing import Generic, Literal, Never
 from uuid import uuid4
 
 from .batch import Fleet, fleet_of
@@ -15,6 +16,7 @@ from .config import Hooks, ModelOptions, Observers, RecordOptions, RunConfig, Ru
 from .connections import connected
 from .decision import Outcome, Policy, WrongUse
 from .decision.errors import did_you_mean
+from .decision.outcome import OutputT
 from .evaluation import Evaluator
 from .journal import RecordTarget
 from .providers import Prices, Provider
@@ -28,12 +30,15 @@ from .tools.tool import Tool
 from .validation import check_record
 
 
-class Engine:
+class Engine(Generic[OutputT]):
     """Runs agents. Safe for many runs at once in one event loop.
 
     provider: where responses come from.
     tools: what the model may call. `presets` are added to them, except completion tools if `tools` has one.
     policy: when a run goes on, pauses and stops.
+    output: the type of `Outcome.output`: a pydantic model, a dataclass, a TypedDict, a msgspec Struct, or a list or a
+        union of such. A completion tool with its schema then takes the place of the preset ones, and no text ends a
+        run; see `tools/output.py`. None or `str`: the output is the answer's text.
     system: the system prompt; None for the general one, "" for none.
     prices: what models cost, where the provider does not say; None for list prices, see `providers/prices.py`.
     budget: what its runs may use together with those of other engines; see `budget.py`.
@@ -44,8 +49,8 @@ class Engine:
     runtime: clock and executor of tools, for tests and replays.
 
     The fields of the groups are in `config.py`. Raises WrongUse if two tools have one name, the policy cannot work
-    with what is offered, or a limit on cost could never be measured. As an async context manager it keeps the
-    provider's connections open between runs.
+    with what is offered, the output has no schema, or a limit on cost could never be measured. As an async context
+    manager it keeps the provider's connections open between runs.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class Engine:
         *,
         tools: Sequence[Tool] = (),
         presets: Sequence[Tool] = (finish_task,),
+        output: type[OutputT] | UnionType | None = None,
         policy: Policy = Policy(),  # noqa: B008  frozen
         system: str | None = None,
         prices: Prices | None = None,
@@ -80,10 +86,11 @@ class Engine:
             record_options=record_options,
             observers=observers,
             runtime=runtime,
+            output=output,
         )
         """Everything that its runs are made from."""
 
-    async def __aenter__(self) -> Engine:
+    async def __aenter__(self) -> Engine[OutputT]:
         self._connections = self.connected()
         await self._connections.__aenter__()
         return self
@@ -98,7 +105,7 @@ class Engine:
         busy: Literal["refuse", "queue"] = "refuse",
         record: RecordTarget = None,
         drain: bool = False,
-    ) -> Session:
+    ) -> Session[OutputT]:
         """A new conversation.
 
         record: a file to write its events to, in JSON Lines, which is appended to; or a `Journal` (`event_log.py`).
@@ -111,11 +118,13 @@ class Engine:
         check_record(record)
         return Session(self.config, session_id or f"session_{uuid4().hex[:12]}", busy=busy, record=record, drain=drain)
 
-    def start(self, prompt: str, *, record: str | os.PathLike[str] | None = None, drain: bool = False) -> Run:
+    def start(self, prompt: str, *, record: str | os.PathLike[str] | None = None, drain: bool = False) -> Run[OutputT]:
         """A run in a session of its own. Enter it with `async with` and read its events."""
         return self.session(record=record, drain=drain).start(prompt)
 
-    async def run(self, prompt: str, *, record: str | os.PathLike[str] | None = None, drain: bool = False) -> Outcome:
+    async def run(
+        self, prompt: str, *, record: str | os.PathLike[str] | None = None, drain: bool = False
+    ) -> Outcome[OutputT]:
         """Run to the outcome. If the caller is cancelled, so is the run."""
         async with self.start(prompt, record=record, drain=drain) as run:
             return await run.wait()
@@ -128,7 +137,7 @@ class Engine:
         limit: int = 10,
         record: str | os.PathLike[str] | None = None,
         keep: bool = True,
-    ) -> Fleet:
+    ) -> Fleet[OutputT]:
         """Many runs, `limit` at once. Enter it with `async with` and read its results as they finish.
 
         providers: they take turns; the engine's own if left out. A task may bring one of its own.
@@ -144,7 +153,7 @@ class Engine:
         *,
         compare: bool = False,
         record: str | os.PathLike[str] | None = None,
-    ) -> RaceResult:
+    ) -> RaceResult[OutputT]:
         """Run this prompt with each provider at once; the first good completion wins and ends the others.
 
         compare: let all of them run to their end.
@@ -152,11 +161,11 @@ class Engine:
         """
         return await racing(self.config, prompt, providers, compare, record).result()
 
-    def with_provider(self, provider: Provider, *, evaluate: Evaluator | None = None) -> Engine:
+    def with_provider(self, provider: Provider, *, evaluate: Evaluator | None = None) -> Engine[OutputT]:
         """An engine like this one with another provider, and another evaluator if one is given."""
         return self._with(self.config.with_provider(provider, evaluate))
 
-    def with_middleware(self, *middleware: Middleware) -> Engine:
+    def with_middleware(self, *middleware: Middleware) -> Engine[OutputT]:
         """An engine like this one whose runs also enter this middleware, after (inside) the engine's own."""
         return self._with(self.config.with_middleware(*middleware))
 
@@ -164,7 +173,7 @@ class Engine:
         """A context manager that keeps the provider's connections open."""
         return connected(self.config.provider)
 
-    def _with(self, config: RunConfig) -> Engine:
+    def _with(self, config: RunConfig) -> Engine[OutputT]:
         other = copy(self)
         other.config = config
         return other

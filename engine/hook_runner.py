@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -130,6 +131,8 @@ def progress(context: Context) -> Progress:
 
 async def run_gates(context: Context, completion: Completion, call_id: str | None = None) -> tuple[str, str] | None:
     """Ask the gates in order. Returns the first rejection, as reason and gate's name; None if all accept."""
+    if context.gates and context.output is not None:
+        completion = replace(completion, output=context.output.read(completion.answer))
     for gate in context.gates:
         verdict = await run_hook(context, "gate", gate, (completion, progress(context)), parse_gate, call_id)
         if verdict.said != "accept":
@@ -181,7 +184,8 @@ async def _run_each_handler(
 ) -> None:
     """Run handlers until one answers; adds the names of those that failed to `failed`."""
     for handler in handlers:
-        verdict = await run_hook(context, "handler", handler, (prompt, progress(context)), _parse_handler)
+        arguments, read = (prompt, progress(context)), partial(_parse_handler, context)
+        verdict = await run_hook(context, "handler", handler, arguments, read)
         if verdict.said == "answered":
             break
         if verdict.said == "failed":
@@ -193,11 +197,13 @@ async def _run_each_handler(
                 context.log.append(MessageAdded(text=prepared.message, origin="handler"))
 
 
-def _parse_handler(said: Any) -> Verdict:
+def _parse_handler(context: Context, said: Any) -> Verdict:
     match said:
         case None:
             return Verdict("passed")
         case Answer(text):
+            if context.output is not None:
+                context.output.read(text)  # an answer that is no output fails as any other wrong answer does
             return Verdict("answered", text)
         case Prepare():
             return Verdict("prepared", msgspec.json.encode(said).decode())

@@ -75,7 +75,7 @@ class Verdict(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the prompt; the model is not asked."""
+    """The answer to the prompt; the model is not asked. With `Engine(output=...)` the text is that output as JSON."""
 
     text: str
 

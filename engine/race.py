@@ -15,10 +15,12 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic
 
 from .batch import Fleet, Summary
 from .config import RunConfig
 from .decision import Usage, WrongUse
+from .decision.outcome import OutputT
 from .providers import Provider
 from .providers.clock import Clock
 from .tasks import PreparedTask, Records, TaskResult, numbered, prepare_task
@@ -29,12 +31,12 @@ CAUSE = "race"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RaceResult:
+class RaceResult(Generic[OutputT]):
     """How a race ended."""
 
-    results: tuple[TaskResult, ...]
+    results: tuple[TaskResult[OutputT], ...]
     """One for each provider, in the order in which they were given."""
-    winner: TaskResult | None
+    winner: TaskResult[OutputT] | None
     """None if no run completed."""
     summary: Summary
 

@@ -15,12 +15,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Generic
 from uuid import uuid4
 
 from .context import Context, QueuedMessage, new_message
 from .decision import Event, Facts, Outcome, Stop, WrongUse, build_outcome
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished
+from .decision.outcome import OutputT
 from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator, run_evaluation
 from .event_bus import Bus, Lagged
@@ -39,20 +41,20 @@ def new_run_id() -> str:
     return f"run_{uuid4().hex[:12]}"
 
 
-class Run:
+class Run(Generic[OutputT]):
     """The handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run.
 
     body: what the run's task executes, called with this handle.
     """
 
-    def __init__(self, run_id: str, session_id: str, bus: Bus, body: Callable[[Run], Awaitable[None]]) -> None:
+    def __init__(self, run_id: str, session_id: str, bus: Bus, body: Callable[[Run[OutputT]], Awaitable[None]]) -> None:
         self.id = run_id
         self.session_id = session_id
         self.bus = bus
         self.context: Context | None = None
         """What the parts of the run share; None until the run has begun."""
         self._body = body
-        self._outcome: Outcome | None = None
+        self._outcome: Outcome[OutputT] | None = None
         self._lost: RunLost | ResumeRefused | None = None
         self._task: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
@@ -62,7 +64,7 @@ class Run:
         self._inbox: deque[QueuedMessage] = deque()
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Outcome[OutputT]:
         """The outcome. Raises WrongUse while the run is still going, RunLost if another process has taken it over."""
         if self._lost is not None:
             raise self._lost
@@ -85,7 +87,7 @@ class Run:
         """The facts after the run's latest event; empty facts if it has not begun."""
         return self.context.log.facts if self.context is not None else Facts()
 
-    async def __aenter__(self) -> Run:
+    async def __aenter__(self) -> Run[OutputT]:
         if self._task is not None:
             raise WrongUse(f"run {self.id} was started before: a run happens once")
         self._started = asyncio.get_running_loop().create_future()
@@ -136,7 +138,7 @@ class Run:
         """Messages sent with `say` that are not in the transcript yet; if the run ends first, they stay here."""
         return tuple(self._inbox)
 
-    async def wait(self) -> Outcome:
+    async def wait(self) -> Outcome[OutputT]:
         """Wait for the outcome. If the waiting task is cancelled, the run is, too.
 
         Raises RunLost if another process has taken the run over: this one wrote no end of it. Raises WrongUse if
@@ -189,8 +191,8 @@ class Run:
         try:
             if context.decision is None:
                 await run_prompt_handlers(context, self._prompt_handlers)
-            outcome = await run_rounds(context)
-            outcome = await run_evaluation(context, self._evaluate, outcome)
+            outcome = with_output(context, await run_rounds(context))
+            outcome = with_output(context, await run_evaluation(context, self._evaluate, outcome))
         except BaseException as error:
             if _lost_in(error) is None:
                 await self._finish(_crashed(context, error))
@@ -244,6 +246,11 @@ class Run:
             task.cancel()  # it waits for its turn or for the provider: nothing to clean up
         self.cancel("caller")
         await wait_shielded(task, TIDY_SECONDS)
+
+
+def with_output(context: Context, outcome: Outcome) -> Outcome:
+    """The outcome, whose `output` is of the engine's type."""
+    return outcome if context.output is None else outcome.reading_output(context.output.read)
 
 
 def _lost_in(error: BaseException) -> RunLost | ResumeRefused | None:

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 from uuid import uuid4
 
 from .checkpoint import Durable
@@ -44,6 +44,7 @@ from .decision.events import (
     ToolCallStart,
 )
 from .decision.facts import add_usage, usage_of
+from .decision.outcome import OutputT
 from .decision.policy import Policy, for_recorded_run
 from .durability import Steps
 from .effects import Effects, Live
@@ -64,7 +65,7 @@ from .tools.results import Completion
 from .validation import check_prompt, check_record, check_recorded_functions, check_recorded_tools
 
 
-class Session:
+class Session(Generic[OutputT]):
     """One conversation. Made by `Engine.session`.
 
     busy: what a second run does while one is going: `refuse` raises WrongUse, `queue` waits for its turn.
@@ -106,18 +107,20 @@ class Session:
         self._tools: Sequence[ToolSpec] = ()
         """The tools that the latest loaded run offered its model; checked in the same way."""
 
-    def start(self, prompt: str, *, run_id: str | None = None) -> Run:
+    def start(self, prompt: str, *, run_id: str | None = None) -> Run[OutputT]:
         """A run that answers `prompt`. Enter it with `async with`. run_id: a unique id of your own."""
         if self._config.runtime.replay is None:
             check_prompt(prompt)
         return self._new_run(PromptGiven(prompt), run_id)
 
-    async def run(self, prompt: str) -> Outcome:
+    async def run(self, prompt: str) -> Outcome[OutputT]:
         """Answer `prompt` and wait for the outcome."""
         async with self.start(prompt) as run:
             return await run.wait()
 
-    def start_answer(self, call_id: str, text: str, *, run_id: str | None = None, says: Reply | None = None) -> Run:
+    def start_answer(
+        self, call_id: str, text: str, *, run_id: str | None = None, says: Reply | None = None
+    ) -> Run[OutputT]:
         """A run that continues a paused one with the user's answer to this question.
 
         If several questions are open, the run pauses again until the last one is answered. Raises WrongUse if the
@@ -132,7 +135,7 @@ class Session:
         self._check_what_is_brought()
         return self._new_run(AnswerGiven(question, text, says), run_id)
 
-    async def answer(self, call_id: str, text: str) -> Outcome:
+    async def answer(self, call_id: str, text: str) -> Outcome[OutputT]:
         """Answer an open question and wait for the outcome."""
         async with self.start_answer(call_id, text) as run:
             return await run.wait()
@@ -149,7 +152,7 @@ class Session:
         """Whether the latest run has no end because its process was killed."""
         return self._resume_point is not None and not self._resume_point.copies
 
-    def start_resumed(self) -> Run:
+    def start_resumed(self) -> Run[OutputT]:
         """The run whose process was killed, continued under its own id: no finished response or call is repeated.
 
         It offers its model the tools that it began with. Raises WrongUse if no run was killed, or if one of these
@@ -192,7 +195,7 @@ class Session:
         forked.load_fork(point.copies(config, forked.id, new_run_id(), now, prompt, results))
         return forked
 
-    def start_fork(self) -> Run:
+    def start_fork(self) -> Run[OutputT]:
         """The run of a session that `fork` made: its decision is made anew, and the run goes on from there."""
         if self._resume_point is None or not self._resume_point.copies:
             raise WrongUse(f"session {self.id} is no fork that can begin: make one with `session.fork(at=...)`")
@@ -243,7 +246,7 @@ class Session:
             check_recorded_functions(self._functions, self._config.functions)
             check_recorded_tools(self._tools, self._config.toolbox)
 
-    def _new_run(self, opening: Opening, run_id: str | None = None) -> Run:
+    def _new_run(self, opening: Opening, run_id: str | None = None) -> Run[OutputT]:
         if self._resume_point is not None and self._resume_point.copies and opening is not self._resume_point:
             raise WrongUse(f"session {self.id} is a fork that has not begun: `start_fork` comes first")
         bus = Bus(self._config.observers.buffer)
@@ -354,6 +357,7 @@ class Session:
             taken_ids=self._taken,
             memo=self._memo,
             gates=hooks.gates,
+            output=config.output,
             text_rule=hooks.text_rule,
             judge=hooks.judge,
             effects=effects,

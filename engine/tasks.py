@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
+from typing import Generic
 from uuid import uuid4
 
 from .config import RunConfig
 from .decision import Facts, Outcome, Status, WrongUse
+from .decision.outcome import OutputT
 from .evaluation import Evaluator
 from .providers import Provider
 from .run import Run
@@ -33,7 +35,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskResult:
+class TaskResult(Generic[OutputT]):
     """The result of one task."""
 
     number: int
@@ -41,7 +43,7 @@ class TaskResult:
     id: str
     provider: str
     """The model's name; `name (2)` for a second provider of that name."""
-    outcome: Outcome
+    outcome: Outcome[OutputT]
     """The run's outcome. Without a run: `failed` with the error, or `cancelled` if it had not begun."""
     started: bool = True
     """Whether a run began, so that there are events and a record."""

@@ -15,7 +15,7 @@ from .decision import Policy, Rule, ToolSpec, WrongUse
 from .decision.limits import STOP_REASONS
 from .providers import Provider, ToolChoice
 from .providers._wrapper import iter_leaf_providers
-from .tools.tool import Toolbox
+from .tools.tool import Tool, Toolbox
 
 CALLABLE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 """Tool names that at least one provider accepts: Anthropic up to 128 characters, Gemini also dots and colons."""
@@ -198,6 +198,23 @@ def check_combination(policy: Policy, judge: object, tools: Sequence[object], to
         raise WrongUse("judge: policy.guards leaves out 'judged', so the judge's verdict would have no effect")
     if tool_choice == "required" and not tools:
         raise WrongUse("tool_choice is 'required', but no tools are offered")
+
+
+def check_output(policy: Policy, hooks: Any, tool_choice: ToolChoice, tools: Sequence[Tool]) -> None:
+    """With an output type, only its completion tool may end a run as completed."""
+    if policy.completion == "none" or tool_choice == "none":
+        what = "tool_choice" if tool_choice == "none" else f"policy {policy.name!r}: completion"
+        raise WrongUse(
+            f"output: {what} is 'none', and the output comes through a completion tool: leave one of them out"
+        )
+    for role in ("judge", "text_rule"):
+        if getattr(hooks, role) is not None:
+            raise WrongUse(f"output: a {role} would end a run without an output: check the output in a gate instead")
+    for tool in tools:
+        if tool.kind == "completion" or tool.spec.completes:
+            raise WrongUse(
+                f"output: tool {tool.name!r} completes a run, too, without an output: leave it out, or leave output out"
+            )
 
 
 def check_measurable(

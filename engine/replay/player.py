@@ -38,6 +38,7 @@ from ..records.reader import RecordedRun
 from ..run import Run
 from ..session import Session
 from ..tools.control import CONTROL_TOOLS
+from ..tools.output import OutputTool, output_type_of
 from ..tools.results import CallOutcome
 from ..tools.tool import Tool
 from .diff import RECORD_ENDS
@@ -118,12 +119,19 @@ class Player:
 
     live: the tools that are really called; None to answer calls from the record.
     rules: your own rules and guards that the recorded policy names.
+    output: what the answer is read as, for `Outcome.output`.
 
     Raises WrongUse if one of those rules, or a live tool that the record offers, is missing.
     """
 
     def __init__(
-        self, recorded: RecordedRun, follower: Follower, *, live: Sequence[Tool] | None, rules: Sequence[Rule]
+        self,
+        recorded: RecordedRun,
+        follower: Follower,
+        *,
+        live: Sequence[Tool] | None,
+        rules: Sequence[Rule],
+        output: Any = None,
     ) -> None:
         started = recorded.started
         _check_rules(recorded, rules)
@@ -151,12 +159,16 @@ class Player:
         self._cut_off = _cut_off(events)
         self._decided_at = _decided_at(recorded)
         self._look_ahead: Decide = partial(decide, user_rules=tuple(rules), traced=False)
+        output_type = output_type_of(output)
+        if live is not None and output_type is not None:
+            live = [*live, OutputTool(output_type)]
         execute: Execute = self._from_record if live is None else self._run_live
         verdicts = RecordedEffects(recorded, self.clock.reach)
         self.engine = Engine(
             self,
             tools=recorded_tools(recorded) if live is None else _live_tools_of(started.tools, live),
             presets=(),
+            output=output,
             policy=started.policy,
             system=started.system,
             model_options=ModelOptions(

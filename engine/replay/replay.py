@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -79,6 +80,7 @@ async def replay(
     rules: Sequence[Rule] = (),
     watcher: Watcher | None = None,
     watch_from: EventAddress | None = None,
+    output: Any = None,
 ) -> ReplayReport:
     """Replay a record, and compare it with what was recorded.
 
@@ -88,6 +90,7 @@ async def replay(
     rules: your own rules and guards that the recorded policies name.
     watcher: is called with each event.
     watch_from: the event from which on the watcher is called and `pace` applies; what is before runs at full speed.
+    output: what the answers are read as, for `Outcome.output`; as for `Engine`, and a record does not hold it.
 
     Raises WrongUse if the file is not a record, or a rule or live tool that it needs is missing.
     """
@@ -102,6 +105,7 @@ async def replay(
             rules=rules,
             watcher=watcher,
             watch_from=watch_from,
+            output=output,
         )
     ]
     return ReplayReport(
@@ -118,6 +122,7 @@ async def replay_runs(
     rules: Sequence[Rule] = (),
     watcher: Watcher | None = None,
     watch_from: EventAddress | None = None,
+    output: Any = None,
 ) -> AsyncIterator[ReplayedRun]:
     """Like `replay`, one run at a time. Each run continues the recorded runs before it, not the replayed ones.
 
@@ -133,7 +138,7 @@ async def replay_runs(
         active_watcher = watcher if watch_from is None or number >= watch_from.run else None
         seq = watch_from.seq if watch_from is not None and number == watch_from.run else 0
         follower = _Follower(recorded, active_watcher, pace and (watch_from is None or number >= watch_from.run), seq)
-        player = Player(recorded.own, follower, live=tools if live_tools else None, rules=rules)
+        player = Player(recorded.own, follower, live=tools if live_tools else None, rules=rules, output=output)
         past = past or player.engine.session(record.header.session_id)
         if not recorded.is_copy:
             session = player.engine.session(record.header.session_id)

@@ -96,6 +96,8 @@ class Completion(_Checked):
     """A question that the user must answer with yes before the work counts as done; the run pauses for it."""
     percentage: int | None = None
     """100 if the tool reports phases, so that the outcome's phases include the last one."""
+    output: Any = None
+    """For gates: the output of an engine with `output=...`, which is then what `answer` says as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

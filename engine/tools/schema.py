@@ -43,7 +43,7 @@ class SignatureArguments:
         try:
             parsed = self._model.model_validate_json(text.strip() or "{}")
         except ValidationError as error:
-            raise InvalidArguments(_describe_errors(self._tool, error)) from None
+            raise InvalidArguments(describe_errors(self._tool, error)) from None
         return dict(vars(parsed))
 
     @cached_property
@@ -55,7 +55,7 @@ class SignatureArguments:
             schema = self._model.model_json_schema()
         except PydanticInvalidForJsonSchema as error:
             raise WrongUse(f"tool {self._tool!r}: no schema can be made of its type hints: {error}") from None
-        _drop_titles(schema)
+        drop_titles(schema)
         schema.setdefault("properties", {})
         return schema
 
@@ -75,11 +75,11 @@ class SignatureArguments:
             raise WrongUse(f"tool {self._tool!r}: no schema can be made of its type hints: {error}") from None
 
 
-def _drop_titles(schema: Any) -> None:
+def drop_titles(schema: Any) -> None:
     """Remove the titles that pydantic adds: they cost tokens and tell a model nothing."""
     if isinstance(schema, list):
         for item in schema:
-            _drop_titles(item)
+            drop_titles(item)
     if not isinstance(schema, dict):
         return
     if isinstance(schema.get("title"), str):
@@ -87,12 +87,13 @@ def _drop_titles(schema: Any) -> None:
     for key, value in schema.items():
         if key == "properties":
             for inner in value.values():
-                _drop_titles(inner)
+                drop_titles(inner)
         else:
-            _drop_titles(value)
+            drop_titles(value)
 
 
-def _describe_errors(name: str, error: Any) -> str:
+def describe_errors(name: str, error: Any) -> str:
+    """What the model reads about pydantic's errors in the arguments of a tool."""
     lines = []
     for problem in error.errors(include_url=False, include_context=False):
         where = ".".join(str(part) for part in problem["loc"]) or "arguments"

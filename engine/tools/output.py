@@ -1,0 +1,238 @@
+"""The typed output of a run: a completion tool whose argument is the output, and the reading of its answer.
+
+    @dataclass
+    class Config:
+        "The settings of a server."
+        host: str
+        port: int
+
+    Engine(provider, output=Config)
+
+The model sees the type as the schema of a completion tool, `final_result`. What it writes is validated; if that fails,
+it reads why and tries again, as with any call (`policy.patience.invalid_calls`). A type whose schema is not an object,
+such as a list or a union, is the one argument `result` of that tool.
+
+The answer of the run is the output as JSON, and reads as an equal output again: so does the answer of a record.
+pydantic makes schemas of its models, dataclasses and typed dicts, msgspec those of its structs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol, get_args
+
+import msgspec
+
+from ..decision import WrongUse
+from ..decision.errors import error_text
+from .results import Completion
+from .schema import InvalidArguments, SignatureArguments, describe_errors, drop_titles
+from .tool import Tool
+
+NAME = "final_result"
+"""The completion tool of an engine with an output type."""
+WRAPPER = "result"
+"""The argument of that tool that holds an output which is no JSON object."""
+ACCEPTED = "The result is accepted."
+_WHEN = (
+    "Call this exactly once, as soon as everything the task asks for is done and verified by the results of your "
+    "calls; then stop, and call nothing after it. If something is missing or you are not sure, go on working instead."
+)
+
+
+_MODULES = re.compile(r"(\w+\.|<locals>\.)+(?=\w)")
+
+
+class OutputType:
+    """A type of output: what the model sees of it, and how it is read and written. Raises WrongUse without a schema."""
+
+    def __init__(self, kind: Any) -> None:
+        self.label = kind.__name__ if inspect.isclass(kind) and not get_args(kind) else _MODULES.sub("", str(kind))
+        """The type's name, for people and models."""
+        self._codec = _codec_of(kind, self.label)
+        about = _docstring_of(kind)
+        self.about = about or f"The result of the task, as {self.label}."
+        """What the model reads about it."""
+        self.schema = _cleaned(self._codec.schema, keep_description=not about)
+        """The JSON schema of the output itself."""
+        self.wrapped = self.schema.get("type") != "object"
+        """Whether the tool takes it as the argument `WRAPPER`, because it is no object."""
+
+    def read(self, answer: str) -> Any:
+        """The output that an answer holds. Raises WrongUse if the answer is no such output."""
+        try:
+            return self._codec.read(answer)
+        except Exception as error:
+            raise WrongUse(f"the answer is no {self.label}: {self._codec.complaint(NAME, error)}") from None
+
+    def read_argument(self, text: str) -> Any:
+        """The output that a model wrote as JSON. Raises InvalidArguments with a text for the model."""
+        try:
+            return self._codec.read(text)
+        except Exception as error:  # also what a validator of the type raises
+            raise InvalidArguments(self._codec.complaint(NAME, error)) from None
+
+    def write(self, output: Any, written: str) -> str:
+        """The output as JSON that reads as an equal output; what the model wrote, if writing the output loses some."""
+        try:
+            text = self._codec.write(output)
+            return text if self._codec.read(text) == output else written
+        except Exception:  # the type cannot write or read what it has read
+            return written
+
+
+class OutputTool(Tool):
+    """The completion tool whose argument is the output."""
+
+    def __init__(self, output: OutputType) -> None:
+        async def accept(output_value: Any, written: str) -> Completion:
+            return Completion(answer=output.write(output_value, written), content=ACCEPTED)
+
+        super().__init__(
+            accept,
+            name=NAME,
+            description=f"{output.about}\n\n{_WHEN}",
+            kind="completion",
+            reads=True,
+            final=lambda arguments: True,
+        )
+        self._arguments = OutputArguments(output)
+
+    def parse(self, arguments: str) -> dict[str, Any]:
+        """See `Tool.parse`. The output's type alone says what is valid: a text in it may be empty."""
+        return self._arguments.parse(arguments)
+
+
+class OutputArguments(SignatureArguments):
+    """The arguments of an `OutputTool`: the output, and the JSON that the model wrote for it."""
+
+    def __init__(self, output: OutputType) -> None:
+        self._output = output
+
+    def parse(self, text: str) -> dict[str, Any]:
+        """As `SignatureArguments.parse`."""
+        written = self._unwrapped(text) if self._output.wrapped else text.strip() or "{}"
+        return {"output_value": self._output.read_argument(written), "written": written}
+
+    def _unwrapped(self, text: str) -> str:
+        try:
+            given = msgspec.json.decode(text.strip() or "{}", type=dict[str, msgspec.Raw])
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise InvalidArguments(complaint(NAME, f"they are not a JSON object: {error}")) from None
+        if WRAPPER not in given:
+            raise InvalidArguments(complaint(NAME, f"{WRAPPER}: it is missing"))
+        return bytes(given[WRAPPER]).decode()
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema, of type object."""
+        if not self._output.wrapped:
+            return {"properties": {}, **self._output.schema}
+        inner = dict(self._output.schema)
+        defs = {"$defs": inner.pop("$defs")} if "$defs" in inner else {}
+        return {"type": "object", "properties": {WRAPPER: inner}, "required": [WRAPPER], **defs}
+
+
+def output_type_of(output: Any) -> OutputType | None:
+    """The output type of an engine; None for a plain text (`output=None` or `str`). Raises WrongUse."""
+    return None if output is None or output is str else OutputType(output)
+
+
+def complaint(name: str, what: str) -> str:
+    """What the model reads about invalid arguments."""
+    return f"The arguments of {name} are invalid. {what}. Correct them and call again."
+
+
+class _Codec(Protocol):
+    """What a library does for a type."""
+
+    schema: dict[str, Any]
+
+    def read(self, text: str, /) -> Any: ...
+
+    def write(self, value: Any, /) -> str: ...
+
+    def complaint(self, name: str, error: Exception, /) -> str: ...
+
+
+class _PydanticCodec:
+    def __init__(self, kind: Any) -> None:
+        from pydantic import TypeAdapter
+
+        self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        self.schema = self._adapter.json_schema()
+
+    def read(self, text: str) -> Any:
+        return self._adapter.validate_json(text)
+
+    def write(self, value: Any) -> str:
+        return self._adapter.dump_json(value, by_alias=True, round_trip=True, warnings=False).decode()
+
+    def complaint(self, name: str, error: Exception) -> str:
+        from pydantic import ValidationError
+
+        return (
+            describe_errors(name, error) if isinstance(error, ValidationError) else complaint(name, error_text(error))
+        )
+
+
+class _MsgspecCodec:
+    def __init__(self, kind: Any) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
+        self.schema = msgspec.json.schema(kind)
+
+    def read(self, text: str) -> Any:
+        return self._decoder.decode(text)
+
+    def write(self, value: Any) -> str:
+        return msgspec.json.encode(value).decode()
+
+    def complaint(self, name: str, error: Exception) -> str:
+        return complaint(name, str(error) if isinstance(error, msgspec.DecodeError) else error_text(error))
+
+
+def _codec_of(kind: Any, label: str) -> _Codec:
+    """What reads and writes the type. Raises WrongUse if neither library can make a schema of it."""
+    reasons = []
+    for make in (_PydanticCodec, _MsgspecCodec):
+        try:
+            codec: _Codec = make(kind)
+        except Exception as error:  # each library has its own for a type that it does not know
+            reasons.append(error_text(error).splitlines()[0].split(". ")[0])
+        else:
+            if codec.schema:
+                return codec
+            reasons.append("its schema allows anything")
+    raise WrongUse(
+        f"output is {label[:80]}, of which no JSON schema can be made: give a pydantic model, a dataclass, a "
+        f"TypedDict, a msgspec Struct, or a list or a union of such ({reasons[0]})"
+    )
+
+
+def _cleaned(schema: Mapping[str, Any], *, keep_description: bool) -> dict[str, Any]:
+    """The schema with its root inlined where that is a reference, and without titles."""
+    plain: dict[str, Any] = json.loads(json.dumps(schema))
+    drop_titles(plain)
+    root = str(plain.get("$ref", ""))
+    if root.startswith("#/$defs/"):
+        defs: dict[str, Any] = plain["$defs"]
+        name = root.removeprefix("#/$defs/")
+        plain = {**defs[name], "$defs": defs}
+        if json.dumps(plain).count(f'"{root}"') == 0:
+            del defs[name]
+        if not defs:
+            del plain["$defs"]
+    if not keep_description:
+        plain.pop("description", None)
+    return plain
+
+
+def _docstring_of(kind: Any) -> str:
+    """The type's own docstring; none if it has inherited one, or a dataclass has made it."""
+    written = vars(kind).get("__doc__") if isinstance(kind, type) else None
+    if not written or written.startswith(f"{kind.__name__}("):
+        return ""
+    return "\n".join(line.strip() for line in written.strip().splitlines())

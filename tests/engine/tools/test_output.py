@@ -1,0 +1,170 @@
+"""A type of output: the schema that the model sees, and what is read and written."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+import pytest
+from endstop import InvalidArguments, WrongUse
+from endstop.tools.output import NAME, OutputTool, OutputType, output_type_of
+from msgspec import Struct
+from pydantic import BaseModel, Field, computed_field, field_validator
+
+
+class Model(BaseModel):
+    """The settings of a server."""
+
+    host: str
+    port: int = Field(gt=0, description="A TCP port.")
+
+
+@dataclass
+class Plain:
+    host: str
+    port: int
+
+
+class Typed(TypedDict):
+    """The settings of a server."""
+
+    host: str
+    port: int
+
+
+class Inner(Struct):
+    host: str
+
+
+class Packed(Struct):
+    """The settings of a server."""
+
+    host: str
+    port: Annotated[int, msgspec.Meta(gt=0)]
+    inner: Inner | None = None
+
+
+class Tree(BaseModel):
+    name: str
+    branches: "list[Tree]" = []
+
+
+def tool_of(kind: Any) -> OutputTool:
+    return OutputTool(OutputType(kind))
+
+
+@pytest.mark.parametrize("kind", [Model, Plain, Typed, Packed])
+def test_an_object_is_the_arguments_of_the_tool(kind: Any) -> None:
+    spec = tool_of(kind).spec
+    assert (spec.name, spec.kind) == (NAME, "completion")
+    assert spec.parameters["type"] == "object"
+    assert spec.parameters["required"] == ["host", "port"]
+    assert spec.parameters["properties"]["port"]["type"] == "integer"
+    assert "title" not in spec.parameters
+    assert "description" not in spec.parameters, "it stands in the tool's own description"
+
+
+@pytest.mark.parametrize("kind", [Model, Plain, Typed, Packed])
+def test_an_object_is_read_and_written(kind: Any) -> None:
+    output = OutputType(kind)
+    value = output.read('{"host": "a", "port": 80}')
+    assert value == kind(host="a", port=80)
+    assert output.read(output.write(value, "")) == value
+
+
+def test_the_docstring_of_the_type_is_the_description_of_the_tool() -> None:
+    assert "The settings of a server." in tool_of(Model).spec.description
+    assert "The settings of a server." in tool_of(Typed).spec.description
+    assert "Plain(host" not in tool_of(Plain).spec.description
+    assert "as Plain" in tool_of(Plain).spec.description
+    assert "as list[Plain]" in tool_of(list[Plain]).spec.description
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument", "value"),
+    [
+        (list[Model], [{"host": "a", "port": 80}], [Model(host="a", port=80)]),
+        (list[Packed], [{"host": "a", "port": 80}], [Packed("a", 80)]),
+        (Model | Tree, {"name": "oak"}, Tree(name="oak")),
+        (int, 3, 3),
+        (Literal["yes", "no"], "no", "no"),
+    ],
+)
+def test_what_is_no_object_is_the_argument_result(kind: Any, argument: Any, value: Any) -> None:
+    tool = tool_of(kind)
+    assert list(tool.spec.parameters["properties"]) == ["result"]
+    assert tool.parse(msgspec.json.encode({"result": argument}).decode())["output_value"] == value
+
+
+def test_a_type_that_holds_itself_keeps_its_definition() -> None:
+    spec = tool_of(Tree).spec
+    assert spec.parameters["type"] == "object"
+    assert set(spec.parameters["$defs"]) == {"Tree"}
+    assert tool_of(Packed).spec.parameters["$defs"].keys() == {"Inner"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "says"),
+    [
+        (Model, '{"host": "a", "port": -1}', "port: Input should be greater than 0"),
+        (Model, '{"host": "a"', "JSON"),
+        (Packed, '{"host": "a", "port": -1}', "Expected `int` >= 1 - at `$.port`"),
+        (list[Model], "{}", "result: it is missing"),
+        (list[Model], "[]", "not a JSON object"),
+        (list[Model], '{"result": [{}]}', "0.host: Field required"),
+    ],
+)
+def test_what_does_not_fit_is_told_to_the_model(kind: Any, written: str, says: str) -> None:
+    with pytest.raises(InvalidArguments, match=r"^The arguments of final_result are invalid\.") as caught:
+        tool_of(kind).parse(written)
+    assert says in str(caught.value)
+    assert str(caught.value).endswith("Correct them and call again.")
+
+
+def test_a_validator_that_raises_anything_is_an_error_of_the_model() -> None:
+    class Odd(BaseModel):
+        name: str
+
+        @field_validator("name")
+        @classmethod
+        def known(cls, name: str) -> str:
+            return {"one": "1"}[name]
+
+    with pytest.raises(InvalidArguments, match="KeyError: 'two'"):
+        tool_of(Odd).parse('{"name": "two"}')
+
+
+def test_the_type_alone_says_whether_a_text_may_be_empty() -> None:
+    assert tool_of(Plain).parse('{"host": "", "port": 1}')["output_value"] == Plain("", 1)
+
+
+def test_an_output_that_cannot_be_written_without_a_loss_is_what_the_model_wrote() -> None:
+    class Hidden(BaseModel):
+        name: str
+        secret: str = Field(default="", exclude=True)
+
+    class Counted(BaseModel, extra="forbid"):
+        name: str = Field(alias="called")
+
+        @computed_field
+        def length(self) -> int:
+            return len(self.name)
+
+    written = '{"name": "a", "secret": "b"}'
+    hidden, counted = OutputType(Hidden), OutputType(Counted)
+    assert hidden.write(hidden.read(written), written) == written
+    assert counted.write(counted.read('{"called": "a"}'), "") == '{"called":"a"}'
+
+
+class Unknown:
+    pass
+
+
+@pytest.mark.parametrize("kind", [Unknown, Any, object, "Nowhere", 5, [Model, Plain], list[Unknown]])
+def test_a_type_without_a_schema_is_wrong_use(kind: Any) -> None:
+    with pytest.raises(WrongUse, match=r"^output is .*no JSON schema can be made: give a pydantic model"):
+        output_type_of(kind)
+
+
+def test_a_text_needs_no_tool() -> None:
+    assert output_type_of(str) is None
+    assert output_type_of(None) is None
