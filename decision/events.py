@@ -18,8 +18,13 @@ from msgspec import Struct
 from .cost import Price
 from .decisions import Decision
 from .messages import AssistantMessage, FinishReason, Image, Message, ResultStatus, ToolSpec, Usage
-from .outcome import Outcome, Question, Verdict
+from .outcome import Outcome, Question, SubagentUse, Verdict
 from .policy import Policy
+from .run_origin import IMPORT_PREFIX as IMPORT_PREFIX
+from .run_origin import Origin as Origin
+from .run_origin import ParentCall as ParentCall
+from .run_origin import SessionSource as SessionSource
+from .run_origin import is_imported as is_imported
 from .step_history import StepJudgement
 
 
@@ -66,40 +71,8 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     """For a fork: the run that it was forked from. None for any other run."""
     source: SessionSource | None = None
     """For an imported session: where it was found. None for any other, and in older records."""
-
-
-class SessionSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where an imported session was found, by which labels of other programs name it."""
-
-    file: str = ""
-    """Path of its file, beginning with the folder that was searched, or that the file is in: `gpt-4o/task_3.traj`."""
-    place: str = ""
-    """Where in the file it is, such as `line 3`; empty if it is the whole file."""
-    id: str = ""
-    """The session's own id; made with the file's name if it has none, or one that is unique only in its file."""
-
-
-class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a forked run comes from. The events before `at` are copies, and were paid for and counted there."""
-
-    session_id: str
-    run_id: str
-    at: int
-    """Number of the first event that is not a copy: the decision that the fork makes anew, or, for an earlier run of
-    the session that was copied whole, the number after its last event."""
-    edited: tuple[str, ...] = ()
-    """Ids of the calls whose results were replaced in the copy."""
-    changed: tuple[str, ...] = ()
-    """Fields of RUN_STARTED that differ from the origin's, such as `policy`, `model` or `prompt`."""
-
-
-IMPORT_PREFIX = "import:"
-"""How `RunStarted.engine` begins in a record that was imported; the name of the format follows."""
-
-
-def is_imported(engine: str) -> bool:
-    """Whether a record was imported from another program's. engine: `RunStarted.engine` of its runs."""
-    return engine.startswith(IMPORT_PREFIX)
+    parent: ParentCall | None = None
+    """For a sub-agent's run: the call that runs it. None for any other."""
 
 
 class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -111,6 +84,7 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_calls: int = 0
     rejections: int = 0
     usage: Usage = Usage()
+    subagents: SubagentUse | None = None
     elapsed_ms: int = 0
     reminded: tuple[str, ...] = ()
     phases: tuple[dict[str, Any], ...] = ()
@@ -538,6 +512,30 @@ class LimitReached(_Event, frozen=True, kw_only=True, tag="LIMIT_REACHED"):
     """True if `used` is an estimate, as tokens and cost are before a response is complete."""
 
 
+class SubagentStarted(_Event, frozen=True, kw_only=True, tag="SUBAGENT_STARTED"):
+    """A call has started a sub-agent: a run of its own, whose RUN_STARTED names this call as its `parent`."""
+
+    call_id: str
+    name: str
+    """The tool's name."""
+    run_id: str
+    session_id: str
+    model: str = ""
+    record: str = ""
+    """Path of its record, from the folder of this record; empty if it has none."""
+
+
+class SubagentUsed(_Event, frozen=True, kw_only=True, tag="SUBAGENT_USED"):
+    """What a sub-agent has used since its last event of this type; it counts as used by this run."""
+
+    call_id: str
+    run_id: str
+    at: int
+    """Number of the sub-agent's own event up to which its usage is counted here."""
+    requests: int = 0
+    usage: Usage
+
+
 Event = (
     RunStarted
     | RunResumed
@@ -575,6 +573,8 @@ Event = (
     | EvaluationFinished
     | BudgetRefused
     | LimitReached
+    | SubagentStarted
+    | SubagentUsed
 )
 
 STREAM_PARTS: frozenset[type] = frozenset(

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from . import events as ev
 from .failures import Failures
 from .messages import AssistantMessage, FinishReason, ToolCall, Usage, is_blank
-from .outcome import Question, ask_again
+from .outcome import Question, SubagentUse, ask_again
 from .repetition import Repetitions
 from .step_history import StepJudgement, StepKind, add_points
 from .text_kinds import TextKind, classify_text
@@ -41,6 +41,9 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     requests: int = 0
     tool_calls: int = 0
     usage: Usage = Usage()
+    """Of the run and of its sub-agents."""
+    subagents: SubagentUse | None = None
+    """The part of `usage` that sub-agents used; None if there was none."""
     context_tokens: int = 0
     """Tokens of the latest request and response together: the current size of the context."""
     compactions: int = 0
@@ -96,6 +99,9 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """The hard limit that was reached during the step, or just before it, and cut it off."""
     judged: str | None = None
     """The judge's reason for calling the task complete."""
+    subagent_runs: tuple[tuple[str, int], ...] = ()
+    """Sub-agents that the step has started: the id of each run, and the number of its event up to which its usage is
+    counted."""
     closing: bool = False
     """Whether this is the closing step after a limit."""
 
@@ -196,6 +202,7 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         tool_calls=carried.tool_calls,
         rejections=carried.rejections,
         usage=carried.usage,
+        subagents=carried.subagents,
         carried_ms=carried.elapsed_ms,
         reminded=carried.reminded,
         phases=carried.phases,
@@ -289,6 +296,7 @@ def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
         judged=None,
         refused=None,
         limit_reached=None,
+        subagent_runs=(),
         closing=event.closing,
         accepted_by=facts.accepted_by if facts.accepted is not None else (),
         failures=facts.failures.step_started(),
@@ -481,6 +489,24 @@ def _limit_reached(facts: Facts, event: ev.LimitReached) -> Facts:
     return replace(facts, limit_reached=event, refused=refused, t=event.t)
 
 
+def _subagent_started(facts: Facts, event: ev.SubagentStarted) -> Facts:
+    so_far = facts.subagents or SubagentUse()
+    runs = (*facts.subagent_runs, (event.run_id, 0))
+    return replace(facts, subagents=replace(so_far, runs=so_far.runs + 1), subagent_runs=runs, t=event.t)
+
+
+def _subagent_used(facts: Facts, event: ev.SubagentUsed) -> Facts:
+    so_far = facts.subagents or SubagentUse()
+    usage = event.usage if so_far.usage == Usage() else so_far.usage + event.usage
+    return replace(
+        facts,
+        t=event.t,
+        usage=facts.usage + event.usage,
+        subagents=replace(so_far, requests=so_far.requests + event.requests, usage=usage),
+        subagent_runs=tuple((run_id, event.at if run_id == event.run_id else at) for run_id, at in facts.subagent_runs),
+    )
+
+
 def _run_finished(facts: Facts, event: ev.RunFinished) -> Facts:
     return replace(facts, t=event.t)
 
@@ -506,6 +532,8 @@ _CHANGES: dict[type, Callable[[Facts, Any], Facts]] = {
     ev.ContextCompacted: _context_compacted,
     ev.BudgetRefused: _budget_refused,
     ev.LimitReached: _limit_reached,
+    ev.SubagentStarted: _subagent_started,
+    ev.SubagentUsed: _subagent_used,
     ev.RunFinished: _run_finished,
 }
 
@@ -519,6 +547,7 @@ def usage_of(facts: Facts) -> ev.Carried:
         tool_calls=facts.tool_calls,
         rejections=facts.rejections,
         usage=facts.usage,
+        subagents=facts.subagents,
         elapsed_ms=facts.t + facts.carried_ms,
         reminded=facts.reminded,
         phases=facts.phases,

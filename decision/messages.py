@@ -59,6 +59,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     """True if the tool is meant to be called repeatedly with the same result: such calls do not count as repetition."""
     completes: bool = False
     """True if an ordinary tool may also complete the task, such as a plan whose last step is a completion."""
+    parallel: bool = False
+    """True if a call that may change something can run beside others of this kind, once the response is whole."""
 
 
 class Reasoning(Struct, frozen=True, omit_defaults=True):

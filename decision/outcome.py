@@ -99,6 +99,15 @@ def ask_again(question: Question) -> Question:
     return replace(question, text=text, unclear=question.unclear + 1)
 
 
+class SubagentUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the sub-agents of a run have used, theirs included."""
+
+    runs: int = 0
+    """How many the run itself has started."""
+    requests: int = 0
+    usage: Usage = Usage()
+
+
 class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     """The result of a run."""
 
@@ -116,8 +125,11 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     steps: int = 0
     rounds: int = 0
     requests: int = 0
-    """Model requests, retries included."""
+    """Model requests, retries included; those of sub-agents are in `subagents`."""
     usage: Usage = Usage()
+    """Tokens and cost of the run and of its sub-agents."""
+    subagents: SubagentUse | None = None
+    """The part of `usage` that sub-agents used; None if none was started."""
     limits: dict[str, LimitUse] = {}
     exceeded_limit: bool = False
     """Whether a limit ended the run, or any hard or soft limit was exceeded."""

@@ -23,7 +23,8 @@ LOOP = tuple(
     """
     durability budget event_bus event_log connections side_request hooks hard_limits cancel_scope validation
     journal effects checkpoint recorded_values resume_point context hook_runner tool_execution tool_calls compaction
-    response evaluation prompts loop run subscribers config fork session tasks batch race engine _exports __init__
+    response evaluation prompts loop run subscribers config fork session subagents tasks batch race engine _exports
+    __init__
     """.split()
 )
 """The modules of `engine/` itself that make a run, from the lowest to `Engine`."""

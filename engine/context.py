@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from .budget import BudgetShare
+from .budget import Budget, BudgetShare
 from .cancel_scope import Cause, RoundScope
 from .decision import Decision, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
 from .decision.cost import with_cost
@@ -29,6 +29,7 @@ from .hard_limits import HardLimits
 from .hooks import Gate, Judge, TextRule
 from .providers import Prices, Provider, ToolChoice
 from .providers.clock import Clock
+from .records.event_redaction import Redact
 from .tools.output import OutputType
 from .tools.tool import Tool, Toolbox
 from .validation import check_prompt
@@ -76,6 +77,14 @@ class Context:
     """Prices of the run's own models, as in its first event."""
     share: BudgetShare | None = None
     """The run's part in a budget that it shares with other runs; None without a budget."""
+    budget: Budget | None = None
+    """That budget, which sub-agents share, too."""
+    redact: Redact | None = None
+    """What is applied to the texts of the run's record, and to those of its sub-agents."""
+    drain: bool = False
+    """Whether the rest of cut responses is read into the record; for sub-agents, too."""
+    children: dict[str, Any] = field(default_factory=dict)
+    """The runs of its sub-agents so far in this process, by id; `Run.children` shows them."""
     gates: Sequence[Gate] = ()
     output: OutputType | None = None
     """What the answer is read as, for gates and in the outcome; None for a plain text."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from copy import copy
 from types import UnionType
-from typing import Generic, Literal, Never
+from typing import Any, Generic, Literal, Never
 from uuid import uuid4
 
 from .batch import Fleet, fleet_of
@@ -23,6 +23,7 @@ from .providers import Prices, Provider
 from .race import RaceResult, racing
 from .run import Run
 from .session import Session
+from .subagents import SubagentTool, check_subagents
 from .subscribers import Middleware
 from .tasks import Task
 from .tools import finish_task
@@ -89,6 +90,7 @@ class Engine(Generic[OutputT]):
             output=output,
         )
         """Everything that its runs are made from."""
+        check_subagents(self.config)
 
     async def __aenter__(self) -> Engine[OutputT]:
         self._connections = self.connected()
@@ -160,6 +162,30 @@ class Engine(Generic[OutputT]):
         record: a folder for a record of each.
         """
         return await racing(self.config, prompt, providers, compare, record).result()
+
+    def as_tool(
+        self,
+        name: str,
+        description: str,
+        *,
+        prompt: Callable[..., Any] | None = None,
+        reads: bool = False,
+        timeout: float | None = None,
+    ) -> Tool:
+        """A tool for another engine: each call is a run of this one, and its answer is the result.
+
+        What it uses counts as used by the calling run, which also cancels it when it ends. Several calls of one
+        response run at the same time. docs/subagents.md has the rest.
+
+        name, description: by which the model of the other engine knows it.
+        prompt: a function that makes the prompt of the arguments; its signature says what they are. By default the
+            one argument is `prompt`, a text.
+        reads: it changes nothing, so that it may start while the response still streams, and run again.
+        timeout: seconds for one call; None for no other limits than those of both policies.
+        """
+        return SubagentTool(
+            self.config, name=name, description=description, prompt=prompt, reads=reads, timeout=timeout
+        )
 
     def with_provider(self, provider: Provider, *, evaluate: Evaluator | None = None) -> Engine[OutputT]:
         """An engine like this one with another provider, and another evaluator if one is given."""

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Generic
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic
 from uuid import uuid4
 
 from .context import Context, QueuedMessage, new_message
 from .decision import Event, Facts, Outcome, Stop, WrongUse, build_outcome
 from .decision.errors import error_text
-from .decision.events import DecisionMade, RunFinished
+from .decision.events import DecisionMade, RunFinished, SubagentStarted
 from .decision.outcome import OutputT
 from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator, run_evaluation
@@ -62,6 +62,8 @@ class Run(Generic[OutputT]):
         self._prompt_handlers: tuple[PromptHandler, ...] = ()
         self._evaluate: Evaluator | None = None
         self._inbox: deque[QueuedMessage] = deque()
+        self.leave_cause = "caller"
+        """The cause that is recorded if whoever waits for the run is cancelled, or leaves it early."""
 
     @property
     def outcome(self) -> Outcome[OutputT]:
@@ -86,6 +88,11 @@ class Run(Generic[OutputT]):
     def facts(self) -> Facts:
         """The facts after the run's latest event; empty facts if it has not begun."""
         return self.context.log.facts if self.context is not None else Facts()
+
+    @property
+    def children(self) -> Mapping[str, Run[Any]]:
+        """The runs of its sub-agents so far, by id; each begins with the event SUBAGENT_STARTED of this run."""
+        return self.context.children if self.context is not None else {}
 
     async def __aenter__(self) -> Run[OutputT]:
         if self._task is not None:
@@ -114,6 +121,40 @@ class Run(Generic[OutputT]):
         """
         self._entered("read its events")
         return self.bus.read(after)
+
+    async def tree_events(self) -> AsyncIterator[tuple[Run[Any], Event | Lagged]]:
+        """The events of this run and of its sub-agents, theirs included, each with its run; those of one run in order.
+
+        What sub-agents did in a process that died is in their records only.
+        """
+        self._entered("read its events")
+        queue: asyncio.Queue[tuple[Run[Any], Event | Lagged] | None] = asyncio.Queue(1)
+        readers: set[asyncio.Task[None]] = set()
+
+        async def read(run: Run[Any]) -> None:
+            async for event in run:
+                if isinstance(event, SubagentStarted) and event.run_id in run.children:
+                    begin(run.children[event.run_id])
+                await queue.put((run, event))
+
+        async def read_to_the_end(run: Run[Any]) -> None:
+            try:
+                await read(run)
+            finally:
+                readers.discard(asyncio.current_task())
+            if not readers:
+                await queue.put(None)
+
+        def begin(run: Run[Any]) -> None:
+            readers.add(asyncio.create_task(read_to_the_end(run)))
+
+        begin(self)
+        try:
+            while (pair := await queue.get()) is not None:
+                yield pair
+        finally:
+            for reader in readers:
+                reader.cancel()
 
     def cancel(self, cause: str = "caller") -> None:
         """End the run as `cancelled`, for this cause, which is recorded. A run that has finished stays as it is."""
@@ -244,7 +285,7 @@ class Run(Generic[OutputT]):
             return
         if self.context is None:
             task.cancel()  # it waits for its turn or for the provider: nothing to clean up
-        self.cancel("caller")
+        self.cancel(self.leave_cause)
         await wait_shielded(task, TIDY_SECONDS)
 
 

@@ -39,6 +39,7 @@ from .decision.events import (
     CompletionRejected,
     CutOff,
     DecisionMade,
+    ParentCall,
     QuestionAnswered,
     RunStarted,
     ToolCallStart,
@@ -79,6 +80,7 @@ class Session(Generic[OutputT]):
         busy: Literal["refuse", "queue"] = "refuse",
         record: RecordTarget = None,
         drain: bool = False,
+        parent: ParentCall | None = None,
     ) -> None:
         self.id = session_id
         self.transcript = Transcript()
@@ -92,6 +94,8 @@ class Session(Generic[OutputT]):
         self.steps: Steps | None = None
         """A durable engine that keeps responses and results of calls of the next run; None for none."""
         self._drain = drain
+        self._parent = parent
+        """For a session of a sub-agent: the call that runs it."""
         self.cut_off: Mapping[int, CutOff] = {}
         """In a replay, by step number: what followed the cut of the response in the record of the next run."""
         self._taken: set[str] = set()
@@ -292,7 +296,8 @@ class Session(Generic[OutputT]):
         self._pass_over()
         paused = self._latest if isinstance(opening, AnswerGiven) else None
         self._count_up(continues=paused is not None)
-        start(context, self._config, opening, RunIds(run_id, self.id), paused, self._before)
+        ids = RunIds(run_id, self.id, self._parent)
+        start(context, self._config, opening, ids, paused, self._before)
 
     def _count_up(self, *, continues: bool) -> None:
         """Add the latest run's usage to that of all earlier runs, unless the next run continues it."""
@@ -354,6 +359,9 @@ class Session(Generic[OutputT]):
             price_list=config.prices,
             prices=prices,
             share=share,
+            budget=config.budget,
+            redact=config.record_options.redact,
+            drain=self._drain,
             taken_ids=self._taken,
             memo=self._memo,
             gates=hooks.gates,
@@ -450,6 +458,8 @@ class RunIds:
 
     run: str
     session: str
+    parent: ParentCall | None = None
+    """The call that runs it, for a sub-agent."""
 
 
 def start(
@@ -476,6 +486,7 @@ def start(
             carried=usage_of(paused) if paused else None,
             before=before if before != Carried() else None,
             started_at=context.started_at,
+            parent=ids.parent,
         )
     )
     if isinstance(opening, AnswerGiven):

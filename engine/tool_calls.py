@@ -2,8 +2,9 @@
 
 A reading call may start while the response still streams, unless a call that writes, asks or completes comes before it.
 All others wait until the response is complete or cut, because a retried attempt must not repeat them; writing calls
-then run one after another. After a completion call nothing starts any more (`mixed="all"` lets calls run beside it). An
-accepted completion cancels the shared scope of the round, and with it every call that still runs.
+then run one after another, except that calls of `parallel` tools run beside each other. After a completion call nothing
+starts any more (`mixed="all"` lets calls run beside it). An accepted completion cancels the shared scope of the round,
+and with it every call that still runs.
 
 A completion call runs its function first, which may say that the work is not done. Then the gates are asked, then the
 user if a confirmation is wanted.
@@ -108,7 +109,7 @@ class ToolCalls:
         """Give every call of the response a result, except open questions. truncated: ids of incomplete calls."""
         whole = [call for call in message.calls if call.id not in truncated]
         alone = self._context.policy.mixed == "none" and any(self._completions.is_final(call) for call in whole)
-        done = False
+        done, reading = False, True
         before: list[str] = []
         if self._context.limits.reached:
             self._cancel_running()
@@ -128,7 +129,10 @@ class ToolCalls:
                 self._results.answer(call, LIMIT_REACHED, "cancelled")
                 if not tool.spec.reads:
                     self._results.record_failure(call.id, call.name, LIMIT_REACHED)
-            elif tool.spec.reads and tool.kind == "ordinary":
+            elif tool.kind == "ordinary" and (tool.spec.reads or tool.spec.parallel):
+                if tool.spec.reads != reading:
+                    await self._finish_running(before)
+                reading = tool.spec.reads
                 self._start(tool, call, arguments)
             else:
                 await self._finish_running(before)
@@ -194,12 +198,10 @@ class ToolCalls:
 
     def _start(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
         self._started[call.id] = call
-        work = self._run_reading(tool, call, arguments, self._results)
+        work = self._run_beside(tool, call, arguments, self._results)
         self._running[call.id] = self._scope.start(work, call.name)
 
-    async def _run_reading(
-        self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], results: CallResults
-    ) -> None:
+    async def _run_beside(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], results: CallResults) -> None:
         if self._scope.shared.cancel_called:
             return  # the round was cancelled between the start of this task and its first step
         try:

@@ -46,6 +46,8 @@ MAX_SHOWN_ARGUMENTS = 2000
 _CHECK_WORDS: dict[type, str] = {Happened: "happened", NotHappened: "not_happened", Unclear: "unclear"}
 _current_call: ContextVar[ThisCall] = ContextVar("endstop_call")
 """The running call. Tasks and threads that its function starts inherit it."""
+_current_context: ContextVar[Context] = ContextVar("endstop_context")
+"""The context of its run."""
 
 
 class ThisCall(Struct, frozen=True):
@@ -84,6 +86,11 @@ def this_call() -> ThisCall:
         raise WrongUse("this_call() is for a tool's function and its check, while a call of it runs") from None
 
 
+def calling_context() -> Context:
+    """The context of the run for whose call this function runs. Raises LookupError outside a call."""
+    return _current_context.get()
+
+
 def call_key(context: Context, call: ToolCall) -> EffectKey:
     """The key of a call of the current step."""
     return EffectKey(context.log.facts.steps, "call", call_id=call.id)
@@ -100,9 +107,11 @@ async def execute_call(
     facts, key = context.log.facts, call_key(context, call)
     again = context.effects.began(key)
     token = _current_call.set(ThisCall(facts.session_id, facts.run_id, facts.steps, call.id, again))
+    here = _current_context.set(context)
     try:
         value = await context.effects.once(key, partial(_run_once, context, tool, call, arguments, again))
     finally:
+        _current_context.reset(here)
         _current_call.reset(token)
     await scope.checkpoint()
     return value

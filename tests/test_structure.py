@@ -46,6 +46,7 @@ MIRRORS = {
 SMALL = {
     "decision.cost": "prices of tokens, pure; which model has which price is in providers/prices.py",
     "decision.program_text": "what program text does; both a code tool and `python -c` in a shell ask it",
+    "decision.run_origin": "where a run comes from; events.py would have more than 600 lines with it",
     "decision.errors": "WrongUse, which everything raises and which must import nothing",
     "providers._logging": "imports structlog when there is something to log, and not before",
     "decision.step_judge": "reads the facts, which read what a step brought; step_history.py knows neither",
@@ -71,6 +72,7 @@ SMALL = {
 ONE_IMPORTER = {
     "decision.anchors": "where a run said it was done, changed the work, and checked it; summary.py has its figures",
     "decision.novelty": "what of a text is new, apart from what a step is judged by",
+    "decision.run_origin": "where a run comes from; events.py would have more than 600 lines with it",
     "decision.shell_commands": "what programs do, as a table, apart from what tools do",
     "decision.shell_syntax": "how a shell reads a text, apart from what its programs do",
     "engine.cli.views.audit": "what the command prints, apart from what it computes",
@@ -108,6 +110,7 @@ ONE_IMPORTER = {
     "engine.store.queries": "reading; transaction.py has the writing",
     "engine.store.sql": "imports SQLAlchemy",
     "engine.store.writer": "the queue of writes in front of the database",
+    "engine.subagents": "a subject of its own: runs as calls of a tool",
     "engine.testing.conformance.durable.failover": "cases of one part of the kit",
     "engine.testing.conformance.durable.queue": "cases of one part of the kit",
     "engine.testing.conformance.durable.steps": "cases of one part of the kit",

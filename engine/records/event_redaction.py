@@ -64,6 +64,7 @@ TEXT_FIELDS: dict[type, Mapping[str, str]] = {
         "before": "struct",
         "source": "struct",
     },
+    ev.SubagentStarted: {"record": "text"},
     ev.SessionSource: {"file": "text", "id": "text"},
     ev.Carried: {"phases": "many", "questions": "many"},
     ev.MessageAdded: {"text": "text"},

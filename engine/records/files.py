@@ -15,7 +15,8 @@ RECORD_SUFFIXES = (".jsonl", ".jsonl.zst")
 """Files in a folder are records if their names end so. A file that is named explicitly may have any name."""
 ATTACHMENTS_SUFFIX = ".files"
 """The suffix of the folder beside a record that holds its attachments."""
-
+SUBAGENTS_SUFFIX = ".subagents"
+"""The suffix of the folder beside a record that holds the records of its sub-agents."""
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
 """A line of more bytes counts as damaged. At a line of more than four times as many bytes, the reading ends."""
@@ -30,8 +31,9 @@ _CUT_LINE_BYTES = 100
 def find_records(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """The given files, and the records in the given folders and all folders below them: sorted by path, each once.
 
-    Attachments and hidden files are skipped. Links are followed, but no folder is visited twice. Raises WrongUse for a
-    path that does not exist, a folder that cannot be read, and a folder without records.
+    Attachments, hidden files, and records of sub-agents, whose usage is part of their parent's, are skipped. Links are
+    followed, but no folder is visited twice. Raises WrongUse for a path that does not exist, a folder that cannot be
+    read, and a folder without records.
     """
     if isinstance(paths, str | os.PathLike):
         raise WrongUse(f"paths must be a list: write [{os.fspath(paths)!r}]")
@@ -70,7 +72,7 @@ def _records_below(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
         for entry in listed:
             with suppress(OSError):  # a broken link, or a link to itself
                 if entry.is_dir():
-                    if not entry.name.endswith(ATTACHMENTS_SUFFIX):
+                    if not entry.name.endswith((ATTACHMENTS_SUFFIX, SUBAGENTS_SUFFIX)):
                         left.append(entry.path)
                 elif entry.name.endswith(RECORD_SUFFIXES) and entry.is_file():
                     yield entry.path, _identity(entry, status.st_dev)

@@ -196,6 +196,7 @@ class RecordedEffects(Live):
         self._failed = _failed_before_kill(events)
         self._refused = _refusals_by_step(events)
         self._limits = _limits_by_step(events)
+        self._subagents = _subagents_by_step(events)
         self._verdicts: dict[tuple[str, str, str], deque[ev.VerdictGiven]] = {}
         self._stand_ins: dict[str, dict[str, StandIn]] = {}
         for event in events:
@@ -211,7 +212,8 @@ class RecordedEffects(Live):
 
     def limits(self, log: Log, policy: Policy, clock: Clock) -> RecordedLimits:
         """See `ReplaySource`."""
-        return RecordedLimits(log, policy, clock, partial(self._take_limit, begun=True), self._responses)
+        take = partial(self._take_limit, begun=True)
+        return RecordedLimits(log, policy, clock, take, self._responses, self._subagents)
 
     async def once(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
         """See `Effects`."""
@@ -288,6 +290,7 @@ class RecordedLimits(HardLimits):
     """The limits of a run that is replayed: they are reached where the record says so, without clock or meter.
 
     take: takes the limit that was reached in a step that had begun. responses: the recorded ones, by step.
+    subagents: the events about sub-agents, by step; their calls are answered from the record, so nobody else logs them.
     """
 
     def __init__(
@@ -297,8 +300,10 @@ class RecordedLimits(HardLimits):
         clock: Clock,
         take: Callable[[int], ev.LimitReached | None],
         responses: Mapping[int, ev.ResponseFinished],
+        subagents: Mapping[int, Sequence[Event]],
     ) -> None:
         super().__init__(log, policy, clock)
+        self._subagents = subagents
         self._take = take
         self._responses = responses
 
@@ -310,7 +315,9 @@ class RecordedLimits(HardLimits):
         return ""
 
     def end_step(self, step: int) -> None:
-        """Log the limit that was reached in this step."""
+        """Log what sub-agents used in this step, unless they ran again (live tools), and the limit that was reached."""
+        for event in self._subagents.get(step, ()) if not self._log.facts.subagent_runs else ():
+            self._log.append(event)
         if not self.reached and (reached := self._take(step)) is not None:
             self.record(reached)
 
@@ -413,6 +420,18 @@ def _refusals_by_step(events: Sequence[ev.Event]) -> dict[int, ev.BudgetRefused]
         elif isinstance(event, ev.StepStarted):
             refused.pop(event.step, None)  # made after all: the process was killed, and another budget had room
     return refused
+
+
+def _subagents_by_step(events: Sequence[ev.Event]) -> dict[int, list[Event]]:
+    """The events about sub-agents, by step."""
+    found: dict[int, list[Event]] = {}
+    step = 0
+    for event in events:
+        if isinstance(event, ev.StepStarted):
+            step = event.step
+        elif isinstance(event, ev.SubagentStarted | ev.SubagentUsed):
+            found.setdefault(step, []).append(event)
+    return found
 
 
 def _limits_by_step(events: Sequence[ev.Event]) -> dict[tuple[int, bool], ev.LimitReached]:

@@ -48,6 +48,7 @@ class Tool:
 
     polls: the tool is meant to be called repeatedly with the same result, which is not counted as repetition.
     completes: an ordinary tool may also return a Completion, a Phase or a Continue.
+    parallel: calls may change something and still run beside each other, and beside those of other parallel tools.
     timeout: seconds for one call, None for no limit; a call that takes longer gets an error as its result.
     final: whether a completion with these arguments can end the run; by default `completion_percentage` must not be
     below 100.
@@ -68,6 +69,7 @@ class Tool:
         reads: bool = False,
         polls: bool = False,
         completes: bool = False,
+        parallel: bool = False,
         timeout: float | None = TOOL_TIMEOUT,
         final: Callable[[Mapping[str, Any]], bool] | None = None,
         parameters: Mapping[str, Any] | None = None,
@@ -90,6 +92,8 @@ class Tool:
                 "question (`return question`), and the answer comes once the run has paused. Put what is to be done "
                 "into a tool of kind 'ordinary'; if the body changes nothing, say so with reads=True"
             )
+        if parallel and (kind != "ordinary" or completes):
+            raise WrongUse(f"tool {self.name!r}: parallel=True is for tools of kind 'ordinary' that do not complete")
         self.kind: ToolKind = kind
         """By which the loop decides how to treat a call; see `ToolKind`."""
         self._about = description or _description_of(described)
@@ -106,6 +110,7 @@ class Tool:
         self._reads = reads or kind in ("think", "question")
         self._polls = polls
         self._completes = completes
+        self._parallel = parallel
 
     @cached_property
     def spec(self) -> ToolSpec:
@@ -118,6 +123,7 @@ class Tool:
             reads=self._reads,
             polls=self._polls,
             completes=self._completes,
+            parallel=self._parallel,
         )
 
     @property
@@ -197,6 +203,7 @@ def tool(
     reads: bool = False,
     polls: bool = False,
     completes: bool = False,
+    parallel: bool = False,
     timeout: float | None = TOOL_TIMEOUT,
     final: Callable[[Mapping[str, Any]], bool] | None = None,
     parameters: Mapping[str, Any] | None = None,

@@ -199,6 +199,9 @@ class EventNarrator:
             if call.kind == "completion":
                 self.activity = "checking whether it is done"
 
+    def _subagent_started(self, event: ev.SubagentStarted) -> None:
+        self._note(f"▸ sub-agent {event.name}", f"{event.run_id} {event.model} {event.record}", "loop")
+
     def _result(self, event: ev.ToolCallResult) -> None:
         call = self.calls.pop(event.call_id, None) or Call(event.name, self._kind(event.name))
         call.ended, call.result, call.status = event.t, event.content, event.status
@@ -356,6 +359,7 @@ _HANDLERS: dict[type, Callable[[EventNarrator, Any], None]] = {
     ev.ToolCallArgs: EventNarrator._call_arguments,
     ev.ProviderToolReported: EventNarrator._provider_tool,
     ev.ToolExecutionStarted: EventNarrator._execution_started,
+    ev.SubagentStarted: EventNarrator._subagent_started,
     ev.ToolCallResult: EventNarrator._result,
     ev.ThoughtRecorded: EventNarrator._thought,
     ev.CompletionRejected: EventNarrator._rejected,
@@ -371,6 +375,6 @@ _HANDLERS: dict[type, Callable[[EventNarrator, Any], None]] = {
 NOT_NARRATED = frozenset(
     {ev.RoundStarted, ev.StepFinished}  # internals of the loop
     | {ev.ToolCallEnd, ev.FinishReported, ev.UsageReported}  # shown with the result
-    | {ev.CompletionAccepted, ev.BudgetRefused, ev.LimitReached}  # shown at the end of the run
+    | {ev.CompletionAccepted, ev.BudgetRefused, ev.LimitReached, ev.SubagentUsed}  # shown at the end of the run
 )
 NARRATED = frozenset(_HANDLERS)

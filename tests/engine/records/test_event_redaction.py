@@ -55,7 +55,8 @@ def leaks(content: bytes, length: int = 5) -> list[str]:
 # ---- the table of texts
 
 OURS = {
-    "RunStarted": "run_id session_id model tool_choice prices endpoint finish_words continues started_at engine origin",
+    "RunStarted": "run_id session_id model tool_choice prices endpoint finish_words continues started_at engine origin "
+    "parent",
     "Origin": "session_id run_id edited changed",
     "SessionSource": "place",
     "Policy": "name text completion mixed closing_after required_text degeneration interrupted_calls rules guards "
@@ -63,7 +64,7 @@ OURS = {
     "compaction deadlines",
     "Degeneration": "unwatched",
     "Echo": "beside",
-    "Carried": "reminded usage",
+    "Carried": "reminded usage subagents",
     "MessageAdded": "origin topics message_id",
     "ResumeDiverged": "recorded now",
     "AttemptStarted": "attempt model",
@@ -95,6 +96,10 @@ OURS = {
     "EvaluationFinished": "verdict",
     "BudgetRefused": "limit",
     "LimitReached": "limit scope attempt",
+    "ParentCall": "session_id run_id call_id",
+    "SubagentStarted": "call_id name run_id session_id model",
+    "SubagentUsed": "call_id run_id usage",
+    "SubagentUse": "usage",
     "DrainedChunk": "attempt",
     "CutOff": "calls",
     "ToolCallDelta": "id name arguments",
@@ -105,7 +110,7 @@ OURS = {
     "UsageReport": "usage",
     "ModelSelected": "model",
     "AttemptEnded": "model kind usage",
-    "Outcome": "run_id session_id status stop_reason answer_from usage limits verdict work failed_calls",
+    "Outcome": "run_id session_id status stop_reason answer_from usage subagents limits verdict work failed_calls",
     "Question": "call_id",
     "ToolResult": "call_id name status",
     "ToolCall": "id name",
@@ -191,6 +196,7 @@ EVENTS: list[Event] = [
                         put_first=(SystemMessage(S), UserMessage(S), MESSAGE, ToolResult("c", "t", S, "ok", PICTURES))),
     ev.StageFinished(stage="run", status="ok", detail=S),
     ev.EvaluationFinished(verdict="passed", name=S, details=NESTED),
+    ev.SubagentStarted(call_id="c", name="t", run_id="r", session_id="s", record=S),
     ev.RunFinished(outcome=Outcome(run_id="r", session_id="s", status="completed", stop_reason="completed", detail=S,
                                    answer=S, evaluation=NESTED, phases=(NESTED,), pending_issues=(S,),
                                    questions=(QUESTION,), accepted_by=(S,))),
