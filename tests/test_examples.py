@@ -20,6 +20,16 @@ def run(name: str, **settings: str) -> str:
     return ran.stdout
 
 
+def test_subagents_translate_at_the_same_time_and_their_cost_is_counted() -> None:
+    told = run("subagents").splitlines()
+    assert sorted(told[:4]) == ["a step of a translator"] * 2 + ["a step of the boss"] * 2
+    assert told[4:] == [
+        "Spanish: Hola. French: Bonjour.",
+        "2 sub-agents: $0.00021 of $0.00042",
+        "3 records, of which in run.subagents: 2",
+    ]
+
+
 def test_mcp_tools_moves_a_note_from_one_server_to_another() -> None:
     told = run("mcp_tools").splitlines()
     assert "old_list_notes: buy milk, call Jane" in told
