@@ -22,6 +22,7 @@ from .errors import (
     Unreachable,
 )
 from .fallback import Fallback
+from .gemini import Gemini
 from .litellm import LiteLLM
 from .openai_compatible import OpenAICompatible
 from .prices import Prices
@@ -45,6 +46,7 @@ __all__ = [
     "Exchange",
     "Exhausted",
     "Fallback",
+    "Gemini",
     "Hedge",
     "Interrupted",
     "LiteLLM",

@@ -28,6 +28,7 @@ VENDORS = {
     "api.mistral.ai": "mistral",
     "api.openai.com": "openai",
     "api.x.ai": "xai",
+    "generativelanguage.googleapis.com": "gemini",
     "openrouter.ai": "openrouter",
 }
 """Hosts with the vendor's own prices, and the vendor's name in the table."""

@@ -66,6 +66,7 @@ SMALL = {
     "providers.clock": "the clock that tests replace",
     "providers.endpoint_url": "masks secrets in a URL, for the wires and for the command line",
     "providers.fallback": "one wrapper, one file",
+    "providers.gemini_parts": "the items that the parser writes and the encoder of requests reads",
 }
 """Files of fewer than 60 lines: why each stands alone."""
 
@@ -121,7 +122,10 @@ ONE_IMPORTER = {
     "engine.web.ag_ui_routes": "routes of AG-UI; ag_ui/ knows no HTTP",
     "engine.web.openapi": "writes the OpenAPI document from the table of routes",
     "engine.web.static": "the page and its files",
-    "providers.http_provider": "what every wire of ours shares; chat completions is the first of them",
+    "providers.gemini_arguments": "arguments that come in pieces with paths, which no other wire has",
+    "providers.gemini_format": "the body of a request; gemini.py has the arguments of the provider",
+    "providers.gemini_schema": "the subset of JSON Schema that Gemini takes",
+    "providers.gemini_stream": "the parser, without I/O",
     "providers.litellm_stream": "litellm.py would have more than 600 lines with it",
 }
 """Modules that one other module imports: why they are not part of it."""

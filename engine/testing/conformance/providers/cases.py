@@ -35,6 +35,7 @@ from .harness import Behaviour, Ending, ProviderTrial
 NEEDS = {
     "calls": "calls of tools",
     "connections": "a real connection, whose end the server sees",
+    "fragments": "arguments of a call in fragments, so that it can break off inside them",
     "keys": "a key that is sent along",
     "reasoning": "reasoning beside the text",
     "refusals": "a refusal in a place of its own",
@@ -111,7 +112,7 @@ def _whole_responses() -> Iterator[ProviderCase]:
     words = (TextDelta("I cannot"), TextDelta(" help with that."), FinishReport("content_filter", "stop"))
     yield _said("refusal: in a place of its own", *words, USED, needs="refusals", refusing=True)
     yield _said("length", *TEXT[:2], FinishReport("length", "length"), USED)
-    yield _said("length: inside a call", *BROKEN_CALL, FinishReport("length", "length"), USED, needs="calls")
+    yield _said("length: inside a call", *BROKEN_CALL, FinishReport("length", "length"), USED, needs="calls fragments")
     yield _said("finish: in the provider's own word", *TEXT, FinishReport("other", "own_word"), USED)
     details = Usage(input_tokens=1200, output_tokens=345, cached_tokens=1000, reasoning_tokens=45)
     yield _said("usage", *TEXT, STOP, UsageReport(details), needs="usage")
@@ -160,9 +161,9 @@ def _failures() -> Iterator[ProviderCase]:
     yield _failing("error in the stream: context overflow", "error", REFUSALS["400, context overflow"], TEXT)
     lost = RecordedError(kind="interrupted", message="the connection was lost")
     yield _failing("cut: in the text", "cut", lost, TEXT)
-    yield _failing("cut: inside a call", "cut", lost, BROKEN_CALL, needs="calls")
+    yield _failing("cut: inside a call", "cut", lost, BROKEN_CALL, needs="calls fragments")
     yield _failing("end without a finish: in the text", "unfinished", lost, TEXT)
-    yield _failing("end without a finish: inside a call", "unfinished", lost, BROKEN_CALL, "calls")
+    yield _failing("end without a finish: inside a call", "unfinished", lost, BROKEN_CALL, "calls fragments")
     garbled = Behaviour(says=TEXT, ends="garbled", failure=RecordedError(kind="protocol", message="cannot be read"))
     yield ProviderCase("a chunk that cannot be read", (garbled,), fails("protocol", "interrupted"))
     late = RecordedError(kind="timeout", message="nothing came in time")

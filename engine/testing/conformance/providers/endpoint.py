@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from .harness import Behaviour, events, refusal
 
@@ -48,7 +48,14 @@ class Endpoint:
         """Where it is, up to and with /v1."""
         return f"http://127.0.0.1:{self._port}/v1"
 
-    async def __aenter__(self) -> Endpoint:
+    def events(self, behaviour: Behaviour, keys: str) -> Iterable[bytes]:
+        """The server-sent events of one answer; a subclass for another wire format has others.
+
+        keys: the request's, for error messages.
+        """
+        return events(behaviour, keys)
+
+    async def __aenter__(self) -> Self:
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
         self._port = int(self._socket.getsockname()[1])
@@ -97,7 +104,7 @@ class Endpoint:
             return
         if behaviour.ends != "silent":
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-            for event in events(behaviour, keys):
+            for event in self.events(behaviour, keys):
                 writer.write(b"%x\r\n%s\r\n" % (len(event), event))
                 await writer.drain()
         if behaviour.ends == "pinging":

@@ -67,7 +67,7 @@ LOOK = ToolSpec(
 
 @dataclass(frozen=True)
 class Heard:
-    """A response as the engine assembles it."""
+    """A response as the engine assembles it, without the items that only a vendor can read."""
 
     text: str
     reasoning: tuple[tuple[str, str], ...]
@@ -88,7 +88,7 @@ def heard(chunks: Sequence[AnyChunk]) -> Heard:
     message: AssistantMessage = assembler.message
     return Heard(
         text=message.text,
-        reasoning=tuple((block.text, block.signature) for block in message.reasoning),
+        reasoning=tuple((b.text, b.signature) for b in message.reasoning if not (b.redacted and b.vendor)),
         calls=tuple((call.id, call.name, call.arguments or "{}") for call in message.calls),
         truncated=assembler.truncated,
         finish=(assembler.finish, assembler.raw_finish),

@@ -1,0 +1,341 @@
+"""Parser for Gemini's streamed responses: bytes in, chunks out.
+
+Source: Gemini API reference, "GenerateContentResponse", and Vertex AI's page of the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..decision import (
+    AnyChunk,
+    FinishReason,
+    FinishReport,
+    ProviderToolReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageReport,
+)
+from ..decision.finish_words import NO_WORDS, parse_finish_reason
+from .errors import Interrupted, ProtocolError
+from .event_stream import EventStream, decode_loosely, quoted, stream_error
+from .gemini_arguments import ArgumentPiece, GrowingArguments
+from .gemini_parts import VENDOR, PartNote, note_delta
+
+CODE_EXECUTION = "code_execution"
+
+
+class _Wire(Struct, gc=False, rename="camel"):
+    """Short-lived objects decoded from the wire, not tracked by the garbage collector."""
+
+
+class _Call(_Wire):
+    id: str | None = None
+    name: str | None = None
+    args: msgspec.Raw = msgspec.Raw()
+    partial_args: list[ArgumentPiece] | None = None
+    will_continue: bool | None = None
+
+
+class _Part(_Wire):
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: str | None = None
+    function_call: _Call | None = None
+    executable_code: dict[str, Any] | None = None
+    code_execution_result: dict[str, Any] | None = None
+    tool_call: dict[str, Any] | None = None
+    tool_response: dict[str, Any] | None = None
+    inline_data: dict[str, Any] | None = None
+    file_data: dict[str, Any] | None = None
+
+
+class _Content(_Wire):
+    parts: list[msgspec.Raw] | None = None
+
+
+class _Candidate(_Wire):
+    content: _Content | None = None
+    finish_reason: Any = None
+    finish_message: Any = None
+    index: Any = None
+    grounding_metadata: msgspec.Raw = msgspec.Raw()
+    url_context_metadata: msgspec.Raw = msgspec.Raw()
+    citation_metadata: msgspec.Raw = msgspec.Raw()
+    safety_ratings: msgspec.Raw = msgspec.Raw()
+
+
+class _Response(_Wire):
+    candidates: list[_Candidate] | None = None
+    prompt_feedback: dict[str, Any] | None = None
+    usage_metadata: msgspec.Raw = msgspec.Raw()
+    error: Any = None
+
+
+class _Usage(_Wire):
+    prompt_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+    total_token_count: int | None = None
+
+
+_decode = msgspec.json.Decoder(_Response).decode
+_decode_part = msgspec.json.Decoder(_Part).decode
+_decode_usage = msgspec.json.Decoder(_Usage, strict=False).decode
+
+
+class GeminiStream(EventStream):
+    """Parses one response of `streamGenerateContent`."""
+
+    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
+        super().__init__(words)
+        self._known = False
+        """Whether anything of this format has been received."""
+        self._foreign = b""
+        self._calls = 0
+        self._growing: GrowingArguments | None = None
+        """Arguments of the call that has begun and not ended."""
+        self._server_tools: dict[str, ProviderToolReport] = {}
+        """Tools that the vendor runs, by id, whose results have not arrived."""
+        self._numbered = 0
+        self._shown: set[bytes] = set()
+        self._usage: Usage | None = None
+        self._reported: Usage | None = None
+
+    # ---- events
+
+    def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
+        """Append the chunks of one event to `chunks`."""
+        if data[:6] == b"[DONE]":  # gateways add it
+            self.done = True
+            return
+        try:
+            response = _decode(data)
+            self._read(response, data, chunks)
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            value = decode_loosely(data)
+            if isinstance(value, dict) and value.get("error") and not self.finished:
+                raise stream_error(value) from None
+            raise ProtocolError(f"a chunk of the stream cannot be read ({error}): {quoted(data)}") from error
+
+    def read_end(self, chunks: list[AnyChunk]) -> None:
+        """The end of a body without a finish reason, which is always an error."""
+        if self._foreign and not self._known:
+            raise ProtocolError(f"the stream is not in Gemini's format: {quoted(self._foreign)}")
+        raise Interrupted("the stream ended without a finish reason")
+
+    def read_whole(self, body: bytes) -> list[AnyChunk]:
+        """The chunks of a body that is no event stream: one response, or a list of them."""
+        try:
+            events = msgspec.json.decode(body, type=list[msgspec.Raw] | dict[str, msgspec.Raw])
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            raise ProtocolError(f"the response cannot be read ({error}): {quoted(body)}") from error
+        chunks: list[AnyChunk] = []
+        for event in events if isinstance(events, list) else [body]:
+            self.read_event(bytes(event), chunks)
+        if not self.finished:
+            self.read_end(chunks)
+        return chunks
+
+    def _read(self, response: _Response, data: bytes, chunks: list[AnyChunk]) -> None:
+        candidates = response.candidates
+        if response.error is not None and not self.finished:
+            raise stream_error(decode_loosely(data))
+        if candidates is None and response.prompt_feedback is None and not response.usage_metadata:
+            self._foreign = self._foreign or data
+            return
+        self._known = True
+        for candidate in candidates or ():
+            if not candidate.index:  # the first; others were not requested
+                self._read_candidate(candidate, chunks)
+        if response.prompt_feedback is not None:
+            self._read_feedback(response.prompt_feedback, chunks)
+        self._read_usage(response.usage_metadata, chunks)
+
+    def _read_candidate(self, candidate: _Candidate, chunks: list[AnyChunk]) -> None:
+        content = candidate.content
+        if content is not None and content.parts is not None:
+            for raw in content.parts:
+                self._read_part(raw, chunks)
+        if candidate.grounding_metadata:
+            self._report_once("grounding", candidate.grounding_metadata, chunks)
+        if candidate.url_context_metadata:
+            self._report_once("url_context", candidate.url_context_metadata, chunks)
+        if candidate.citation_metadata:
+            self._report_once("citations", candidate.citation_metadata, chunks)
+        word = candidate.finish_reason
+        if word is not None and not self.finished:
+            reason = parse_finish_reason(str(word), self._words)
+            if reason not in ("stop", "tool_calls"):
+                self._report_once("safety_ratings", candidate.safety_ratings, chunks)
+                self._report_once("finish_message", msgspec.json.encode(candidate.finish_message), chunks)
+            self._finish(reason, str(word), chunks)
+
+    def _read_feedback(self, feedback: dict[str, Any], chunks: list[AnyChunk]) -> None:
+        """A prompt that was blocked has no candidates, only the reason in a list of its own."""
+        word = feedback.get("blockReason")
+        if word and not self.finished:
+            self._report_once("prompt_feedback", msgspec.json.encode(feedback), chunks)
+            self._finish(self._words.get(str(word), "content_filter"), str(word), chunks)
+
+    def _finish(self, reason: FinishReason, word: str, chunks: list[AnyChunk]) -> None:
+        if self._growing is not None:
+            cut = reason not in ("stop", "tool_calls") or self._growing.is_open
+            chunks.append(self._end_of_growing(cut))
+        chunks += self._server_tools.values()
+        self._server_tools = {}
+        self.finished = True
+        chunks.append(FinishReport(reason, word))
+
+    # ---- parts
+
+    def _read_part(self, raw: msgspec.Raw, chunks: list[AnyChunk]) -> None:
+        part = _decode_part(raw)
+        signature = part.thought_signature or ""
+        if part.function_call is not None:
+            self._read_call(part.function_call, signature, chunks)
+        elif part.thought:
+            if part.text or signature:
+                chunks.append(ReasoningDelta(part.text or "", signature, vendor=VENDOR if signature else ""))
+        elif part.text is not None:
+            if signature:
+                chunks.append(note_delta(PartNote(signature, text=len(part.text))))
+            if part.text:
+                chunks.append(TextDelta(part.text))
+        else:
+            chunks.append(note_delta(PartNote(part=raw)))
+            self._report_part(part, chunks)
+
+    def _read_call(self, call: _Call, signature: str, chunks: list[AnyChunk]) -> None:
+        if self._growing is not None and not call.name:
+            self._grow(call, chunks)
+            return
+        if self._growing is not None:  # the next call begins: the one before it has ended
+            chunks.append(self._end_of_growing(self._growing.is_open))
+        if signature or call.id:
+            chunks.append(note_delta(PartNote(signature, call_id=call.id or "")))
+        id, name = call.id or "", call.name or ""
+        if call.partial_args is not None or call.will_continue:
+            self._growing = GrowingArguments()
+            chunks.append(ToolCallDelta(self._calls, id, name, whole=False))
+            self._grow(call, chunks)
+            return
+        arguments = bytes(call.args).decode()
+        chunks.append(ToolCallDelta(self._calls, id, name, "" if arguments == "null" else arguments, whole=True))
+        self._calls += 1
+
+    def _grow(self, call: _Call, chunks: list[AnyChunk]) -> None:
+        """Add pieces to the arguments of the call that has begun. They are complete, as text, only at its end."""
+        assert self._growing is not None
+        for piece in call.partial_args or ():
+            self._growing.add(piece)
+        chunks.append(ToolCallDelta(self._calls, whole=False) if call.will_continue else self._end_of_growing(False))
+
+    def _end_of_growing(self, cut: bool) -> ToolCallDelta:
+        """The arguments of the call that has begun; `cut`: without their end, so that it is seen as truncated."""
+        assert self._growing is not None
+        arguments, self._growing = self._growing.text(), None
+        index = self._calls
+        self._calls += 1
+        return ToolCallDelta(index, arguments=arguments[:-1] if cut else arguments, whole=not cut)
+
+    # ---- what the vendor does itself
+
+    def _report_part(self, part: _Part, chunks: list[AnyChunk]) -> None:
+        if (code := part.executable_code) is not None:
+            self._begin_tool(CODE_EXECUTION, code, _without_id(code))
+        elif (result := part.code_execution_result) is not None:
+            chunks.append(self._end_tool(CODE_EXECUTION, result, _without_id(result)))
+        elif (call := part.tool_call) is not None:
+            self._begin_tool(_tool_name(call), call, call.get("args"))
+        elif (response := part.tool_response) is not None:
+            chunks.append(self._end_tool(_tool_name(response), response, response.get("response")))
+        elif (data := part.inline_data or part.file_data) is not None:
+            size = f"{len(str(data['data'])) * 3 // 4} bytes" if "data" in data else str(data.get("fileUri", ""))
+            chunks.append(
+                ProviderToolReport(self._next_id("file"), "file", result=f"{data.get('mimeType', '')} {size}")
+            )
+
+    def _begin_tool(self, name: str, given: dict[str, Any], arguments: Any) -> None:
+        id = str(given.get("id") or "") or self._next_id(name)
+        self._server_tools[id] = ProviderToolReport(id, name, _json(arguments))
+
+    def _end_tool(self, name: str, given: dict[str, Any], result: Any) -> ProviderToolReport:
+        """The report of a tool whose result has come: of the same id, or without one the oldest of its name."""
+        id = str(given.get("id") or "")
+        if not id:
+            id = next((id for id, tool in self._server_tools.items() if tool.name == name), "")
+        begun = self._server_tools.pop(id, None) or ProviderToolReport(id or self._next_id(name), name)
+        return replace(begun, result=_json(result))
+
+    def _next_id(self, name: str) -> str:
+        self._numbered += 1
+        return f"{name}_{self._numbered}"
+
+    def _report_once(self, name: str, raw: bytes | msgspec.Raw, chunks: list[AnyChunk]) -> None:
+        """Report what the vendor says about a response, unless it is empty or has been reported."""
+        said = bytes(raw)
+        if said in (b"", b"{}", b"[]", b"null", b'""') or said in self._shown:
+            return
+        self._shown.add(said)
+        value = decode_loosely(said)
+        queries = [query for name in QUERIES for query in value.get(name) or ()] if isinstance(value, dict) else []
+        arguments = _json({"queries": queries}) if queries else ""
+        chunks.append(ProviderToolReport(self._next_id(name), name, arguments, said.decode()))
+
+    # ---- usage
+
+    def _read_usage(self, raw: msgspec.Raw, chunks: list[AnyChunk]) -> None:
+        """Report the first usage of a response, since one that is cut has no other, and the last one."""
+        self._usage = _usage(bytes(raw)) or self._usage
+        if self._usage != self._reported and (self._reported is None or self.finished):
+            assert self._usage is not None
+            self._reported = self._usage
+            chunks.append(UsageReport(self._usage))
+
+
+QUERIES = ("webSearchQueries", "imageSearchQueries", "retrievalQueries")
+"""Fields of the grounding metadata that say what was searched for."""
+
+
+def _usage(raw: bytes) -> Usage | None:
+    """The usage; None if no tokens are counted in it.
+
+    The total tells what else the output counts: most models count thoughts beside it, which is added, and some within.
+    """
+    try:
+        usage = _decode_usage(raw) if raw and raw != b"null" else _Usage()
+    except msgspec.DecodeError:
+        return None
+    if usage.prompt_token_count is None and usage.candidates_token_count is None:
+        return None
+    input = (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0)
+    output, thoughts = usage.candidates_token_count or 0, usage.thoughts_token_count or 0
+    within = usage.total_token_count == input + output and output >= thoughts
+    return Usage(
+        input_tokens=input,
+        output_tokens=output if within else output + thoughts,
+        cached_tokens=usage.cached_content_token_count or 0,
+        reasoning_tokens=thoughts,
+    )
+
+
+def _tool_name(given: dict[str, Any]) -> str:
+    return str(given.get("toolType") or "tool").lower()
+
+
+def _without_id(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name != "id"}
+
+
+def _json(value: Any) -> str:
+    return "" if value is None else msgspec.json.encode(value).decode()
