@@ -65,6 +65,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """The provider's own finish reason."""
     text: str = ""
     reasoned: bool = False
+    resumable: bool = False
+    """Whether the response holds items from which its vendor goes on by itself, if it is sent back as it is."""
     calls: int = 0
     open_calls: tuple[ToolCall, ...] = ()
     """The calls of the latest response, until the step ends."""
@@ -351,6 +353,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         latest_text_partial=facts.latest_text_partial if unseen else truncated or event.cut_for != "",
         completion_text=_completion_text(message, facts.completion_tools) or facts.completion_text,
         reasoned=bool(message.reasoning),
+        resumable=any(block.vendor and block.redacted for block in message.reasoning),
         calls=len(message.calls),
         open_calls=message.calls,
         truncated=truncated,

@@ -94,7 +94,8 @@ def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:
             detail = f"{facts.attempt}: the response ended with an error{word}"
             return Stop(rule=rule, reason="provider_error", detail=detail)
         case "pause" if not facts.calls:
-            return GoOn(rule=rule, say=policy.prompts.paused, why="the provider paused the response")
+            say = "" if facts.resumable else policy.prompts.paused
+            return GoOn(rule=rule, say=say, why="the provider paused the response")
         case "retry" | "other":
             return _unfinished(facts, policy, rule)
         case "content_filter":
@@ -194,6 +195,7 @@ RULES: tuple[Rule, ...] = (
             "refusals",
             "truncations",
             "unfinished",
+            "resumable",
             "text_verdict",
             "text_kind",
             "tool_choice",

@@ -69,7 +69,7 @@ class Transcript:
             case ev.StepStarted():
                 self._results.clear()
             case ev.ResponseFinished(message=message, finish=finish):
-                resumes = finish == "pause" and any(block.vendor for block in message.reasoning)
+                resumes = finish == "pause" and any(block.vendor and block.redacted for block in message.reasoning)
                 if message.text.strip() or message.calls or resumes:  # some providers reject blank messages
                     self._add(message)
                 self._open = {call.id: call for call in message.calls}

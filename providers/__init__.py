@@ -1,6 +1,7 @@
 """Model providers: each turns a request into a stream of chunks, and some wrap another provider."""
 
 from ._wrapper import Wrapper
+from .anthropic import Anthropic
 from .chaos import Chaos
 from .clock import Clock, SystemClock
 from .errors import (
@@ -37,6 +38,7 @@ from .timeouts import Timeouts
 
 __all__ = [
     "KINDS",
+    "Anthropic",
     "BadRequest",
     "Cancelled",
     "Chaos",

@@ -77,6 +77,9 @@ class HTTPProvider(ABC):
     cannot work.
     """
 
+    prefix: ClassVar[str] = ""
+    """Beginning that a model's name may have, as in `anthropic/claude-sonnet-4-5`. It is kept in records, where it says
+    how the model is reached, and not sent."""
     url_argument: ClassVar[str] = "base_url"
     """Name of the argument with the URL, for messages."""
     example: ClassVar[str] = "NAME"
@@ -107,6 +110,8 @@ class HTTPProvider(ABC):
         if urlsplit(base_url).path.rstrip("/").endswith(end):
             raise WrongUse(f"{name} {mask_url(base_url)!r}: leave out {end}, which is added")
         self.model = check_model(model, self.example)
+        self.model_name = check_model(model.removeprefix(self.prefix), self.example)
+        """The model's name as the vendor knows it."""
         place, login = split_credentials(base_url)
         self._place = urlsplit(place)
         target = urlsplit(path)

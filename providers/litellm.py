@@ -22,6 +22,7 @@ from ..decision import AnyChunk, FinishReason, FinishReport, UsageReport, WrongU
 from ..decision.errors import did_you_mean
 from ..decision.finish_words import check_finish_words
 from ._wrapper import wait_shielded
+from .cache_marks import CacheMarks
 from .endpoint_url import mask_url, public_url, split_credentials, url_origin
 from .error_replies import ErrorReply, build_error, parse_error_body, parse_error_value
 from .errors import ContextOverflow, Interrupted, NotFound, ProtocolError, ProviderError, TimedOut, Unreachable, redact
@@ -195,7 +196,7 @@ class LiteLLM:
         encoded, marks = request.memo[self]
         messages, tools = encoded.messages(request), encoded.tools(request)
         if self._marks:
-            messages = marks.mark_messages(messages, len(messages) - len(request.ephemeral), request.edition)
+            messages = mark_messages(messages, marks, len(messages) - len(request.ephemeral), request.edition)
             tools = mark_last_tool(tools)
         arguments: dict[str, Any] = {**(self._fixed or {}), **self._settings, **request.settings}
         arguments["messages"] = messages
@@ -494,34 +495,11 @@ def supports_cache_marks(model: str) -> bool:
     return wire in WIRES and (wire == "anthropic" or "claude" in name)
 
 
-class CacheMarks:
-    """Marks a session's messages for the provider's prompt cache, which is read at a tenth of the price.
-
-    Anthropic allows four marks per request (Anthropic API reference, "Prompt caching"): the last tool, the system
-    prompt and two messages. One mark is on the latest message that stays in the session, never on an ephemeral one.
-    The previous request's mark stays too, so what was cached then is found however many blocks have been added. Marks
-    are set on copies of the encoded messages.
-    """
-
-    def __init__(self) -> None:
-        self._edition = 0
-        self._last: tuple[int, ...] = ()
-        """Indexes of the messages marked in the latest request."""
-
-    def mark_messages(self, messages: list[dict[str, Any]], stable: int, edition: int) -> list[dict[str, Any]]:
-        """Return the messages of one request, some of them replaced by copies with a cache mark.
-
-        The first `stable` of them stay in the session, the others are ephemeral. `edition` is the request's: if it has
-        changed, earlier messages have too, and marks of earlier requests are not set again.
-        """
-        if edition != self._edition:
-            self._edition, self._last = edition, ()
-        latest = next((at for at in reversed(range(stable)) if messages[at]["role"] in ("user", "tool")), None)
-        if latest is not None and latest not in self._last:
-            self._last = (*self._last[-1:], latest)
-        system = (0,) if messages and messages[0]["role"] == "system" else ()
-        marked = {*system, *(at for at in self._last if at < stable)}
-        return [{**message, **MARK} if at in marked else message for at, message in enumerate(messages)]
+def mark_messages(messages: list[dict[str, Any]], marks: CacheMarks, stable: int, edition: int) -> list[dict[str, Any]]:
+    """Return the messages of one request, some of them replaced by copies with a cache mark."""
+    roles = [message["role"] for message in messages]
+    marked = {*marks.places(roles, stable, edition), *((0,) if roles[:1] == ["system"] else ())}
+    return [{**message, **MARK} if at in marked else message for at, message in enumerate(messages)]
 
 
 def mark_last_tool(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from .provider import Provider
 FILE = "model_prices_and_context_window_backup.json"
 """litellm's price table in its package (seen in every release from 1.103.0 to 1.109.1)."""
 VENDORS = {
+    "api.anthropic.com": "anthropic",
     "api.deepseek.com": "deepseek",
     "api.groq.com": "groq",
     "api.mistral.ai": "mistral",

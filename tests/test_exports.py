@@ -26,7 +26,8 @@ PUBLIC = {
         UsageReport UserMessage Verdict Work WrongUse build_outcome classify_text decide fold policy_from
     """,
     "endstop.providers": """
-        KINDS BadRequest Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Fallback Gemini Hedge
+        Anthropic KINDS BadRequest Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Fallback Gemini
+        Hedge
         Interrupted LiteLLM NotFound OpenAICompatible Prices Provider ProtocolError ProviderError QuotaExceeded Race
         RateLimit RateLimited Record RecordedError Replay Request Retry Scripted SystemClock TimedOut Timeouts
         ToolChoice Unauthorized Unavailable Unreachable Wrapper call say

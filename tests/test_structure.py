@@ -27,6 +27,7 @@ AG_UI_EVENTS = "engine.web.ag_ui.protocol"
 """Its classes have the names that the AG-UI protocol gives to its events."""
 
 MIRRORS = {
+    "anthropic": "format of sessions, and provider of the same vendor",
     "audit": "command, view and analysis of one subject",
     "backtest": "the same, and the pure part in decision/",
     "cases": "the table of cases of each conformance kit",
@@ -63,6 +64,7 @@ SMALL = {
     "engine.records.entropy": "one measure, used by two rules of redaction",
     "engine.service.errors": "errors of the service, which HTTP maps to answers",
     "engine.testing.conformance.nonconformance": "the two exceptions that both kits raise",
+    "providers.cache_marks": "which messages are marked, whatever form they have: Claude's wire and litellm's use it",
     "providers.clock": "the clock that tests replace",
     "providers.endpoint_url": "masks secrets in a URL, for the wires and for the command line",
     "providers.fallback": "one wrapper, one file",
@@ -122,6 +124,7 @@ ONE_IMPORTER = {
     "engine.web.ag_ui_routes": "routes of AG-UI; ag_ui/ knows no HTTP",
     "engine.web.openapi": "writes the OpenAPI document from the table of routes",
     "engine.web.static": "the page and its files",
+    "providers.anthropic_format": "the form of messages; anthropic.py has the requests",
     "providers.gemini_arguments": "arguments that come in pieces with paths, which no other wire has",
     "providers.gemini_format": "the body of a request; gemini.py has the arguments of the provider",
     "providers.gemini_schema": "the subset of JSON Schema that Gemini takes",

@@ -14,10 +14,10 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -27,7 +27,8 @@ from ..decision.errors import did_you_mean, error_text
 from ..decision.events import RunStarted
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
-from ..providers import LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
+from ..providers import Anthropic, LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
+from ..providers.anthropic import HOST as ANTHROPIC
 from ..providers.retry import DEFAULT_RETRIES
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.qualified_names import current_module
@@ -37,6 +38,37 @@ from ..tools.workspace import workspace_tools
 from ..tools.yaml import tools_from_yaml
 
 OPENAI = "https://api.openai.com/v1"
+
+
+class Wire(NamedTuple):
+    """One way to reach a model, as a choice of `--provider`."""
+
+    make: Callable[[str, str | None, float, float], Provider]
+    """From the model's name, `--api-base`, and seconds to the first content and between two pieces of content."""
+    prefix: str = ""
+    """Beginning of the names of models that are reached in this way unless `--provider` or `--api-base` is given."""
+
+
+def _chat(model: str, api_base: str | None, first: float, between: float) -> Provider:
+    if api_base is None and not os.environ.get("OPENAI_API_KEY", "").strip():
+        raise WrongUse(f"model {model!r} at api.openai.com needs a key: set OPENAI_API_KEY, or use --api-base")
+    return OpenAICompatible(model, api_base or OPENAI, first_timeout=first, read_timeout=between)
+
+
+def _anthropic(model: str, api_base: str | None, first: float, between: float) -> Provider:
+    return Anthropic(model, base_url=api_base or ANTHROPIC, first_timeout=first, read_timeout=between)
+
+
+def _litellm(model: str, api_base: str | None, first: float, between: float) -> Provider:
+    return LiteLLM(model, api_base=api_base, first_timeout=first, timeout=between)
+
+
+WIRES = {
+    "openai": Wire(_chat),
+    "anthropic": Wire(_anthropic, "anthropic/"),
+    "litellm": Wire(_litellm),
+}
+"""The choices of `--provider`."""
 
 
 def build_provider(
@@ -58,11 +90,16 @@ def build_provider(
         )
     if api_base is not None and not api_base.strip():
         raise WrongUse("--api-base is empty: give a URL such as http://host:port/v1")
-    if provider == "openai" or (api_base is not None and provider is None):
-        if api_base is None and not os.environ.get("OPENAI_API_KEY", "").strip():
-            raise WrongUse(f"model {model!r} at api.openai.com needs a key: set OPENAI_API_KEY, or use --api-base")
-        return OpenAICompatible(model, api_base or OPENAI, first_timeout=first, read_timeout=between)
-    return LiteLLM(model, api_base=api_base, first_timeout=first, timeout=between)
+    wire = WIRES[provider] if provider else _wire_for(model, api_base)
+    return wire.make(model, api_base, first, between)
+
+
+def _wire_for(model: str, api_base: str | None) -> Wire:
+    """The way to a model where none is given: chat completions at a URL, else by the beginning of its name."""
+    if api_base is not None:
+        return WIRES["openai"]
+    own = (wire for wire in WIRES.values() if wire.prefix and model.startswith(wire.prefix))
+    return next(own, WIRES["litellm"])
 
 
 RETRIES = 2

@@ -12,7 +12,7 @@ from ..decision.finish_words import check_finish_words
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.redaction import DEFAULT_KINDS, KINDS, Redaction
 from ..store.base import LEASE
-from .factory import RETRIES
+from .factory import RETRIES, WIRES
 
 
 def add_command(
@@ -48,8 +48,8 @@ def add_model(model: argparse._ArgumentGroup) -> None:
     model.add_argument("--api-base", metavar="URL", help="the URL of an OpenAI-compatible endpoint, including /v1")
     model.add_argument(
         "--provider",
-        choices=("litellm", "openai"),
-        help="how to reach the model (default: openai with --api-base, else litellm)",
+        choices=tuple(WIRES),
+        help="how to reach the model (default: openai with --api-base, anthropic for anthropic/..., else litellm)",
     )
     add_retries_and_timeouts(model)
     model.add_argument(

@@ -27,6 +27,7 @@ from ..run import Run
 from ..tasks import PreparedTask, Records, numbered, prepare_task
 from .exit_codes import EXIT_CODES, exit_code
 from .factory import (
+    WIRES,
     build_evaluator,
     build_gates,
     build_provider,
@@ -97,7 +98,7 @@ def add_to(commands: Any) -> None:
     model.add_argument(
         "--api-base", **repeated, metavar="URL", help="the URL of its OpenAI-compatible endpoint; - for none"
     )
-    model.add_argument("--provider", **repeated, choices=("litellm", "openai"), help="how to reach the model")
+    model.add_argument("--provider", **repeated, choices=tuple(WIRES), help="how to reach the model")
     add_retries_and_timeouts(model)
     add_sampling(model)
     tools = parser.add_argument_group("tools")

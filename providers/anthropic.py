@@ -1,0 +1,154 @@
+"""Provider for Claude, through Anthropic's Messages API and over no other library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Self, Unpack
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ..decision import ToolSpec, WrongUse
+from .anthropic_format import Turn, encode_system, encode_tools, encode_turn, encode_turns
+from .anthropic_stream import AnthropicStream
+from .cache_marks import CacheMarks
+from .http_provider import HTTPOptions, HTTPProvider
+from .openai_format import EncodedSession
+from .provider import Request
+
+HOST = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+"""Version of the API that is asked for (Anthropic API reference, "Versions")."""
+MAX_TOKENS = 32_000
+"""Default limit on a response: what every model since Claude 3.7 can write."""
+OLDER = {"claude-3-5": 8_192, "claude-3-7": MAX_TOKENS, "claude-3": 4_096, "claude-2": 4_096}
+"""The same for older models, by the beginning of their names."""
+CHOICES = {"required": "any", "none": "none"}
+"""The vendor's words for a `tool_choice`; `auto` is what it does by itself."""
+
+
+class Anthropic(HTTPProvider):
+    """A Claude model, as in `Anthropic("claude-sonnet-4-5")`; its name may begin with `anthropic/`.
+
+    - `api_key`: by default `ANTHROPIC_API_KEY` from the environment.
+    - `base_url`: another server with the Messages API, with or without `/v1`. A user and password in it are sent
+      instead of a key; without either, no key is sent.
+    - `settings`: sent in every request (`temperature`, `thinking`, ...). `max_tokens`, which the API demands, is 32,000
+      unless it is set here or in `ModelOptions(settings=...)`; 8,192 for Claude 3.5, 4,096 for Claude 3.
+    - `server_tools`: tools that Anthropic runs itself, as its documentation writes them:
+      `[{"type": "web_search_20250305", "name": "web_search"}]`. Their use is reported and never executed here.
+    - `betas`: names of features in preview, sent as `anthropic-beta`.
+    - `cache`: whether to mark the stable part of a session for the prompt cache.
+    - `images`: whether the model can see images.
+
+    Thinking with its signature, results of server tools, citations and whatever else the API wants back is recorded
+    and sent back unchanged. All other arguments are those of `HTTPProvider`. Raises WrongUse for an argument that
+    cannot work; entering it raises WrongUse if there is no key for Anthropic's own server.
+    """
+
+    prefix = "anthropic/"
+    example = "Anthropic('claude-sonnet-4-5')"
+    key_variable = "ANTHROPIC_API_KEY"
+    request_id_header = "request-id"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str = HOST,
+        server_tools: Sequence[Mapping[str, Any]] = (),
+        betas: Sequence[str] = (),
+        cache: bool = True,
+        images: bool = True,
+        **options: Unpack[HTTPOptions],
+    ) -> None:
+        path = "/messages" if _names_version(base_url) else "/v1/messages"
+        super().__init__(model, base_url, path, api_key=api_key, **options)
+        self._own_server = urlsplit(base_url).hostname == urlsplit(HOST).hostname
+        self._server_tools = _check_server_tools(server_tools)
+        self._betas = _check_betas(betas)
+        self._cache = cache
+        self._images = images
+
+    @property
+    def endpoint(self) -> str:
+        """The base URL without secrets, for records; empty for Anthropic's own server."""
+        return "" if self._own_server else super().endpoint
+
+    def __repr__(self) -> str:
+        return f"Anthropic({self.model!r})" if self._own_server else super().__repr__()
+
+    async def __aenter__(self) -> Self:
+        if self._own_server and not self.has_credentials:
+            raise WrongUse(f"model {self.model!r} needs a key: set {self.key_variable}, or give api_key")
+        return await super().__aenter__()
+
+    def key_headers(self, key: str) -> dict[str, str]:
+        """The key as Anthropic's own header."""
+        return {"x-api-key": key}
+
+    def request_headers(self) -> dict[str, str]:
+        """The version of the API, and the features in preview."""
+        betas = {"anthropic-beta": ",".join(self._betas)} if self._betas else {}
+        return {"anthropic-version": VERSION, **betas}
+
+    def open_parser(self) -> AnthropicStream:
+        """A parser for one response."""
+        return AnthropicStream(self._finish_words)
+
+    def encode_request(self, request: Request) -> bytes:
+        """The body of a request."""
+        encoded, marks = request.memo.get(self) or request.memo.setdefault(self, self._new_session())
+        turns: list[Turn] = encoded.messages(request)
+        places: frozenset[int] = frozenset()
+        if self._cache:
+            stable = len(turns) - len(request.ephemeral)
+            places = marks.places([turn.role for turn in turns], stable, request.edition)
+        head: dict[str, Any] = {"model": self.model_name, "max_tokens": _max_tokens(self.model_name), "stream": True}
+        if system := encode_system(turns, mark=self._cache):
+            head["system"] = msgspec.Raw(system)
+        if request.tools or self._server_tools:
+            head["tools"] = encoded.tools(request)
+            if request.tool_choice != "auto":
+                head["tool_choice"] = {"type": CHOICES[request.tool_choice]}
+        fields = msgspec.json.encode({**head, **self._settings, **request.settings})
+        return b'%s,"messages":%s}' % (fields[:-1], encode_turns(turns, places))
+
+    def _new_session(self) -> tuple[EncodedSession[Turn, msgspec.Raw], CacheMarks]:
+        return EncodedSession(partial(encode_turn, images=self._images), self._encode_tools), CacheMarks()
+
+    def _encode_tools(self, tools: Sequence[ToolSpec]) -> msgspec.Raw:
+        """The tools; the last is marked for the cache, which then holds all before it."""
+        every = [*self._server_tools, *encode_tools(tools)]
+        if self._cache and every:
+            every[-1] = {**every[-1], "cache_control": {"type": "ephemeral"}}
+        return msgspec.Raw(msgspec.json.encode(every))
+
+
+def _names_version(url: str) -> bool:
+    try:
+        return urlsplit(url).path.rstrip("/").endswith("/v1")
+    except ValueError:
+        return False  # an invalid URL, which is said elsewhere
+
+
+def _max_tokens(model: str) -> int:
+    return next((tokens for name, tokens in OLDER.items() if name in model), MAX_TOKENS)
+
+
+def _check_server_tools(tools: Any) -> list[dict[str, Any]]:
+    """Server tools as a list of their fields. Raises WrongUse for what is no tool."""
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Sequence):
+        raise WrongUse(f"server_tools is {tools!r}: give a list, as in [{{'type': 'web_search_20250305', ...}}]")
+    for tool in tools:
+        if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str):
+            raise WrongUse(f"server_tools: {tool!r} has no type: write it as Anthropic's documentation does")
+    return [dict(tool) for tool in tools]
+
+
+def _check_betas(betas: Any) -> tuple[str, ...]:
+    if isinstance(betas, str) or not all(isinstance(name, str) and name.isprintable() and name for name in betas):
+        raise WrongUse(f"betas is {betas!r}: give a list of names, as in ['interleaved-thinking-2025-05-14']")
+    return tuple(betas)

@@ -1,0 +1,362 @@
+"""Parser for Anthropic's streamed messages: bytes in, chunks out.
+
+A response is a list of content blocks, each with a start, deltas and a stop. Texts, thinking and calls of our tools
+become chunks as they come. All else is kept as it is, because the vendor wants it back: see `anthropic_format.py`.
+Source: Anthropic API reference, "Streaming messages".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..decision import (
+    AnyChunk,
+    FinishReason,
+    FinishReport,
+    ProviderToolReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageReport,
+)
+from ..decision.finish_words import NO_WORDS, parse_finish_reason
+from .errors import Interrupted, ProtocolError
+from .event_stream import EventStream, decode_loosely, quoted, stream_error
+
+VENDOR = "anthropic"
+"""Name of this wire format in `Reasoning.vendor`."""
+CITATION = "citation"
+"""`ProviderToolReport.name` of a citation: where a piece of the text comes from."""
+REFUSAL = "refusal"
+"""`ProviderToolReport.name` of a refusal's details: its category, and an explanation."""
+TEXT, THINKING, CALL = "text", "thinking", "tool_use"
+COUNTED = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+PLAIN_CALL = frozenset({"type", "id", "name", "input"})
+"""Fields of a call that a request restores from the call itself."""
+
+
+class _Wire(Struct, gc=False):
+    """Short-lived objects decoded from the wire, not tracked by the garbage collector."""
+
+
+class _Delta(_Wire):
+    type: str | None = None
+    text: str | None = None
+    partial_json: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    stop_reason: str | None = None
+
+
+class _Event(_Wire):
+    type: str | None = None
+    index: int | None = None
+    delta: _Delta | None = None
+    content_block: msgspec.Raw = msgspec.Raw()
+    message: msgspec.Raw = msgspec.Raw()
+    usage: msgspec.Raw = msgspec.Raw()
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+class _Block:
+    """One content block, as far as it has arrived."""
+
+    __slots__ = ("arguments", "citations", "fields", "kind", "raw", "signature")
+
+    def __init__(self, fields: dict[str, Any], raw: bytes) -> None:
+        self.fields = fields
+        self.raw = raw
+        """Its JSON as it was sent; empty once something was added to it."""
+        self.kind: str = str(fields.get("type") or "")
+        self.arguments: list[str] = []
+        """Pieces of the JSON text of its input."""
+        self.citations: list[Any] = list_of(fields.get("citations"))
+        self.signature = _string(fields.get("signature"))
+
+
+class AnthropicStream(EventStream):
+    """Parses one streamed response."""
+
+    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
+        super().__init__(words)
+        self._blocks: dict[int, _Block] = {}
+        self._counts: dict[str, int] = {}
+        """The latest counts of tokens. Each is a sum of the whole response, and a later event may lack some."""
+        self._message: dict[str, Any] = {}
+        """What the start of the message said."""
+        self._has_content = False
+        self._foreign = b""
+        self._names: dict[str, str] = {}
+        """Names of the tools that the vendor runs, by the id of their use."""
+        self._after_text = False
+        """Whether the latest block is a text that nothing has closed: another text must not be joined to it."""
+
+    # ---- events
+
+    def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
+        """Append the chunks of one event to `chunks`."""
+        try:
+            event = _decode(data)
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            data = _mended(data, error)
+            event = _decode(data)
+        kind = event.type
+        if kind == "content_block_delta":
+            if event.delta is not None:
+                self._add_delta(event.index or 0, event.delta, data, chunks)
+        elif kind == "content_block_start":
+            self._start_block(event.index or 0, _fields(event.content_block), chunks, bytes(event.content_block))
+        elif kind == "content_block_stop":
+            self._stop_block(event.index or 0, chunks)
+        elif kind == "message_start":
+            self._start_message(_fields(event.message), chunks)
+        elif kind == "message_delta":
+            self._end_message(data, event, chunks)
+        elif kind == "message_stop":
+            if not self.finished and self._message.get("stop_reason"):  # it came whole, with its start
+                self._finish(self._message, chunks)
+            self.done = self.finished
+        elif kind == "error":
+            if not self.finished:
+                raise stream_error(decode_loosely(data))
+        elif kind != "ping":
+            self._foreign = self._foreign or data
+
+    def read_end(self, chunks: list[AnyChunk]) -> None:
+        """The end of a body without a stop reason: the response was cut."""
+        if self._foreign and not self._message:
+            if isinstance(value := decode_loosely(self._foreign), dict) and value.get("error"):
+                raise stream_error(value)
+            raise ProtocolError(f"the stream is not in the format of Anthropic's messages: {quoted(self._foreign)}")
+        raise Interrupted("the stream ended without a stop reason")
+
+    def read_whole(self, body: bytes) -> list[AnyChunk]:
+        """The chunks of a response that was not streamed."""
+        message = decode_loosely(body)
+        if isinstance(message, dict) and (message.get("type") == "error" or message.get("error")):
+            raise stream_error(message)
+        if not isinstance(message, dict) or not isinstance(message.get("content"), list):
+            raise ProtocolError(f"the response is neither a stream nor a message: {quoted(body)}")
+        chunks: list[AnyChunk] = []
+        self._start_message(message, chunks)
+        self._finish(message, chunks)
+        return chunks
+
+    def _start_message(self, message: dict[str, Any], chunks: list[AnyChunk]) -> None:
+        """Some servers send it twice, and some try again in the middle: that is another response."""
+        before, self._message = self._message, message
+        if before and self._has_content and before.get("id") != message.get("id"):
+            raise Interrupted("the server began another message in the middle of this one")
+        for index, fields in enumerate([] if before else list_of(message.get("content"))):
+            if isinstance(fields, dict):
+                self._start_block(index, fields, chunks)
+                self._stop_block(index, chunks)
+        self._count(message.get("usage"), chunks)
+
+    def _end_message(self, data: bytes, event: _Event, chunks: list[AnyChunk]) -> None:
+        """The stop reason, with details in fields that most responses lack, and the final usage."""
+        if event.delta is not None and event.delta.stop_reason:
+            whole = decode_loosely(data)
+            self._finish(whole["delta"] if isinstance(whole, dict) else {}, chunks)
+        self._count(_fields(event.usage), chunks)
+
+    def _finish(self, end: dict[str, Any], chunks: list[AnyChunk]) -> None:
+        details = end.get("stop_details")
+        if isinstance(details, dict) and details.get("type") == REFUSAL:
+            chunks.append(ProviderToolReport("", REFUSAL, result=_encode(details)))
+        for index in [*self._blocks]:
+            self._stop_block(index, chunks)
+        raw = _string(end.get("stop_reason"))
+        self.finished = True
+        chunks.append(FinishReport(parse_finish_reason(raw, self._words), raw))
+
+    def _count(self, usage: Any, chunks: list[AnyChunk]) -> None:
+        if not isinstance(usage, dict):
+            return
+        counts = {name: usage[name] for name in COUNTED if type(usage.get(name)) is int}
+        details = usage.get("output_tokens_details")
+        if isinstance(details, dict) and type(details.get("thinking_tokens")) is int:
+            counts["thinking_tokens"] = details["thinking_tokens"]
+        if counts:
+            self._counts |= counts
+            chunks.append(UsageReport(self._usage()))
+
+    def _usage(self) -> Usage:
+        """What the vendor counts as three kinds of input is one here, cached tokens a part of it."""
+        new, written, read = map(self._counts.get, ("input_tokens", COUNTED[2], COUNTED[3]), (0, 0, 0))
+        return Usage(
+            input_tokens=(new or 0) + (written or 0) + (read or 0),
+            output_tokens=self._counts.get("output_tokens", 0),
+            cached_tokens=read or 0,
+            reasoning_tokens=self._counts.get("thinking_tokens", 0),
+        )
+
+    # ---- content blocks
+
+    def _start_block(self, index: int, fields: dict[str, Any], chunks: list[AnyChunk], raw: bytes = b"") -> None:
+        block = self._blocks[index] = _Block(fields, raw)
+        self._has_content = True
+        after_text, self._after_text = self._after_text, False
+        if block.kind == TEXT:
+            if after_text:
+                chunks.append(_item({"type": TEXT}))
+            if text := _string(fields.get("text")):
+                chunks.append(TextDelta(text))
+        elif block.kind == THINKING:
+            if thinking := _string(fields.get("thinking")):
+                chunks.append(ReasoningDelta(thinking))
+        elif block.kind == CALL:
+            chunks.append(ToolCallDelta(index, _string(fields.get("id")), _string(fields.get("name"))))
+
+    def _add_delta(self, index: int, delta: _Delta, data: bytes, chunks: list[AnyChunk]) -> None:
+        kind = delta.type
+        if kind == "text_delta":
+            if delta.text:
+                chunks.append(TextDelta(delta.text))
+        elif kind == "input_json_delta":
+            if delta.partial_json:
+                self._add_input(index, delta.partial_json, chunks)
+        elif kind == "thinking_delta":
+            if delta.thinking:
+                chunks.append(ReasoningDelta(delta.thinking))
+        elif index in self._blocks:
+            self._add_other(self._blocks[index], delta, _fields_of(data, "delta"))
+
+    def _add_input(self, index: int, text: str, chunks: list[AnyChunk]) -> None:
+        block = self._blocks.get(index)
+        if block is None:  # a fragment without a start: the assembler says what is missing
+            chunks.append(ToolCallDelta(index, arguments=text))
+            return
+        block.arguments.append(text)
+        if block.kind == CALL:
+            chunks.append(ToolCallDelta(index, arguments=text))
+
+    def _add_other(self, block: _Block, delta: _Delta, fields: dict[str, Any]) -> None:
+        if delta.type == "signature_delta":
+            block.signature = delta.signature or ""
+        elif delta.type == "citations_delta":
+            block.citations.append(fields.get("citation"))
+        else:  # of a block that only its vendor understands
+            for name, value in fields.items():
+                before = block.fields.get(name)
+                joined = isinstance(before, str) and isinstance(value, str) and name != "type"
+                if name != "type":
+                    block.raw = b""
+                    block.fields[name] = before + value if joined else value
+
+    def _stop_block(self, index: int, chunks: list[AnyChunk]) -> None:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return
+        if block.kind == TEXT:
+            self._stop_text(block, chunks)
+        elif block.kind == THINKING:
+            if block.signature:
+                chunks.append(ReasoningDelta(signature=block.signature, vendor=VENDOR))
+        elif block.kind == CALL:
+            self._stop_call(index, block, chunks)
+        elif block.kind:
+            self._stop_other(block, chunks)
+
+    def _stop_text(self, block: _Block, chunks: list[AnyChunk]) -> None:
+        citations = [citation for citation in block.citations if isinstance(citation, dict)]
+        chunks += [ProviderToolReport("", CITATION, result=_encode(citation)) for citation in citations]
+        if citations:
+            chunks.append(_item({"type": TEXT, "citations": citations}))
+        self._after_text = not citations
+
+    def _stop_call(self, index: int, block: _Block, chunks: list[AnyChunk]) -> None:
+        given = block.fields.get("input")
+        if given and not block.arguments:  # the call came whole
+            chunks.append(ToolCallDelta(index, arguments=_encode(given)))
+        further = {name: value for name, value in block.fields.items() if name not in PLAIN_CALL and value}
+        if further and further != {"caller": {"type": "direct"}}:
+            chunks.append(_item({"type": CALL, **further}))
+
+    def _stop_other(self, block: _Block, chunks: list[AnyChunk]) -> None:
+        """A block of the vendor's own: reported if it is about a tool, and kept for the next request."""
+        fields = block.fields
+        if block.arguments:
+            block.raw, fields = b"", {**fields, "input": _json("".join(block.arguments))}
+        if block.kind.endswith("_tool_use"):
+            id, name = _string(fields.get("id")), _string(fields.get("name"))
+            self._names[id] = name
+            chunks.append(ProviderToolReport(id, name, arguments=_encode(fields.get("input") or {})))
+        elif block.kind.endswith("_tool_result"):
+            id = _string(fields.get("tool_use_id"))
+            name = self._names.get(id) or block.kind.removesuffix("_tool_result")
+            chunks.append(ProviderToolReport(id, name, result=_encode(fields.get("content"))))
+        whole = block.raw.decode() if block.raw else _encode(fields)
+        chunks.append(ReasoningDelta(signature=whole, redacted=True, vendor=VENDOR))
+
+
+def _item(fields: dict[str, Any]) -> ReasoningDelta:
+    """A block, or what a block has besides its text or call, to be sent back as it is."""
+    return ReasoningDelta(signature=_encode(fields), redacted=True, vendor=VENDOR)
+
+
+def _mended(data: bytes, error: Exception) -> bytes:
+    """A malformed event without what cannot be read in it. Raises ProtocolError if it is no object at all."""
+    try:
+        value = _clean(json.loads(data.decode("utf-8", "replace")))
+        if not isinstance(value, dict):
+            raise TypeError
+        index, delta = str(value.get("index")), value.get("delta")
+        value["index"] = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else 0
+        value["type"] = _string(value.get("type"))
+        kept = delta.items() if isinstance(delta, dict) else ()
+        value["delta"] = {name: part for name, part in kept if isinstance(part, str) or name not in _STRINGS}
+        return msgspec.json.encode(value)
+    except (ValueError, TypeError, RecursionError):
+        raise ProtocolError(f"an event of the stream cannot be read ({error}): {quoted(data)}") from error
+
+
+_STRINGS = frozenset(_Delta.__struct_fields__)
+
+
+def _clean(value: Any) -> Any:
+    """JSON with texts that can be encoded: surrogate pairs are joined, and lone surrogates replaced."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_clean(name): _clean(part) for name, part in value.items()}
+    return [*map(_clean, value)] if isinstance(value, list) else value
+
+
+def _fields(raw: msgspec.Raw) -> dict[str, Any]:
+    value = decode_loosely(bytes(raw)) if bytes(raw) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _fields_of(data: bytes, name: str) -> dict[str, Any]:
+    """One object of an event, with fields that `_Event` does not have."""
+    value = decode_loosely(data)
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _json(text: str) -> Any:
+    """JSON that came in pieces, as it is; an empty object if it is not valid, which the vendor accepts."""
+    encoded = text.encode()
+    return {} if decode_loosely(encoded) is None else msgspec.Raw(encoded)
+
+
+def _encode(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def list_of(value: Any) -> list[Any]:
+    """The value if it is a list, as a copy; else an empty list."""
+    return [*value] if isinstance(value, list) else []
