@@ -406,6 +406,12 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
     """For a question that asks to confirm a completion: the run's answer if the user confirms."""
     pending_issues: tuple[str, ...] = ()
     percentage: int | None = None
+    tool: str | None = None
+    """For a call that waits for the user's approval: the name of its tool. The call runs only after a yes."""
+    arguments: dict[str, Any] | None = None
+    """For a call that waits for the user's approval: its arguments."""
+    expires_at: str = ""
+    """For a call that waits for the user's approval: after this time (ISO 8601) it counts as denied; empty: never."""
 
 
 class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED"):
@@ -414,7 +420,12 @@ class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED
     call_id: str
     text: str
     says: Literal["yes", "no", "unclear"] | None = None
-    """How the answer to a confirmation was understood. None for other questions, and in older records."""
+    """How the answer to a confirmation or an approval was understood. None for other questions, and in older
+    records."""
+    arguments: dict[str, Any] | None = None
+    """For an approved call: the arguments that the user gave it instead of the model's; None if it keeps those."""
+    expired: bool = False
+    """True if nobody answered before the question's `expires_at`, so that the call is denied."""
 
 
 class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED"):
@@ -428,14 +439,15 @@ class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED")
 
 
 class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
-    """The verdict of a user function: a gate, judge, text rule, handler, compactor or check."""
+    """The verdict of a user function: a gate, judge, text rule, handler, compactor, check or approval function."""
 
-    role: Literal["gate", "judge", "text_rule", "handler", "compactor", "check"]
+    role: Literal["gate", "judge", "text_rule", "handler", "compactor", "check", "approval"]
     name: str
     said: str
     """gate: accept, reject. judge: complete, incomplete. text_rule: final, nudge, default, or a kind of text.
     handler: answered, prepared, passed. check (of a call that was running when its process died): happened,
-    not_happened, unclear. Any of them: failed, if it raised, timed out or returned an invalid value; refused, if it was
+    not_happened, unclear. approval (whether a call needs the user's approval; it does unless the function says no):
+    needed, not_needed. Any of them: failed, if it raised, timed out or returned an invalid value; refused, if it was
     not called because a shared budget is used up."""
     detail: str = ""
     call_id: str | None = None

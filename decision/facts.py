@@ -395,6 +395,8 @@ def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:
     status = event.status
     # in the completion's own step every failure counts: parallel calls may end in any order
     counts = facts.accepted is None or facts.accepted_in_step == facts.steps
+    if any(q.call_id == event.call_id and q.tool is not None for q in facts.questions):
+        facts = _question_closed(facts, event.call_id)  # it was cancelled while it waited for approval
     return replace(
         facts,
         answered=facts.answered + 1,
@@ -453,7 +455,16 @@ def _phase_reported(facts: Facts, event: ev.PhaseReported) -> Facts:
 
 
 def _question_asked(facts: Facts, event: ev.QuestionAsked) -> Facts:
-    question = Question(event.call_id, event.text, event.confirms, event.pending_issues, event.percentage)
+    question = Question(
+        event.call_id,
+        event.text,
+        event.confirms,
+        event.pending_issues,
+        event.percentage,
+        tool=event.tool,
+        arguments=event.arguments,
+        expires_at=event.expires_at,
+    )
     return replace(facts, questions=(*facts.questions, question), t=event.t)
 
 

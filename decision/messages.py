@@ -27,13 +27,13 @@ ToolKind = Literal["ordinary", "completion", "question", "think"]
 """What a call of a tool means to the loop, which goes by the kind of a tool and never by its name."""
 
 ResultStatus = Literal[
-    "ok", "error", "rejected", "skipped", "cancelled", "invalid", "truncated", "unknown", "unanswered"
+    "ok", "error", "rejected", "skipped", "cancelled", "invalid", "truncated", "unknown", "unanswered", "denied"
 ]
 """How a call ended: `ok`, `error` and `rejected` come from the tool, the others from the engine.
 
 skipped: it came after a completion. cancelled: it was running when the run was cut. invalid: unknown tool or bad
 arguments. truncated: the response was cut off inside the call. unknown: the process died while it was running.
-unanswered: a question that the user never answered.
+unanswered: a question that the user never answered. denied: the user did not approve the call.
 """
 
 
@@ -61,6 +61,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     """True if an ordinary tool may also complete the task, such as a plan whose last step is a completion."""
     parallel: bool = False
     """True if a call that may change something can run beside others of this kind, once the response is whole."""
+    approval: bool = False
+    """True if a call may need the user's approval before it runs."""
 
 
 class Reasoning(Struct, frozen=True, omit_defaults=True):

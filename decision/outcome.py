@@ -77,7 +77,7 @@ class LimitUse(Struct, frozen=True, kw_only=True):
 
 
 class Question(Struct, frozen=True):
-    """A question to the user, answered under its call id."""
+    """A question to the user, answered under its call id. With a `tool`, it asks to approve a call of that tool."""
 
     call_id: str
     text: str
@@ -88,6 +88,12 @@ class Question(Struct, frozen=True):
     """The completion percentage, if that completion reports one."""
     unclear: int = 0
     """How often it was asked again because the reply was neither yes nor no."""
+    tool: str | None = None
+    """For a call that waits for approval: the name of its tool."""
+    arguments: dict[str, Any] | None = None
+    """For a call that waits for approval: the arguments that the model gave it, as plain JSON values."""
+    expires_at: str = ""
+    """For a call that waits for approval: the time after which it counts as denied (ISO 8601); empty: never."""
 
 
 _AGAIN = "That was neither a yes nor a no. "

@@ -220,6 +220,9 @@ class Deadlines(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     gate: float = 120.0
     """One gate, per completion."""
+    approval: float = 10.0
+    """The function that says whether a call needs approval, per call; if it does not answer in time, the user is
+    asked."""
     handler: float = 60.0
     """One intent handler, before the first request."""
     text_rule: float = 10.0
@@ -344,6 +347,8 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     interrupted_calls: Literal["unknown", "ask"] = "unknown"
     """A writing call that was running when the process died, and that no check can settle: `unknown` tells the model
     that its effect is not known, `ask` asks the user for its result."""
+    approval_seconds: float | None = None
+    """Seconds, above 0, in which the user must approve a call: later it counts as denied. None: no limit."""
     patience: Patience = Patience()
     """How often the model may retry."""
     repetition: Repetition = Repetition()
@@ -385,6 +390,8 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         require_at_least("response_tokens", self.response_tokens, 1)
         require_at_least("closing_tokens", self.closing_tokens, 1)
         require_at_least("drain_seconds", self.drain_seconds, 0)
+        if self.approval_seconds is not None and self.approval_seconds <= 0:
+            raise WrongUse(f"approval_seconds is {self.approval_seconds}: use seconds above 0, or None for no limit")
         if self.reminder is not None and not 0 < self.reminder < 1:
             raise WrongUse(f"reminder is {self.reminder}: use a share above 0 and below 1")
         if self.text == "nudge" and self.completion == "none":

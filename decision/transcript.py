@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from copy import copy
 
+import msgspec
 from msgspec.structs import replace
 
 from . import events as ev
@@ -24,6 +25,15 @@ RAN_EARLY = (
 """Added to the result of a reading call that ran before its arguments turned out to be invalid."""
 UNANSWERED = "The user did not answer this and said something else."
 """Content of the result of a question call that got no answer, because the user sent a new prompt instead."""
+PROCESS_DIED = (
+    "The process died while this call was running. Its effect is not known: find out what it is before you call it "
+    "again."
+)
+"""Content of the result of a call whose process died, and that was not resumed."""
+NOT_APPROVED = (
+    "Not run: it waited for the user's approval, or behind a call that did, and the user said something else."
+)
+"""Content of the result of a call that waited for an approval when the user sent a new prompt instead."""
 
 
 class Transcript:
@@ -42,6 +52,19 @@ class Transcript:
         self._open: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}
         self._missing: set[str] = set()
+        self._asked: dict[str, bool] = {}
+        """Open calls about which the user is asked, by call id; true if the question is whether the call may run."""
+        self._begun: set[str] = set()
+        """Those that have begun since."""
+        self.approvals: dict[str, ev.QuestionAnswered] = {}
+        """What the user said to open calls that waited for approval, by call id, until all results are there."""
+
+    @property
+    def waiting_calls(self) -> tuple[ToolCall, ...]:
+        """The open calls that wait for an approval, or behind a call that does; no questions of the model."""
+        if not any(self._asked.values()):
+            return ()
+        return tuple(call for call in self.open_calls if self._asked.get(call.id, True))
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
@@ -53,6 +76,7 @@ class Transcript:
         other = copy(self)
         other.messages = list(self.messages)
         other._open, other._results, other._missing = dict(self._open), dict(self._results), set(self._missing)
+        other._asked, other._begun, other.approvals = dict(self._asked), set(self._begun), dict(self.approvals)
         return other
 
     def feed(self, event: ev.Event) -> None:
@@ -79,11 +103,20 @@ class Transcript:
                 if not event.usage.estimated:
                     self.last_count = (event.usage.input_tokens + event.usage.output_tokens, self.characters)
                 self._settle()
-            case ev.ToolCallResult():
-                self._answer(ToolResult(event.call_id, event.name, event.content, event.status, event.images))
+            case ev.ToolCallResult(call_id=id):
+                content = _edited_note(self.approvals.get(id)) + event.content
+                self._answer(ToolResult(id, event.name, content, event.status, event.images))
+            case ev.ToolExecutionStarted(call_id=id):
+                if self._asked:
+                    self._begun.add(id)
+            case ev.QuestionAsked(call_id=id, tool=tool):
+                self._asked[id] = tool is not None
             case ev.QuestionAnswered(call_id=id, text=text, says=says):
                 if id in self._open and says != "unclear":
-                    self._answer(ToolResult(id, self._open[id].name, text))
+                    if self._asked.get(id):
+                        self.approvals[id] = event
+                    else:
+                        self._answer(ToolResult(id, self._open[id].name, text))
             case ev.VerdictGiven(role="handler", said="answered", detail=answer):
                 self._add(AssistantMessage(answer))
             case ev.ContextCompacted():
@@ -100,8 +133,16 @@ class Transcript:
             self._add(SystemMessage(system))
         if prompt is None:
             return
-        for call in self.open_calls:  # a question that the new prompt does not answer
-            self._answer(ToolResult(call.id, call.name, UNANSWERED, "unanswered"))
+        waiting = {call.id for call in self.waiting_calls}
+        for call in self.open_calls:  # what the new prompt leaves open: questions, approvals, calls behind them
+            answer = self.approvals.get(call.id)
+            if answer is not None and answer.says == "no":
+                self._answer(ToolResult(call.id, call.name, denial(answer), "denied"))
+            elif call.id in self._begun:
+                self._answer(ToolResult(call.id, call.name, PROCESS_DIED, "unknown"))
+            else:
+                content = NOT_APPROVED if call.id in waiting else UNANSWERED
+                self._answer(ToolResult(call.id, call.name, content, "unanswered"))
         self.prompt = UserMessage(prompt)
         self._add(self.prompt)
 
@@ -121,6 +162,9 @@ class Transcript:
             for id in self._open:
                 self._add(self._results[id])
             self._open = {}
+            self._asked.clear()
+            self._begun.clear()
+            self.approvals.clear()
 
     def _compact(self, event: ev.ContextCompacted) -> None:
         self.edition += 1
@@ -131,6 +175,21 @@ class Transcript:
             self.messages[head : head + event.dropped] = event.put_first
         self.characters = sum(message_size(message) for message in self.messages)
         self.last_count = (event.after_tokens, self.characters)
+
+
+def denial(answer: ev.QuestionAnswered) -> str:
+    """What the model reads as the result of a call that the user did not approve."""
+    if answer.expired:
+        return f"Not run: it needs the user's approval, and {answer.text}."
+    return f"Not run: the user did not approve it and said: {answer.text}"
+
+
+def _edited_note(answer: ev.QuestionAnswered | None) -> str:
+    """What stands before the result of a call that ran with other arguments than the model's."""
+    if answer is None or answer.arguments is None:
+        return ""
+    given = msgspec.json.encode(answer.arguments).decode()
+    return f"[The user changed the arguments of this call. It ran with {given}]\n"
 
 
 def shorten_results(messages: list[Message], keep: int, longest: int = 400) -> list[Message]:
@@ -171,6 +230,8 @@ _RELEVANT_EVENTS = frozenset(
         ev.StepStarted,
         ev.ResponseFinished,
         ev.ToolCallResult,
+        ev.ToolExecutionStarted,
+        ev.QuestionAsked,
         ev.QuestionAnswered,
         ev.VerdictGiven,
         ev.ContextCompacted,

@@ -1,6 +1,7 @@
 """The public names of `endstop`. `__init__.py` imports this module when one of them is first used."""
 
 from ._version import __version__
+from .approvals import Approve, Deny
 from .batch import Fleet, ProviderSummary, Summary
 from .budget import Budget
 from .config import Hooks, ModelOptions, Observers, RecordOptions, Runtime
@@ -29,11 +30,13 @@ from .tools.yaml import tools_from_yaml
 __all__ = [
     "Accept",
     "Answer",
+    "Approve",
     "Budget",
     "Bus",
     "Clock",
     "Completion",
     "Continue",
+    "Deny",
     "Engine",
     "Evaluation",
     "EvaluationInput",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,6 +113,8 @@ class Context:
     cancelled: Cause | None = None
     shutdown: asyncio.CancelledError | None = None
     """The cancellation of the run's own task, if there was one; raised again once the run has its outcome."""
+    redacted_calls: Collection[str] = ()
+    """Ids of calls that wait for an approval and whose arguments are known only in redacted form."""
     left_behind: set[str] = field(default_factory=set)
     """Ids of the calls whose functions kept running after they were cancelled, and are not awaited any more."""
 

@@ -24,7 +24,9 @@ from .decision.step_history import StepJudgement
 from .tools.results import fingerprint
 
 T = TypeVar("T")
-Kind = Literal["response", "call", "room", "gate", "judge", "text_rule", "handler", "compactor", "evaluator"]
+Kind = Literal[
+    "response", "call", "room", "gate", "judge", "text_rule", "handler", "compactor", "evaluator", "approval"
+]
 """What kind of effect it is. `room`: whether time and a shared budget leave room for one more step."""
 
 

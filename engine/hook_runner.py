@@ -17,7 +17,7 @@ from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Ver
 from .tools.results import Completion
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
-Role = Literal["gate", "judge", "text_rule", "handler", "compactor"]
+Role = Literal["gate", "judge", "text_rule", "handler", "compactor", "approval"]
 Read = Callable[[Any], Verdict]
 
 BETWEEN_STEPS = frozenset({"judge", "handler", "compactor"})

@@ -53,7 +53,7 @@ from .hooks import ModelJudge
 from .providers import Cancelled, Interrupted, ProtocolError, ProviderError, Request, ToolChoice
 from .response import ResponseBuilder
 from .tool_calls import ToolCalls
-from .tools.results import NOT_RUN_WHILE_CLOSING
+from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING
 
 RECENT_MESSAGES = 3
 """How many of the latest messages in the user's role are searched: if the next-step prompt is one, it is not added."""
@@ -61,6 +61,10 @@ RECENT_MESSAGES = 3
 
 async def run_rounds(context: Context) -> Outcome:
     """Run rounds until a decision ends or pauses the run; returns the outcome."""
+    if context.decision is None:
+        ran = await run_waiting_calls(context)
+        if ran and context.cancelled is not None and context.log.facts.accepted is None:
+            return cancelled_outcome(context)
     decision = context.decision or _initial_decision(context)
     while True:
         if decision is None:
@@ -112,6 +116,8 @@ def _cancelled_before_its_end(context: Context, decision: Decision) -> bool:
 
 def cancelled_outcome(context: Context) -> Outcome:
     """Log that the run was cancelled from outside, and return its outcome."""
+    for call in context.transcript.waiting_calls:
+        context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=CANCELLED, status="cancelled"))
     cause = context.cancelled.detail if context.cancelled is not None else "shutdown"
     context.log.append(CancelRequested(cause=cause))
     stop = Stop(rule="cancelled", reason="cancelled", detail=f"cancelled from outside: {cause}")
@@ -198,6 +204,29 @@ async def run_round(context: Context) -> None:
     finally:
         if step.number and not step.finished and not context.log.finished:
             _close_step(context, scope, step)
+
+
+async def run_waiting_calls(context: Context) -> bool:
+    """Run the calls that waited for approvals, in the order of their response, once the user has settled all of them.
+
+    Returns whether there were any. They belong to the last step of the paused run, so this is no step of its own.
+    """
+    calls, facts = context.transcript.waiting_calls, context.log.facts
+    if not calls or facts.questions or facts.accepted is not None:
+        return False
+    waiting = AssistantMessage(calls=calls)
+    with context.cancellable() as scope:
+        step = ToolCalls(context, scope)
+        try:
+            await step.run_approved(calls, context.transcript.approvals)
+        except RunLost as lost:
+            context.log.close(lost)
+            raise
+        finally:
+            await scope.end()
+            if not context.log.finished:
+                step.cancel_rest(waiting)
+    return True
 
 
 def _may_continue(context: Context) -> bool:

@@ -30,7 +30,8 @@ def recorded_values(events: Sequence[ev.Event], tools: Sequence[ToolSpec]) -> di
     cut_off = next((e.seq for e in events if isinstance(e, ev.LimitReached)), None)
     kinds = {spec.name: spec.kind for spec in tools}
     completing = {spec.name for spec in tools if spec.completes}
-    named = {call.id: call.name for e in events if isinstance(e, ev.ResponseFinished) for call in e.message.calls}
+    named = {id: result.name for id, result in results.items()}
+    named |= {call.id: call.name for e in events if isinstance(e, ev.ResponseFinished) for call in e.message.calls}
     values = {
         id: RecordedValue(result.t, CallOutcome(content=result.content, status=result.status, images=result.images))
         for id, result in results.items()
@@ -69,6 +70,8 @@ def recorded_values(events: Sequence[ev.Event], tools: Sequence[ToolSpec]) -> di
                     content=rest,
                 )
                 values[id] = RecordedValue(event.t, phase)
+            case ev.QuestionAsked(tool=str()):
+                pass  # the call waits for approval: its function has not been called
             case ev.QuestionAsked(call_id=id, text=text, confirms=str() as answer, pending_issues=pending):
                 asked = Completion(answer=answer, confirm=text, pending_issues=pending, percentage=event.percentage)
                 values[id] = RecordedValue(event.t, asked)

@@ -21,6 +21,7 @@ from .decision import events as ev
 from .decision.decide import applies_before_first_step
 from .decision.decisions import made_by_policy
 from .decision.step_history import StepHistory, StepJudgement
+from .decision.transcript import PROCESS_DIED
 from .durability import ResumeRefused
 from .effects import EffectKey, Effects, Response
 from .event_log import Log
@@ -28,7 +29,7 @@ from .hooks import Verdict
 from .recorded_values import recorded_values
 from .records.format import DrainedChunk
 from .records.qualified_names import current_name
-from .tools.results import PROCESS_DIED, CallOutcome, Phase
+from .tools.results import CallOutcome, Phase
 
 OUR_REDACTION = "endstop.records.redaction:Redaction"
 REDACTION_MARK = "[redacted:"
@@ -163,9 +164,9 @@ class ResumePoint:
         return GoOn(rule=decision.rule, why="no step has been made", trace=decision.trace)
 
     @property
-    def answer(self) -> ev.QuestionAnswered | None:
-        """The user's answer with which the run began, if what follows from it is not settled by a decision yet."""
-        return next((event for event in self.events if isinstance(event, ev.QuestionAnswered)), None)
+    def answers(self) -> list[ev.QuestionAnswered]:
+        """The user's answers with which the run began, if what follows from them is not settled by a decision yet."""
+        return [event for event in self.events if isinstance(event, ev.QuestionAnswered)]
 
     def divergence(self, decide: Callable[[Facts], Decision]) -> ev.ResumeDiverged | None:
         """How the last decision would be another one now; None if it would be the same.
@@ -407,7 +408,7 @@ class RecordedRound:
         self._log = log
         self._then = then
         self._tools = point.started.tools
-        self._redaction = tuple(map(current_name, point.started.functions.get("redaction", ())))
+        self._redaction = point.started.functions.get("redaction", ())
         events = [event for number, event in enumerate(point.events) if number not in point.void]
         self._steps: dict[int, Response | None] = _responses(events)
         self._calls = {
@@ -487,9 +488,17 @@ class RecordedRound:
         return CallOutcome(content=PROCESS_DIED, status="unknown")
 
     def _may_be_redacted(self, call: ToolCall) -> bool:
-        """Whether the recorded arguments may differ from those that the model wrote."""
-        marked = REDACTION_MARK in call.arguments or self._redaction != (OUR_REDACTION,)
-        return bool(self._redaction) and marked
+        return may_be_redacted(call, self._redaction)
+
+
+def may_be_redacted(call: ToolCall, redaction: Sequence[str]) -> bool:
+    """Whether the recorded arguments of a call may differ from those that the model wrote.
+
+    redaction: names of the functions that redacted the record (`RunStarted.functions`).
+    """
+    if not redaction:
+        return False
+    return REDACTION_MARK in call.arguments or tuple(map(current_name, redaction)) != (OUR_REDACTION,)
 
 
 def _responses(events: Sequence[Event]) -> dict[int, Response | None]:

@@ -10,7 +10,7 @@ decision of a recorded run (`fork`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,12 +18,13 @@ from types import MappingProxyType
 from typing import Any, Generic, Literal
 from uuid import uuid4
 
+from .answers import AnswerGiven, check_answers, record_answers, recorded_answers, with_expired
+from .approvals import Approve, Deny
 from .checkpoint import Durable
 from .config import RunConfig
 from .connections import connected
 from .context import Context, nothing_to_flush
 from .decision import (
-    AssistantMessage,
     Event,
     Facts,
     Outcome,
@@ -33,14 +34,11 @@ from .decision import (
     Usage,
     WrongUse,
 )
-from .decision.confirmation import Reply, parse_reply
 from .decision.events import (
     Carried,
-    CompletionRejected,
     CutOff,
     DecisionMade,
     ParentCall,
-    QuestionAnswered,
     RunStarted,
     ToolCallStart,
 )
@@ -57,12 +55,10 @@ from .journal import Journal, RecordTarget, open_journal
 from .providers import Exchange, Provider, Record
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
 from .records.reader import RecordedRun, SessionRecord
-from .records.recorder import last_seq
-from .resume_point import RecordedEvents, RecordedRound, ResumePoint
+from .records.recorder import last_event, last_seq
+from .resume_point import RecordedEvents, RecordedRound, ResumePoint, may_be_redacted
 from .run import Run, new_run_id
 from .subscribers import enter_middleware, notify_subscribers
-from .tool_calls import record_acceptance
-from .tools.results import Completion
 from .validation import check_prompt, check_record, check_recorded_functions, check_recorded_tools
 
 
@@ -110,6 +106,10 @@ class Session(Generic[OutputT]):
         """Names of the hooks of the latest loaded run, by role: to continue it, each role needs a hook again."""
         self._tools: Sequence[ToolSpec] = ()
         """The tools that the latest loaded run offered its model; checked in the same way."""
+        self._end: tuple[str, int] | None = None
+        """The latest run that has ended or was loaded, and the number of its last event."""
+        self._redacted_calls: Collection[str] = ()
+        """Ids of calls that wait for an approval and were loaded in redacted form."""
 
     def start(self, prompt: str, *, run_id: str | None = None) -> Run[OutputT]:
         """A run that answers `prompt`. Enter it with `async with`. run_id: a unique id of your own."""
@@ -122,27 +122,52 @@ class Session(Generic[OutputT]):
         async with self.start(prompt) as run:
             return await run.wait()
 
-    def start_answer(
-        self, call_id: str, text: str, *, run_id: str | None = None, says: Reply | None = None
-    ) -> Run[OutputT]:
+    def start_answer(self, call_id: str, text: str, *, run_id: str | None = None) -> Run[OutputT]:
         """A run that continues a paused one with the user's answer to this question.
 
         If several questions are open, the run pauses again until the last one is answered. Raises WrongUse if the
-        question is not open. says: what the reply to a confirmation means, if that is known.
+        question is not open.
         """
-        question = next((question for question in self.questions if question.call_id == call_id), None)
-        if question is None:
-            waiting = ", ".join(q.call_id for q in self.questions) or "none"
-            raise WrongUse(f"no question {call_id!r} is open in session {self.id} (open: {waiting})")
-        if not isinstance(text, str):
-            check_prompt(text, "answer")
-        self._check_what_is_brought()
-        return self._new_run(AnswerGiven(question, text, says), run_id)
+        return self.start_answers({call_id: text}, run_id=run_id)
 
     async def answer(self, call_id: str, text: str) -> Outcome[OutputT]:
         """Answer an open question and wait for the outcome."""
-        async with self.start_answer(call_id, text) as run:
+        return await self.answer_all({call_id: text})
+
+    async def approve(self, call_id: str, arguments: Mapping[str, Any] | None = None) -> Outcome[OutputT]:
+        """Approve a call that waits for it, and wait for the outcome.
+
+        arguments: replace all arguments that the model gave the call. Raises WrongUse if no such call waits, or the
+        arguments do not fit its tool.
+        """
+        return await self.answer_all({call_id: Approve(arguments)})
+
+    async def deny(self, call_id: str, reason: str = "") -> Outcome[OutputT]:
+        """Deny a call that waits for approval, and wait for the outcome. reason: what the model reads about it."""
+        return await self.answer_all({call_id: Deny(reason)})
+
+    async def answer_all(self, answers: Mapping[str, str | Approve | Deny]) -> Outcome[OutputT]:
+        """Answer several open questions at once, by their call ids, and wait for the outcome."""
+        async with self.start_answers(answers) as run:
             return await run.wait()
+
+    def start_answers(self, answers: Mapping[str, str | Approve | Deny], *, run_id: str | None = None) -> Run[OutputT]:
+        """A run that continues a paused one with answers to open questions, by their call ids.
+
+        If other questions stay open, the run pauses again. Calls that were approved, and those that waited behind them,
+        run once no question is open. Raises WrongUse if a question is not open, or an answer does not fit it.
+        """
+        where, toolbox, policy = f"session {self.id}", self._config.toolbox, self._config.policy
+        if self.interrupted and any(question.tool is not None for question in self.questions):
+            raise WrongUse(f"{where} was killed while it asked for an approval: resume it first (`start_resumed`)")
+        given = check_answers(self.questions, answers, toolbox, self._redacted_calls, where)
+        self._check_what_is_brought()
+        now = self._config.runtime.clock.wall()
+        return self.start_given(with_expired(self.questions, given, now, policy.approval_seconds), run_id=run_id)
+
+    def start_given(self, answers: Sequence[AnswerGiven], *, run_id: str | None = None) -> Run[OutputT]:
+        """A run that begins with these answers as they are: those of a recorded run, for a replay."""
+        return self._new_run(AnswersGiven(answers), run_id)
 
     @property
     def usage(self) -> Usage:
@@ -231,6 +256,9 @@ class Session(Generic[OutputT]):
             self._resume_point = point
             if run.finished is not None:
                 self._pass_over()
+            redaction, waiting = run.started.functions.get("redaction", ()), self.transcript.waiting_calls
+            self._end = (run.started.run_id, run.events[-1].seq)
+            self._redacted_calls = {call.id for call in waiting if may_be_redacted(call, redaction)}
 
     def _pass_over(self) -> None:
         """Take the rest of a loaded run into the transcript: it is not resumed."""
@@ -244,6 +272,7 @@ class Session(Generic[OutputT]):
         self.transcript, self._taken = other.transcript.copy(), set(other._taken)
         self.questions, self._functions, self._tools = other.questions, other._functions, other._tools
         self._latest, self._before, self._resume_point = other._latest, other._before, other._resume_point
+        self._redacted_calls = other._redacted_calls
 
     def _check_what_is_brought(self) -> None:
         if self._config.runtime.replay is None:
@@ -274,6 +303,8 @@ class Session(Generic[OutputT]):
                 check_end(journal, opening)
                 for line in opening.copies:
                     journal.write(line)
+            if isinstance(opening, AnswersGiven) and journal is not None and self._end is not None:
+                check_not_answered(journal, self._end)
             self._open(context, opening, run.id)
             try:
                 await context.flush()
@@ -286,6 +317,7 @@ class Session(Generic[OutputT]):
                 if context.share is not None:
                     context.share.close()
                 self._remember(run.facts)
+                self._end = (run.id, run.bus.last)
 
     def _open(self, context: Context, opening: Opening, run_id: str) -> None:
         """Append the first events of the run."""
@@ -294,10 +326,18 @@ class Session(Generic[OutputT]):
             resume(context, opening)
             return
         self._pass_over()
-        paused = self._latest if isinstance(opening, AnswerGiven) else None
+        self._check_still_open(opening)
+        paused = self._latest if isinstance(opening, AnswersGiven) else None
         self._count_up(continues=paused is not None)
         ids = RunIds(run_id, self.id, self._parent)
         start(context, self._config, opening, ids, paused, self._before)
+
+    def _check_still_open(self, opening: Opening) -> None:
+        """Raise WrongUse if another run, for which this one has waited, was given an answer to the same question."""
+        open_now = {question.call_id for question in self.questions}
+        for answer in opening.answers if isinstance(opening, AnswersGiven) else ():
+            if answer.question.call_id not in open_now:
+                raise WrongUse(f"question {answer.question.call_id!r} in session {self.id} has just been answered")
 
     def _count_up(self, *, continues: bool) -> None:
         """Add the latest run's usage to that of all earlier runs, unless the next run continues it."""
@@ -377,6 +417,7 @@ class Session(Generic[OutputT]):
             finish_words=model.finish_words,
             flush=journal.flush if journal is not None else nothing_to_flush,
             cut_off=cut_off,
+            redacted_calls=self._redacted_calls if runtime.replay is None else (),
         )
 
     def _effects(self, log: Log, policy: Policy) -> tuple[Effects, HardLimits]:
@@ -406,11 +447,6 @@ def _keep_rest(journal: Journal, cut_off: dict[int, CutOff], exchange: Exchange)
         journal.write(DrainedChunk(attempt=exchange.attempt, chunk=chunk))
 
 
-ASK_AGAIN = 2
-"""How often the user is asked again whose reply to a confirmation is neither yes nor no. After that, such a reply
-rejects the completion, and the model gets the reply."""
-
-
 @dataclass(frozen=True, slots=True)
 class PromptGiven:
     """A run begins with a new prompt."""
@@ -419,16 +455,13 @@ class PromptGiven:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerGiven:
-    """A run begins with the answer to an open question."""
+class AnswersGiven:
+    """A run begins with answers to open questions."""
 
-    question: Question
-    text: str
-    says: Reply | None = None
-    """How the reply to a confirmation was understood, if that is known."""
+    answers: Sequence[AnswerGiven]
 
 
-Opening = PromptGiven | AnswerGiven | ResumePoint
+Opening = PromptGiven | AnswersGiven | ResumePoint
 
 
 def check_end(journal: Journal, point: ResumePoint) -> None:
@@ -441,6 +474,16 @@ def check_end(journal: Journal, point: ResumePoint) -> None:
         )
 
 
+def check_not_answered(journal: Journal, end: tuple[str, int]) -> None:
+    """Refuse an answer if the record goes on after `end`: somebody else may have answered, and run the calls."""
+    last = None if journal.path is None else last_event(journal.path)
+    if last is not None and last != end:
+        raise WrongUse(
+            f"{journal.path} has changed since it was read: its last event is not the end of run {end[0]}. Somebody "
+            "else may have answered: read the record again"
+        )
+
+
 def prompt_of(opening: Opening) -> str | None:
     """The prompt with which a run began; None if it began with an answer."""
     match opening:
@@ -448,7 +491,7 @@ def prompt_of(opening: Opening) -> str | None:
             return prompt
         case ResumePoint(started=started):
             return started.prompt
-        case AnswerGiven():
+        case AnswersGiven():
             return None
 
 
@@ -465,7 +508,7 @@ class RunIds:
 def start(
     context: Context,
     config: RunConfig,
-    opening: PromptGiven | AnswerGiven,
+    opening: PromptGiven | AnswersGiven,
     ids: RunIds,
     paused: Facts | None,
     before: Carried,
@@ -489,8 +532,8 @@ def start(
             parent=ids.parent,
         )
     )
-    if isinstance(opening, AnswerGiven):
-        _answer(context, opening)
+    if isinstance(opening, AnswersGiven):
+        record_answers(context, opening.answers)
 
 
 def resume(context: Context, point: ResumePoint) -> None:
@@ -503,47 +546,5 @@ def resume(context: Context, point: ResumePoint) -> None:
         context.log.append(DecisionMade(round=point.facts.rounds, decision=context.decision))
     if point.latest.cancelled is not None:
         context.cancel(point.latest.cancelled)
-    answer, questions = point.answer, point.started.carried.questions if point.started.carried is not None else ()
-    question = next((q for q in questions if answer is not None and q.call_id == answer.call_id), None)
-    if answer is not None and question is not None:
-        _answer(context, AnswerGiven(question, answer.text, _recorded_reply(question, answer)))
-
-
-def _recorded_reply(question: Question, answer: QuestionAnswered) -> Reply | None:
-    """How an answer was understood. Records of older versions do not say it; there, unclear answers were refusals."""
-    if answer.says is not None or question.confirms is None:
-        return answer.says
-    return "yes" if parse_reply(answer.text) == "yes" else "no"
-
-
-def _answer(context: Context, given: AnswerGiven) -> None:
-    question = given.question
-    says = None if question.confirms is None else given.says or _said(question, given.text)
-    context.log.append(QuestionAnswered(call_id=question.call_id, text=given.text, says=says))
-    _settle_confirmation(context, question, given.text, says)
-
-
-def _said(question: Question, text: str) -> Reply:
-    says = parse_reply(text)
-    return "no" if says == "unclear" and question.unclear >= ASK_AGAIN else says
-
-
-def _settle_confirmation(context: Context, question: Question, text: str, says: Reply | None) -> None:
-    """Accept or reject the completion, if the question was to confirm one."""
-    if says is None or says == "unclear" or question.confirms is None:
-        return
-    name = _name_of(context, question.call_id)
-    if says == "yes":
-        confirmed = Completion(
-            answer=question.confirms, pending_issues=question.pending_issues, percentage=question.percentage
-        )
-        record_acceptance(context, question.call_id, name, confirmed)
-    else:
-        reason = f"The user does not confirm it and says: {text}"
-        context.log.append(CompletionRejected(call_id=question.call_id, name=name, reason=reason, by="user"))
-
-
-def _name_of(context: Context, call_id: str) -> str:
-    """The name of the tool that a call in the transcript calls."""
-    latest = (message for message in reversed(context.transcript.messages) if isinstance(message, AssistantMessage))
-    return next((call.name for message in latest for call in message.calls if call.id == call_id), "")
+    questions = point.started.carried.questions if point.started.carried is not None else ()
+    record_answers(context, recorded_answers(questions, point.answers))

@@ -6,6 +6,9 @@ then run one after another, except that calls of `parallel` tools run beside eac
 starts any more (`mixed="all"` lets calls run beside it). An accepted completion cancels the shared scope of the round,
 and with it every call that still runs.
 
+A call that needs the user's approval stays open, and so do the writing calls after it; reading ones run beside it. The
+run that begins with the last answer runs them, or answers them as denied (`run_approved`).
+
 A completion call runs its function first, which may say that the work is not done. Then the gates are asked, then the
 user if a confirmation is wanted.
 """
@@ -16,6 +19,10 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
+from .approvals import NEVER_ASKED, REDACTED, approval_question, needs_approval
 from .cancel_scope import Cause, RoundScope
 from .context import Context
 from .decision import AssistantMessage, Image, ToolCall
@@ -23,12 +30,14 @@ from .decision.events import (
     CompletionAccepted,
     CompletionRejected,
     PhaseReported,
+    QuestionAnswered,
     QuestionAsked,
     ThoughtRecorded,
     ToolCallResult,
 )
 from .decision.messages import ResultStatus
 from .decision.rules import rejection_message
+from .decision.transcript import denial
 from .durability import RunLost
 from .hook_runner import run_gates
 from .tool_execution import UNLIMITED_KINDS, call_key, execute_call
@@ -55,7 +64,7 @@ RAN_EARLY = (
     "It had begun with the arguments as they stood when they were whole; then more of them came, which makes them "
     "invalid. It was stopped (it only reads), and what it found is dropped. Call it again."
 )
-FAILED_STATUSES: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})
+FAILED_STATUSES: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown", "denied"})
 """With such a result before it, a completion is not accepted (`policy.reject_after_failure`)."""
 
 
@@ -66,6 +75,8 @@ class ToolCalls:
         self._context = context
         self._log = context.log
         self._scope = scope
+        self._settled = False
+        """Whether nothing is left to be approved."""
         self._reset()
 
     def _reset(self) -> None:
@@ -90,7 +101,7 @@ class ToolCalls:
         if tool is None or call.id in self._running:
             return
         self._results.has_question = self._results.has_question or tool.kind == "question"
-        if tool.spec.reads and self._early and tool.kind == "ordinary":
+        if tool.spec.reads and self._early and tool.kind == "ordinary" and tool.approval is False:
             may_start = call.id not in self._results and self._context.effects.may_start_early(call.id)
             if may_start and (arguments := self._arguments(tool, call)) is not None:
                 self._start(tool, call, arguments)
@@ -129,6 +140,8 @@ class ToolCalls:
                 self._results.answer(call, LIMIT_REACHED, "cancelled")
                 if not tool.spec.reads:
                     self._results.record_failure(call.id, call.name, LIMIT_REACHED)
+            elif tool.kind == "ordinary" and await self._waits(tool, call):
+                pass  # it stays open until the user has settled the approvals
             elif tool.kind == "ordinary" and (tool.spec.reads or tool.spec.parallel):
                 if tool.spec.reads != reading:
                     await self._finish_running(before)
@@ -144,6 +157,40 @@ class ToolCalls:
             if call.id in self._running and self._context.limits.reached:
                 self._results.answer(call, LIMIT_REACHED, "cancelled")
         self.cancel_rest(message)  # calls whose tasks were cancelled by somebody else
+
+    async def run_approved(self, calls: Sequence[ToolCall], answers: Mapping[str, QuestionAnswered]) -> None:
+        """Run calls of an earlier response that waited for approvals. All approvals are settled: `answers`."""
+        self._settled = True
+        given: list[ToolCall] = []
+        for call in calls:
+            answer = answers.get(call.id)
+            if answer is not None and answer.says != "yes":
+                self._results.answer(call, denial(answer), "denied")
+            elif answer is not None and answer.arguments is not None:
+                call = replace(call, arguments=msgspec.json.encode(answer.arguments).decode())
+            elif call.id in self._context.redacted_calls:
+                self._results.answer(call, REDACTED, "invalid")
+            elif answer is None and self._always_asks(call.name):
+                self._results.answer(call, NEVER_ASKED, "denied")
+            given.append(call)
+        await self.run_all(AssistantMessage(calls=tuple(given)), ())
+
+    def _always_asks(self, name: str) -> bool:
+        tool = self._context.toolbox.get(name)
+        return tool is not None and tool.approval is True
+
+    async def _waits(self, tool: Tool, call: ToolCall) -> bool:
+        """Whether a call waits for the user: for its own approval, or, if it writes, behind a call that does."""
+        if self._settled:
+            return False
+        if tool.approval is not False and await needs_approval(self._context, tool, call):
+            await self._scope.checkpoint()
+            self._results.ask_approval(call)
+            return True
+        if self._results.awaits_approval and not tool.spec.reads:
+            self._results.mark_open(call)
+            return True
+        return False
 
     def _is_left_out(self, call: ToolCall, tool: Tool | None, done: bool, alone: bool) -> bool:
         """Whether a call is skipped because the step has a completion (`policy.mixed`).
@@ -406,6 +453,8 @@ class CallResults:
         self._closed = False
         self.has_question = False
         """Whether this step asks the user a question."""
+        self.awaits_approval = False
+        """Whether a call of this step waits for the user's approval."""
         self._failures: dict[str, str] = {}
         """Why calls failed, or that their effect is unknown, by call id."""
 
@@ -447,6 +496,12 @@ class CallResults:
         self.has_question = True
         self.mark_open(call)
         self._context.log.append(QuestionAsked(call_id=call.id, text=question))
+
+    def ask_approval(self, call: ToolCall) -> None:
+        """Ask the user whether this call may run."""
+        self.has_question = self.awaits_approval = True
+        self.mark_open(call)
+        self._context.log.append(approval_question(self._context, call))
 
     def record_failure(self, call_id: str, name: str, why: str) -> None:
         """Note that a call failed or was not made, which rules out a completion after it; see `FAILED_STATUSES`."""

@@ -13,17 +13,18 @@ from typing import Any
 
 from msgspec import Struct
 
+from .approvals import MAX_SHOWN_ARGUMENTS
 from .cancel_scope import RoundScope
 from .context import Context
 from .decision import ToolCall, WrongUse
 from .decision.events import ToolExecutionStarted, VerdictGiven
 from .decision.messages import ResultStatus
+from .decision.transcript import PROCESS_DIED
 from .durability import StepKey
 from .effects import EffectKey
 from .hooks import qualified_name
 from .tools.results import (
     LIMIT_REACHED,
-    PROCESS_DIED,
     STILL_RUNNING_AFTER,
     STOPPED_AT_LIMIT,
     CallOutcome,
@@ -41,8 +42,6 @@ UNLIMITED_KINDS = frozenset({"completion", "question"})
 """Kinds of tools that no limit of the run cuts off: a complete completion or question always gets its result."""
 NOT_EXECUTED = NotHappened()
 """The answer of `resolve_interrupted_call` if the call had no effect, or none that matters: it is run again."""
-MAX_SHOWN_ARGUMENTS = 2000
-"""Characters of a call's arguments in a question to the user."""
 _CHECK_WORDS: dict[type, str] = {Happened: "happened", NotHappened: "not_happened", Unclear: "unclear"}
 _current_call: ContextVar[ThisCall] = ContextVar("endstop_call")
 """The running call. Tasks and threads that its function starts inherit it."""

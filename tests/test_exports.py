@@ -36,7 +36,7 @@ PUBLIC = {
         CASES Behaviour Cannot Ending Endpoint Passed ProviderCase check
     """,
     "endstop": """
-        Accept Answer Budget Bus Clock Completion Continue Engine Evaluation EvaluationInput Fleet Happened Hooks
+        Accept Answer Approve Budget Bus Clock Completion Continue Deny Engine Evaluation EvaluationInput Fleet Happened Hooks
         Image
         InvalidArguments Lagged Limits LiteLLM ModelJudge ModelOptions NotHappened Observers OpenAICompatible
         Outcome Phase Policy Prepare Progress ProviderSummary RaceResult RecordOptions Redaction Reject

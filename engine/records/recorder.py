@@ -192,20 +192,31 @@ def _lock(file: IO[bytes]) -> bool:
 
 def last_seq(path: str | os.PathLike[str]) -> int | None:
     """Sequence number of the last event in an uncompressed record, read from its end; None if it holds none."""
+    last = last_event(path)
+    return None if last is None else last[1]
+
+
+def last_event(path: str | os.PathLike[str]) -> tuple[str | None, int] | None:
+    """The last event in an uncompressed record, read from its end: the run that it ends, if it does, and its number."""
     with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         end = len(content)
         while end > 0:
             begin = content.rfind(b"\n", 0, end - 1) + 1
             with suppress(*DECODE_ERRORS):
-                seq = msgspec.json.decode(content[begin:end], type=_Numbered).seq
-                if seq is not None:
-                    return seq
+                event = msgspec.json.decode(content[begin:end], type=_Numbered)
+                if event.seq is not None:
+                    return None if event.outcome is None else event.outcome.run_id, event.seq
             end = begin
     return None
 
 
+class _Ended(Struct):
+    run_id: str
+
+
 class _Numbered(Struct):
     seq: int | None = None
+    outcome: _Ended | None = None
 
 
 def is_being_written(path: str | os.PathLike[str]) -> bool:

@@ -13,6 +13,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
+from ..answers import recorded_answers
 from ..config import Hooks, ModelOptions, Observers, Runtime
 from ..context import Decide, Execute, QueuedMessage, execute_here
 from ..decision import (
@@ -150,7 +151,7 @@ class Player:
         self._started = {e.call_id for e in events if isinstance(e, ev.ToolExecutionStarted)}
         self._void_calls = void_calls(recorded)
         self._messages = recorded_messages(events)
-        self._answer = next((e for e in events if isinstance(e, ev.QuestionAnswered)), None)
+        self._answers = [e for e in events if isinstance(e, ev.QuestionAnswered)]
         self._replies = recorded_replies(events)
         self._given_up = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "invalid"}
         self._cause = next((e.cause for e in events if isinstance(e, ev.CancelRequested)), None)
@@ -198,9 +199,10 @@ class Player:
             session.load_fork([copies])
             self.run = session.start_fork()
             return self.run
-        answer = self._answer
-        if answer is not None and any(question.call_id == answer.call_id for question in session.questions):
-            self.run = session.start_answer(answer.call_id, answer.text, says=self._replies.get(answer.call_id))
+        answers = [replace(answer, says=self._replies.get(answer.call_id)) for answer in self._answers]
+        given = recorded_answers(session.questions, answers)
+        if given or (self._recorded.started.continues is not None and session.questions):
+            self.run = session.start_given(given)  # without an answer if a kill has lost it
         else:
             self.run = session.start(self._recorded.started.prompt or "")
         self.run.id = self._recorded.started.run_id

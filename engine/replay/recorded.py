@@ -15,7 +15,7 @@ from ..decision import AnyChunk, AssistantMessage, Event, Image, Outcome, Policy
 from ..decision import events as ev
 from ..decision.confirmation import Reply
 from ..decision.step_history import StepJudgement
-from ..decision.transcript import estimate_tokens, message_size
+from ..decision.transcript import PROCESS_DIED, estimate_tokens, message_size
 from ..effects import EffectKey, Live
 from ..evaluation import Evaluation, EvaluationInput
 from ..event_log import Log
@@ -23,7 +23,7 @@ from ..hard_limits import BYTES_PER_TOKEN, HardLimits, ResponseMeter
 from ..hooks import Verdict
 from ..providers.clock import Clock
 from ..records.reader import RecordedRun
-from ..tools.results import PROCESS_DIED, CallOutcome
+from ..tools.results import CallOutcome
 from ..tools.schema import InvalidArguments
 from ..tools.tool import Tool
 
@@ -32,13 +32,21 @@ class RecordedTool(Tool):
     """A tool of a recorded run, which has no function.
 
     complaints: the error messages for invalid arguments, by the arguments' text. not_final: the arguments' texts of
-    completions that could not be the last one.
+    completions that could not be the last one. approval: stands for the function that said whether a call needs
+    approval; None if it was asked about none of the tool's calls.
     """
 
-    def __init__(self, spec: ToolSpec, complaints: Mapping[str, str], not_final: frozenset[str]) -> None:
+    def __init__(
+        self,
+        spec: ToolSpec,
+        complaints: Mapping[str, str],
+        not_final: frozenset[str],
+        approval: StandIn | None,
+    ) -> None:
         self.name, self.kind = spec.name, spec.kind
         self.spec = spec
         self.timeout = self.check = None
+        self.approval = approval or spec.approval
         self._complaints = complaints
         self._not_final = not_final
 
@@ -67,12 +75,15 @@ _PARTS = frozenset({ev.ToolCallStart, ev.ToolCallArgs, ev.ResponseFinished})
 def recorded_tools(recorded: RecordedRun) -> list[Tool]:
     """The tools of a recorded run, including tools that were called but not listed, as in records of other programs."""
     calls: dict[str, tuple[str, list[str]]] = {}
+    approvals: dict[str, StandIn] = {}
     noted: list[tuple[ev.ToolCallResult | ev.ToolCallEnd, str | None]] = []
     specs = {spec.name: spec for spec in recorded.started.tools}
     for event in recorded.events:
         kind = type(event)
         if kind in _PARTS:
             _collect_arguments(event, calls)
+        elif isinstance(event, ev.VerdictGiven) and event.role == "approval" and event.call_id in calls:
+            approvals[calls[event.call_id][0]] = StandIn(event.name)
         if kind is not ev.ToolCallResult and kind is not ev.ToolCallEnd:
             continue
         match event:
@@ -94,7 +105,8 @@ def recorded_tools(recorded: RecordedRun) -> list[Tool]:
         else:
             not_final.setdefault(name, set()).update(given)
     return [
-        RecordedTool(spec, complaints.get(name, {}), frozenset(not_final.get(name, ()))) for name, spec in specs.items()
+        RecordedTool(spec, complaints.get(name, {}), frozenset(not_final.get(name, ())), approvals.get(name))
+        for name, spec in specs.items()
     ]
 
 

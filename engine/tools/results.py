@@ -55,10 +55,6 @@ STILL_RUNNING = "Cancelled, but it did not stop when it was told to: it was left
 """Result of a cancelled call whose function kept running."""
 STILL_RUNNING_AFTER = "{} It did not stop when it was told to, and was left behind: it may still be running."
 """Result of a call that exceeded a deadline and whose function kept running."""
-PROCESS_DIED = (
-    "The process died while this call was running. Its effect is not known: find out what it is before you call it "
-    "again."
-)
 
 
 class _Checked:

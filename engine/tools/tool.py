@@ -35,6 +35,7 @@ from .side_effects import has_side_effects
 from .user_functions import call_user_function, check_functions, is_generator
 
 Function = Callable[..., Any]
+Approval = bool | Callable[[Mapping[str, Any]], bool]
 F = TypeVar("F", bound=Function)
 F_co = TypeVar("F_co", covariant=True)
 COMPLETION_MARK = "[COMPLETION SIGNAL]"
@@ -53,6 +54,7 @@ class Tool:
     final: whether a completion with these arguments can end the run; by default `completion_percentage` must not be
     below 100.
     parameters: a JSON schema in place of the type hints; the function then gets plain JSON values.
+    approval: whether a call needs the user's approval before it runs: True, or a function of the arguments.
     check: called with the same arguments if the process died during a call. It returns `Happened(result)`,
     `NotHappened()`, after which the call is run, or `Unclear()`. Calls of a reading tool are simply run again.
 
@@ -74,13 +76,17 @@ class Tool:
         final: Callable[[Mapping[str, Any]], bool] | None = None,
         parameters: Mapping[str, Any] | None = None,
         check: Function | None = None,
+        approval: Approval = False,
     ) -> None:
         _check(function, kind, timeout)
         check_functions(check=check)
+        _check_approval(function, kind, approval)
         update_wrapper(self, function, updated=())  # its signature, name and docstring, for `help` and for tests
         self.function = function
         self.check = check
         """Called after the process died during a call: says whether the call took effect. May be None."""
+        self.approval = approval
+        """Whether a call needs the user's approval, or the function of its arguments that says so."""
         self.timeout = timeout
         self._final = final or _full_percentage
         described = docstring_parser.parse(inspect.getdoc(function) or "")
@@ -124,6 +130,7 @@ class Tool:
             polls=self._polls,
             completes=self._completes,
             parallel=self._parallel,
+            approval=self.approval is not False,
         )
 
     @property
@@ -208,6 +215,7 @@ def tool(
     final: Callable[[Mapping[str, Any]], bool] | None = None,
     parameters: Mapping[str, Any] | None = None,
     check: Function | None = None,
+    approval: Approval = False,
 ) -> Callable[[F], FunctionTool[F]]: ...
 
 
@@ -243,6 +251,19 @@ def _check(function: Any, kind: Any, timeout: Any) -> None:
         raise WrongUse(
             f"tool {name!r} is a method, and a model cannot fill its first argument: "
             f"make the tool of a method that is bound, as in tool(thing.{name})"
+        )
+
+
+def _check_approval(function: Any, kind: ToolKind, approval: Any) -> None:
+    name = getattr(function, "__name__", type(function).__name__)
+    if not isinstance(approval, bool):
+        check_functions(approval=approval)
+        if approval is None:
+            raise WrongUse(f"tool {name!r}: approval is None: use True, False or a function of the arguments")
+    if approval is not False and kind != "ordinary":
+        raise WrongUse(
+            f"tool {name!r} of kind {kind!r} cannot have an approval: only calls that do work wait for one, which are "
+            "those of kind 'ordinary'. To ask the user before a completion counts, return Completion(confirm=...)"
         )
 
 

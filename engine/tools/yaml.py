@@ -8,6 +8,7 @@
           host: optional string
         handler: server.py:set_port     # file.py:function, relative to this file, or module:function
         check: server.py:is_set         # says whether a call took effect during which the process died
+        approval: true                  # the user has to approve each call; or server.py:needs, which says so
 
 `kind`, `reads`, `polls` and `timeout` mean the same as in Python. `tools` may also be a mapping from name to the rest.
 What is left out comes from the handler: its docstring, its type hints, and if it is a `Tool`, its options.
@@ -31,7 +32,7 @@ from ..decision.errors import did_you_mean, error_text
 from ..records.qualified_names import current_module
 from .tool import TOOL_TIMEOUT, Tool
 
-KEYS = ("name", "description", "parameters", "kind", "reads", "polls", "timeout", "handler", "check")
+KEYS = ("name", "description", "parameters", "kind", "reads", "polls", "timeout", "handler", "check", "approval")
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -125,6 +126,9 @@ def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path,
     function = _load_handler(entry, "handler", where, folder, loaded)
     if "check" in entry:
         options["check"] = _load_handler(entry, "check", where, folder, loaded)
+    if "approval" in entry:
+        asks = isinstance(entry["approval"], bool)
+        options["approval"] = entry["approval"] if asks else _load_handler(entry, "approval", where, folder, loaded)
     try:
         if isinstance(function, Tool):
             base = function
@@ -143,7 +147,7 @@ def _with_defaults_of(options: Mapping[str, Any], base: Tool, entry: Mapping[str
     spec = base.spec
     said: dict[str, Any] = {"kind": spec.kind, "reads": spec.reads, "polls": spec.polls, "timeout": base.timeout}
     said["description"] = spec.description
-    said["check"] = base.check
+    said |= {"check": base.check, "approval": base.approval}
     return {**options, "final": base.is_final, **{key: value for key, value in said.items() if key not in entry}}
 
 
@@ -210,7 +214,7 @@ def _describe(value: Any) -> str:
 def _load_handler(
     entry: Mapping[str, Any], key: str, where: str, folder: Path, loaded: dict[Path, Any]
 ) -> Tool | Callable[..., Any]:
-    """The function that the entry's `handler` or `check` names, or the tool."""
+    """The function that the entry's `handler`, `check` or `approval` names, or the tool."""
     handler = _text(entry, key, where)
     place, _, name = handler.rpartition(":")
     where = f"{where}: {key} {handler!r}"

@@ -87,7 +87,7 @@ OURS = {
     "CompletionAccepted": "call_id name",
     "CompletionRejected": "call_id name by",
     "PhaseReported": "call_id",
-    "QuestionAsked": "call_id",
+    "QuestionAsked": "call_id tool expires_at",
     "QuestionAnswered": "call_id says",
     "ThoughtRecorded": "call_id",
     "VerdictGiven": "role said call_id usage",
@@ -111,7 +111,7 @@ OURS = {
     "ModelSelected": "model",
     "AttemptEnded": "model kind usage",
     "Outcome": "run_id session_id status stop_reason answer_from usage subagents limits verdict work failed_calls",
-    "Question": "call_id",
+    "Question": "call_id tool expires_at",
     "ToolResult": "call_id name status",
     "ToolCall": "id name",
     "Reasoning": "signature vendor",
@@ -165,7 +165,7 @@ def test_every_field_that_can_hold_a_text_is_redacted_or_named_as_ours() -> None
 
 S = f"it is {SECRET}, isn't it"
 NESTED: dict[str, Any] = {"a": [S, {"b": S, S: 1}], "n": 5, "t": None, "f": 0.5}
-QUESTION = Question("c", S, S, (S,))
+QUESTION = Question("c", S, S, (S,), tool="t", arguments=NESTED)
 MESSAGE = AssistantMessage(S, (ToolCall("c", "t", json.dumps(NESTED)),), (Reasoning(S, "sig"),))
 CARRIED = ev.Carried(phases=(NESTED,), questions=(QUESTION,))
 SAW = TraceEntry("rule", {"text": S, "questions": [NESTED]}, S)
@@ -187,8 +187,8 @@ EVENTS: list[Event] = [
     ev.CompletionAccepted(call_id="c", name="t", answer=S, pending_issues=(S,)),
     ev.CompletionRejected(call_id="c", name="t", reason=S, by=f"m:CommandGate({S!r})"),
     ev.PhaseReported(call_id="c", percentage=3, summary=S, next_phase=S),
-    ev.QuestionAsked(call_id="c", text=S, confirms=S, pending_issues=(S,)),
-    ev.QuestionAnswered(call_id="c", text=S),
+    ev.QuestionAsked(call_id="c", text=S, confirms=S, pending_issues=(S,), tool="t", arguments=NESTED),
+    ev.QuestionAnswered(call_id="c", text=S, arguments=NESTED),
     ev.ThoughtRecorded(call_id="c", text=S),
     ev.VerdictGiven(role="gate", name=f"m:CommandGate({S!r})", said="reject", detail=S),
     ev.VerdictGiven(role="handler", name="m:h", said="prepared", detail=json.dumps({"messages": [S], "n": False})),

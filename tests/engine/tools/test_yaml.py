@@ -216,3 +216,21 @@ def test_a_check_that_is_not_there_is_refused_by_its_key(tmp_path: Path) -> None
         one(tmp_path, "check: handlers.py:is_there")
     with pytest.raises(WrongUse, match=r"check: .* is not a function"):
         one(tmp_path, "check: handlers.py:muse")
+
+
+def test_an_approval_is_true_or_a_function_and_a_tool_keeps_its_own(tmp_path: Path) -> None:
+    handlers = HANDLERS + (
+        "\nfrom endstop import tool\n\ndef needed(arguments):\n    return True\n"
+        "\n@tool(approval=True)\ndef careful() -> str:\n    'Act.'\n    return 'x'\n"
+    )
+    entries = (
+        "{name: a, description: d, handler: 'handlers.py:anything', parameters: , approval: true}",
+        "{name: b, description: d, handler: 'handlers.py:anything', parameters: , approval: 'handlers.py:needed'}",
+        "{name: c, handler: 'handlers.py:careful'}",
+        "{name: d, handler: 'handlers.py:careful', approval: false}",
+    )
+    tools = tools_from_yaml(written(tmp_path, f"tools: [{', '.join(entries)}]", handlers))
+    assert [tool.spec.approval for tool in tools] == [True, True, True, False]
+    assert callable(tools[1].approval)
+    with pytest.raises(WrongUse, match="approval"):
+        one(tmp_path, "approval: 7")

@@ -1,0 +1,127 @@
+"""Approvals: a call of a tool with `approval=` waits until the user says yes, and so does each later writing call.
+
+    @tool(approval=True)
+    async def delete_folder(path: str) -> str: ...
+
+    @tool(approval=lambda arguments: arguments["amount"] > 100)
+    async def pay(invoice: str, amount: float) -> str: ...
+
+Whether a call needs approval is decided once: what a function says is recorded, and neither a replay nor a resumed run
+asks it again. A function that fails or is late means that the user is asked. The run pauses as `awaiting_input`, with a
+`Question` for each such call. The run that begins with the last answer runs the calls, in the order of the response,
+before it asks the model again (`run_waiting_calls` in `loop.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from .context import Context
+from .decision import Question, ToolCall, WrongUse
+from .decision.errors import did_you_mean
+from .decision.events import QuestionAsked
+from .hook_runner import run_hook
+from .hooks import Verdict
+from .tools.results import truncate
+from .tools.schema import InvalidArguments
+from .tools.tool import Tool, Toolbox
+
+MAX_SHOWN_ARGUMENTS = 2000
+"""Characters of a call's arguments in a question to the user."""
+REDACTED = (
+    "Not run: it had waited for the user in a record that holds its arguments only in redacted form. Call it again."
+)
+"""Content of the result of a call whose arguments are lost."""
+NEVER_ASKED = "Not run: its tool needs the user's approval now, and did not when it was called. Call it again."
+"""Content of the result of a call that waited behind an approval and whose tool has got one since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """The user's yes to a call. arguments: replace those of the model, all of them; None: the call keeps them."""
+
+    arguments: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The user's no to a call. reason: what the model reads about it."""
+
+    reason: str = ""
+
+
+async def needs_approval(context: Context, tool: Tool, call: ToolCall) -> bool:
+    """Whether this call runs only after the user's yes. A function that fails or is late does not say no."""
+    if isinstance(tool.approval, bool):
+        return tool.approval
+    given = tool.parse(call.arguments)  # its own copy: what the function does with it does not change the call
+    verdict = await run_hook(context, "approval", tool.approval, (given,), parse_approval, call.id)
+    return verdict.said != "not_needed"
+
+
+def parse_approval(said: Any) -> Verdict:
+    """The verdict for what an approval function returned. Raises TypeError unless that is True or False."""
+    if not isinstance(said, bool):
+        raise TypeError(f"an approval function answers True or False, not {type(said).__name__}")
+    return Verdict("needed" if said else "not_needed")
+
+
+def approval_question(context: Context, call: ToolCall) -> QuestionAsked:
+    """The question to the user whether this call may run."""
+    seconds = context.policy.approval_seconds
+    expires = (
+        ""
+        if seconds is None
+        else (context.clock.wall() + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
+    )
+    return QuestionAsked(
+        call_id=call.id,
+        text=f"May {call.name} run with {truncate(call.arguments.strip() or '{}', MAX_SHOWN_ARGUMENTS)}?",
+        tool=call.name,
+        arguments=_as_mapping(call.arguments),
+        expires_at=expires,
+    )
+
+
+def _as_mapping(arguments: str) -> dict[str, Any]:
+    """Valid arguments as plain JSON values; empty if only a more lenient parser reads them."""
+    try:
+        given = msgspec.json.decode(arguments.strip() or "{}")
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return {}
+    return given if isinstance(given, dict) else {}
+
+
+def has_expired(question: Question, now: datetime) -> bool:
+    """Whether the time in which a call had to be approved is over."""
+    return question.expires_at != "" and now > datetime.fromisoformat(question.expires_at)
+
+
+def check_edited(toolbox: Toolbox, question: Question, arguments: Any) -> dict[str, Any]:
+    """The arguments that the user gave a call, as plain JSON values. Raises WrongUse if they do not fit its tool."""
+    where = f"approve({question.call_id!r}, arguments=...)"
+    tool = toolbox.get(question.tool or "")
+    if tool is None:
+        raise WrongUse(f"{where}: there is no tool {question.tool!r} any more")
+    if not isinstance(arguments, Mapping):
+        raise WrongUse(f"{where}: use a mapping from names to values, not {type(arguments).__name__}")
+    try:
+        text = msgspec.json.encode(dict(arguments)).decode()
+        tool.parse(text)
+    except InvalidArguments as error:
+        raise WrongUse(f"{where}: {error}") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise WrongUse(f"{where}: they cannot be written as JSON: {error}") from None
+    known = tool.spec.parameters
+    if not known.get("additionalProperties", False) and "patternProperties" not in known:
+        for name in arguments:
+            if name not in known.get("properties", {}):
+                raise WrongUse(
+                    f"{where}: {tool.name} has no argument {name!r}{did_you_mean(name, known.get('properties', {}))}"
+                )
+    return _as_mapping(text)
