@@ -36,8 +36,8 @@ PUBLIC = {
         CASES Behaviour Cannot Ending Endpoint Passed ProviderCase check
     """,
     "endstop": """
-        Accept Answer Approve Budget Bus Clock Completion Continue Deny Engine Evaluation EvaluationInput Fleet Happened Hooks
-        Image
+        Accept Answer Approve Budget Bus Clock Completion Continue Deny Engine Evaluation EvaluationInput Fleet
+        Happened Hooks Image
         InvalidArguments Lagged Limits LiteLLM ModelJudge ModelOptions NotHappened Observers OpenAICompatible
         Outcome Phase Policy Prepare Progress ProviderSummary RaceResult RecordOptions Redaction Reject
         ResumeRefused Run Runtime Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult
