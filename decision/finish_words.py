@@ -81,6 +81,7 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
     *_words(
         "responses", "OpenAI (`incomplete_details.reason`)", f"{_OPENAI}/responses/response.py",
         max_output_tokens=_LENGTH, content_filter=_FILTER,
+        max_messages=("length", "the limit on the response's messages was reached"),
     ),
     *_words(
         _CHAT, "Azure OpenAI", "https://learn.microsoft.com/en-us/azure/ai-foundry/openai/concepts/content-filter",

@@ -26,6 +26,7 @@ from .fallback import Fallback
 from .gemini import Gemini
 from .litellm import LiteLLM
 from .openai_compatible import OpenAICompatible
+from .openai_responses import OpenAIResponses
 from .prices import Prices
 from .provider import Provider, Request, ToolChoice
 from .race import Hedge, Race
@@ -54,6 +55,7 @@ __all__ = [
     "LiteLLM",
     "NotFound",
     "OpenAICompatible",
+    "OpenAIResponses",
     "Prices",
     "ProtocolError",
     "Provider",

@@ -66,7 +66,10 @@ _CODES: dict[type[ProviderError], str] = {
         throttlingexception throttling too_many_requests toomanyrequests toomanyrequestsexception ratelimitreached
         request_limit_exceeded servicequotaexceededexception ratelimit
     """,
-    TimedOut: "deadline_exceeded modeltimeoutexception timeout_error timeout request_timeout requesttimeout",
+    TimedOut: """
+        deadline_exceeded modeltimeoutexception timeout_error timeout request_timeout requesttimeout
+        vector_store_timeout
+    """,
     Unavailable: """
         server_error api_error overloaded_error overloaded internal_error internal_server_error internalservererror
         unavailable unavailable_error service_unavailable serviceunavailableexception serviceunavailable
@@ -77,7 +80,11 @@ _CODES: dict[type[ProviderError], str] = {
         invalid_request_error invalid_request bad_request bad_request_error badrequesterror badrequest invalid_argument
         invalidparameter invalid_parameter_error invalid_value validationexception validation validation_error
         failed_precondition out_of_range content_filter unprocessableentityerror unprocessable_entity
-        contentpolicyviolationerror unsupported_value unsupported_parameter
+        contentpolicyviolationerror unsupported_value unsupported_parameter invalid_prompt invalid_encrypted_content
+        bio_policy misalignment_policy_violation data_residency_mismatch invalid_image invalid_image_format
+        invalid_base64_image invalid_image_url invalid_image_mode image_too_large image_too_small image_parse_error
+        image_content_policy_violation image_file_too_large image_file_not_found unsupported_image_media_type
+        empty_image_file failed_to_download_image
     """,
 }
 _MEANING: dict[str, type[ProviderError]] = {code: leaf for leaf, codes in _CODES.items() for code in codes.split()}

@@ -102,8 +102,12 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _picture(image: Image) -> dict[str, Any]:
-    data = image.url or f"data:{image.media_type};base64,{b64encode(image.data).decode()}"
-    return {"type": "image_url", "image_url": {"url": data}}
+    return {"type": "image_url", "image_url": {"url": image_url(image)}}
+
+
+def image_url(image: Image) -> str:
+    """The URL of an image; one that holds the bytes themselves where it has none."""
+    return image.url or f"data:{image.media_type};base64,{b64encode(image.data).decode()}"
 
 
 def encode_arguments(arguments: str) -> str:

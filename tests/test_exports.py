@@ -26,11 +26,10 @@ PUBLIC = {
         UsageReport UserMessage Verdict Work WrongUse build_outcome classify_text decide fold policy_from
     """,
     "endstop.providers": """
-        Anthropic KINDS BadRequest Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Fallback Gemini
-        Hedge
-        Interrupted LiteLLM NotFound OpenAICompatible Prices Provider ProtocolError ProviderError QuotaExceeded Race
-        RateLimit RateLimited Record RecordedError Replay Request Retry Scripted SystemClock TimedOut Timeouts
-        ToolChoice Unauthorized Unavailable Unreachable Wrapper call say
+        Anthropic BadRequest Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Fallback Gemini Hedge
+        Interrupted KINDS LiteLLM NotFound OpenAICompatible OpenAIResponses Prices ProtocolError Provider
+        ProviderError QuotaExceeded Race RateLimit RateLimited Record RecordedError Replay Request Retry Scripted
+        SystemClock TimedOut Timeouts ToolChoice Unauthorized Unavailable Unreachable Wrapper call say
     """,
     "endstop.testing.conformance.providers": """
         CASES Behaviour Cannot Ending Endpoint Passed ProviderCase check

@@ -130,6 +130,7 @@ ONE_IMPORTER = {
     "providers.gemini_schema": "the subset of JSON Schema that Gemini takes",
     "providers.gemini_stream": "the parser, without I/O",
     "providers.litellm_stream": "litellm.py would have more than 600 lines with it",
+    "providers.responses_stream": "how a response is read, without I/O; openai_responses.py says how one is asked for",
 }
 """Modules that one other module imports: why they are not part of it."""
 

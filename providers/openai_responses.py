@@ -1,0 +1,142 @@
+"""OpenAI's Responses API, directly: items in and out, streamed, and without anything kept by the vendor.
+
+Each request holds the whole session and says `store: false`. So the vendor keeps nothing, a record can be replayed and
+forked, and compaction changes what the model reads. What only the vendor can read, such as encrypted reasoning, lies in
+the session and goes back as it came.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+import msgspec
+
+from ..decision import Message, SystemMessage, ToolSpec, WrongUse
+from .http_provider import HTTPOptions, HTTPProvider
+from .openai_format import EncodedSession
+from .provider import Request
+from .responses_format import encode_message, encode_tools
+from .responses_stream import ResponsesStream
+
+OPENAI_URL = "https://api.openai.com/v1"
+ENCRYPTED = "reasoning.encrypted_content"
+"""What is asked for, so that reasoning can go back."""
+_NO_REASONING = re.compile(r"(?:.*/)?(?:gpt-3|gpt-4|chatgpt-4|gpt-5-chat)")
+"""Models of OpenAI's that do not reason. They refuse a request that asks for encrypted reasoning."""
+_OTHER_NAMES = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
+"""Settings that chat completions name otherwise."""
+_STATEFUL = {
+    "previous_response_id": "each request holds the whole session: leave it out",
+    "conversation": "each request holds the whole session: leave it out",
+    "background": "a response is streamed while it is made: leave it out",
+    "input": "the prompt goes to run(...) or start(...)",
+    "instructions": "give them to the engine: Engine(provider, system=...)",
+}
+
+
+class OpenAIResponses(HTTPProvider):
+    """A model behind OpenAI's Responses API, or behind a server that speaks it.
+
+    - `base_url`: the URL without `/responses`. A user and password in it are sent instead of a key.
+    - `api_key`: by default `OPENAI_API_KEY` from the environment; without either, no key is sent.
+    - `server_tools`: tools that the provider runs itself, as its API takes them: `[{"type": "web_search"}]`. What they
+      do is reported and never executed here. A tool of type `custom` is ours, if the engine has a tool of its name with
+      one parameter, `input`.
+    - `encrypted_reasoning`: whether reasoning is asked for in encrypted form, so that it goes back with the next
+      request; by default for all models but those of OpenAI's that do not reason.
+    - `images`: whether the model can see. Images of tool results are then sent in the results.
+    - `settings`: sent in every request (`temperature`, `max_output_tokens`, `reasoning`, ...). `max_tokens` and
+      `reasoning_effort` are sent under their names in this API.
+    - The others are those of `OpenAICompatible`.
+
+    Use it as an async context manager to keep its connections between runs. Raises WrongUse for an argument that
+    cannot work.
+    """
+
+    example = "OpenAIResponses('NAME')"
+    key_variable = "OPENAI_API_KEY"
+    request_id_header = "x-request-id"
+
+    def __init__(
+        self,
+        model: str,
+        api_key: str | None = None,
+        base_url: str = OPENAI_URL,
+        *,
+        server_tools: Sequence[Mapping[str, Any]] = (),
+        encrypted_reasoning: bool | None = None,
+        images: bool = True,
+        **options: Unpack[HTTPOptions],
+    ) -> None:
+        super().__init__(model, base_url, "/responses", api_key=api_key, **options)
+        self._server_tools = [*map(_check_tool, server_tools)]
+        self._custom = frozenset(tool["name"] for tool in self._server_tools if tool["type"] == "custom")
+        asks = _NO_REASONING.match(model) is None if encrypted_reasoning is None else encrypted_reasoning
+        self._include = [ENCRYPTED] if asks else []
+        self._images = images
+        self._settings = _renamed(_check_stateless(self._settings))
+
+    def key_headers(self, key: str) -> dict[str, str]:
+        """The key as a bearer token."""
+        return {"authorization": f"Bearer {key}"}
+
+    def open_parser(self) -> ResponsesStream:
+        """A parser for one response."""
+        return ResponsesStream(self._finish_words, self._custom)
+
+    def encode_request(self, request: Request) -> bytes:
+        """The body of a request."""
+        encoded = request.memo.get(self)
+        if encoded is None:
+            encoded = request.memo[self] = EncodedSession(self._encode_message, self._encode_tools)
+        head: dict[str, Any] = {"model": self.model, "stream": True, "store": False}
+        items = encoded.messages(request)
+        first = request.messages[0] if request.messages else None
+        if isinstance(first, SystemMessage):
+            head["instructions"] = first.text
+            items = items[1:]
+        if request.tools or self._server_tools:
+            head["tools"] = encoded.tools(request)
+            if request.tool_choice != "auto":
+                head["tool_choice"] = request.tool_choice
+        head |= {**self._settings, **_renamed(request.settings)}
+        if include := [*self._include, *(one for one in head.get("include", ()) if one not in self._include)]:
+            head["include"] = include
+        return b'%s,"input":[%s]}' % (msgspec.json.encode(head)[:-1], b",".join(filter(None, items)))
+
+    def _encode_message(self, message: Message) -> bytes:
+        return msgspec.json.encode(encode_message(message, self._custom, self._images))[1:-1]
+
+    def _encode_tools(self, tools: Sequence[ToolSpec]) -> msgspec.Raw:
+        return msgspec.Raw(msgspec.json.encode([*encode_tools(tools, self._custom), *self._server_tools]))
+
+
+def _check_tool(tool: Any) -> dict[str, Any]:
+    """Check and copy a tool of the provider's. Raises WrongUse."""
+    if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str):
+        raise WrongUse(f"server_tools holds {tool!r}: use the API's own form, as in {{'type': 'web_search'}}")
+    if tool["type"] == "function":
+        raise WrongUse(f"server_tools: {tool.get('name')!r} is a function: give it to the engine, as tools=[...]")
+    if tool["type"] == "custom" and not isinstance(tool.get("name"), str):
+        raise WrongUse("server_tools: a tool of type 'custom' needs the name of a tool of the engine")
+    try:
+        msgspec.json.encode(tool)
+    except (TypeError, ValueError, RecursionError):
+        raise WrongUse(f"server_tools: {tool!r} is not JSON: use the API's own form") from None
+    return dict(tool)
+
+
+def _check_stateless(settings: dict[str, Any]) -> dict[str, Any]:
+    for name in settings.keys() & _STATEFUL.keys():
+        raise WrongUse(f"settings: {name!r} is not a setting here: {_STATEFUL[name]}")
+    return settings
+
+
+def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings under the names of this API."""
+    renamed = {_OTHER_NAMES.get(name, name): value for name, value in settings.items()}
+    if (effort := renamed.pop("reasoning_effort", None)) is not None:
+        renamed["reasoning"] = {**(renamed.get("reasoning") or {}), "effort": effort}
+    return renamed

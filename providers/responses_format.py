@@ -1,0 +1,230 @@
+"""Items of OpenAI's Responses API, both ways: what a response holds, and messages and tools for a request.
+
+An item that has to go back (reasoning, what the provider's tools did) lies whole in a `Reasoning` block, as the JSON
+text that came. Of a message and of a call only those fields lie there that nothing else of ours holds. Source: OpenAI
+API reference, "Responses" (create, and the types of items).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ..decision import (
+    AnyChunk,
+    AssistantMessage,
+    Message,
+    ProviderToolReport,
+    Reasoning,
+    ReasoningDelta,
+    SystemMessage,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UserMessage,
+)
+from ..decision.messages import message_parts
+from .openai_format import NO_OUTPUT, encode_arguments, image_url
+
+VENDOR = "openai-responses"
+"""The name of this wire format in opaque items (`Reasoning.vendor`)."""
+BREAK = "\n\n"
+"""Put between two messages, and between two parts of reasoning, of one response."""
+CUSTOM_INPUT = "input"
+"""The one parameter of our tool that a custom tool of the vendor calls: the free text that the model wrote."""
+LONGEST_RESULT = 20_000
+"""Characters of a tool's result that a report shows. The item itself, which goes back, is whole."""
+Item = Mapping[str, Any]
+
+# ---- items of a response
+
+_ARGUMENTS = ("arguments", "input", "code", "action", "queries", "operation")
+"""Fields in which an item says what a tool was asked; the first that is there."""
+_RESULTS = ("output", "results", "outputs", "result", "tools", "error")
+"""Fields in which an item says what came of it."""
+_NO_TOOLS = frozenset({"compaction", "additional_tools", "configuration_update"})
+"""Items that are not about a tool."""
+_PLAIN_CALL = frozenset({"id", "type", "status", "call_id", "name", "arguments"})
+_PLAIN_MESSAGE = frozenset({"id", "type", "status", "role", "content"})
+"""Fields of a call and of a message that our own message holds, or that nobody needs back."""
+
+
+def text_of(item: Item, name: str) -> str:
+    """A field of an item as text: nothing as an empty text, and anything but a text as JSON."""
+    value = item.get(name)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def parts_of(item: Item, name: str) -> list[Item]:
+    """The parts in a field of an item."""
+    parts = item.get(name)
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+def report_item(item: Item) -> list[AnyChunk]:
+    """What an item says of a tool that is not ours: the provider ran it, or wants a client to."""
+    kind = text_of(item, "type")
+    if kind in _NO_TOOLS:
+        return []
+    name = ".".join(filter(None, (text_of(item, "server_label"), text_of(item, "name"))))
+    shown = name if name and kind in ("mcp_call", "custom_tool_call") else kind.removesuffix("_call")
+    return [
+        ProviderToolReport(
+            text_of(item, "call_id") or text_of(item, "id"),
+            shown,
+            next(filter(None, (text_of(item, field) for field in _ARGUMENTS)), ""),
+            _result_of(item, kind),
+        )
+    ]
+
+
+def _result_of(item: Item, kind: str) -> str:
+    result = next(filter(None, (text_of(item, field) for field in _RESULTS)), "")
+    if kind == "image_generation_call" and len(result) > LONGEST_RESULT:
+        return f"(an image: {len(result)} characters of base64)"
+    return result[:LONGEST_RESULT]
+
+
+def report_citations(id: str, annotations: Sequence[Any]) -> list[AnyChunk]:
+    """The citations of a message; `id` is the message's."""
+    return [ProviderToolReport(id, "citations", result=json.dumps(list(annotations), ensure_ascii=False))]
+
+
+def keep_item(item: Item, raw: bytes) -> list[AnyChunk]:
+    """The item as an opaque block, if it has to go back. `raw` is its JSON.
+
+    Reasoning without encrypted or readable content is only the name of something that the vendor keeps, and it keeps
+    nothing for a request with `store: false`.
+    """
+    match item.get("type"):
+        case "reasoning":
+            wanted = item.get("encrypted_content") or item.get("content")
+            return [ReasoningDelta(signature=raw.decode("utf-8", "replace"), vendor=VENDOR)] if wanted else []
+        case "message":
+            return _keep_fields(item, _PLAIN_MESSAGE, without="content")
+        case "function_call":
+            return _keep_fields(item, _PLAIN_CALL, without="arguments")
+        case _:
+            return [ReasoningDelta(signature=raw.decode("utf-8", "replace"), redacted=True, vendor=VENDOR)]
+
+
+def _keep_fields(item: Item, plain: frozenset[str], without: str) -> list[AnyChunk]:
+    if all(name in plain or value is None for name, value in item.items()):
+        return []
+    fields = {name: value for name, value in item.items() if name != without}
+    return [ReasoningDelta(signature=msgspec.json.encode(fields).decode(), redacted=True, vendor=VENDOR)]
+
+
+# ---- messages of a request
+
+
+def encode_message(message: Message, custom: frozenset[str], images: bool) -> list[Any]:
+    """The items of one message. `custom`: names of custom tools. `images`: whether the model can see."""
+    match message:
+        case SystemMessage(text):
+            return [{"role": "system", "content": text}]
+        case UserMessage(text):
+            return [{"role": "user", "content": text}]
+        case ToolResult():
+            return [_encode_result(message, custom, images)]
+        case AssistantMessage():
+            return _encode_response(message, custom)
+
+
+def _encode_result(result: ToolResult, custom: frozenset[str], images: bool) -> dict[str, Any]:
+    kind = "custom_tool_call_output" if result.name in custom else "function_call_output"
+    output: Any = result.content if result.content.strip() else NO_OUTPUT
+    if result.images and images:
+        pictures = [{"type": "input_image", "image_url": image_url(image)} for image in result.images]
+        output = [{"type": "input_text", "text": output}, *pictures]
+    return {"type": kind, "call_id": result.call_id, "output": output}
+
+
+def _encode_response(message: AssistantMessage, custom: frozenset[str]) -> list[Any]:
+    items: list[tuple[Item, Any]] = []  # each with what is sent for it: the same, or the bytes that came
+    for part in message_parts(message):
+        if isinstance(part, str):
+            text = part.removeprefix(BREAK) if items else part
+            if text.strip():
+                items.append(_same({"role": "assistant", "content": text}))
+        elif isinstance(part, ToolCall):
+            items.append(_same(_encode_call(part, custom)))
+        elif part.vendor == VENDOR and part.signature:
+            _add_kept(part, items)
+    return _without_loose_ends(items)
+
+
+def _same(item: Item) -> tuple[Item, Any]:
+    return item, item
+
+
+def _add_kept(block: Reasoning, items: list[tuple[Item, Any]]) -> None:
+    """Add an item that was kept: it is whole, or holds further fields of the message or call before it."""
+    item = msgspec.json.decode(block.signature)
+    before = items[-1][0] if items else {}
+    match item.get("type"):
+        case "message":
+            if "role" in before:
+                content = [{"type": "output_text", "text": before["content"], "annotations": []}]
+                items[-1] = _same({**item, "content": content})
+        case "function_call":
+            if before.get("type") == "function_call":
+                items[-1] = _same({**item, **before})
+        case _:
+            items.append((item, msgspec.Raw(block.signature.encode())))
+
+
+def _encode_call(call: ToolCall, custom: frozenset[str]) -> dict[str, Any]:
+    arguments = encode_arguments(call.arguments)
+    if call.name in custom:
+        written = json.loads(arguments).get(CUSTOM_INPUT, arguments)
+        return {"type": "custom_tool_call", "call_id": call.id, "name": call.name, "input": str(written)}
+    return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
+
+
+def _without_loose_ends(items: Sequence[tuple[Item, Any]]) -> list[Any]:
+    """What is sent for the items, without those that the API refuses.
+
+    It refuses calls of a client's own tools that nobody answered (a computer, a shell, an approval), and reasoning
+    without the item that it led to.
+    """
+    answered = {item.get("call_id") for item, _ in items if str(item.get("type")).endswith("_output")}
+    kept: list[Any] = []
+    led_to_something = False
+    for item, sent in reversed(items):
+        is_open = sent is not item and _is_open(item, answered)
+        led_to_something = led_to_something if item.get("type") == "reasoning" else not is_open
+        if led_to_something:
+            kept.append(sent)
+    return kept[::-1]
+
+
+def _is_open(item: Item, answered: set[Any]) -> bool:
+    kind, id = str(item.get("type")), item.get("call_id")
+    return kind == "mcp_approval_request" or (kind.endswith("_call") and id is not None and id not in answered)
+
+
+# ---- tools of a request
+
+
+def encode_tools(tools: Sequence[ToolSpec], custom: frozenset[str]) -> list[dict[str, Any]]:
+    """Tools as functions, without those that are offered as custom tools.
+
+    Never strict: the API would otherwise change a schema, and refuse those that its strict form cannot express.
+    """
+    return [
+        {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+            "strict": False,
+        }
+        for tool in tools
+        if tool.name not in custom
+    ]

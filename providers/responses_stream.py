@@ -1,0 +1,389 @@
+"""Parser for OpenAI's streamed responses (Responses API): bytes in, chunks out.
+
+A response is a list of items: messages, reasoning, calls of functions, and what tools of the provider did. Texts and
+arguments come in deltas, and each item comes once more as a whole when it is done. Servers differ: what the whole item
+has and no delta has brought is taken from the item, and items that never came are taken from the finished response.
+Source: OpenAI API reference, "Responses", "Streaming events".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..decision import (
+    AnyChunk,
+    FinishReason,
+    FinishReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageReport,
+)
+from ..decision.finish_words import NO_WORDS, parse_finish_reason
+from .chat_stream import reported_cost
+from .errors import Interrupted, ProtocolError
+from .event_stream import EventStream, decode_loosely, quoted, stream_error
+from .responses_format import BREAK, CUSTOM_INPUT, Item, keep_item, parts_of, report_citations, report_item, text_of
+
+NONE: Any = object()
+"""In place of an index that no item has had yet: a server may leave out all indexes."""
+
+
+class _Event(Struct, gc=False):
+    """One event. Any field may be missing, or of another type than documented."""
+
+    type: Any = None
+    output_index: int | None = None
+    item_id: Any = None
+    delta: Any = None
+    summary_index: Any = None
+    content_index: Any = None
+    item: msgspec.Raw = msgspec.Raw()
+    response: msgspec.Raw = msgspec.Raw()
+
+
+class _Response(Struct, gc=False):
+    status: Any = None
+    error: Any = None
+    incomplete_details: Any = None
+    usage: msgspec.Raw = msgspec.Raw()
+    output: msgspec.Raw = msgspec.Raw()
+
+
+class _Details(Struct, gc=False):
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class _Usage(Struct, gc=False):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    input_tokens_details: _Details | None = None
+    output_tokens_details: _Details | None = None
+    cost: Any = None
+    cost_details: Any = None
+    is_byok: Any = None
+    cost_in_usd_ticks: Any = None
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+_decode_response = msgspec.json.Decoder(_Response).decode
+_decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
+
+
+class ResponsesStream(EventStream):
+    """Parses one response. `custom`: names of custom tools, whose calls are ours."""
+
+    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS, custom: frozenset[str] = frozenset()) -> None:
+        super().__init__(words)
+        self._custom = custom
+        self._indexes: dict[Any, int] = {}
+        """Indexes by the items' ids, where the server sends none."""
+        self._received: dict[int, list[str]] = {}
+        """The deltas of each item that have been received, by its index."""
+        self._begun: set[int] = set()
+        """Indexes of the calls that have been announced."""
+        self._whole: set[int] = set()
+        """Indexes of the items that are done."""
+        self._message: Any = NONE
+        """Index of the message that the latest text belongs to."""
+        self._thought: Any = NONE
+        """Item and part that the latest reasoning belongs to."""
+        self._refused = False
+        self._is_ours = False
+        """Whether an event of this wire format has been received."""
+        self._foreign = b""
+
+    # ---- the body
+
+    def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
+        """Append the chunks of one event to `chunks`."""
+        if data[:6] == b"[DONE]":
+            self.done = True
+            return
+        try:
+            event = _decode(data)
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            event = _decode_event_loosely(data, error)
+        index = event.output_index
+        if index is None:
+            index = self._index_of(event)
+        kind = event.type
+        read = _READERS.get(kind) if type(kind) is str else None
+        if read is not None:
+            self._is_ours = True
+            read(self, index, event, chunks)
+        elif type(kind) is str and kind.startswith("response."):
+            self._is_ours = True
+        elif not self.finished:
+            self._read_foreign(data)
+
+    def _index_of(self, event: _Event) -> int:
+        id = event.item_id if isinstance(event.item_id, str) else text_of(_mapping(event.item), "id")
+        return self._indexes.setdefault(id, len(self._indexes))
+
+    def _read_foreign(self, data: bytes) -> None:
+        value = decode_loosely(data)
+        if _is_error(value):
+            raise stream_error(value)
+        self._foreign = self._foreign or data
+
+    def read_end(self, chunks: list[AnyChunk]) -> None:
+        """The end of a body without the end of the response: it is never complete."""
+        if self._foreign and not self._is_ours:
+            raise ProtocolError(f"the stream is not in the format of the Responses API: {quoted(self._foreign)}")
+        raise Interrupted("the stream ended without the end of the response")
+
+    def read_whole(self, body: bytes) -> list[AnyChunk]:
+        """The chunks of a response that was not streamed."""
+        value = decode_loosely(body)
+        if not isinstance(value, dict) or not isinstance(value.get("output"), list):
+            if _is_error(value):
+                raise stream_error(value)
+            raise ProtocolError(f"the response is neither a stream nor of the Responses API: {quoted(body)}")
+        chunks: list[AnyChunk] = []
+        self._finish(_decode_response(body), "", chunks)
+        return chunks
+
+    # ---- deltas
+
+    def _read_text(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
+        text = event.delta
+        if type(text) is str and text:
+            if index != self._message:
+                self._begin_text(index, chunks)
+            self._received[index].append(text)
+            chunks.append(TextDelta(text))
+
+    def _begin_text(self, index: int, chunks: list[AnyChunk]) -> None:
+        if self._message is not NONE:
+            chunks.append(TextDelta(BREAK))
+        self._message = index
+        self._received.setdefault(index, [])
+
+    def _read_refusal(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
+        self._refused = True
+        self._read_text(index, event, chunks)
+
+    def _read_reasoning(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
+        text = event.delta
+        if type(text) is str and text:
+            self._received.setdefault(index, []).append(text)
+            self._think((index, event.summary_index, event.content_index), text, chunks)
+
+    def _think(self, place: tuple[Any, Any, Any], text: str, chunks: list[AnyChunk]) -> None:
+        if place != self._thought:
+            if self._thought is not NONE:
+                chunks.append(ReasoningDelta(BREAK))
+            self._thought = place
+        chunks.append(ReasoningDelta(text))
+
+    def _read_arguments(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
+        text = event.delta
+        if type(text) is str and text:
+            self._received.setdefault(index, []).append(text)
+            chunks.append(ToolCallDelta(index, arguments=text))
+
+    def _read_input(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
+        """More of the free text of a custom tool. It becomes a string in JSON; calls of others' tools are reported."""
+        text = event.delta
+        if index in self._begun and type(text) is str and text:
+            self._received.setdefault(index, []).append(text)
+            chunks.append(ToolCallDelta(index, arguments=json.dumps(text)[1:-1], whole=False))
+
+    # ---- items
+
+    def _read_item_added(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
+        item = _mapping(event.item)
+        if self._is_call(item):
+            self._begin_call(index, item, chunks)
+
+    def _is_call(self, item: Item) -> bool:
+        kind = item.get("type")
+        return kind == "function_call" or (kind == "custom_tool_call" and item.get("name") in self._custom)
+
+    def _begin_call(self, index: int, item: Item, chunks: list[AnyChunk]) -> None:
+        if index in self._begun:
+            return
+        self._begun.add(index)
+        is_custom = item.get("type") == "custom_tool_call"
+        id, name = text_of(item, "call_id") or text_of(item, "id"), text_of(item, "name")
+        begin = f'{{"{CUSTOM_INPUT}": "' if is_custom else ""
+        chunks.append(ToolCallDelta(index, id, name, begin, whole=False if is_custom else None))
+
+    def _read_item_done(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
+        self._end_item(index, bytes(event.item), chunks)
+
+    def _end_item(self, index: int, raw: bytes, chunks: list[AnyChunk]) -> None:
+        """Append what no delta has brought of an item that is done, and the item itself if it has to go back."""
+        item = _mapping(raw)
+        if not item or index in self._whole:
+            return
+        self._whole.add(index)
+        if self._is_call(item):
+            self._end_call(index, item, chunks)
+        elif item.get("type") == "message":
+            self._end_message(index, item, chunks)
+        elif item.get("type") == "reasoning":
+            self._end_reasoning(index, item, chunks)
+        else:
+            chunks += report_item(item)
+        if item.get("name") not in self._custom:
+            chunks += keep_item(item, raw)
+
+    def _missing(self, index: int, texts: Sequence[str]) -> list[tuple[int, str]]:
+        """What no delta has brought of the texts of an item: each rest with the number of its text.
+
+        Nothing if the deltas said something else: what was shown cannot be taken back.
+        """
+        received = "".join(self._received.get(index, ()))
+        left, missing = len(received), []
+        for number, text in enumerate(texts if "".join(texts).startswith(received) else ()):
+            if rest := text[left:]:
+                missing.append((number, rest))
+            left = max(0, left - len(text))
+        return missing
+
+    def _end_call(self, index: int, item: Item, chunks: list[AnyChunk]) -> None:
+        self._begin_call(index, item, chunks)
+        if item.get("type") == "custom_tool_call":
+            rest = "".join(text for _, text in self._missing(index, [text_of(item, "input")]))
+            chunks.append(ToolCallDelta(index, arguments=json.dumps(rest)[1:-1] + '"}', whole=True))
+            return
+        arguments = text_of(item, "arguments")
+        chunks += [ToolCallDelta(index, arguments=rest) for _, rest in self._missing(index, [arguments])]
+        if arguments.strip() in ("", "{}") and item.get("status") == "completed":
+            chunks.append(ToolCallDelta(index, whole=True))  # else it is known only at the end of the response
+
+    def _end_message(self, index: int, item: Item, chunks: list[AnyChunk]) -> None:
+        parts = parts_of(item, "content")
+        self._refused = self._refused or any(part.get("type") == "refusal" for part in parts)
+        for _, rest in self._missing(index, [text_of(part, "text") or text_of(part, "refusal") for part in parts]):
+            if index != self._message:
+                self._begin_text(index, chunks)
+            chunks.append(TextDelta(rest))
+        if cited := [cited for part in parts for cited in parts_of(part, "annotations")]:
+            chunks += report_citations(text_of(item, "id"), cited)
+
+    def _end_reasoning(self, index: int, item: Item, chunks: list[AnyChunk]) -> None:
+        parts = [*parts_of(item, "summary"), *parts_of(item, "content")]
+        for number, rest in self._missing(index, [text_of(part, "text") for part in parts]):
+            self._think((index, number, None), rest, chunks)
+
+    # ---- the end of the response
+
+    def _read_end_of_response(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
+        try:
+            response = _decode_response(event.response)
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            response = _Response()
+        self._finish(response, event.type.removeprefix("response."), chunks)
+
+    def _finish(self, response: _Response, status: str, chunks: list[AnyChunk]) -> None:
+        """The end of a response. `status`: what the event says, for one that does not say it itself."""
+        if not self._whole and not self._received:
+            for index, raw in enumerate(_raw_items(response.output)):
+                self._end_item(index, raw, chunks)
+        usage = _usage_report(response.usage)
+        word = response.status if isinstance(response.status, str) and response.status else status
+        if word == "failed" or (response.error and word != "completed"):
+            chunks += usage
+            raise stream_error(response.error or {"message": "the response failed, without a reason"})
+        self.finished = self.done = True
+        chunks += [self._finish_report(word, response.incomplete_details), *usage]
+
+    def _finish_report(self, word: str, details: Any) -> FinishReport:
+        if word == "incomplete" and isinstance(details, dict) and isinstance(details.get("reason"), str):
+            word = details["reason"] or word
+        reason = self._words.get(word)
+        if reason is None:
+            reason = parse_finish_reason(word)
+            if reason == "stop":
+                reason = "content_filter" if self._refused else "tool_calls" if self._begun else "stop"
+        return FinishReport(reason, word)
+
+
+_READERS: dict[str, Callable[[ResponsesStream, int, _Event, list[AnyChunk]], None]] = {
+    "response.output_text.delta": ResponsesStream._read_text,
+    "response.function_call_arguments.delta": ResponsesStream._read_arguments,
+    "response.reasoning_summary_text.delta": ResponsesStream._read_reasoning,
+    "response.reasoning_text.delta": ResponsesStream._read_reasoning,
+    "response.refusal.delta": ResponsesStream._read_refusal,
+    "response.custom_tool_call_input.delta": ResponsesStream._read_input,
+    "response.output_item.added": ResponsesStream._read_item_added,
+    "response.output_item.done": ResponsesStream._read_item_done,
+    "response.completed": ResponsesStream._read_end_of_response,
+    "response.incomplete": ResponsesStream._read_end_of_response,
+    "response.failed": ResponsesStream._read_end_of_response,
+    "response.cancelled": ResponsesStream._read_end_of_response,
+}
+"""How each kind of event is read; of others only that they came is of interest."""
+
+
+def _usage_report(raw: msgspec.Raw) -> list[AnyChunk]:
+    try:
+        usage = _decode_usage(raw) if bytes(raw) else None
+    except msgspec.DecodeError:
+        return []
+    return [] if usage is None else [UsageReport(_usage(usage))]
+
+
+def _usage(usage: _Usage) -> Usage:
+    sent, received = usage.input_tokens or 0, usage.output_tokens or 0
+    before, after = usage.input_tokens_details, usage.output_tokens_details
+    reasoning = (after.reasoning_tokens if after else None) or 0
+    if reasoning and usage.total_tokens == sent + received + reasoning:
+        received += reasoning  # counted beside the output, as xAI's chat completions do
+    return Usage(
+        input_tokens=sent,
+        output_tokens=received,
+        cached_tokens=(before.cached_tokens if before else None) or 0,
+        reasoning_tokens=reasoning,
+        cost_usd=reported_cost(usage),
+    )
+
+
+def _raw_items(raw: msgspec.Raw) -> list[bytes]:
+    try:
+        return [bytes(one) for one in msgspec.json.decode(raw, type=list[msgspec.Raw])]
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return []
+
+
+def _mapping(raw: bytes | msgspec.Raw) -> Item:
+    value = decode_loosely(bytes(raw))
+    return value if isinstance(value, dict) else {}
+
+
+def _decode_event_loosely(data: bytes, error: Exception) -> _Event:
+    """Decode a malformed event: invalid UTF-8, numbers that are not JSON. Raises ProtocolError."""
+    try:
+        value = json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ProtocolError(f"an event of the stream cannot be read ({error}): {quoted(data)}") from error
+    names = ("type", "item_id", "delta", "summary_index", "content_index")
+    index = value.get("output_index")
+    return _Event(
+        **{name: value.get(name) for name in names},
+        output_index=index if type(index) is int else None,
+        item=msgspec.Raw(json.dumps(value.get("item")).encode()),
+        response=msgspec.Raw(json.dumps(value.get("response")).encode()),
+    )
+
+
+def _is_error(value: Any) -> bool:
+    """Whether a value in place of an event, or of a response, is an error."""
+    if not isinstance(value, dict):
+        return False
+    if value.get("error") or value.get("type") == "error" or value.get("object") == "error":
+        return True
+    return isinstance(value.get("message"), str) or bool(value.keys() & {"detail", "errors"})
