@@ -37,16 +37,28 @@ class LimitStatus(Struct, frozen=True):
 
 
 def limit_statuses(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(LIMITS)) -> Iterator[LimitStatus]:
-    """Yield each of these limits that is set: the run's, the session's, then a budget's; hard before soft."""
+    """Yield each of these limits that is set: the run's, the session's, then a budget's; hard before soft.
+
+    `Policy.flag_cost_usd` is a soft limit of the run, where its cost is known and no limit bounds it.
+    """
     took, before = facts.t + facts.carried_ms, facts.before
     for name, soft, allowed in _set(policy.limits, names):
         yield LimitStatus(name, "", LimitUse(used=_used(facts, name, took), allowed=allowed, soft=soft))
+    if "cost_usd" in names and (flag := cost_flag(facts, policy)) is not None:
+        yield LimitStatus("cost_usd", "", flag)
     for name, soft, allowed in _set(policy.session_limits, names):
         used = _used(facts, name, took) + _used(before, name, before.elapsed_ms)
         yield LimitStatus(name, "session", LimitUse(used=used, allowed=allowed, soft=soft))
     if facts.refused is not None and facts.refused.limit in names:
         used_up = LimitUse(used=facts.refused.used, allowed=facts.refused.allowed)
         yield LimitStatus(facts.refused.limit, "budget", used_up)
+
+
+def cost_flag(facts: Facts, policy: Policy) -> LimitUse | None:
+    """How much of `Policy.flag_cost_usd` a run has used; None where it does not hold."""
+    if policy.flag_cost_usd is None or facts.usage.cost_usd is None or policy.limits.cost_usd is not None:
+        return None
+    return LimitUse(used=facts.usage.cost_usd, allowed=policy.flag_cost_usd, soft=True)
 
 
 @lru_cache(maxsize=256)

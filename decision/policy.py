@@ -304,6 +304,7 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "closing_tokens": None,
         "closing_after": "limits",
         "required_text": "as_text",
+        "flag_cost_usd": None,
     }
 
     name: str = "agent"
@@ -314,6 +315,9 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What all runs of a session may use together."""
     reminder: float | None = 5 / 6
     """Share of a hard limit, above 0 and below 1, at which the model is reminded of it, once; None: never."""
+    flag_cost_usd: float | None = 5.0
+    """US dollars, above 0, at which a run is flagged, the model reminded and a line logged; nothing ends there. It is a
+    soft limit for runs whose cost is known and whose `limits` bound no cost. None: off."""
     closing: bool = True
     """When a run is exhausted, ask the model for a closing summary, without tools. Not counted as a step."""
     closing_after: Literal["exhausted", "limits"] = "exhausted"
@@ -394,6 +398,8 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise WrongUse(f"approval_seconds is {self.approval_seconds}: use seconds above 0, or None for no limit")
         if self.reminder is not None and not 0 < self.reminder < 1:
             raise WrongUse(f"reminder is {self.reminder}: use a share above 0 and below 1")
+        if self.flag_cost_usd is not None and self.flag_cost_usd <= 0:
+            raise WrongUse(f"flag_cost_usd is {self.flag_cost_usd}: use US dollars above 0, or None for off")
         if self.text == "nudge" and self.completion == "none":
             raise WrongUse("text = 'nudge' with completion = 'none' can never end: change one of the two")
 

@@ -81,6 +81,8 @@ class Context:
     """That budget, which sub-agents share, too."""
     redact: Redact | None = None
     """What is applied to the texts of the run's record, and to those of its sub-agents."""
+    replays: bool = False
+    """Whether the run is a replay of a record."""
     drain: bool = False
     """Whether the rest of cut responses is read into the record; for sub-agents, too."""
     children: dict[str, Any] = field(default_factory=dict)

@@ -45,16 +45,20 @@ from .decision.events import (
     StepStarted,
     ToolCallResult,
 )
+from .decision.limit_usage import cost_flag
 from .decision.transcript import UNANSWERED
 from .durability import RunLost
 from .effects import EffectKey, Response
 from .hook_runner import check_final_text, parse_judge, progress, run_hook, run_text_rule
 from .hooks import ModelJudge
 from .providers import Cancelled, Interrupted, ProtocolError, ProviderError, Request, ToolChoice
+from .providers._logging import log_warning
 from .response import ResponseBuilder
 from .tool_calls import ToolCalls
 from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING
 
+FLAGGED_COST = "soft_cost_usd"
+"""The topic of a reminder that a run costs much."""
 RECENT_MESSAGES = 3
 """How many of the latest messages in the user's role are searched: if the next-step prompt is one, it is not added."""
 
@@ -77,10 +81,20 @@ async def run_rounds(context: Context) -> Outcome:
             case Stop() | Pause():
                 if isinstance(decision, Stop) and needs_closing_step(context.log.facts, context.policy, decision):
                     await run_closing_step(context)
+                if FLAGGED_COST not in context.log.facts.reminded:
+                    _log_flagged_cost(context)
                 return build_outcome(context.log.facts, context.policy, decision)
             case GoOn():
                 await _prepare(context, decision)
         decision = None
+
+
+def _log_flagged_cost(context: Context) -> None:
+    """Log a line if the run has cost more than `Policy.flag_cost_usd`. A replay logs nothing."""
+    flag = cost_flag(context.log.facts, context.policy)
+    if flag is not None and flag.used >= flag.allowed and not context.replays:
+        what = f"a run has cost ${flag.used:.2f}; it is flagged from ${flag.allowed:g} on (policy.flag_cost_usd)"
+        log_warning(f"{what}, and nothing ends it there: limits.cost_usd would", run_id=context.run_id)
 
 
 def _decide(context: Context) -> Decision:
@@ -167,6 +181,8 @@ async def _prepare(context: Context, decision: GoOn) -> None:
         context.log.append(
             MessageAdded(text=decision.remind, origin="reminder", ephemeral=True, topics=decision.topics)
         )
+        if FLAGGED_COST in decision.topics:
+            _log_flagged_cost(context)
 
 
 class _Step:

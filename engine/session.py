@@ -402,6 +402,7 @@ class Session(Generic[OutputT]):
             budget=config.budget,
             redact=config.record_options.redact,
             drain=self._drain,
+            replays=runtime.replay is not None,
             taken_ids=self._taken,
             memo=self._memo,
             gates=hooks.gates,
