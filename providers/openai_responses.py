@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -37,10 +38,11 @@ _STATEFUL = {
 
 
 class OpenAIResponses(HTTPProvider):
-    """A model behind OpenAI's Responses API, or behind a server that speaks it.
+    """A model behind OpenAI's Responses API, as in `OpenAIResponses("gpt-5.4")`; its name may begin with `openai/`.
 
-    - `base_url`: the URL without `/responses`. A user and password in it are sent instead of a key.
-    - `api_key`: by default `OPENAI_API_KEY` from the environment; without either, no key is sent.
+    - `api_key`: by default `OPENAI_API_KEY` from the environment.
+    - `base_url`: another server with the Responses API, up to and without `/responses`. A user and password in it are
+      sent instead of a key; without either, no key is sent. It gets the model's name as it is.
     - `server_tools`: tools that the provider runs itself, as its API takes them: `[{"type": "web_search"}]`. What they
       do is reported and never executed here. A tool of type `custom` is ours, if the engine has a tool of its name with
       one parameter, `input`.
@@ -49,34 +51,51 @@ class OpenAIResponses(HTTPProvider):
     - `images`: whether the model can see. Images of tool results are then sent in the results.
     - `settings`: sent in every request (`temperature`, `max_output_tokens`, `reasoning`, ...). `max_tokens` and
       `reasoning_effort` are sent under their names in this API.
-    - The others are those of `OpenAICompatible`.
 
-    Use it as an async context manager to keep its connections between runs. Raises WrongUse for an argument that
-    cannot work.
+    All other arguments are those of `HTTPProvider`. Use it as an async context manager to keep its connections between
+    runs. Raises WrongUse for an argument that cannot work; entering it raises WrongUse if there is no key for OpenAI's
+    own server.
     """
 
-    example = "OpenAIResponses('NAME')"
+    prefix = "openai/"
+    example = "OpenAIResponses('gpt-5.4')"
     key_variable = "OPENAI_API_KEY"
     request_id_header = "x-request-id"
 
     def __init__(
         self,
         model: str,
+        *,
         api_key: str | None = None,
         base_url: str = OPENAI_URL,
-        *,
         server_tools: Sequence[Mapping[str, Any]] = (),
         encrypted_reasoning: bool | None = None,
         images: bool = True,
         **options: Unpack[HTTPOptions],
     ) -> None:
         super().__init__(model, base_url, "/responses", api_key=api_key, **options)
-        self._server_tools = [*map(_check_tool, server_tools)]
+        self._own_server = self._place.hostname == urlsplit(OPENAI_URL).hostname
+        if not self._own_server:
+            self.model_name = self.model
+        self._server_tools = _check_server_tools(server_tools)
         self._custom = frozenset(tool["name"] for tool in self._server_tools if tool["type"] == "custom")
-        asks = _NO_REASONING.match(model) is None if encrypted_reasoning is None else encrypted_reasoning
+        asks = _NO_REASONING.match(self.model_name) is None if encrypted_reasoning is None else encrypted_reasoning
         self._include = [ENCRYPTED] if asks else []
         self._images = images
         self._settings = _renamed(_check_stateless(self._settings))
+
+    @property
+    def endpoint(self) -> str:
+        """The base URL without secrets, for records; empty for OpenAI's own server."""
+        return "" if self._own_server else super().endpoint
+
+    def __repr__(self) -> str:
+        return f"OpenAIResponses({self.model!r})" if self._own_server else super().__repr__()
+
+    async def __aenter__(self) -> Self:
+        if self._own_server and not self.has_credentials:
+            raise WrongUse(f"model {self.model!r} needs a key: set {self.key_variable}, or give api_key")
+        return await super().__aenter__()
 
     def key_headers(self, key: str) -> dict[str, str]:
         """The key as a bearer token."""
@@ -91,7 +110,7 @@ class OpenAIResponses(HTTPProvider):
         encoded = request.memo.get(self)
         if encoded is None:
             encoded = request.memo[self] = EncodedSession(self._encode_message, self._encode_tools)
-        head: dict[str, Any] = {"model": self.model, "stream": True, "store": False}
+        head: dict[str, Any] = {"model": self.model_name, "stream": True, "store": False}
         items = encoded.messages(request)
         first = request.messages[0] if request.messages else None
         if isinstance(first, SystemMessage):
@@ -113,8 +132,14 @@ class OpenAIResponses(HTTPProvider):
         return msgspec.Raw(msgspec.json.encode([*encode_tools(tools, self._custom), *self._server_tools]))
 
 
-def _check_tool(tool: Any) -> dict[str, Any]:
-    """Check and copy a tool of the provider's. Raises WrongUse."""
+def _check_server_tools(tools: Any) -> list[dict[str, Any]]:
+    """Server tools as a list of their fields. Raises WrongUse for what is none."""
+    if isinstance(tools, Mapping | str) or not isinstance(tools, Sequence):
+        raise WrongUse(f"server_tools is {tools!r}: use a list, as in [{{'type': 'web_search'}}]")
+    return [*map(_check_server_tool, tools)]
+
+
+def _check_server_tool(tool: Any) -> dict[str, Any]:
     if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str):
         raise WrongUse(f"server_tools holds {tool!r}: use the API's own form, as in {{'type': 'web_search'}}")
     if tool["type"] == "function":

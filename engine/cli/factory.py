@@ -27,8 +27,9 @@ from ..decision.errors import did_you_mean, error_text
 from ..decision.events import RunStarted
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
-from ..providers import Anthropic, LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
+from ..providers import Anthropic, LiteLLM, OpenAICompatible, OpenAIResponses, Prices, Provider, Retry, Timeouts
 from ..providers.anthropic import HOST as ANTHROPIC
+from ..providers.openai_responses import OPENAI_URL as OPENAI
 from ..providers.retry import DEFAULT_RETRIES
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.qualified_names import current_module
@@ -36,8 +37,6 @@ from ..tools import ask_user, finish_task
 from ..tools.tool import Tool
 from ..tools.workspace import workspace_tools
 from ..tools.yaml import tools_from_yaml
-
-OPENAI = "https://api.openai.com/v1"
 
 
 class Wire(NamedTuple):
@@ -59,12 +58,18 @@ def _anthropic(model: str, api_base: str | None, first: float, between: float) -
     return Anthropic(model, base_url=api_base or ANTHROPIC, first_timeout=first, read_timeout=between)
 
 
+def _responses(model: str, api_base: str | None, first: float, between: float) -> Provider:
+    name = model.replace("openai/responses/", "openai/", 1)  # litellm's name for the same
+    return OpenAIResponses(name, base_url=api_base or OPENAI, first_timeout=first, read_timeout=between)
+
+
 def _litellm(model: str, api_base: str | None, first: float, between: float) -> Provider:
     return LiteLLM(model, api_base=api_base, first_timeout=first, timeout=between)
 
 
 WIRES = {
     "openai": Wire(_chat),
+    "openai-responses": Wire(_responses, "openai/"),
     "anthropic": Wire(_anthropic, "anthropic/"),
     "litellm": Wire(_litellm),
 }

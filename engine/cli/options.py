@@ -46,10 +46,11 @@ def add_model(model: argparse._ArgumentGroup) -> None:
     """Add the options for which model to use, how to reach it, what it costs, and what to do when it fails."""
     model.add_argument("--model", metavar="M", help="the name of the model, as litellm or the endpoint knows it")
     model.add_argument("--api-base", metavar="URL", help="the URL of an OpenAI-compatible endpoint, including /v1")
+    own = ", ".join(f"{name} for {wire.prefix}..." for name, wire in WIRES.items() if wire.prefix)
     model.add_argument(
         "--provider",
         choices=tuple(WIRES),
-        help="how to reach the model (default: openai with --api-base, anthropic for anthropic/..., else litellm)",
+        help=f"how to reach the model (default: openai with --api-base, {own}, else litellm)",
     )
     add_retries_and_timeouts(model)
     model.add_argument(

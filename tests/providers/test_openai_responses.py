@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from endstop import Engine, tool
+from endstop.cli.factory import build_provider
 from endstop.decision import (
     AnyChunk,
     AssistantMessage,
@@ -54,7 +55,7 @@ ENCRYPTED = (
 
 
 def responses(url: str, **options: Any) -> OpenAIResponses:
-    return OpenAIResponses("gpt-5", "placeholder", url, **options)
+    return OpenAIResponses("gpt-5", api_key="placeholder", base_url=url, **options)
 
 
 async def heard(reply: Reply, **options: Any) -> Heard:
@@ -86,7 +87,7 @@ def raw_done(index: int, item: str) -> bytes:
 @pytest.mark.parametrize("case", [in_words_of_this_api(case) for case in CASES], ids=str)
 async def test_it_does_what_every_provider_must(case: ProviderCase) -> None:
     def made(at: ChatEndpoint) -> OpenAIResponses:
-        return OpenAIResponses("conformance", at.key, at.url, read_timeout=at.timeout)
+        return OpenAIResponses("conformance", api_key=at.key, base_url=at.url, read_timeout=at.timeout)
 
     await check(case, made, serve=ResponsesEndpoint)
 
@@ -358,8 +359,8 @@ async def test_a_request_is_stateless_and_asks_for_encrypted_reasoning() -> None
 )
 async def test_only_models_that_reason_are_asked_for_reasoning(model: str, asks: bool) -> None:
     async with Endpoint(items(message("ok"))) as endpoint:
-        await chunks_of(OpenAIResponses(model, "x", endpoint.url))
-        await chunks_of(OpenAIResponses(model, "x", endpoint.url, encrypted_reasoning=not asks))
+        for encrypted in (None, not asks):
+            await chunks_of(OpenAIResponses(model, base_url=endpoint.url, encrypted_reasoning=encrypted))
         assert ["include" in endpoint.body(number) for number in (0, 1)] == [asks, not asks]
 
 
@@ -413,6 +414,7 @@ async def test_server_tools_are_offered_beside_ours() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        ({"server_tools": {"type": "web_search"}}, "use a list"),
         ({"server_tools": [{"name": "x"}]}, "web_search"),
         ({"server_tools": [{"type": "function", "name": "x"}]}, "give it to the engine"),
         ({"server_tools": [{"type": "custom"}]}, "needs the name"),
@@ -422,12 +424,51 @@ async def test_server_tools_are_offered_beside_ours() -> None:
         ({"settings": {"tools": []}}, "give tools to the engine"),
         ({"base_url": "http://127.0.0.1:1/v1/responses"}, "leave out /responses"),
         ({"base_url": "nowhere"}, "not a URL"),
-        ({"model": ""}, "OpenAIResponses('NAME')"),
+        ({"model": ""}, "OpenAIResponses('gpt-5.4')"),
     ],
 )
 def test_what_cannot_work_is_said_at_once(options: dict[str, Any], says: str) -> None:
     with pytest.raises(WrongUse, match=says.replace("(", r"\(").replace(")", r"\)").replace("'", ".")):
         OpenAIResponses(**{"model": "gpt-5", "api_key": "x", **options})
+
+
+async def test_the_name_of_a_model_loses_its_prefix_for_openais_own_server_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    own = OpenAIResponses("openai/gpt-5")
+    assert (own.model, own.model_name, own.endpoint, repr(own)) == (
+        "openai/gpt-5",
+        "gpt-5",
+        "",
+        "OpenAIResponses('openai/gpt-5')",
+    )
+    with pytest.raises(WrongUse, match="set OPENAI_API_KEY"):
+        await own.__aenter__()
+    assert OpenAIResponses("openai/gpt-5", base_url="https://openrouter.ai/api/v1").model_name == "openai/gpt-5"
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "by_hand", "made"),
+    [
+        ("openai/gpt-5.4", None, None, "OpenAIResponses('openai/gpt-5.4')"),
+        ("openai/responses/gpt-5.4", None, None, "OpenAIResponses('openai/gpt-5.4')"),
+        (
+            "openai/gpt-5.4",
+            "http://127.0.0.1:1/v1",
+            None,
+            "OpenAICompatible('openai/gpt-5.4', 'http://127.0.0.1:1/v1')",
+        ),
+        ("grok-4", "http://127.0.0.1:1/v1", "openai-responses", "OpenAIResponses('grok-4', 'http://127.0.0.1:1/v1')"),
+        ("gpt-5.4", None, "openai", "OpenAICompatible('gpt-5.4', 'https://api.openai.com/v1')"),
+        ("openai/gpt-5.4", None, "litellm", "LiteLLM('openai/gpt-5.4')"),
+    ],
+)
+def test_the_command_line_reaches_openais_models_on_this_wire(
+    model: str, base: str | None, by_hand: str | None, made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "placeholder")
+    assert repr(build_provider(model, base, by_hand)) == made
 
 
 # ---- what goes back
