@@ -22,7 +22,7 @@ FOLDERS = ("decision", "providers", "engine")
 LOOP = tuple(
     """
     durability budget event_bus event_log connections side_request hooks hard_limits cancel_scope validation
-    journal effects checkpoint recorded_values resume_point context hook_runner approvals tool_execution
+    dependencies journal effects checkpoint recorded_values resume_point context hook_runner approvals tool_execution
     tool_calls answers compaction response evaluation prompts loop run subscribers config fork session subagents tasks
     batch race engine _exports __init__
     """.split()

@@ -20,9 +20,9 @@ from .run import Run
 from .session import Session
 from .subscribers import Subscriber
 from .tasks import Task, TaskResult
-from .tool_execution import ThisCall, this_call
 from .tools.mcp import Stdio, mcp_tools
 from .tools.results import Completion, Continue, Happened, NotHappened, Phase, Unclear
+from .tools.run_context import RunContext, ThisCall, this_call
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool, Toolbox, tool
 from .tools.yaml import tools_from_yaml
@@ -65,6 +65,7 @@ __all__ = [
     "Reject",
     "ResumeRefused",
     "Run",
+    "RunContext",
     "Runtime",
     "Session",
     "SessionRecord",

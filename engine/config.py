@@ -19,6 +19,7 @@ from .decision import Event, Facts, FinishReason, Outcome, Policy, Price, Rule, 
 from .decision import decide as built_in_decide
 from .decision.events import RunFinished
 from .decision.finish_words import check_finish_words
+from .dependencies import check_factory
 from .effects import Effects
 from .evaluation import Evaluator
 from .event_bus import DEFAULT_CAPACITY, Lagged
@@ -200,6 +201,8 @@ class RunConfig:
     runtime: Runtime
     output: OutputType | None = None
     """What `Outcome.output` is read as; None: the answer itself."""
+    deps: Any = None
+    """Makes what belongs to a run that is given nothing (`dependencies.py`); None: nothing does."""
 
     @classmethod
     def of(
@@ -218,12 +221,14 @@ class RunConfig:
         observers: Observers,
         runtime: Runtime,
         output: Any = None,
+        deps: Any = None,
     ) -> RunConfig:
         """The configuration from the arguments of `Engine`. Raises WrongUse."""
         check_provider(provider)
         check_policy(policy)
         check_system(system)
         check_prices(prices)
+        check_factory(deps)
         _check_groups(
             hooks=hooks,
             model_options=model_options,
@@ -255,6 +260,7 @@ class RunConfig:
             observers=observers,
             runtime=runtime,
             output=output_type,
+            deps=deps,
         )
         check_combination(policy, hooks.judge, toolbox.specs, model_options.tool_choice)
         check_budget(policy, budget)

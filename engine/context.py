@@ -31,6 +31,7 @@ from .providers import Prices, Provider, ToolChoice
 from .providers.clock import Clock
 from .records.event_redaction import Redact
 from .tools.output import OutputType
+from .tools.run_context import RunContext
 from .tools.tool import Tool, Toolbox
 from .validation import check_prompt
 
@@ -87,6 +88,10 @@ class Context:
     """Whether the rest of cut responses is read into the record; for sub-agents, too."""
     children: dict[str, Any] = field(default_factory=dict)
     """The runs of its sub-agents so far in this process, by id; `Run.children` shows them."""
+    deps: Any = None
+    """What belongs to this run, for the user's functions."""
+    owner: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     gates: Sequence[Gate] = ()
     output: OutputType | None = None
     """What the answer is read as, for gates and in the outcome; None for a plain text."""
@@ -127,6 +132,20 @@ class Context:
     def run_id(self) -> str:
         """The run's id."""
         return self.log.facts.run_id
+
+    def run_context(self, call_id: str = "", *, again: bool = False) -> RunContext:
+        """The run as the user's functions see it. again: whether the call was running in a process that died."""
+        facts = self.log.facts
+        return RunContext(
+            facts.session_id,
+            facts.run_id,
+            facts.steps,
+            call_id,
+            again,
+            deps=self.deps,
+            owner=self.owner,
+            metadata=self.metadata,
+        )
 
     def tokens_now(self) -> int:
         """The tokens of the context: the provider's last count and an estimate of what came after it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from copy import copy
 from types import UnionType
@@ -17,6 +17,7 @@ from .connections import connected
 from .decision import Outcome, Policy, WrongUse
 from .decision.errors import did_you_mean
 from .decision.outcome import OutputT
+from .dependencies import DepsFactory
 from .evaluation import Evaluator
 from .journal import RecordTarget
 from .providers import Prices, Provider
@@ -27,11 +28,12 @@ from .subagents import SubagentTool, check_subagents
 from .subscribers import Middleware
 from .tasks import Task
 from .tools import finish_task
+from .tools.run_context import DepsT
 from .tools.tool import Tool
 from .validation import check_record
 
 
-class Engine(Generic[OutputT]):
+class Engine(Generic[DepsT, OutputT]):
     """Runs agents. Safe for many runs at once in one event loop.
 
     provider: where responses come from.
@@ -40,6 +42,8 @@ class Engine(Generic[OutputT]):
     output: the type of `Outcome.output`: a pydantic model, a dataclass, a TypedDict, a msgspec Struct, or a list or a
         union of such. A completion tool with its schema then takes the place of the preset ones, and no text ends a
         run; see `tools/output.py`. None or `str`: the output is the answer's text.
+    deps: a function of a run's `RunContext` that makes what its tools and hooks need, for runs that are given nothing
+        with `run(..., deps=...)`; see `dependencies.py`.
     system: the system prompt; None for the general one, "" for none.
     prices: what models cost, where the provider does not say; None for list prices, see `providers/prices.py`.
     budget: what its runs may use together with those of other engines; see `budget.py`.
@@ -61,6 +65,7 @@ class Engine(Generic[OutputT]):
         tools: Sequence[Tool] = (),
         presets: Sequence[Tool] = (finish_task,),
         output: type[OutputT] | UnionType | None = None,
+        deps: DepsFactory[DepsT] | None = None,
         policy: Policy = Policy(),  # noqa: B008  frozen
         system: str | None = None,
         prices: Prices | None = None,
@@ -88,11 +93,12 @@ class Engine(Generic[OutputT]):
             observers=observers,
             runtime=runtime,
             output=output,
+            deps=deps,
         )
         """Everything that its runs are made from."""
         check_subagents(self.config)
 
-    async def __aenter__(self) -> Engine[OutputT]:
+    async def __aenter__(self) -> Engine[DepsT, OutputT]:
         self._connections = self.connected()
         await self._connections.__aenter__()
         return self
@@ -107,28 +113,49 @@ class Engine(Generic[OutputT]):
         busy: Literal["refuse", "queue"] = "refuse",
         record: RecordTarget = None,
         drain: bool = False,
-    ) -> Session[OutputT]:
+        owner: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Session[DepsT, OutputT]:
         """A new conversation.
 
         record: a file to write its events to, in JSON Lines, which is appended to; or a `Journal` (`event_log.py`).
         drain: after a response was cut, read the rest of it into the record, which then shows what the cut saved.
+        owner, metadata: whose conversation it is, and what else your functions should know (`RunContext`).
         """
         if busy not in ("refuse", "queue"):
             raise WrongUse(f"busy is {busy!r}{did_you_mean(str(busy), ('refuse', 'queue'))}")
         if session_id is not None and not isinstance(session_id, str):
             raise WrongUse(f"session_id is {session_id!r}: write a text, or leave it out")
         check_record(record)
-        return Session(self.config, session_id or f"session_{uuid4().hex[:12]}", busy=busy, record=record, drain=drain)
+        id = session_id or f"session_{uuid4().hex[:12]}"
+        session: Session[DepsT, OutputT] = Session(self.config, id, busy=busy, record=record, drain=drain)
+        session.owner, session.metadata = owner, dict(metadata or {})
+        return session
 
-    def start(self, prompt: str, *, record: str | os.PathLike[str] | None = None, drain: bool = False) -> Run[OutputT]:
-        """A run in a session of its own. Enter it with `async with` and read its events."""
-        return self.session(record=record, drain=drain).start(prompt)
+    def start(
+        self,
+        prompt: str,
+        *,
+        deps: DepsT | None = None,
+        record: str | os.PathLike[str] | None = None,
+        drain: bool = False,
+    ) -> Run[OutputT]:
+        """A run in a session of its own. Enter it with `async with` and read its events.
+
+        deps: what belongs to this run: `RunContext.deps` of tools and hooks. No record holds it.
+        """
+        return self.session(record=record, drain=drain).start(prompt, deps=deps)
 
     async def run(
-        self, prompt: str, *, record: str | os.PathLike[str] | None = None, drain: bool = False
+        self,
+        prompt: str,
+        *,
+        deps: DepsT | None = None,
+        record: str | os.PathLike[str] | None = None,
+        drain: bool = False,
     ) -> Outcome[OutputT]:
         """Run to the outcome. If the caller is cancelled, so is the run."""
-        async with self.start(prompt, record=record, drain=drain) as run:
+        async with self.start(prompt, deps=deps, record=record, drain=drain) as run:
             return await run.wait()
 
     def run_many(
@@ -154,6 +181,7 @@ class Engine(Generic[OutputT]):
         providers: Sequence[Provider],
         *,
         compare: bool = False,
+        deps: DepsT | None = None,
         record: str | os.PathLike[str] | None = None,
     ) -> RaceResult[OutputT]:
         """Run this prompt with each provider at once; the first good completion wins and ends the others.
@@ -161,7 +189,7 @@ class Engine(Generic[OutputT]):
         compare: let all of them run to their end.
         record: a folder for a record of each.
         """
-        return await racing(self.config, prompt, providers, compare, record).result()
+        return await racing(self.config, prompt, providers, compare, record, deps).result()
 
     def as_tool(
         self,
@@ -187,11 +215,11 @@ class Engine(Generic[OutputT]):
             self.config, name=name, description=description, prompt=prompt, reads=reads, timeout=timeout
         )
 
-    def with_provider(self, provider: Provider, *, evaluate: Evaluator | None = None) -> Engine[OutputT]:
+    def with_provider(self, provider: Provider, *, evaluate: Evaluator | None = None) -> Engine[DepsT, OutputT]:
         """An engine like this one with another provider, and another evaluator if one is given."""
         return self._with(self.config.with_provider(provider, evaluate))
 
-    def with_middleware(self, *middleware: Middleware) -> Engine[OutputT]:
+    def with_middleware(self, *middleware: Middleware) -> Engine[DepsT, OutputT]:
         """An engine like this one whose runs also enter this middleware, after (inside) the engine's own."""
         return self._with(self.config.with_middleware(*middleware))
 
@@ -199,7 +227,7 @@ class Engine(Generic[OutputT]):
         """A context manager that keeps the provider's connections open."""
         return connected(self.config.provider)
 
-    def _with(self, config: RunConfig) -> Engine[OutputT]:
+    def _with(self, config: RunConfig) -> Engine[DepsT, OutputT]:
         other = copy(self)
         other.config = config
         return other

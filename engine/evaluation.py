@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Generic
 
 from msgspec.structs import replace
 
@@ -25,6 +25,7 @@ from .decision.events import EvaluationFinished, StageFinished, StageStatus
 from .effects import EffectKey
 from .hooks import qualified_name, run_command
 from .tools.results import to_jsonable
+from .tools.run_context import DepsT, RunContext
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
 EVALUATED_STATUSES: frozenset[Status] = frozenset({"completed", "exhausted"})
@@ -40,7 +41,7 @@ MAX_OUTPUT_CHARACTERS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationInput:
+class EvaluationInput(Generic[DepsT]):
     """What an evaluator is called with."""
 
     outcome: Outcome
@@ -48,6 +49,8 @@ class EvaluationInput:
     """Path of the record so far, if one is kept."""
     started_at: str
     """When the run began, ISO 8601."""
+    context: RunContext[DepsT] = field(default_factory=RunContext)
+    """Its ids, its `deps`, and the owner and metadata of its session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +149,12 @@ async def _call_evaluator(context: Context, evaluator: Evaluator, outcome: Outco
     said: Any = None
     with context.clock.deadline(seconds) as deadline:
         try:
-            looked_at = EvaluationInput(outcome=outcome, record=context.record_path, started_at=context.started_at)
+            looked_at = EvaluationInput(
+                outcome=outcome,
+                record=context.record_path,
+                started_at=context.started_at,
+                context=context.run_context(),
+            )
             work = call_user_function(evaluator, looked_at)
             said = await run_in_own_task(work, qualified_name(evaluator), run_id=context.run_id, role="evaluator")
         except Exception as error:

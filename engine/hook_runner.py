@@ -119,13 +119,14 @@ def parse_judge(said: Any) -> Verdict:
     raise TypeError(f"a judge answers Verdict('complete') or Verdict('incomplete'), not {said!r}")
 
 
-def progress(context: Context) -> Progress:
-    """The run as hooks see it."""
+def progress(context: Context, call_id: str | None = None) -> Progress:
+    """The run as hooks see it. call_id: of the completion that a gate checks."""
     return Progress(
         facts=context.log.facts,
         messages=tuple(context.transcript.messages),
         record=context.record_path,
         prices=context.price_list,
+        context=context.run_context(call_id or ""),
     )
 
 
@@ -134,7 +135,7 @@ async def run_gates(context: Context, completion: Completion, call_id: str | Non
     if context.gates and context.output is not None:
         completion = replace(completion, output=context.output.read(completion.answer))
     for gate in context.gates:
-        verdict = await run_hook(context, "gate", gate, (completion, progress(context)), parse_gate, call_id)
+        verdict = await run_hook(context, "gate", gate, (completion, progress(context, call_id)), parse_gate, call_id)
         if verdict.said != "accept":
             failed = "The check of the completion failed: " if verdict.said == "failed" else ""
             return failed + verdict.detail, qualified_name(gate)

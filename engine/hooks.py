@@ -20,7 +20,7 @@ import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic
 
 import anyio.to_thread
 from msgspec import Struct
@@ -30,6 +30,7 @@ from .providers import Prices, Provider
 from .side_request import NO_ANSWER, complete_text, render_message
 from .tools.child_process import check_variable_names, child_environment, start_child
 from .tools.results import Completion
+from .tools.run_context import DepsT, RunContext
 
 LONGEST_OUTPUT = 200_000
 """Bytes of a command's output that are kept, from its end."""
@@ -54,7 +55,7 @@ class Reject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Generic[DepsT]):
     """The run so far, as a gate, a judge or a prompt handler sees it."""
 
     facts: Facts
@@ -63,6 +64,8 @@ class Progress:
     """Path of the record so far, if one is kept."""
     prices: Prices = field(default_factory=Prices)
     """What models cost, for a judge that asks one of its own."""
+    context: RunContext[DepsT] = field(default_factory=RunContext)
+    """Its ids, its `deps`, and the owner and metadata of its session."""
 
 
 class Verdict(Struct, frozen=True):

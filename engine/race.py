@@ -15,7 +15,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic
 
 from .batch import Fleet, Summary
 from .config import RunConfig
@@ -98,6 +98,7 @@ def racing(
     providers: Sequence[Provider],
     compare: bool,
     record: str | os.PathLike[str] | None,
+    deps: Any = None,
 ) -> Racing:
     """The race of these providers. One that is given twice races twice."""
     check_prompt(prompt)
@@ -108,7 +109,7 @@ def racing(
     taken: Counter[str] = Counter()
     names = [numbered(provider.model, taken) for provider in providers]
     jobs = [
-        prepare_task(chosen, prompt, number, name, name, records)
+        prepare_task(chosen, prompt, number, name, name, records, deps=deps)
         for number, (chosen, name) in enumerate(zip(configs, names, strict=True))
     ]
     return Racing(jobs, compare=compare, holds=providers, clock=config.runtime.clock)

@@ -45,6 +45,7 @@ from .decision.events import (
 from .decision.facts import add_usage, usage_of
 from .decision.outcome import OutputT
 from .decision.policy import Policy, for_recorded_run
+from .dependencies import dependencies
 from .durability import Steps
 from .effects import Effects, Live
 from .event_bus import Bus
@@ -59,10 +60,11 @@ from .records.recorder import last_event, last_seq
 from .resume_point import RecordedEvents, RecordedRound, ResumePoint, may_be_redacted
 from .run import Run, new_run_id
 from .subscribers import enter_middleware, notify_subscribers
+from .tools.run_context import DepsT, RunContext
 from .validation import check_prompt, check_record, check_recorded_functions, check_recorded_tools
 
 
-class Session(Generic[OutputT]):
+class Session(Generic[DepsT, OutputT]):
     """One conversation. Made by `Engine.session`.
 
     busy: what a second run does while one is going: `refuse` raises WrongUse, `queue` waits for its turn.
@@ -85,6 +87,9 @@ class Session(Generic[OutputT]):
         self._config = config
         self._busy: Literal["refuse", "queue"] = busy
         self._turn = asyncio.Lock()
+        self.owner: str | None = None
+        """Whose conversation it is; for `RunContext`, as `metadata`."""
+        self.metadata: Mapping[str, Any] = {}
         self.record = record
         """Where the events of the next run go."""
         self.steps: Steps | None = None
@@ -111,47 +116,63 @@ class Session(Generic[OutputT]):
         self._redacted_calls: Collection[str] = ()
         """Ids of calls that wait for an approval and were loaded in redacted form."""
 
-    def start(self, prompt: str, *, run_id: str | None = None) -> Run[OutputT]:
-        """A run that answers `prompt`. Enter it with `async with`. run_id: a unique id of your own."""
+    def start(self, prompt: str, *, deps: DepsT | None = None, run_id: str | None = None) -> Run[OutputT]:
+        """A run that answers `prompt`. Enter it with `async with`.
+
+        deps: what belongs to this run: `RunContext.deps` of tools and hooks. No record holds it. run_id: a unique id of
+        your own.
+        """
         if self._config.runtime.replay is None:
             check_prompt(prompt)
-        return self._new_run(PromptGiven(prompt), run_id)
+        return self._new_run(PromptGiven(prompt), run_id, deps)
 
-    async def run(self, prompt: str) -> Outcome[OutputT]:
+    async def run(self, prompt: str, *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Answer `prompt` and wait for the outcome."""
-        async with self.start(prompt) as run:
+        async with self.start(prompt, deps=deps) as run:
             return await run.wait()
 
-    def start_answer(self, call_id: str, text: str, *, run_id: str | None = None) -> Run[OutputT]:
+    def start_answer(
+        self, call_id: str, text: str, *, deps: DepsT | None = None, run_id: str | None = None
+    ) -> Run[OutputT]:
         """A run that continues a paused one with the user's answer to this question.
 
         If several questions are open, the run pauses again until the last one is answered. Raises WrongUse if the
         question is not open.
         """
-        return self.start_answers({call_id: text}, run_id=run_id)
+        return self.start_answers({call_id: text}, deps=deps, run_id=run_id)
 
-    async def answer(self, call_id: str, text: str) -> Outcome[OutputT]:
+    async def answer(self, call_id: str, text: str, *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Answer an open question and wait for the outcome."""
-        return await self.answer_all({call_id: text})
+        return await self.answer_all({call_id: text}, deps=deps)
 
-    async def approve(self, call_id: str, arguments: Mapping[str, Any] | None = None) -> Outcome[OutputT]:
+    async def approve(
+        self, call_id: str, arguments: Mapping[str, Any] | None = None, *, deps: DepsT | None = None
+    ) -> Outcome[OutputT]:
         """Approve a call that waits for it, and wait for the outcome.
 
         arguments: replace all arguments that the model gave the call. Raises WrongUse if no such call waits, or the
         arguments do not fit its tool.
         """
-        return await self.answer_all({call_id: Approve(arguments)})
+        return await self.answer_all({call_id: Approve(arguments)}, deps=deps)
 
-    async def deny(self, call_id: str, reason: str = "") -> Outcome[OutputT]:
+    async def deny(self, call_id: str, reason: str = "", *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Deny a call that waits for approval, and wait for the outcome. reason: what the model reads about it."""
-        return await self.answer_all({call_id: Deny(reason)})
+        return await self.answer_all({call_id: Deny(reason)}, deps=deps)
 
-    async def answer_all(self, answers: Mapping[str, str | Approve | Deny]) -> Outcome[OutputT]:
+    async def answer_all(
+        self, answers: Mapping[str, str | Approve | Deny], *, deps: DepsT | None = None
+    ) -> Outcome[OutputT]:
         """Answer several open questions at once, by their call ids, and wait for the outcome."""
-        async with self.start_answers(answers) as run:
+        async with self.start_answers(answers, deps=deps) as run:
             return await run.wait()
 
-    def start_answers(self, answers: Mapping[str, str | Approve | Deny], *, run_id: str | None = None) -> Run[OutputT]:
+    def start_answers(
+        self,
+        answers: Mapping[str, str | Approve | Deny],
+        *,
+        deps: DepsT | None = None,
+        run_id: str | None = None,
+    ) -> Run[OutputT]:
         """A run that continues a paused one with answers to open questions, by their call ids.
 
         If other questions stay open, the run pauses again. Calls that were approved, and those that waited behind them,
@@ -163,11 +184,14 @@ class Session(Generic[OutputT]):
         given = check_answers(self.questions, answers, toolbox, self._redacted_calls, where)
         self._check_what_is_brought()
         now = self._config.runtime.clock.wall()
-        return self.start_given(with_expired(self.questions, given, now, policy.approval_seconds), run_id=run_id)
+        given = with_expired(self.questions, given, now, policy.approval_seconds)
+        return self.start_given(given, deps=deps, run_id=run_id)
 
-    def start_given(self, answers: Sequence[AnswerGiven], *, run_id: str | None = None) -> Run[OutputT]:
+    def start_given(
+        self, answers: Sequence[AnswerGiven], *, deps: DepsT | None = None, run_id: str | None = None
+    ) -> Run[OutputT]:
         """A run that begins with these answers as they are: those of a recorded run, for a replay."""
-        return self._new_run(AnswersGiven(answers), run_id)
+        return self._new_run(AnswersGiven(answers), run_id, deps)
 
     @property
     def usage(self) -> Usage:
@@ -181,7 +205,7 @@ class Session(Generic[OutputT]):
         """Whether the latest run has no end because its process was killed."""
         return self._resume_point is not None and not self._resume_point.copies
 
-    def start_resumed(self) -> Run[OutputT]:
+    def start_resumed(self, *, deps: DepsT | None = None) -> Run[OutputT]:
         """The run whose process was killed, continued under its own id: no finished response or call is repeated.
 
         It offers its model the tools that it began with. Raises WrongUse if no run was killed, or if one of these
@@ -191,7 +215,7 @@ class Session(Generic[OutputT]):
             raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end")
         self._check_what_is_brought()
         self._resume_point.check_copy()
-        return self._new_run(self._resume_point, run_id=self._resume_point.started.run_id)
+        return self._new_run(self._resume_point, self._resume_point.started.run_id, deps)
 
     def fork(
         self,
@@ -219,16 +243,18 @@ class Session(Generic[OutputT]):
         check_record(record)
         check_new_record(record)
         point = ForkPoint.find(read_origin(self.record if source is None else source, self.id), at, run)
-        forked = Session(config, f"session_{uuid4().hex[:12]}", busy=self._busy, record=record, drain=self._drain)
+        forked: Session = Session(
+            config, f"session_{uuid4().hex[:12]}", busy=self._busy, record=record, drain=self._drain
+        )
         now = config.runtime.clock.wall().isoformat(timespec="milliseconds")
         forked.load_fork(point.copies(config, forked.id, new_run_id(), now, prompt, results))
         return forked
 
-    def start_fork(self) -> Run[OutputT]:
+    def start_fork(self, *, deps: DepsT | None = None) -> Run[OutputT]:
         """The run of a session that `fork` made: its decision is made anew, and the run goes on from there."""
         if self._resume_point is None or not self._resume_point.copies:
             raise WrongUse(f"session {self.id} is no fork that can begin: make one with `session.fork(at=...)`")
-        return self._new_run(self._resume_point, run_id=self._resume_point.started.run_id)
+        return self._new_run(self._resume_point, self._resume_point.started.run_id, deps)
 
     @property
     def copies(self) -> Sequence[Event]:
@@ -279,23 +305,26 @@ class Session(Generic[OutputT]):
             check_recorded_functions(self._functions, self._config.functions)
             check_recorded_tools(self._tools, self._config.toolbox)
 
-    def _new_run(self, opening: Opening, run_id: str | None = None) -> Run[OutputT]:
+    def _new_run(self, opening: Opening, run_id: str | None = None, deps: DepsT | None = None) -> Run[OutputT]:
         if self._resume_point is not None and self._resume_point.copies and opening is not self._resume_point:
             raise WrongUse(f"session {self.id} is a fork that has not begun: `start_fork` comes first")
         bus = Bus(self._config.observers.buffer)
-        return Run(run_id or new_run_id(), self.id, bus, partial(self._body, opening=opening))
+        return Run(run_id or new_run_id(), self.id, bus, partial(self._body, opening=opening, deps=deps))
 
-    async def _body(self, run: Run, opening: Opening) -> None:
+    async def _body(self, run: Run, opening: Opening, deps: DepsT | None) -> None:
         """The whole run, in its own task."""
         options, clock = self._config.record_options, self._config.runtime.clock
-        async with self._hold_turn(), connected(self._config.provider):
+        about: RunContext[None] = RunContext(self.id, run.id, owner=self.owner, metadata=self.metadata)
+        makes_deps = dependencies(self._config.deps, deps, about)
+        async with self._hold_turn(), connected(self._config.provider), makes_deps as made:
             with open_journal(
                 self.record, self.id, clock, redact=options.redact, attach_above=options.attach_above
             ) as journal:
-                await self._drive(run, opening, journal)
+                await self._drive(run, opening, journal, made)
 
-    async def _drive(self, run: Run, opening: Opening, journal: Journal | None) -> None:
+    async def _drive(self, run: Run, opening: Opening, journal: Journal | None, deps: Any) -> None:
         context = self._context(run.bus, journal, opening)
+        context.deps, context.owner, context.metadata = deps, self.owner, self.metadata
         hooks, observers = self._config.hooks, self._config.observers
         run.attach(context, hooks.prompt_handlers, hooks.evaluate)
         async with enter_middleware(observers.middleware, run), notify_subscribers(observers.all_subscribers, run):

@@ -43,8 +43,9 @@ from .records.files import SUBAGENTS_SUFFIX
 from .records.reader import SessionRecord, read_beginning, read_record
 from .run import Run
 from .session import Session
-from .tool_execution import ThisCall, calling_context, cut_off_outcome, this_call
+from .tool_execution import calling_context, cut_off_outcome
 from .tools.results import CallOutcome, Happened, NotHappened, Unclear
+from .tools.run_context import RunContext, this_call
 from .tools.tool import Tool
 from .validation import check_measurable
 
@@ -114,7 +115,7 @@ class Subagent:
     found again after the death of the process.
     """
 
-    def __init__(self, tool: SubagentTool, parent: Context, call: ThisCall) -> None:
+    def __init__(self, tool: SubagentTool, parent: Context, call: RunContext) -> None:
         self._name = tool.name
         self._parent = parent
         self._call = call
@@ -130,13 +131,18 @@ class Subagent:
         recorded = self._recorded()
         self._announce(session.id)
         if recorded is None:
-            return await self._end_of(session.start(prompt, run_id=f"run_{self._id}"))
+            return await self._end_of(session.start(prompt, deps=self._deps, run_id=f"run_{self._id}"))
         run = recorded.runs[-1]
         self._catch_up(run.events)
         if run.finished is not None:
             return run.finished.outcome
         session.load(recorded.runs)
-        return await self._end_of(session.start_resumed())
+        return await self._end_of(session.start_resumed(deps=self._deps))
+
+    @property
+    def _deps(self) -> Any:
+        """What belongs to the calling run belongs to this one, unless its engine makes its own."""
+        return self._parent.deps if self._config.deps is None else None
 
     async def _end_of(self, run: Run) -> Outcome:
         run.leave_cause = CAUSE
@@ -146,13 +152,15 @@ class Subagent:
 
     def _session(self) -> Session:
         call = self._call
-        return Session(
+        session = Session(
             self._config.with_middleware(self._counted),
             f"session_{self._id}",
             record=self._record,
             drain=self._parent.drain,
             parent=ParentCall(session_id=call.session_id, run_id=call.run_id, call_id=call.call_id),
         )
+        session.owner, session.metadata = self._parent.owner, self._parent.metadata
+        return session
 
     def _recorded(self) -> SessionRecord | None:
         """Its record, if a process that died had begun its run."""
@@ -221,11 +229,11 @@ class Subagent:
                 run.cancel(CAUSE)
 
 
-def _digest(call: ThisCall) -> str:
+def _digest(call: RunContext) -> str:
     return blake2b(call.key.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
-def record_place(parent: str | None, name: str, call: ThisCall) -> Path | None:
+def record_place(parent: str | None, name: str, call: RunContext) -> Path | None:
     """The path of a sub-agent's record, in a folder beside that of its parent; None if the parent has none."""
     if parent is None:
         return None

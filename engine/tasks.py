@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Generic
+from typing import Any, Generic
 from uuid import uuid4
 
 from .config import RunConfig
@@ -32,6 +32,8 @@ class Task:
     """The provider of its run; None for the batch's."""
     evaluate: Evaluator | None = None
     """The evaluator of its run; None for the engine's."""
+    deps: Any = None
+    """What belongs to its run: `RunContext.deps`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,19 +111,26 @@ def prepare_tasks(
             chosen = chosen.with_provider(provider, task.evaluate)
         place = f"{number + 1:0{width}}"
         task_id, name = task.id or str(number + 1), names[id(provider)]
-        prepared.append(prepare_task(chosen, task.prompt, number, task_id, name, records, place))
+        prepared.append(prepare_task(chosen, task.prompt, number, task_id, name, records, place, deps=task.deps))
     return prepared
 
 
 def prepare_task(
-    config: RunConfig, prompt: str, number: int, id: str, name: str, records: Records | None, place: str = ""
+    config: RunConfig,
+    prompt: str,
+    number: int,
+    id: str,
+    name: str,
+    records: Records | None,
+    place: str = "",
+    deps: Any = None,
 ) -> PreparedTask:
     """Prepare one run of this prompt, in a session of its own. place: the beginning of its record's file name."""
     session_id = f"session_{uuid4().hex[:12]}"
     record = records.path(place or str(number + 1), id, session_id) if records is not None else None
 
     def start() -> Run:
-        return Session(config, session_id, record=record).start(prompt)
+        return Session(config, session_id, record=record).start(prompt, deps=deps)
 
     return PreparedTask(number=number, id=id, provider=name, start=start, record=record)
 

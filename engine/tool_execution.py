@@ -11,8 +11,6 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
-
 from .approvals import MAX_SHOWN_ARGUMENTS
 from .cancel_scope import RoundScope
 from .context import Context
@@ -20,7 +18,6 @@ from .decision import ToolCall, WrongUse
 from .decision.events import ToolExecutionStarted, VerdictGiven
 from .decision.messages import ResultStatus
 from .decision.transcript import PROCESS_DIED
-from .durability import StepKey
 from .effects import EffectKey
 from .hooks import qualified_name
 from .tools.results import (
@@ -35,6 +32,7 @@ from .tools.results import (
     parse_completion,
     truncate,
 )
+from .tools.run_context import context_parameter, running_call, with_context
 from .tools.tool import Tool
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
@@ -43,46 +41,8 @@ UNLIMITED_KINDS = frozenset({"completion", "question"})
 NOT_EXECUTED = NotHappened()
 """The answer of `resolve_interrupted_call` if the call had no effect, or none that matters: it is run again."""
 _CHECK_WORDS: dict[type, str] = {Happened: "happened", NotHappened: "not_happened", Unclear: "unclear"}
-_current_call: ContextVar[ThisCall] = ContextVar("endstop_call")
-"""The running call. Tasks and threads that its function starts inherit it."""
 _current_context: ContextVar[Context] = ContextVar("endstop_context")
-"""The context of its run."""
-
-
-class ThisCall(Struct, frozen=True):
-    """One call of a tool, as its function sees it.
-
-    @tool
-    async def pay(invoice: str) -> str:
-        "Pay an invoice."
-        return await bank.pay(invoice, idempotency_key=this_call().key)
-    """
-
-    session_id: str
-    run_id: str
-    step: int
-    """Number of the step in its run, from 1."""
-    call_id: str
-    again: bool = False
-    """Whether it was already running in a process that died: it may have taken effect."""
-
-    @property
-    def step_key(self) -> StepKey:
-        """The key of its durable step."""
-        return StepKey(self.session_id, self.run_id, self.step, self.call_id)
-
-    @property
-    def key(self) -> str:
-        """Idempotency key: globally unique, and the same in whichever process the call runs."""
-        return str(self.step_key)
-
-
-def this_call() -> ThisCall:
-    """The call for which this function runs, also in the thread of a sync function. Raises WrongUse outside a call."""
-    try:
-        return _current_call.get()
-    except LookupError:
-        raise WrongUse("this_call() is for a tool's function and its check, while a call of it runs") from None
+"""The context of the run whose call is running. Tasks and threads that its function starts inherit it."""
 
 
 def calling_context() -> Context:
@@ -103,15 +63,14 @@ async def execute_call(
     If the scope was cancelled before the call or during it, the cancellation is raised instead.
     """
     await scope.checkpoint()
-    facts, key = context.log.facts, call_key(context, call)
+    key = call_key(context, call)
     again = context.effects.began(key)
-    token = _current_call.set(ThisCall(facts.session_id, facts.run_id, facts.steps, call.id, again))
     here = _current_context.set(context)
     try:
-        value = await context.effects.once(key, partial(_run_once, context, tool, call, arguments, again))
+        with running_call(context.run_context(call.id, again=again)):
+            value = await context.effects.once(key, partial(_run_once, context, tool, call, arguments, again))
     finally:
         _current_context.reset(here)
-        _current_call.reset(token)
     await scope.checkpoint()
     return value
 
@@ -200,7 +159,7 @@ async def _run_check(
     failed = True
     with context.clock.deadline(tool.timeout):
         try:
-            work = call_user_function(tool.check, **arguments)
+            work = call_user_function(tool.check, **with_context(context_parameter(tool.check), arguments))
             said = await run_in_own_task(work, qualified_name(tool.check), run_id=context.run_id, call_id=call.id)
             failed = not isinstance(said, Happened | NotHappened | Unclear)
             if failed:

@@ -39,7 +39,7 @@ PUBLIC = {
         Happened Hooks Image
         InvalidArguments Lagged Limits LiteLLM ModelJudge ModelOptions NotHappened Observers OpenAICompatible
         Outcome Phase Policy Prepare Progress ProviderSummary RaceResult RecordOptions Redaction Reject
-        ResumeRefused Run Runtime Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult
+        ResumeRefused Run RunContext Runtime Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult
         ThisCall Tool Toolbox Unclear Verdict WrongUse __version__ mcp_tools read_record this_call tool
         tools_from_yaml
     """,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..decision import WrongUse
 from ..decision.errors import did_you_mean
+from .run_context import model_parameters
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -32,7 +33,7 @@ class SignatureArguments:
         self._function = function
         self._tool = tool
         self._notes = notes
-        for parameter in inspect.signature(function).parameters.values():
+        for parameter in model_parameters(function).values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise WrongUse(f"tool {tool!r}: a model cannot fill {parameter}: name each argument")
 
@@ -66,7 +67,7 @@ class SignatureArguments:
 
         try:
             fields: dict[str, Any] = {}
-            for parameter in inspect.signature(self._function, eval_str=True).parameters.values():
+            for parameter in model_parameters(self._function, evaluated=True).values():
                 hint = Any if parameter.annotation is parameter.empty else parameter.annotation
                 default = ... if parameter.default is parameter.empty else parameter.default
                 fields[parameter.name] = (hint, Field(default, description=self._notes.get(parameter.name)))
@@ -196,7 +197,7 @@ def _resolves(schema: Any, reference: str) -> bool:
 def _check_signature(function: Callable[..., Any], tool: str, schema: Mapping[str, Any]) -> None:
     """Raise WrongUse unless the function can be called with all arguments that the schema allows."""
     properties: Mapping[str, Any] = schema.get("properties", {})
-    takes = inspect.signature(function).parameters
+    takes = model_parameters(function)
     if any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in takes.values()):
         raise WrongUse(f"tool {tool!r}: its function must take its arguments by name")
     named = [n for n, p in takes.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]

@@ -30,6 +30,7 @@ from ..decision import Policy, ToolKind, ToolSpec, WrongUse
 from ..decision.errors import did_you_mean
 from ..decision.messages import is_blank
 from .results import consume_iterators, contains_iterator
+from .run_context import context_parameter, with_context
 from .schema import InvalidArguments, SchemaArguments, SignatureArguments
 from .side_effects import has_side_effects
 from .user_functions import call_user_function, check_functions, is_generator
@@ -168,6 +169,10 @@ class Tool:
         members = schema.get("properties", {})
         return tuple(name for name in schema.get("required", ()) if members.get(name, {}).get("type") == "string")
 
+    @cached_property
+    def _context_parameter(self) -> str | None:
+        return context_parameter(self.function)
+
     def is_final(self, arguments: Mapping[str, Any]) -> bool:
         """Whether a completion with these arguments can be the last one."""
         return self._final(arguments)
@@ -177,7 +182,7 @@ class Tool:
 
         Iterators in the result are consumed in a thread, too, because they may block or never end.
         """
-        value = await call_user_function(self.function, **arguments)
+        value = await call_user_function(self.function, **with_context(self._context_parameter, arguments))
         return await call_user_function(consume_iterators, value) if contains_iterator(value) else value
 
 

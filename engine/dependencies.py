@@ -1,0 +1,84 @@
+"""What belongs to one run, such as a connection or the user's account: handed in, or made by a factory.
+
+    @asynccontextmanager
+    async def deps(ctx: RunContext[None]) -> AsyncIterator[Deps]:
+        async with pool.connection() as connection:
+            yield Deps(connection, user=ctx.owner)
+
+    engine = Engine(provider, tools=[...], deps=deps)
+
+A run that is given nothing gets what the factory makes, in whichever process it runs: a worker has nobody who could
+hand anything in. A factory may be a plain or an async function, or yield once: what follows its `yield` is done when
+the run has ended. It is called anew when a run is resumed. No record holds what it makes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from .decision import WrongUse
+from .decision.errors import error_text
+from .providers._logging import log_warning
+from .tools.run_context import DepsT, RunContext
+from .tools.user_functions import call_user_function
+from .validation import preview
+
+DepsFactory = (
+    Callable[[RunContext[None]], AbstractAsyncContextManager[DepsT]]
+    | Callable[[RunContext[None]], AsyncIterator[DepsT]]
+    | Callable[[RunContext[None]], Awaitable[DepsT]]
+    | Callable[[RunContext[None]], DepsT]
+)
+"""Makes what belongs to a run."""
+
+
+def check_factory(factory: Any) -> None:
+    """Raise WrongUse unless this can be called with a run's context."""
+    if factory is None:
+        return
+    if not callable(factory):
+        raise WrongUse(
+            f"deps is {preview(factory)}: Engine(deps=...) takes a function that makes them for each run; hand what is "
+            "there already to the run: engine.run(prompt, deps=...)"
+        )
+    try:
+        inspect.signature(factory).bind(RunContext())
+    except (TypeError, ValueError):
+        name = getattr(factory, "__name__", preview(factory))
+        raise WrongUse(f"deps: {name} takes one argument, the RunContext, as in def {name}(ctx): ...") from None
+
+
+@asynccontextmanager
+async def dependencies(factory: Any, given: Any, about: RunContext) -> AsyncIterator[Any]:
+    """What a run gets: what was given, or what the factory makes, until the end of the block.
+
+    Raises WrongUse if the factory fails; what it raises after its `yield` is logged.
+    """
+    if given is not None or factory is None:
+        yield given
+        return
+    opened: AbstractAsyncContextManager[Any] | None = None
+    try:
+        if inspect.isasyncgenfunction(inspect.unwrap(factory)):
+            made = factory(about)
+            opened = asynccontextmanager(lambda: made)() if inspect.isasyncgen(made) else made
+            made = await opened.__aenter__()
+        else:
+            made = await call_user_function(factory, about)
+    except Exception as error:
+        raise WrongUse(f"deps: the factory failed, so run {about.run_id} cannot begin: {error_text(error)}") from error
+    try:
+        yield made
+    finally:
+        await _close(opened, about)
+
+
+async def _close(opened: AbstractAsyncContextManager[Any] | None, about: RunContext) -> None:
+    try:
+        if opened is not None:
+            await opened.__aexit__(None, None, None)
+    except Exception as error:
+        log_warning("what a run's deps hold could not be closed", run_id=about.run_id, error=error_text(error))
