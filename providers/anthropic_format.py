@@ -44,7 +44,7 @@ class Turn(Struct, frozen=True):
     uses: tuple[tuple[int, str], ...] = ()
     """The blocks that use a tool of the vendor's, and the ids of the uses."""
     answers: frozenset[str] = frozenset()
-    """The uses whose results are here."""
+    """The uses, or calls of our tools, whose results are here."""
 
 
 def encode_turn(message: Message, *, images: bool = True) -> Turn:
@@ -55,7 +55,7 @@ def encode_turn(message: Message, *, images: bool = True) -> Turn:
         case UserMessage(text):
             return Turn("user", (_text(NO_OUTPUT if is_blank(text) else text),))
         case ToolResult():
-            return Turn("user", (_result(message, images),))
+            return Turn("user", (_result(message, images),), answers=frozenset({message.call_id}))
         case AssistantMessage():
             return _assistant(message)
 
@@ -92,15 +92,13 @@ def encode_turns(turns: Sequence[Turn], marks: frozenset[int]) -> bytes:
 def _without_open_uses(turns: Sequence[Turn], at: int) -> list[bytes]:
     """The blocks of a turn without uses of the vendor's tools that have no result: a request with one is rejected.
 
-    The last turn of a request keeps them: the vendor paused there, and goes on from it.
+    A result may come turns later, where the vendor's code calls tools of ours. While only their results have followed,
+    or nothing, the vendor goes on from an open use, which stays.
     """
-    answered: set[str] = set()
-    for turn in turns[at:]:
-        if turn.role != "assistant":
-            break
-        answered |= turn.answers
-    else:
+    after = turns[at + 1 :]
+    if all(turn.role == "assistant" or turn.answers for turn in after):
         return [*turns[at].blocks]
+    answered = turns[at].answers.union(*(turn.answers for turn in after))
     left_out = {number for number, id in turns[at].uses if id not in answered}
     return [block for number, block in enumerate(turns[at].blocks) if number not in left_out]
 

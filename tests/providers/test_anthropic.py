@@ -609,6 +609,18 @@ async def test_a_use_without_its_result_is_left_out_once_the_user_has_spoken() -
     ]
 
 
+async def test_a_use_stays_open_while_the_vendors_code_waits_for_a_tool_of_ours() -> None:
+    caller = {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"}
+    code = use(0, "srvtoolu_1", "code_execution", '{"code": "look()"}', type="server_tool_use")
+    first = message(code, use(1, "toolu_1", "look", "{}", caller=caller), ends("tool_use"))
+    async with Endpoint(first, DONE) as endpoint:
+        await looking(model(endpoint.url)).run("Go.")
+    asked, called, answered = unmarked(endpoint.body(1)["messages"])
+    assert [part["type"] for part in called["content"]] == ["server_tool_use", "tool_use"]
+    assert [part["type"] for part in answered["content"]] == ["tool_result"]
+    assert asked["role"] == "user"
+
+
 async def test_what_the_vendors_tools_did_is_in_the_events_of_a_run(tmp_path: Path) -> None:
     async with Endpoint(message(*SEARCHED, *ANSWERED)) as endpoint:
         outcome = await Engine(model(endpoint.url)).run("Which port?", record=tmp_path / "r.jsonl")
