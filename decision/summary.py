@@ -368,6 +368,7 @@ _COLUMNS = {
     "skipped": 3,
     "cancelled": 3,
     "unanswered": 3,
+    "denied": 3,
     "unknown": 3,
 }
 _CHANGES: dict[type, Callable[[SummaryBuilder, Any], None]] = {

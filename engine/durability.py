@@ -85,6 +85,10 @@ class Job(Struct, frozen=True, kw_only=True):
     """The prompt, or the answer."""
     call_id: str = ""
     """With `answer`: id of the call that asked the question."""
+    approved: bool | None = None
+    """With `answer`: whether it approves the call or denies it, for the reason in `text`; None: an answer in words."""
+    arguments: dict[str, Any] | None = None
+    """With `approved`: the arguments that the call gets instead of the model's."""
     heard: tuple[str, ...] = ()
     """Ids of the stored messages that make up the prompt."""
 

@@ -196,6 +196,8 @@ class _RunAuditor:
         self._made = self._copied = 0
         self._calls: dict[str, AuditedCall] = {}
         self._early: dict[str, tuple[ResultStatus, str]] = {}
+        self._approvals: set[str] = set()
+        """Ids of the calls that waited for the user's approval."""
         self._same: dict[str, list[int]] = {}
         self._first: dict[str, str] = {}
         self._failed: Counter[str] = Counter()
@@ -232,8 +234,12 @@ class _RunAuditor:
             case ev.ToolCallResult():
                 self._result(event)
             case ev.QuestionAnswered(call_id=id, text=text, says=says):
-                if id in self._calls and says != "unclear":
+                if id in self._calls and id in self._approvals:
+                    self._calls[id].result = text[:MAX_TEXT]  # until it has run
+                elif id in self._calls and says != "unclear":
                     self._calls[id].status, self._calls[id].result = "ok", text[:MAX_TEXT]
+            case ev.QuestionAsked(call_id=id, tool=str()):
+                self._approvals.add(id)
             case ev.CompletionAccepted(name=name):
                 self._accepted = self._accepted or name
             case ev.CompletionRejected(reason=reason, by=by):

@@ -46,6 +46,8 @@ class _TrajectoryBuilder:
         self._results: dict[str, dict[str, Any]] = {}
         self._calls: list[tuple[dict[str, Any], Sequence[ToolCall]]] = []
         self._usage = Usage()
+        self._approvals: set[str] = set()
+        """Ids of the calls that waited for the user's approval: the answer is not their result."""
 
     def feed(self, event: Event) -> None:
         match event:
@@ -60,7 +62,9 @@ class _TrajectoryBuilder:
                 self._respond(event)
             case ev.ToolCallResult():
                 self._answer(event.call_id, event.content, event.images, event.status)
-            case ev.QuestionAnswered() if event.says != "unclear":
+            case ev.QuestionAsked(call_id=id, tool=str()):
+                self._approvals.add(id)
+            case ev.QuestionAnswered() if event.says != "unclear" and event.call_id not in self._approvals:
                 self._answer(event.call_id, event.text, (), "ok")
             case ev.VerdictGiven(role="handler", said="answered"):
                 self._add("agent", event.detail, event.t, llm_call_count=0, extra={"handler": event.name})

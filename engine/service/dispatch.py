@@ -10,15 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ..answers import check_answers
+from ..approvals import Approve, Deny
+from ..decision import ToolCall
 from ..durability import Job, Queue
 from ..engine import Engine
 from ..providers._logging import log_warning
 from ..records.format import encode_line
+from ..resume_point import may_be_redacted
 from ..run import Run, new_run_id
 from ..session import Session
 from ..store.base import (
@@ -52,6 +57,27 @@ class RunInput(Struct, frozen=True, kw_only=True):
     text: str = ""
     call_id: str = ""
     """The question that is answered; only with `answer`."""
+    approved: bool | None = None
+    """Whether the answer approves a call or denies it, for the reason in `text`; None for an answer in words."""
+    arguments: dict[str, Any] | None = None
+    """The arguments that an approved call gets instead of the model's."""
+
+    @property
+    def answer(self) -> str | Approve | Deny:
+        """The answer as a session takes it."""
+        if self.approved is None:
+            return self.text
+        return Approve(self.arguments) if self.approved else Deny(self.text)
+
+    def checked(self, session: StoredSession, call_id: str, engine: Engine) -> RunInput:
+        """The input as the answer to an open question of a session. Raises WrongUse if it does not fit the question."""
+        config, questions = engine.config, session.questions
+        redaction = config.functions.get("redaction", ())
+        waiting = (ToolCall(q.call_id, q.tool, encode_line(q.arguments).decode()) for q in questions if q.tool)
+        redacted_calls = {call.id for call in waiting if may_be_redacted(call, redaction)}
+        where = f"session {session.id}"
+        (given,) = check_answers(questions, {call_id: self.answer}, config.toolbox, redacted_calls, where)
+        return replace(self, call_id=call_id, arguments=given.arguments)
 
     @property
     def answering(self) -> str | None:
@@ -64,7 +90,7 @@ class RunInput(Struct, frozen=True, kw_only=True):
             case "prompt":
                 return session.start(self.text, run_id=run_id)
             case "answer":
-                return session.start_answer(self.call_id, self.text, run_id=run_id)
+                return session.start_answers({self.call_id: self.answer}, run_id=run_id)
             case "resume":
                 return session.start_resumed()
 
@@ -248,6 +274,8 @@ class QueueDispatcher:
             opening=run_input.opening,
             text=run_input.text,
             call_id=run_input.call_id,
+            approved=run_input.approved,
+            arguments=run_input.arguments,
         )
 
     async def _put_admitted(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:

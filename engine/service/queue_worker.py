@@ -83,7 +83,13 @@ class QueueWorker:
         self._active_sessions.add(active)
         try:
             session, engine = await self._load(job, OwnedSteps(steps, active))
-            run_input = RunInput(opening=job.opening, text=job.text, call_id=job.call_id)
+            run_input = RunInput(
+                opening=job.opening,
+                text=job.text,
+                call_id=job.call_id,
+                approved=job.approved,
+                arguments=job.arguments,
+            )
             if session.interrupted:
                 run_input = RunInput(opening="resume")
             run = run_input.start(session, job.run_id)

@@ -198,6 +198,32 @@ class Service(SessionQueries):
         call_id: id of the tool call that asked the question; needed only if several questions are open.
         """
         check_not_blank("answer", text)
+        return await self._answer(session_id, owner, RunInput(opening="answer", text=text, call_id=call_id or ""))
+
+    async def approve(
+        self,
+        session_id: str,
+        call_id: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        owner: str | None = None,
+    ) -> StoredSession:
+        """Approve a call that waits for it, by starting the session's next run, in which the call runs.
+
+        If other questions are open, it runs once the last one is answered. arguments: replace all arguments that the
+        model gave it. Raises WrongUse if they do not fit its tool.
+        """
+        given = None if arguments is None else dict(arguments)
+        run_input = RunInput(opening="answer", call_id=call_id, approved=True, arguments=given)
+        return await self._answer(session_id, owner, run_input)
+
+    async def deny(self, session_id: str, call_id: str, reason: str = "", *, owner: str | None = None) -> StoredSession:
+        """Deny a call that waits for approval. reason: what the model reads about it."""
+        run_input = RunInput(opening="answer", call_id=call_id, approved=False, text=reason)
+        return await self._answer(session_id, owner, run_input)
+
+    async def _answer(self, session_id: str, owner: str | None, run_input: RunInput) -> StoredSession:
+        call_id = run_input.call_id or None
         stored = await self._dispatcher.session_at_rest(session_id, owner)
         active = self._active_sessions.by_session(session_id)
         if active is not None and active.answering is not None and call_id in (None, active.answering):
@@ -210,11 +236,10 @@ class Service(SessionQueries):
             raise Conflict("no_open_question", f"session {session_id} has no such open question{waiting}")
         if call_id is None and len(ids) > 1:
             raise WrongUse(f"several questions are open: say which with call_id ({', '.join(ids)})")
-        chosen = call_id or ids[0]
         self._check_open()
-        return await self._dispatcher.start_run(
-            session_id, owner, RunInput(opening="answer", text=text, call_id=chosen)
-        )
+        _, engine = self._admission.agent(stored.agent)
+        checked = run_input.checked(stored, call_id or ids[0], engine)
+        return await self._dispatcher.start_run(session_id, owner, checked)
 
     async def session_at_rest(self, session_id: str, *, owner: str | None = None) -> StoredSession:
         """A session. If its run has just finished, waits for a moment until its end is stored: readers see it before.

@@ -76,8 +76,14 @@ async def _start(service: Service, agent_input: AgUiInput, owner: str) -> Stored
     answers = agent_input.answers_to(session.questions)
     if not answers:
         return await service.start_run(session.id, agent_input.prompt or "", owner=owner)
+    approvals = {question.call_id for question in session.questions if question.tool is not None}
     for answer in answers:
-        session = await service.answer(session.id, answer.text, call_id=answer.call_id, owner=owner)
+        if answer.call_id not in approvals or answer.approved is None:
+            session = await service.answer(session.id, answer.text, call_id=answer.call_id, owner=owner)
+        elif answer.approved:
+            session = await service.approve(session.id, answer.call_id, answer.arguments, owner=owner)
+        else:
+            session = await service.deny(session.id, answer.call_id, answer.text, owner=owner)
         if answer is not answers[-1] and session.run_id is not None:  # this run only records an answer
             run = await service.run(session.run_id, owner=owner)
             async with aclosing(service.follow_run(run)) as batches:

@@ -15,6 +15,7 @@ from .request_context import RequestContext, json_response
 from .schemas import (
     AgentListResponse,
     AnswerRequest,
+    ApprovalRequest,
     CancelRequest,
     HealthResponse,
     MessageRequest,
@@ -33,6 +34,7 @@ from .schemas import (
 )
 from .session_routes import (
     answer_question,
+    approve_call,
     cancel_run,
     delete_session,
     list_sessions,
@@ -110,6 +112,9 @@ OPERATIONS = (
               body=RunRequest, status=201, response=SessionResponse, conflicts=("busy",)),
     Operation(method="POST", path=f"{SESSION}/answers", handler=answer_question, id="answer_question", tag="sessions",
               body=AnswerRequest, status=201, response=SessionResponse,
+              conflicts=("no_open_question", "answered", "busy")),
+    Operation(method="POST", path=f"{SESSION}/approvals", handler=approve_call, id="approve_call", tag="sessions",
+              body=ApprovalRequest, status=201, response=SessionResponse,
               conflicts=("no_open_question", "answered", "busy")),
     Operation(method="POST", path=f"{SESSION}/messages", handler=send_message, id="say", tag="sessions",
               body=MessageRequest, status=202, response=MessageResponse, conflicts=("not_running",)),

@@ -46,6 +46,17 @@ class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     call_id: Name | None = None
 
 
+class ApprovalRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether a call that waits for approval may run."""
+
+    call_id: Name
+    approved: bool
+    arguments: dict[str, Any] | None = None
+    """With `approved`: all arguments of the call, in place of those that the model gave it."""
+    reason: str = ""
+    """Without `approved`: why, for the model."""
+
+
 class MessageRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A message to a run that is going on."""
 
@@ -125,6 +136,12 @@ class QuestionResponse(Struct, frozen=True, kw_only=True):
 
     call_id: str
     text: str
+    tool: str | UnsetType = UNSET
+    """For a call that waits for approval: the name of its tool."""
+    arguments: dict[str, Any] | UnsetType = UNSET
+    """For a call that waits for approval: its arguments."""
+    expires_at: str | UnsetType = UNSET
+    """For a call that waits for approval: after this time (ISO 8601) it counts as denied; left out: never."""
 
 
 class RunResponse(Struct, frozen=True, kw_only=True):
@@ -214,7 +231,13 @@ def agent_response(name: str, engine: Engine) -> AgentResponse:
 
 
 def _question(question: Question) -> QuestionResponse:
-    return QuestionResponse(call_id=question.call_id, text=question.text)
+    return QuestionResponse(
+        call_id=question.call_id,
+        text=question.text,
+        tool=UNSET if question.tool is None else question.tool,
+        arguments=UNSET if question.arguments is None else question.arguments,
+        expires_at=question.expires_at or UNSET,
+    )
 
 
 def _total_usage(runs: Sequence[StoredRun]) -> Usage | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from ..service.errors import Conflict
+from .errors import HttpError
 from .request_context import RequestContext, cancel_on_disconnect, json_response
 from .schemas import (
     AnswerRequest,
+    ApprovalRequest,
     CancelRequest,
     MessageRequest,
     MessageResponse,
@@ -66,6 +68,19 @@ async def answer_question(context: RequestContext) -> Response:
     body: AnswerRequest = context.body
     text = check_length(body.text, context.limits.text)
     session = await context.service.answer(context.id("session"), text, call_id=body.call_id, owner=context.owner)
+    return json_response(session_response(session), 201)
+
+
+async def approve_call(context: RequestContext) -> Response:
+    """Approve or deny a call that waits for it; the next run starts with that."""
+    body: ApprovalRequest = context.body
+    id, reason = context.id("session"), check_length(body.reason, context.limits.text)
+    if (body.approved and reason) or (not body.approved and body.arguments is not None):
+        raise HttpError(422, "invalid", "`arguments` go with an approval, `reason` with a denial: leave the other out")
+    if body.approved:
+        session = await context.service.approve(id, body.call_id, body.arguments, owner=context.owner)
+    else:
+        session = await context.service.deny(id, body.call_id, reason, owner=context.owner)
     return json_response(session_response(session), 201)
 
 

@@ -66,6 +66,7 @@ _RESULTS: dict[ResultStatus, tuple[str, str, str]] = {
     "cancelled": ("dim", "○", "cancelled"),
     "unknown": ("yellow", "○", "outcome unknown"),
     "unanswered": ("dim", "○", "unanswered"),
+    "denied": ("yellow", "○", "denied"),
 }
 
 

@@ -71,10 +71,11 @@ class Interrupt(_ProtocolStruct, frozen=True, kw_only=True):
 
     id: str
     reason: str
-    """`input_required` or `confirmation`."""
+    """`input_required`, `confirmation` or `tool_call`."""
     message: str
     tool_call_id: str | None = None
     response_schema: dict[str, Any] | None = None
+    expires_at: str | None = None
     metadata: dict[str, Any] | None = None
 
 

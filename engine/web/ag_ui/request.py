@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ...decision import Question, WrongUse
-from .translate import PAUSED
+from .interrupts import PAUSED
 
 ABANDONED = "The user does not answer this question. Go on without the answer, or finish with what is known."
 
@@ -28,6 +28,10 @@ class QuestionAnswer(Struct, frozen=True):
 
     call_id: str
     text: str
+    approved: bool | None = None
+    """For a call that waits for approval: whether it may run; None if only the text says so."""
+    arguments: dict[str, Any] | None = None
+    """For an approved call: the arguments that it gets instead of the model's."""
 
 
 class AgUiInput(Struct, frozen=True, kw_only=True):
@@ -135,19 +139,32 @@ def read_input(body: bytes) -> AgUiInput:
 
 
 def _resumed(entries: Sequence[_Resume]) -> tuple[QuestionAnswer, ...]:
-    return tuple(
-        QuestionAnswer(entry.interrupt_id, ABANDONED if entry.status == "cancelled" else _payload(entry))
-        for entry in entries
-    )
+    return tuple(map(_answer, entries))
+
+
+def _answer(entry: _Resume) -> QuestionAnswer:
+    if entry.status == "cancelled":
+        return QuestionAnswer(entry.interrupt_id, ABANDONED, approved=False)
+    match entry.payload:
+        case {"approved": bool(yes), **more}:
+            edited, reason = more.get("editedArgs"), more.get("reason")
+            if edited is not None and not (yes and isinstance(edited, dict)):
+                raise WrongUse(
+                    f"`resume`: the entry for {entry.interrupt_id} has `editedArgs` beside a no, or no object"
+                )
+            words = reason if isinstance(reason, str) and reason.strip() else "yes" if yes else "no"
+            return QuestionAnswer(entry.interrupt_id, words, yes, edited)
+        case bool(yes):
+            return QuestionAnswer(entry.interrupt_id, "yes" if yes else "no", yes)
+        case _:
+            return QuestionAnswer(entry.interrupt_id, _payload(entry))
 
 
 def _payload(entry: _Resume) -> str:
-    """The answer in `payload` as text: the string, yes or no, the text in an object, or else the payload as JSON."""
+    """The answer in `payload` as text: the string, the text in an object, or else the payload as JSON."""
     match entry.payload:
         case str(text):
             answer = text
-        case bool(yes) | {"approved": bool(yes)}:
-            answer = "yes" if yes else "no"
         case {"answer": str(text)} | {"text": str(text)}:
             answer = text
         case None:

@@ -17,10 +17,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...decision import AssistantMessage, Event, Outcome, Question, Usage, WrongUse
+from ...decision import AssistantMessage, Event, Usage, WrongUse
 from ...decision import events as ev
 from ...records.format import encode_line
 from . import protocol
+from .interrupts import terminal_event
 from .protocol import AgUiEvent, LaggedValue, custom_name, image_part, to_milliseconds
 
 CLOSING = "closing step"
@@ -30,13 +31,6 @@ REQUESTED_AGAIN = "The process was killed while the model was answering: the res
 VOID = "void"
 """Status, in the metadata of a result, of a call that was never executed: its attempt failed, or the run ended."""
 AGAIN = "Void: the same call was made again."
-
-PAUSED = "endstop:paused"
-"""Id of the AG-UI interrupt for a run that a user's own rule paused without asking a question."""
-INPUT_REQUIRED = "input_required"
-CONFIRMATION = "confirmation"
-TEXT: dict[str, Any] = {"type": "string"}
-YES_NO_OR_TEXT: dict[str, Any] = {"type": ["boolean", "string"]}
 
 
 class AgUiTranslator:
@@ -65,6 +59,8 @@ class AgUiTranslator:
         """The message id of each attempt of this step."""
         self._void = VoidIds()  # what was streamed of the latest failed attempt
         self._usage = UsageByModel()
+        self._approvals: set[str] = set()
+        """Calls of which the user is asked whether they may run."""
 
     def translate(self, event: Event, *, skip: bool = False) -> list[bytes]:
         """The AG-UI events for this event, each as a JSON object. With `skip`: none, as the reader already has it.
@@ -112,6 +108,8 @@ class AgUiTranslator:
         self._began = to_milliseconds(event.started_at)
         self._state.at = None if self._began is None else self._began + event.t
         self._model = event.model
+        if event.carried is not None:
+            self._approvals.update(one.call_id for one in event.carried.questions if one.tool is not None)
         self._open(event.run_id, self._thread or event.session_id, event.prompt)
         self._custom(event)
 
@@ -150,7 +148,8 @@ class AgUiTranslator:
         """`CUSTOM`, then `RUN_FINISHED` or, for a failed run, `RUN_ERROR`; before that everything open is closed."""
         outcome, state = event.outcome, self._state
         calls = {one.call_id: state.alias(one.call_id) for one in outcome.questions}
-        state.end_run(self._id_of(event), frozenset(calls), CUT_OFF)
+        held = state.unanswered if any(one.tool is not None for one in outcome.questions) else frozenset()
+        state.end_run(self._id_of(event), held | frozenset(calls), CUT_OFF)
         self._custom(event)
         state.events.append(
             terminal_event(outcome, self._public_thread_id, self._public_run_id, self._usage.entries(), state.at, calls)
@@ -242,9 +241,15 @@ class AgUiTranslator:
         if not self._state.answer(self._id_of(event), event.call_id, content, extra):
             self._custom(event)
 
+    def _question_asked(self, event: ev.QuestionAsked) -> None:
+        """`CUSTOM`."""
+        if event.tool is not None:
+            self._approvals.add(event.call_id)
+        self._custom(event)
+
     def _question_answered(self, event: ev.QuestionAnswered) -> None:
-        """`TOOL_CALL_RESULT` of the question's call unless it is asked again, and `CUSTOM`."""
-        if event.says != "unclear":
+        """`TOOL_CALL_RESULT` of the question's call unless it is asked again or is about an approval, and `CUSTOM`."""
+        if event.says != "unclear" and event.call_id not in self._approvals:
             self._state.answer(self._id_of(event), event.call_id, event.text)
         self._custom(event)
 
@@ -307,6 +312,7 @@ HANDLERS: dict[type, Callable[[AgUiTranslator, Any], None]] = {
     ev.ToolCallEnd: AgUiTranslator._call_end,
     ev.ToolCallResult: AgUiTranslator._call_result,
     ev.CompletionAccepted: AgUiTranslator._completion_accepted,
+    ev.QuestionAsked: AgUiTranslator._question_asked,
     ev.QuestionAnswered: AgUiTranslator._question_answered,
     ev.VerdictGiven: AgUiTranslator._verdict_given,
 }
@@ -457,6 +463,11 @@ class StreamState:
         """The id in the stream of a call of ours."""
         return self._alias.get(call_id, call_id)
 
+    @property
+    def unanswered(self) -> frozenset[str]:
+        """Our ids of the calls without a result."""
+        return frozenset(self._unanswered)
+
     # ---- responses, steps, the run
 
     def add_unstreamed(self, message: AssistantMessage, message_id: str, mark: str) -> None:
@@ -513,11 +524,11 @@ class StreamState:
             self.events.append(protocol.StepFinished(step_name=self._step, timestamp=self.at, metadata=metadata))
             self._step = ""
 
-    def end_run(self, mark: str, open_questions: frozenset[str], why: str) -> None:
-        """Close everything. Calls without a result get a void one, except those with open questions."""
+    def end_run(self, mark: str, waiting: frozenset[str], why: str) -> None:
+        """Close everything. Calls without a result get a void one, except those that wait for the user."""
         self.pause()
         for call_id in tuple(self._unanswered):
-            if call_id not in open_questions:
+            if call_id not in waiting:
                 self.answer(f"{mark}:{call_id}", call_id, why, {"status": VOID})
         self._unanswered = {}
         self.end_step()
@@ -548,48 +559,3 @@ class UsageByModel:
             for model, usage in self._by_model.items()
             if usage.input_tokens or usage.output_tokens
         )
-
-
-def terminal_event(
-    outcome: Outcome,
-    thread_id: str,
-    run_id: str,
-    used: tuple[protocol.TokenUsage, ...],
-    at: int | None,
-    calls: dict[str, str],
-) -> protocol.RunFinished | protocol.RunError:
-    """The last event of a run. `calls`: ids in the stream of the calls of open questions.
-
-    A run that reached a limit must not look like a success, so it is `cancelled` in the protocol, like a cancelled run.
-    Such a run has no result there; its outcome is in `endstop.run_finished`.
-    """
-    if outcome.status == "failed":
-        message = outcome.detail or outcome.stop_reason
-        return protocol.RunError(message=message, code=outcome.stop_reason, usage=used, timestamp=at)
-    how: protocol.SuccessOutcome | protocol.InterruptOutcome | protocol.CancelledOutcome
-    if outcome.status == "awaiting_input":
-        interrupts = tuple(_interrupt(question, calls[question.call_id]) for question in outcome.questions)
-        message = outcome.answer if outcome.answer_from == "text" else outcome.detail
-        paused = protocol.Interrupt(id=PAUSED, reason=INPUT_REQUIRED, message=message, response_schema=TEXT)
-        how = protocol.InterruptOutcome(interrupts=interrupts or (paused,))
-    elif outcome.status == "completed":
-        how = protocol.SuccessOutcome()
-    else:
-        how = protocol.CancelledOutcome()
-    result = None if isinstance(how, protocol.CancelledOutcome) else outcome
-    return protocol.RunFinished(
-        thread_id=thread_id, run_id=run_id, outcome=how, result=result, usage=used, timestamp=at
-    )
-
-
-def _interrupt(question: Question, call: str) -> protocol.Interrupt:
-    confirms = question.confirms is not None
-    more = {"confirms": question.confirms, "pending_issues": question.pending_issues}
-    return protocol.Interrupt(
-        id=question.call_id,
-        reason=CONFIRMATION if confirms else INPUT_REQUIRED,
-        message=question.text,
-        tool_call_id=call,
-        response_schema=YES_NO_OR_TEXT if confirms else TEXT,
-        metadata={"endstop": more} if confirms else None,
-    )

@@ -76,8 +76,29 @@ def test_the_agent_is_named_in_the_forwarded_props() -> None:
 )
 def test_resume_entries_answer_questions(payload: Any, text: str) -> None:
     got = good(USER, resume=[{"interruptId": "q2", "status": "resolved", "payload": payload}])
-    assert (got.prompt, got.answers) == (None, (QuestionAnswer("q2", text),))
-    assert got.answers_to(OPEN) == (QuestionAnswer("q2", text),)
+    assert got.prompt is None
+    (answer,) = got.answers
+    assert (answer.call_id, answer.text) == ("q2", text)
+    assert got.answers_to(OPEN) == got.answers
+
+
+@pytest.mark.parametrize(
+    ("payload", "answer"),
+    [
+        (True, QuestionAnswer("q2", "yes", True)),
+        ({"approved": True, "editedArgs": {"a": 1}}, QuestionAnswer("q2", "yes", True, {"a": 1})),
+        ({"approved": False, "reason": "later"}, QuestionAnswer("q2", "later", False)),
+        ({"approved": False}, QuestionAnswer("q2", "no", False)),
+    ],
+)
+def test_resume_entries_approve_and_deny_calls(payload: Any, answer: QuestionAnswer) -> None:
+    assert good(resume=[{"interruptId": "q2", "status": "resolved", "payload": payload}]).answers == (answer,)
+
+
+@pytest.mark.parametrize("payload", [{"approved": True, "editedArgs": 7}, {"approved": False, "editedArgs": {}}])
+def test_edited_arguments_go_with_a_yes_and_are_an_object(payload: Any) -> None:
+    with pytest.raises(WrongUse, match="editedArgs"):
+        read_input(body(resume=[{"interruptId": "q2", "status": "resolved", "payload": payload}]))
 
 
 def test_an_abandoned_question_is_answered_by_saying_so() -> None:
