@@ -548,6 +548,17 @@ class SubagentUsed(_Event, frozen=True, kw_only=True, tag="SUBAGENT_USED"):
     usage: Usage
 
 
+class ToolProgress(_Event, frozen=True, kw_only=True, tag="TOOL_PROGRESS"):
+    """A tool that is still running reported progress. It is no result, and no rule sees it."""
+
+    call_id: str
+    name: str
+    text: str = ""
+    progress: float | None = None
+    """How far it is, of `total`, in a unit of its own; None if it did not say."""
+    total: float | None = None
+
+
 Event = (
     RunStarted
     | RunResumed
@@ -587,6 +598,7 @@ Event = (
     | LimitReached
     | SubagentStarted
     | SubagentUsed
+    | ToolProgress
 )
 
 STREAM_PARTS: frozenset[type] = frozenset(

@@ -21,7 +21,7 @@ from .session import Session
 from .subscribers import Subscriber
 from .tasks import Task, TaskResult
 from .tools.mcp import Stdio, mcp_tools
-from .tools.results import Completion, Continue, Happened, NotHappened, Phase, Unclear
+from .tools.results import Completion, Continue, Happened, NotHappened, Phase, ProgressUpdate, Unclear
 from .tools.run_context import RunContext, ThisCall, this_call
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool, Toolbox, tool
@@ -58,6 +58,7 @@ __all__ = [
     "Policy",
     "Prepare",
     "Progress",
+    "ProgressUpdate",
     "ProviderSummary",
     "RaceResult",
     "RecordOptions",

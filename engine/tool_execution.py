@@ -15,11 +15,12 @@ from .approvals import MAX_SHOWN_ARGUMENTS
 from .cancel_scope import RoundScope
 from .context import Context
 from .decision import ToolCall, WrongUse
-from .decision.events import ToolExecutionStarted, VerdictGiven
+from .decision.events import ToolExecutionStarted, ToolProgress, VerdictGiven
 from .decision.messages import ResultStatus
 from .decision.transcript import PROCESS_DIED
 from .effects import EffectKey
 from .hooks import qualified_name
+from .tools.call_progress import progress_to
 from .tools.results import (
     LIMIT_REACHED,
     STILL_RUNNING_AFTER,
@@ -28,6 +29,7 @@ from .tools.results import (
     Happened,
     NeedsUserInput,
     NotHappened,
+    ProgressUpdate,
     Unclear,
     parse_completion,
     truncate,
@@ -102,8 +104,9 @@ async def _run_function(context: Context, tool: Tool, call: ToolCall, arguments:
     left = partial(context.left_behind.add, call.id)
     with context.clock.deadline(tool.timeout) as deadline:
         try:
-            work = context.execute(call, tool, arguments)
-            value = await run_in_own_task(work, tool.name, left, run_id=context.run_id, call_id=call.id)
+            with progress_to(partial(_record_progress, context, call)):
+                work = context.execute(call, tool, arguments)
+                value = await run_in_own_task(work, tool.name, left, run_id=context.run_id, call_id=call.id)
         except WrongUse:
             raise
         except Exception as error:
@@ -114,6 +117,11 @@ async def _run_function(context: Context, tool: Tool, call: ToolCall, arguments:
             content=STILL_RUNNING_AFTER.format(stopped) if call.id in context.left_behind else stopped, status="error"
         )
     return value
+
+
+def _record_progress(context: Context, call: ToolCall, update: ProgressUpdate) -> None:
+    said = ToolProgress(call_id=call.id, name=call.name, text=update.text, progress=update.progress, total=update.total)
+    context.log.append(said)
 
 
 def cut_off_outcome(tool: Tool, *, left_behind: bool = False) -> CallOutcome:

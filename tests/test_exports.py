@@ -38,7 +38,7 @@ PUBLIC = {
         Accept Answer Approve Budget Bus Clock Completion Continue Deny Engine Evaluation EvaluationInput Fleet
         Happened Hooks Image
         InvalidArguments Lagged Limits LiteLLM ModelJudge ModelOptions NotHappened Observers OpenAICompatible
-        Outcome Phase Policy Prepare Progress ProviderSummary RaceResult RecordOptions Redaction Reject
+        Outcome Phase Policy Prepare Progress ProgressUpdate ProviderSummary RaceResult RecordOptions Redaction Reject
         ResumeRefused Run RunContext Runtime Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult
         ThisCall Tool Toolbox Unclear Verdict WrongUse __version__ mcp_tools read_record this_call tool
         tools_from_yaml
@@ -81,7 +81,7 @@ EVENTS = """
     REASONING_MESSAGE_CONTENT TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END PROVIDER_TOOL_REPORTED FINISH_REPORTED
     USAGE_REPORTED TOOL_EXECUTION_STARTED TOOL_CALL_RESULT COMPLETION_ACCEPTED COMPLETION_REJECTED PHASE_REPORTED
     QUESTION_ASKED QUESTION_ANSWERED THOUGHT_RECORDED VERDICT_GIVEN CONTEXT_COMPACTED STAGE_FINISHED
-    EVALUATION_FINISHED BUDGET_REFUSED LIMIT_REACHED SUBAGENT_STARTED SUBAGENT_USED
+    EVALUATION_FINISHED BUDGET_REFUSED LIMIT_REACHED SUBAGENT_STARTED SUBAGENT_USED TOOL_PROGRESS
 """
 """As they stand in records. A new one may come; one that has been in a release never goes and is never renamed."""
 

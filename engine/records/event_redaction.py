@@ -77,6 +77,7 @@ TEXT_FIELDS: dict[type, Mapping[str, str]] = {
     ev.ReasoningMessageContent: {"delta": "text"},
     ev.ToolCallArgs: {"delta": "arguments"},
     ev.ProviderToolReported: {"arguments": "arguments", "result": "text"},
+    ev.ToolProgress: {"text": "text"},
     ev.ToolCallResult: {"content": "text", "images": "many"},
     ev.CompletionAccepted: {"answer": "text", "pending_issues": "texts"},
     ev.CompletionRejected: {"reason": "text"},

@@ -11,7 +11,8 @@ because an engine's tools are in its records and must not change.
 
 Many runs share a connection. `mcp` keeps a connection in task groups, which the same task must enter and leave, so each
 connection has a task of its own. Calls are made from the tasks of runs: a cancelled call tells the server so and leaves
-the connection open. A broken connection is retired: calls in progress may still end, and the next call opens a new one.
+the connection open. Progress that the server notifies is reported as that of any tool. A broken connection is retired:
+calls in progress may still end, and the next call opens a new one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import binascii
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -35,8 +36,9 @@ from ..decision import Image, ToolKind, WrongUse
 from ..decision.errors import did_you_mean
 from ..providers._wrapper import wait_shielded
 from ..providers.endpoint_url import public_url
+from .call_progress import progress_reporter
 from .child_process import child_environment
-from .results import CallOutcome
+from .results import CallOutcome, ProgressUpdate
 from .tool import TOOL_TIMEOUT, Function, Tool
 from .user_functions import UserFunctionError
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from mcp import Client
+    from mcp.shared.dispatcher import ProgressFnT
     from mcp.types import CallToolResult
     from mcp.types import Tool as ServerTool
 
@@ -196,7 +199,7 @@ def _is_question(one: ServerTool, kinds: Mapping[str, ToolKind] | None) -> bool:
 
 def _call_function(connection: McpConnection, name: str) -> Function:
     async def function(**arguments: Any) -> Any:
-        return result_of(await connection.call(name, arguments))
+        return result_of(await connection.call(name, arguments, progress_reporter()))
 
     return function
 
@@ -321,23 +324,27 @@ class McpConnection:
             raise ConnectionError(f"{self} did not name its tools: {_describe(error)}") from error
         raise ConnectionError(f"{self} names its tools on more than {MAX_PAGES} pages")
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Call a tool. Raises UserFunctionError with a text for the model."""
+    async def call(self, name: str, arguments: Mapping[str, Any], report: Callable[[Any], None]) -> CallToolResult:
+        """Call a tool, and report its progress. Raises UserFunctionError with a text for the model."""
+
+        async def notified(progress: float, total: float | None, message: str | None) -> None:
+            report(ProgressUpdate(message or "", progress, total))
+
         try:
-            return await self._call_once(name, arguments)
+            return await self._call_once(name, arguments, notified)
         except _SessionLost:  # the call did not run; a new session knows nothing of the old one
             with suppress(_SessionLost):
-                return await self._call_once(name, arguments)
+                return await self._call_once(name, arguments, notified)
             raise UserFunctionError(f"The tool did not run: {self} knows none of its own sessions") from None
 
-    async def _call_once(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    async def _call_once(self, name: str, arguments: Mapping[str, Any], notified: ProgressFnT) -> CallToolResult:
         try:
             link = await self._open_link()
         except (WrongUse, OSError) as error:
             raise UserFunctionError(f"The tool did not run: {error}") from error
         link.calls += 1
         try:
-            return await link.client.call_tool(name, dict(arguments))
+            return await link.client.call_tool(name, dict(arguments), progress_callback=notified)
         except self._mcp.MCPError as error:
             raise self._failed(link, error) from error
         except Exception as error:

@@ -151,6 +151,15 @@ class CallOutcome(_Checked):
     images: tuple[Image, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ProgressUpdate(_Checked):
+    """What a tool yields to report progress; never its result. `progress` and `total` have any unit, as in MCP."""
+
+    text: str = ""
+    progress: float | None = None
+    total: float | None = None
+
+
 def phase_reply(percentage: int, next_phase: str | None) -> str:
     """The result that the model reads after it reported a phase."""
     following = f" Go on with: {next_phase}" if next_phase else " Go on."

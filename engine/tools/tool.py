@@ -13,6 +13,8 @@ The JSON schema comes from the type hints, descriptions of arguments from the do
 Epydoc style). Sync functions run in a thread. A tool is of kind `ordinary` by default and is assumed to change things;
 `reads=True` says that it does not, so that it may run in parallel and while the response still streams.
 
+A function that yields reports its progress: see `call_progress.py`.
+
 A decorated function is still called as before, in tests and in other code: `await read_file("notes.txt")`.
 """
 
@@ -29,6 +31,7 @@ import docstring_parser
 from ..decision import Policy, ToolKind, ToolSpec, WrongUse
 from ..decision.errors import did_you_mean
 from ..decision.messages import is_blank
+from .call_progress import last_item
 from .results import consume_iterators, contains_iterator
 from .run_context import context_parameter, with_context
 from .schema import InvalidArguments, SchemaArguments, SignatureArguments
@@ -80,6 +83,10 @@ class Tool:
         approval: Approval = False,
     ) -> None:
         _check(function, kind, timeout)
+        if isinstance(check, Tool):
+            raise WrongUse(
+                f"check: {check!r} is a tool; a check is not a function that a model calls: take @tool off it"
+            )
         check_functions(check=check)
         _check_approval(function, kind, approval)
         update_wrapper(self, function, updated=())  # its signature, name and docstring, for `help` and for tests
@@ -180,9 +187,12 @@ class Tool:
     async def run(self, arguments: Mapping[str, Any]) -> Any:
         """Call the function, a sync one in a thread, whose late result is dropped if the call is cancelled.
 
-        Iterators in the result are consumed in a thread, too, because they may block or never end.
+        What a generator yields is reported as progress (`call_progress.py`). Other iterators in the result are consumed
+        in a thread, too, because they may block or never end.
         """
         value = await call_user_function(self.function, **with_context(self._context_parameter, arguments))
+        if inspect.isasyncgen(value) or is_generator(self.function):
+            value = await call_user_function(last_item, value)
         return await call_user_function(consume_iterators, value) if contains_iterator(value) else value
 
 
@@ -243,11 +253,6 @@ def _check(function: Any, kind: Any, timeout: Any) -> None:
     if not callable(function):
         raise WrongUse(f"{function!r} is not a function: put @tool on one")
     name = getattr(function, "__name__", type(function).__name__)
-    if is_generator(function):
-        raise WrongUse(
-            f"tool {name!r} yields, and a tool has one result: collect the parts in a list and `return` it, "
-            "or ''.join(parts) for a text"
-        )
     if kind not in get_args(ToolKind):
         raise WrongUse(f"tool {name!r}: unknown kind {kind!r}{did_you_mean(str(kind), get_args(ToolKind))}")
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):

@@ -1,6 +1,6 @@
 """A run whose process was killed goes on from its record: under its own id, with nothing done twice."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,21 @@ class Script:
             """Read."""
             return f"read {path}"
 
+        @tool
+        async def upload(path: str) -> AsyncIterator[str]:
+            """Upload."""
+            yield f"half of {path}"
+            self.done.append(path)
+            yield f"uploaded {path}"
+
+        @tool(reads=True)
+        async def index(path: str) -> AsyncIterator[str]:
+            """Index."""
+            yield "one"
+            yield "two"
+
         provider = Scripted(*self._responses[given:])
-        tools = [write, read, finish_task, task_done, ask_user, think]
+        tools = [write, read, upload, index, finish_task, task_done, ask_user, think]
         return Engine(provider, tools=tools, presets=(), **grouped(**options))
 
 
@@ -122,6 +135,15 @@ def checking() -> tuple[Script, dict[str, Any]]:
     return script, {"policy": Policy(), "gates": [checked], "text_rule": no_rule}
 
 
+def reporting() -> tuple[Script, dict[str, Any]]:
+    """Calls that report their progress, two of them at once."""
+    script = Script(
+        [call("index", path="a", id="r1"), call("index", path="b", id="r2"), call("upload", path="a", id="w1")],
+        [call("index", path="c", id="r3"), call("finish_task", summary="done and tested", id="f1")],
+    )
+    return script, {"policy": POLICY, "gates": [checked]}
+
+
 def confirming() -> tuple[Script, dict[str, Any]]:
     """Ends once the user has confirmed the completion, which another run had asked for."""
     script = Script(
@@ -148,7 +170,7 @@ async def killed_after(path: Path, lines: Sequence[bytes], script: Script, optio
     return outcome, session
 
 
-@pytest.mark.parametrize("make", [eventful, exhausting, pausing, checking])
+@pytest.mark.parametrize("make", [eventful, exhausting, pausing, checking, reporting])
 async def test_a_run_killed_after_any_of_its_events_goes_on_to_the_same_end(tmp_path: Path, make: Any) -> None:
     whole = tmp_path / "whole.jsonl"
     script, options = make()

@@ -144,8 +144,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("'stop'", "JSON"),
     ),
     # tools
-    "an asynchronous generator as tool": (lambda: tool(asynchronous_parts), ("yields", "collect", "`return`")),
-    "a generator as tool": (lambda: tool(parts), ("yields", "collect", "`return`")),
+    "a generator as a tool's check": (lambda: tool(check=parts)(look.function), ("generator", "`return`")),
+    "an asynchronous generator as a gate": (
+        lambda: engine(hooks=Hooks(gates=[asynchronous_parts])),
+        ("generator", "`return`"),
+    ),
     "a question that acts": (
         lambda: tool(kind="question")(deploys),
         ("'deploys'", "body that acts", "`return question`", "kind 'ordinary'"),

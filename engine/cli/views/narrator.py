@@ -202,9 +202,17 @@ class EventNarrator:
     def _subagent_started(self, event: ev.SubagentStarted) -> None:
         self._note(f"▸ sub-agent {event.name}", f"{event.run_id} {event.model} {event.record}", "loop")
 
+    def _progress(self, event: ev.ToolProgress) -> None:
+        how_far = "" if event.progress is None else f"{event.progress:g}"
+        if how_far and event.total is not None:
+            how_far = f"{how_far} of {event.total:g}"
+        self.activity = one_line(f"{event.name}: {' '.join(filter(None, (how_far, event.text)))}", NOTE)
+
     def _result(self, event: ev.ToolCallResult) -> None:
         call = self.calls.pop(event.call_id, None) or Call(event.name, self._kind(event.name))
         call.ended, call.result, call.status = event.t, event.content, event.status
+        if self.activity.startswith(f"{event.name}: "):  # its progress
+            self.activity = "running tools"
         if call.name in self._planning:
             self._planned(call)
             return
@@ -360,6 +368,7 @@ _HANDLERS: dict[type, Callable[[EventNarrator, Any], None]] = {
     ev.ProviderToolReported: EventNarrator._provider_tool,
     ev.ToolExecutionStarted: EventNarrator._execution_started,
     ev.SubagentStarted: EventNarrator._subagent_started,
+    ev.ToolProgress: EventNarrator._progress,
     ev.ToolCallResult: EventNarrator._result,
     ev.ThoughtRecorded: EventNarrator._thought,
     ev.CompletionRejected: EventNarrator._rejected,

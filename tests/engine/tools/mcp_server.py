@@ -67,6 +67,14 @@ async def meet(name: str) -> str:
 
 
 @server.tool(structured_output=False)
+async def bake(loaves: int, ctx: Context) -> str:
+    """Bake loaves of bread."""
+    for number in range(1, loaves + 1):
+        await ctx.report_progress(number, loaves, f"loaf {number}")
+    return f"{loaves} loaves"
+
+
+@server.tool(structured_output=False)
 def fail() -> str:
     """Fail."""
     raise ValueError("no luck")

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from endstop import Engine, Stdio, Tool, mcp_tools
 from endstop.decision import Image, ToolResult, WrongUse
+from endstop.decision.events import ToolCallResult, ToolProgress
 from endstop.providers import Scripted, call
 from endstop.tools import mcp as connections
 from endstop.tools.mcp import McpConnection, result_of
@@ -94,6 +95,16 @@ async def noted(notes: Path, line: str) -> None:
 
 def results(run: Any) -> dict[str, ToolResult]:
     return {m.name: m for m in run.context.transcript.messages if isinstance(m, ToolResult)}
+
+
+async def test_what_the_server_notifies_of_a_call_is_its_progress_and_not_its_result(notes: Path) -> None:
+    async with mcp_tools(stdio(notes), only=["bake"]) as tools:
+        engine = Engine(Scripted([call("bake", loaves=2, id="a"), call("bake", loaves=1, id="b")], "done"), tools=tools)
+        async with engine.start("go") as run:
+            events = [event async for event in run]
+    told = [(e.call_id, e.text, e.progress, e.total) for e in events if isinstance(e, ToolProgress)]
+    assert told == [("a", "loaf 1", 1, 2), ("a", "loaf 2", 2, 2), ("b", "loaf 1", 1, 1)]
+    assert [e.content for e in events if isinstance(e, ToolCallResult)] == ["2 loaves", "1 loaves"]
 
 
 async def test_a_run_uses_the_tools_of_a_server_over_stdio_and_ends_by_its_completion(notes: Path) -> None:

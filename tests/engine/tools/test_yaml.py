@@ -214,7 +214,7 @@ async def test_a_check_stands_beside_its_handler(tmp_path: Path) -> None:
 def test_a_check_that_is_not_there_is_refused_by_its_key(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match=r"check 'handlers.py:is_there': there is no 'is_there' in it"):
         one(tmp_path, "check: handlers.py:is_there")
-    with pytest.raises(WrongUse, match=r"check: .* is not a function"):
+    with pytest.raises(WrongUse, match=r"check: .* is a tool; a check is not a function that a model calls"):
         one(tmp_path, "check: handlers.py:muse")
 
 

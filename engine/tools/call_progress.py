@@ -1,0 +1,138 @@
+"""Progress of a call: what a tool tells while it still works.
+
+A tool whose function is a generator reports every item that it yields, at once; the last item is also its result:
+
+    @tool
+    async def index(folder: str) -> AsyncIterator[str]:
+        "Index a folder."
+        for number, file in enumerate(files, 1):
+            await add(file)
+            yield f"{number} of {len(files)} files"
+        yield f"Indexed {len(files)} files."
+
+A `ProgressUpdate` is only progress and never the result. A plain generator works, too: each of its items is made in a
+thread, and what it returns is the result. Progress is for people: the model does not read it, and no rule sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import GeneratorType
+from typing import Any
+
+from .results import (
+    CallOutcome,
+    Completion,
+    Continue,
+    Phase,
+    ProgressUpdate,
+    contains_iterator,
+    render_result,
+    truncate,
+)
+from .user_functions import call_user_function
+
+MAX_PROGRESS_CHARACTERS = 2000
+"""Characters of one item's text that are recorded."""
+MAX_PROGRESS_EVENTS = 1000
+"""Items of one call that are recorded."""
+PROGRESS_BLOCK = 100
+"""After so many recorded items of a call only every second one of what follows is recorded, then every fourth, ..."""
+
+_reporter: ContextVar[Callable[[Any], None]] = ContextVar("endstop_progress")
+
+
+@contextmanager
+def progress_to(report: Callable[[ProgressUpdate], None]) -> Iterator[None]:
+    """Hand on the progress of the call that runs inside the block, within the bounds above; nothing after the block."""
+    progress = _CallProgress(report)
+    token = _reporter.set(progress.take)
+    try:
+        yield
+    finally:
+        progress.open = False
+        _reporter.reset(token)
+
+
+def progress_reporter() -> Callable[[Any], None]:
+    """The function that takes the progress of the running call. Outside a call it does nothing."""
+    return _reporter.get(_ignore)
+
+
+def _ignore(item: Any) -> None:
+    """Report to nobody."""
+
+
+class _CallProgress:
+    """Takes the items of one call, and hands on those that are recorded."""
+
+    def __init__(self, report: Callable[[ProgressUpdate], None]) -> None:
+        self.open = True
+        self._report = report
+        self._taken = self._recorded = 0
+        self._every = 1
+
+    def take(self, item: Any) -> None:
+        self._taken += 1
+        if not self.open or self._taken % self._every or self._recorded >= MAX_PROGRESS_EVENTS:
+            return
+        update = _update_of(item)
+        if update is None:
+            return
+        self._recorded += 1
+        if self._recorded % PROGRESS_BLOCK == 0:
+            self._every *= 2
+        self._report(update)
+
+
+def _update_of(item: Any) -> ProgressUpdate | None:
+    """What an item says to people; None for a result, and for an iterator, which only the result may consume."""
+    if isinstance(item, CallOutcome | Completion | Continue | Phase) or contains_iterator(item):
+        return None
+    if not isinstance(item, ProgressUpdate):
+        return ProgressUpdate(truncate(render_result(item)[0], MAX_PROGRESS_CHARACTERS))
+    return ProgressUpdate(truncate(item.text, MAX_PROGRESS_CHARACTERS), item.progress, item.total)
+
+
+async def last_item(items: AsyncGenerator[Any] | GeneratorType[Any, Any, Any]) -> Any:
+    """Report what a tool's generator yields, and return its result. However this ends, the generator is closed."""
+    report, last = progress_reporter(), None
+    async with aclosing(_from_threads(items) if isinstance(items, GeneratorType) else items) as each:
+        async for item in each:
+            if isinstance(item, _Returned):
+                return item.value
+            report(item)
+            last = item
+    return None if isinstance(last, ProgressUpdate) else last
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned:
+    """What a plain generator returned."""
+
+    value: Any
+
+
+async def _from_threads(items: GeneratorType[Any, Any, Any]) -> AsyncGenerator[Any]:
+    """The items of a plain generator, each made in a thread, and what it returned, unless that is None.
+
+    If it is cancelled, the thread makes its item to the end; then nothing holds the generator, and Python closes it.
+    """
+
+    def step() -> Any:
+        try:
+            return next(items)
+        except StopIteration as end:
+            return _Returned(end.value)
+
+    try:
+        while not isinstance(item := await call_user_function(step), _Returned):
+            yield item
+        if item.value is not None:
+            yield item
+    finally:
+        if not items.gi_running:
+            await call_user_function(items.close)
