@@ -30,6 +30,14 @@ def test_subagents_translate_at_the_same_time_and_their_cost_is_counted() -> Non
     ]
 
 
+def test_progress_is_shown_as_it_comes() -> None:
+    assert run("progress").splitlines() == [
+        "process: 1 of 2, processed bread",
+        "process: 2 of 2, processed rolls",
+        "Both are processed.",
+    ]
+
+
 def test_mcp_tools_moves_a_note_from_one_server_to_another() -> None:
     told = run("mcp_tools").splitlines()
     assert "old_list_notes: buy milk, call Jane" in told

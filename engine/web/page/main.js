@@ -30,8 +30,6 @@ function connected(word, about, retry) {
   } else put(node, { connecting: "Connecting …", refused: "Not connected" }[word] ?? "");
 }
 
-// where we are
-
 /** The session that a hash names. */
 function named(hash) {
   const id = hash.startsWith("#s/") ? hash.slice(3) : "";
@@ -103,8 +101,6 @@ $("start").onsubmit = (event) => {
   });
 };
 
-// the token
-
 asking.show = (wrong) =>
   new Promise((resolve) => {
     put($("token-why"), wrong ? "The server does not know this token. Another one:" : "This server asks for a token. Whoever started it knows it.");
@@ -119,8 +115,6 @@ asking.show = (wrong) =>
       resolve();
     };
   });
-
-// keys
 
 const KEYS = {
   n: ["a new session", () => (location.hash = "")],

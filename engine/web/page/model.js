@@ -97,6 +97,10 @@ function settle(run, attempt = null) {
   }
 }
 
+function endStep(run) {
+  if (run.step && !run.step.done) touch(run, run.step, { done: true, until: run.t });
+}
+
 function strike(run, attempt) {
   for (const part of run.step?.parts ?? []) {
     if ((attempt === null || part.attempt === attempt) && "void" in part) touch(run, part, { void: true, done: true });
@@ -145,7 +149,7 @@ const HEARD = {
     if (event.interrupted_step != null) {
       if (run.step && !run.step.closing) run.steps -= 1;
       strike(run, null);
-      if (run.step) touch(run, run.step, { done: true, until: run.t });
+      endStep(run);
     }
     note(run, "quiet", "↯", "The run goes on where its process was killed");
   },
@@ -241,7 +245,7 @@ const HEARD = {
   },
   STEP_FINISHED(run) {
     settle(run);
-    if (run.step) touch(run, run.step, { done: true, until: run.t });
+    endStep(run);
     run.doing = "deciding";
   },
   DECISION_MADE(run, { round, decision }) {
@@ -252,6 +256,9 @@ const HEARD = {
     const call = callOf(run, call_id, name);
     touch(run, call, { running: true, ran: run.t });
     run.doing = call.does === "completion" ? "checking whether it is done" : `running ${name}`;
+  },
+  TOOL_PROGRESS(run, { name, text = "" }) {
+    run.doing = `${name}: ${text.slice(0, 99)}`;
   },
   TOOL_CALL_RESULT(run, { call_id, name, content, status = "ok", images = [] }) {
     if (["ok", "error", "rejected"].includes(status)) run.toolCalls += 1;
@@ -315,7 +322,7 @@ const HEARD = {
   },
   RUN_FINISHED(run, { outcome }) {
     settle(run);
-    if (run.step && !run.step.done) touch(run, run.step, { done: true, until: run.t });
+    endStep(run);
     run.outcome = outcome;
     run.round = null;
     run.doing = "";
