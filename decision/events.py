@@ -18,9 +18,10 @@ from msgspec import Struct
 from .cost import Price
 from .decisions import Decision
 from .messages import AssistantMessage, FinishReason, Image, Message, ResultStatus, ToolSpec, Usage
-from .outcome import Outcome, Question, SubagentUse, Verdict
+from .outcome import Outcome, Verdict
 from .policy import Policy
 from .run_origin import IMPORT_PREFIX as IMPORT_PREFIX
+from .run_origin import Carried as Carried
 from .run_origin import Origin as Origin
 from .run_origin import ParentCall as ParentCall
 from .run_origin import SessionSource as SessionSource
@@ -73,25 +74,6 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     """For an imported session: where it was found. None for any other, and in older records."""
     parent: ParentCall | None = None
     """For a sub-agent's run: the call that runs it. None for any other."""
-
-
-class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """State that a run takes over from earlier ones: what they had used, and their open questions."""
-
-    steps: int = 0
-    rounds: int = 0
-    requests: int = 0
-    tool_calls: int = 0
-    rejections: int = 0
-    usage: Usage = Usage()
-    subagents: SubagentUse | None = None
-    elapsed_ms: int = 0
-    reminded: tuple[str, ...] = ()
-    phases: tuple[dict[str, Any], ...] = ()
-    questions: tuple[Question, ...] = ()
-    """Questions that are still open; the run starts with the answer to one of them."""
-    context_tokens: int = 0
-    """Size of the context in tokens; if it is too large, it is compacted before the next request."""
 
 
 class RunResumed(_Event, frozen=True, kw_only=True, tag="RUN_RESUMED"):

@@ -1,8 +1,13 @@
-"""Where a run comes from, if it is not simply begun with a prompt: a fork, an import, a call of another run."""
+"""Where a run comes from, if it is not simply begun with a prompt: a fork, an import, an earlier run, another one."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
+
+from .messages import Usage
+from .outcome import Question, SubagentUse
 
 
 class ParentCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,6 +41,25 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ids of the calls whose results were replaced in the copy."""
     changed: tuple[str, ...] = ()
     """Fields of RUN_STARTED that differ from the origin's, such as `policy`, `model` or `prompt`."""
+
+
+class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """State that a run takes over from earlier ones: what they had used, and their open questions."""
+
+    steps: int = 0
+    rounds: int = 0
+    requests: int = 0
+    tool_calls: int = 0
+    rejections: int = 0
+    usage: Usage = Usage()
+    subagents: SubagentUse | None = None
+    elapsed_ms: int = 0
+    reminded: tuple[str, ...] = ()
+    phases: tuple[dict[str, Any], ...] = ()
+    questions: tuple[Question, ...] = ()
+    """Questions that are still open; the run starts with the answer to one of them."""
+    context_tokens: int = 0
+    """Size of the context in tokens; if it is too large, it is compacted before the next request."""
 
 
 IMPORT_PREFIX = "import:"

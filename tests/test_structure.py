@@ -47,7 +47,6 @@ MIRRORS = {
 SMALL = {
     "decision.cost": "prices of tokens, pure; which model has which price is in providers/prices.py",
     "decision.program_text": "what program text does; both a code tool and `python -c` in a shell ask it",
-    "decision.run_origin": "where a run comes from; events.py would have more than 600 lines with it",
     "decision.errors": "WrongUse, which everything raises and which must import nothing",
     "providers._logging": "imports structlog when there is something to log, and not before",
     "decision.step_judge": "reads the facts, which read what a step brought; step_history.py knows neither",
