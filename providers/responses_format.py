@@ -16,6 +16,7 @@ import msgspec
 from ..decision import (
     AnyChunk,
     AssistantMessage,
+    Image,
     Message,
     ProviderToolReport,
     Reasoning,
@@ -140,9 +141,13 @@ def _encode_result(result: ToolResult, custom: frozenset[str], images: bool) -> 
     kind = "custom_tool_call_output" if result.name in custom else "function_call_output"
     output: Any = result.content if result.content.strip() else NO_OUTPUT
     if result.images and images:
-        pictures = [{"type": "input_image", "image_url": image_url(image)} for image in result.images]
+        pictures = [_picture(image) for image in result.images]
         output = [{"type": "input_text", "text": output}, *pictures]
     return {"type": kind, "call_id": result.call_id, "output": output}
+
+
+def _picture(image: Image) -> dict[str, Any]:
+    return {"type": "input_image", "image_url": image_url(image), "detail": "auto"}
 
 
 def _encode_response(message: AssistantMessage, custom: frozenset[str]) -> list[Any]:

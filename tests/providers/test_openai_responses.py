@@ -385,7 +385,7 @@ async def test_results_go_out_with_their_images() -> None:
     asked = AssistantMessage("I look.", (ToolCall("c1", "look", '{"at":1}'), ToolCall("c2", "look", "{broken")))
     results = [ToolResult("c1", "look", "A port.", images=(Image(b"abc"),)), ToolResult("c2", "look", "")]
     request = Request(messages=[UserMessage("go"), asked, *results])
-    picture = {"type": "input_image", "image_url": "data:image/png;base64,YWJj"}
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,YWJj", "detail": "auto"}
     calls = [
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": "I look."},
