@@ -124,6 +124,7 @@ def build_outcome(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outco
         requests=facts.requests,
         usage=facts.usage,
         subagents=facts.subagents,
+        saved=facts.saved,
         limits={one.name: one.use for one in spent},
         exceeded_limit=reason in STOP_REASONS.values() or any(one.use.used > one.use.allowed for one in spent),
         phases=facts.phases,

@@ -18,7 +18,7 @@ from msgspec import Struct
 from .cost import Price
 from .decisions import Decision
 from .messages import AssistantMessage, FinishReason, Image, Message, ResultStatus, ToolSpec, Usage
-from .outcome import Outcome, Verdict
+from .outcome import CutSavings, Outcome, Verdict
 from .policy import Policy
 from .run_origin import IMPORT_PREFIX as IMPORT_PREFIX
 from .run_origin import Carried as Carried
@@ -235,6 +235,16 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
     """For a response that was cut: whether the stream had already reported its end, so that nothing is missing."""
     after_cut: CutOff | None = None
     """For a response that was cut: what came after the cut. None if it was not read."""
+
+
+def saved_by_cut(response: ResponseFinished) -> CutSavings | None:
+    """What the cut of a response saved; None if it was not cut at a completion, or had ended there by itself."""
+    if response.cut_at is None or response.cut_at_end or response.raw_finish:
+        return None
+    rest = response.after_cut
+    if rest is None:
+        return CutSavings(cuts=1)
+    return CutSavings(cuts=1, measured=1, output_tokens=rest.output_tokens, calls=len(rest.calls))
 
 
 class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):

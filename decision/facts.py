@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from . import events as ev
 from .failures import Failures
 from .messages import AssistantMessage, FinishReason, ToolCall, Usage, is_blank
-from .outcome import Question, SubagentUse, ask_again
+from .outcome import CutSavings, Question, SubagentUse, ask_again
 from .repetition import Repetitions
 from .step_history import StepJudgement, StepKind, add_points
 from .text_kinds import TextKind, classify_text
@@ -44,6 +44,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """Of the run and of its sub-agents."""
     subagents: SubagentUse | None = None
     """The part of `usage` that sub-agents used; None if there was none."""
+    saved: CutSavings | None = None
+    """What cuts of responses saved; None if none was cut."""
     context_tokens: int = 0
     """Tokens of the latest request and response together: the current size of the context."""
     compactions: int = 0
@@ -205,6 +207,7 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         rejections=carried.rejections,
         usage=carried.usage,
         subagents=carried.subagents,
+        saved=carried.saved,
         carried_ms=carried.elapsed_ms,
         reminded=carried.reminded,
         phases=carried.phases,
@@ -343,6 +346,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
     unseen = is_blank(message.text)
     empty = not message.calls and unseen
     filtered = finish == "content_filter"
+    saved = ev.saved_by_cut(event)
     return replace(
         facts,
         t=event.t,
@@ -358,6 +362,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         open_calls=message.calls,
         truncated=truncated,
         usage=facts.usage + event.usage,
+        saved=facts.saved if saved is None else saved + facts.saved,
         context_tokens=event.usage.input_tokens + event.usage.output_tokens,
         empty_answers=facts.empty_answers + 1 if empty and not truncated and not filtered else 0,
         truncations=facts.truncations + 1 if truncated else 0,
@@ -562,6 +567,7 @@ def usage_of(facts: Facts) -> ev.Carried:
         rejections=facts.rejections,
         usage=facts.usage,
         subagents=facts.subagents,
+        saved=facts.saved,
         elapsed_ms=facts.t + facts.carried_ms,
         reminded=facts.reminded,
         phases=facts.phases,

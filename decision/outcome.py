@@ -114,6 +114,45 @@ class SubagentUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage = Usage()
 
 
+class CutSavings(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the model did not write, because its responses were cut at a completion call."""
+
+    cuts: int = 0
+    """Responses that were cut before they had ended."""
+    measured: int = 0
+    """Those of which the rest was read (`drain`), so that it was paid for after all; the figures below are theirs."""
+    output_tokens: int = 0
+    """Estimated at 4 characters per token."""
+    calls: int = 0
+    """Tool calls that would have followed."""
+
+    def __add__(self, other: CutSavings | None) -> CutSavings:
+        if other is None:
+            return self
+        return CutSavings(
+            cuts=self.cuts + other.cuts,
+            measured=self.measured + other.measured,
+            output_tokens=self.output_tokens + other.output_tokens,
+            calls=self.calls + other.calls,
+        )
+
+    @property
+    def estimated_tokens(self) -> int | None:
+        """The output tokens that all cuts saved, if the others saved what the measured ones did on average.
+
+        None if there was a cut and none is measured.
+        """
+        if not self.measured:
+            return None if self.cuts else 0
+        return round(self.output_tokens * self.cuts / self.measured)
+
+    def __str__(self) -> str:
+        tokens = self.estimated_tokens
+        if tokens is None:
+            return f"? ({self.cuts} cut)"
+        return f"{tokens:,}" if self.measured == self.cuts else f"about {tokens:,}"
+
+
 class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     """The result of a run."""
 
@@ -136,6 +175,8 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     """Tokens and cost of the run and of its sub-agents."""
     subagents: SubagentUse | None = None
     """The part of `usage` that sub-agents used; None if none was started."""
+    saved: CutSavings | None = None
+    """What cuts of this run's own responses saved; None if none was cut."""
     limits: dict[str, LimitUse] = {}
     exceeded_limit: bool = False
     """Whether a limit ended the run, or any hard or soft limit was exceeded."""

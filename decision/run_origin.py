@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from .messages import Usage
-from .outcome import Question, SubagentUse
+from .outcome import CutSavings, Question, SubagentUse
 
 
 class ParentCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,6 +53,7 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rejections: int = 0
     usage: Usage = Usage()
     subagents: SubagentUse | None = None
+    saved: CutSavings | None = None
     elapsed_ms: int = 0
     reminded: tuple[str, ...] = ()
     phases: tuple[dict[str, Any], ...] = ()

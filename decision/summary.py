@@ -15,7 +15,7 @@ from . import events as ev
 from .anchors import ANCHOR_EVENTS, DoneClaim, WorkAnchors
 from .facts import Facts
 from .messages import Usage
-from .outcome import Outcome, Status, Verdict, Work, derive_work
+from .outcome import CutSavings, Outcome, Status, Verdict, Work, derive_work
 from .text_kinds import TextKind
 
 PREVIEW_LENGTH = 200
@@ -155,6 +155,8 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     retries: int = 0
     """Attempts that failed or were retracted."""
     tools: dict[str, ToolStats] = {}
+    saved: CutSavings = CutSavings()
+    """What cuts of responses saved."""
 
     @property
     def used(self) -> ResourceUse:
@@ -229,6 +231,7 @@ class SummaryBuilder:
         self._done: ResourceUse | None = None
         self._counts = dict.fromkeys(("repeats", "repeated_steps", "nudges", "reminders", "retries", "questions"), 0)
         self._completions = 0
+        self._saved = CutSavings()
         self._running: dict[str, int] = {}
         self._tools: dict[str, list[int]] = {}
         self._copied = Facts()
@@ -250,6 +253,7 @@ class SummaryBuilder:
         """Begin to count: what came before belongs to the origin of this fork."""
         self._copying, self._copied, self._start = False, self._facts, ResourceUse.of(self._facts)
         self._counts, self._completions, self._tools = dict.fromkeys(self._counts, 0), 0, {}
+        self._saved = CutSavings()
 
     def build(self, facts: Facts) -> RunSummary:
         """The summary of the run so far; `facts` are those after its latest event."""
@@ -309,10 +313,12 @@ class SummaryBuilder:
                 name: ToolStats(calls=calls, failed=failed, handed_back=back, not_run=not_run, ms=ms)
                 for name, (calls, failed, back, not_run, ms) in self._tools.items()
             },
+            saved=self._saved,
         )
 
     def _response(self, event: ev.ResponseFinished) -> None:
         self._completions += sum(call.name in self._completion_tools for call in event.message.calls)
+        self._saved += ev.saved_by_cut(event)
 
     def _execution_started(self, event: ev.ToolExecutionStarted) -> None:
         self._running[event.call_id] = event.t

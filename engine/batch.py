@@ -28,7 +28,7 @@ from .config import RunConfig
 from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
-from .decision.outcome import OutputT
+from .decision.outcome import CutSavings, OutputT
 from .providers import Provider
 from .providers._wrapper import wait_shielded
 from .providers.clock import Clock, SystemClock
@@ -232,6 +232,7 @@ def fleet_of(
     limit: int,
     record: str | os.PathLike[str] | None,
     keep: bool,
+    drain: bool | float,
 ) -> Fleet:
     """The fleet of `Engine.run_many`. Raises WrongUse."""
     if isinstance(tasks, str):
@@ -244,7 +245,9 @@ def fleet_of(
         raise WrongUse("providers is empty: name one or more, or leave it out for the engine's own")
     given = [task if isinstance(task, Task) else Task(task) for task in tasks]
     brought = [task.provider for task in given if task.provider is not None]
-    jobs = prepare_tasks(config, given, chosen, record)
+    if not isinstance(drain, int | float) or not 0 <= drain <= 1:
+        raise WrongUse(f"drain is {drain!r}: use True, False, or the share of the tasks, from 0 to 1")
+    jobs = prepare_tasks(config, given, chosen, record, drain)
     return Fleet(jobs, limit=limit, keep=keep, holds=[*chosen, *brought], clock=config.runtime.clock)
 
 
@@ -281,6 +284,8 @@ class ProviderSummary(Struct, frozen=True, kw_only=True):
     """Tokens and cost of all runs, cancelled ones included; a run without a known price adds no cost."""
     unpriced: int
     """Runs that sent requests at an unknown price."""
+    saved: CutSavings
+    """What cuts of responses saved; counted where the rest was read (`drain`), else estimated from what was."""
     duration_ms: int
     """The sum of the runs' durations; since runs overlap, it can exceed `Summary.elapsed_ms`."""
     failures: tuple[NamedFailure, ...]
@@ -360,6 +365,7 @@ class _Counts:
         self._steps: Counter[int] = Counter()
         self.usage = Usage()
         self._unpriced = 0
+        self._saved = CutSavings()
         self._duration = 0
         self._failures: list[NamedFailure] = []
 
@@ -375,6 +381,7 @@ class _Counts:
             self._steps[outcome.steps] += 1
             self.usage += outcome.usage
             self._unpriced += outcome.usage.cost_usd is None and outcome.requests > 0
+            self._saved += outcome.saved
             self._duration += outcome.duration_ms
 
     def summary(self) -> ProviderSummary:
@@ -393,6 +400,7 @@ class _Counts:
             steps_median=_median(self._steps),
             usage=self.usage,
             unpriced=self._unpriced,
+            saved=self._saved,
             duration_ms=self._duration,
             failures=tuple(self._failures),
         )
@@ -426,6 +434,7 @@ _HEAD = (
     "tokens in",
     "out",
     "cost",
+    "saved by cuts",
     "mean time",
 )
 
@@ -444,6 +453,7 @@ def _row(one: ProviderSummary) -> tuple[str, ...]:
         f"{one.usage.input_tokens:,}",
         f"{one.usage.output_tokens:,}",
         "-" if one.usage.cost_usd is None else f"${one.usage.cost_usd:.4f}{'+' if one.unpriced else ''}",
+        str(one.saved) if one.saved.cuts else "-",
         f"{one.duration_ms / one.runs / 1000:.1f} s" if one.runs else "-",
     )
 

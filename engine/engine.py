@@ -119,7 +119,8 @@ class Engine(Generic[DepsT, OutputT]):
         """A new conversation.
 
         record: a file to write its events to, in JSON Lines, which is appended to; or a `Journal` (`event_log.py`).
-        drain: after a response was cut, read the rest of it into the record, which then shows what the cut saved.
+        drain: after a response was cut, read the rest of it, and pay for it: the outcome and the record then say what
+            the cut would have saved.
         owner, metadata: whose conversation it is, and what else your functions should know (`RunContext`).
         """
         if busy not in ("refuse", "queue"):
@@ -166,14 +167,17 @@ class Engine(Generic[DepsT, OutputT]):
         limit: int = 10,
         record: str | os.PathLike[str] | None = None,
         keep: bool = True,
+        drain: bool | float = False,
     ) -> Fleet[OutputT]:
         """Many runs, `limit` at once. Enter it with `async with` and read its results as they finish.
 
         providers: they take turns; the engine's own if left out. A task may bring one of its own.
         record: a folder; each run gets a record in it under a name of its own.
         keep: keep all outcomes in memory, for `Fleet.outcomes`; False keeps only results that are not read yet.
+        drain: read, and pay for, the rest of responses that were cut, so that the summary says what cuts save. A
+            number from 0 to 1 does so for that share of the tasks; what the others saved is estimated from these.
         """
-        return fleet_of(self.config, tasks, providers, limit, record, keep)
+        return fleet_of(self.config, tasks, providers, limit, record, keep, drain)
 
     async def race(
         self,

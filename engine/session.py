@@ -398,7 +398,7 @@ class Session(Generic[DepsT, OutputT]):
         sinks.append(bus.publish)
         provider: Provider = config.provider
         cut_off = dict(self.cut_off)
-        if journal is not None and self._drain:
+        if self._drain:
             provider = Record(provider, partial(_keep_rest, journal, cut_off), drain=True)
         prices = opening.started.prices if isinstance(opening, ResumePoint) else config.known_prices()
         dearest = max(prices.values(), key=lambda price: price.output, default=None)
@@ -470,11 +470,12 @@ class Session(Generic[DepsT, OutputT]):
         return RecordedRound(point, log, effects)
 
 
-def _keep_rest(journal: Journal, cut_off: dict[int, CutOff], exchange: Exchange) -> None:
+def _keep_rest(journal: Journal | None, cut_off: dict[int, CutOff], exchange: Exchange) -> None:
     if exchange.ended == "cut":
         cut_off[step_of_attempt(exchange.attempt)] = summarize_drained(exchange.after_cut)
-    for chunk in exchange.after_cut:
-        journal.write(DrainedChunk(attempt=exchange.attempt, chunk=chunk))
+    if journal is not None:
+        for chunk in exchange.after_cut:
+            journal.write(DrainedChunk(attempt=exchange.attempt, chunk=chunk))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from math import floor
 from pathlib import Path
 from typing import Any, Generic
 from uuid import uuid4
@@ -89,9 +90,15 @@ class PreparedTask:
 
 
 def prepare_tasks(
-    config: RunConfig, tasks: Sequence[Task], providers: Sequence[Provider], record: str | os.PathLike[str] | None
+    config: RunConfig,
+    tasks: Sequence[Task],
+    providers: Sequence[Provider],
+    record: str | os.PathLike[str] | None,
+    drain: float = 0,
 ) -> list[PreparedTask]:
     """Make all tasks ready to start. The providers take turns; a task with a provider of its own takes no turn.
+
+    drain: the share of the tasks whose cut responses are read to their end; they lie as far apart as possible.
 
     They take turns because the alternative, the provider with the fewest runs, would send everything to one that
     refuses each request at once.
@@ -111,7 +118,10 @@ def prepare_tasks(
             chosen = chosen.with_provider(provider, task.evaluate)
         place = f"{number + 1:0{width}}"
         task_id, name = task.id or str(number + 1), names[id(provider)]
-        prepared.append(prepare_task(chosen, task.prompt, number, task_id, name, records, place, deps=task.deps))
+        drained = floor((number + 1) * drain) > floor(number * drain)
+        prepared.append(
+            prepare_task(chosen, task.prompt, number, task_id, name, records, place, deps=task.deps, drain=drained)
+        )
     return prepared
 
 
@@ -124,13 +134,15 @@ def prepare_task(
     records: Records | None,
     place: str = "",
     deps: Any = None,
+    *,
+    drain: bool = False,
 ) -> PreparedTask:
     """Prepare one run of this prompt, in a session of its own. place: the beginning of its record's file name."""
     session_id = f"session_{uuid4().hex[:12]}"
     record = records.path(place or str(number + 1), id, session_id) if records is not None else None
 
     def start() -> Run:
-        return Session(config, session_id, record=record).start(prompt, deps=deps)
+        return Session(config, session_id, record=record, drain=drain).start(prompt, deps=deps)
 
     return PreparedTask(number=number, id=id, provider=name, start=start, record=record)
 

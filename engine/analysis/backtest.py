@@ -33,7 +33,7 @@ from .labels import Labels, LabelStatistics, RunNames
 from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator, clamp_share, wilson_interval
 
-INDEX_VERSION = 6
+INDEX_VERSION = 7
 """Increased whenever the result for the same record changes, so that cached results are computed again."""
 MAX_EXAMPLES = 5
 """Example sessions that are kept per category."""

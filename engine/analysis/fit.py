@@ -46,7 +46,7 @@ from .labels import Labels, RunNames
 from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator
 
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 """Increased whenever the result for the same record changes, so that cached results are computed again."""
 MAX_EXAMPLES = 5
 """Good runs that a rung stops too early, of which so many are named."""

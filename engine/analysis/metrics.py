@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
+from ..decision.outcome import CutSavings
 from ..decision.summary import ResourceUse, ToolStats
 from .scoring import MANY_STEPS_AFTER, Anchor, LabelledRun, WorkState
 from .statistics import (
@@ -193,6 +194,20 @@ class SpendingMetrics(Struct, frozen=True, kw_only=True):
     seconds: float
     run_ms: Distribution
     run_output_tokens: Distribution
+    saved: SavedByCuts
+
+
+class SavedByCuts(Struct, frozen=True, kw_only=True):
+    """What cuts of responses at a completion call saved."""
+
+    cuts: int
+    """Responses that were cut before they had ended."""
+    measured: int
+    """Those of which the rest was read (`drain`)."""
+    measured_output_tokens: int
+    measured_calls: int
+    output_tokens: int | None
+    """Of all cuts, if the others saved what the measured ones did on average; None if none is measured."""
 
 
 class ToolTotals(Struct, frozen=True, kw_only=True):
@@ -292,6 +307,7 @@ class RunAggregator:
         self._percent: Counter[int] = Counter()
         self._count: Counter[str] = Counter()
         self._used, self._wasted = ResourceUse(), ResourceUse()
+        self._saved = CutSavings()
         self._wasted_steps, self._repeated_steps = RatioEstimator(), RatioEstimator()
         self.anchors = {anchor: AnchorAggregator(anchor) for anchor in ANCHORS}
 
@@ -305,6 +321,7 @@ class RunAggregator:
         if digest.last_text is not None:
             self._last_texts[digest.last_text] += 1
         self._used = self._used + used
+        self._saved += digest.saved
         self.steps.add(used.steps)
         self._add_spending(used)
         self._add_done(run)
@@ -489,6 +506,13 @@ class RunAggregator:
             seconds=self._used.ms / 1000,
             run_ms=self.ms.distribution(),
             run_output_tokens=self.output.distribution(),
+            saved=SavedByCuts(
+                cuts=self._saved.cuts,
+                measured=self._saved.measured,
+                measured_output_tokens=self._saved.output_tokens,
+                measured_calls=self._saved.calls,
+                output_tokens=self._saved.estimated_tokens,
+            ),
         )
 
 

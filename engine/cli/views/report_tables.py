@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...analysis.comparison import STEPS_AFTER
-from ...analysis.metrics import AnchorMetrics, Proportion, RunMetrics, StepsAfter, ToolTotals
+from ...analysis.metrics import AnchorMetrics, Proportion, RunMetrics, SavedByCuts, StepsAfter, ToolTotals
 from ...analysis.report import Report
 from ...analysis.scoring import RatingStatistics
 from ...analysis.statistics import Distribution, Interval
@@ -301,11 +301,14 @@ def spending(figures: RunMetrics) -> ReportTable:
         ("  of them cached", short(spent.cached_tokens), short(spent.cached_tokens / runs), "", "", ""),
         ("tokens out", f"{about}{short(spent.output_tokens)}", *(short(one) for one in _four(output))),
         ("cost", dollars(spent.cost_usd), mean_cost(figures), "", "", ""),
+        *([("saved by cuts", saved_by_cuts(figures), "", "", "", "")] if spent.saved.cuts else []),
         ("time", long(spent.seconds), *("-" if one is None else long(one / 1000) for one in _four(time))),
     ]
     notes = []
     if spent.estimated_runs:
         notes.append(f"The tokens of {counted(spent.estimated_runs, 'run')} are partly estimated.")
+    if spent.saved.cuts:
+        notes.append(_how_saved(spent.saved))
     if spent.unpriced_runs:
         notes.append(f"The cost of {counted(spent.unpriced_runs, 'run')} is unknown and not included.")
     if figures.retries:
@@ -323,7 +326,8 @@ def spending(figures: RunMetrics) -> ReportTable:
 
 def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
     """A table that compares groups of runs, with a row for each group. name: what the runs are grouped by."""
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
+    saves = any(one.spending.saved.cuts for one in found.values())
     for key, one in list(found.items())[:NAMED]:
         done, spent = one.steps_before_done, one.spending
         changed = one.anchors["changed"].overall
@@ -340,6 +344,7 @@ def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
                 short(spent.output_tokens / one.runs),
                 mean_cost(one),
                 long(spent.seconds / one.runs),
+                *([saved_by_cuts(one)] if saves else []),
             )
         )
     more = f"And {len(found) - NAMED:,} more: --json lists them all." if len(found) > NAMED else ""
@@ -355,6 +360,7 @@ def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
         "tokens out",
         "cost",
         "time",
+        *(["saved by cuts"] if saves else []),
     )
     caption = f"{title}: shares of the runs for which it is known, and means per run"
     return ReportTable(
@@ -362,8 +368,8 @@ def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
         caption=caption,
         head=head,
         rows=rows,
-        figures=tuple(range(1, 11)),
-        spare=(10, 8, 6, 7, 9, 4, 5),
+        figures=tuple(range(1, len(head))),
+        spare=(*([11] if saves else []), 10, 8, 6, 7, 9, 4, 5),
         note=more,
     )
 
@@ -440,6 +446,26 @@ def _four(spread: Distribution) -> tuple[float | None, ...]:
 def _of_steps(spread: Distribution) -> tuple[str, ...]:
     mean, *rest = _four(spread)
     return "-" if mean is None else f"{mean:.1f}", *("-" if one is None else f"{one:,g}" for one in rest)
+
+
+def saved_by_cuts(figures: RunMetrics) -> str:
+    """The output tokens that cuts saved: counted, estimated ("about"), or unknown ("?")."""
+    saved = figures.spending.saved
+    if not saved.cuts:
+        return "-"
+    if saved.output_tokens is None:
+        return "?"
+    return f"{'' if saved.measured == saved.cuts else 'about '}{short(saved.output_tokens)}"
+
+
+def _how_saved(saved: SavedByCuts) -> str:
+    """How the tokens are known that cuts saved."""
+    cut = f"{counted(saved.cuts, 'response')} {'was' if saved.cuts == 1 else 'were'} cut at a completion call"
+    if not saved.measured:
+        return f"{cut}; what that saved is unknown, since none was read to its end (drain)."
+    if saved.measured == saved.cuts:
+        return f"{cut}, and read to {'its' if saved.cuts == 1 else 'their'} end to count what that saves."
+    return f"{cut}; {saved.measured:,} of them were read to their end, and the others are taken to be like these."
 
 
 def mean_cost(figures: RunMetrics) -> str:

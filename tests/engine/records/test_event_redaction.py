@@ -64,7 +64,7 @@ OURS = {
     "compaction deadlines",
     "Degeneration": "unwatched",
     "Echo": "beside",
-    "Carried": "reminded usage subagents",
+    "Carried": "reminded usage subagents saved",
     "MessageAdded": "origin topics message_id",
     "ResumeDiverged": "recorded now",
     "AttemptStarted": "attempt model",
@@ -111,7 +111,8 @@ OURS = {
     "UsageReport": "usage",
     "ModelSelected": "model",
     "AttemptEnded": "model kind usage",
-    "Outcome": "run_id session_id status stop_reason answer_from usage subagents limits verdict work failed_calls",
+    "Outcome": "run_id session_id status stop_reason answer_from usage subagents saved limits verdict work "
+    "failed_calls",
     "Question": "call_id tool expires_at",
     "ToolResult": "call_id name status",
     "ToolCall": "id name",
