@@ -74,6 +74,7 @@ types: $(VENV)/.ready ## mypy, strict, of the installed package
 bench: $(VENV)/.ready ## measure against hand-written loops; writes docs/performance.md
 	@$(BIN)/python tests/benchmarks/run.py
 	@$(BIN)/python tests/benchmarks/voices.py
+	@$(BIN)/python tests/benchmarks/wires.py
 	@$(BIN)/python tests/benchmarks/backtests.py
 
 bench-serve: $(VENV)/.ready ## load on `endstop serve`, on SQLite and PostgreSQL; writes docs/performance.md

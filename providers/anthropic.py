@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..decision import ToolSpec, WrongUse
-from .anthropic_format import Turn, encode_system, encode_tools, encode_turn, encode_turns
+from .anthropic_format import Turn, TurnJoiner, encode_system, encode_tools, encode_turn
 from .anthropic_stream import AnthropicStream
 from .cache_marks import CacheMarks
 from .http_provider import HTTPOptions, HTTPProvider
@@ -100,12 +100,11 @@ class Anthropic(HTTPProvider):
 
     def encode_request(self, request: Request) -> bytes:
         """The body of a request."""
-        encoded, marks = request.memo.get(self) or request.memo.setdefault(self, self._new_session())
+        encoded, marks, joiner = request.memo.get(self) or request.memo.setdefault(self, self._new_session())
         turns: list[Turn] = encoded.messages(request)
-        places: frozenset[int] = frozenset()
+        stable, places = len(turns) - len(request.ephemeral), frozenset[int]()
         if self._cache:
-            stable = len(turns) - len(request.ephemeral)
-            places = marks.places([turn.role for turn in turns], stable, request.edition)
+            places = marks.places(lambda at: turns[at].role, stable, request.edition)
         head: dict[str, Any] = {"model": self.model_name, "max_tokens": _max_tokens(self.model_name), "stream": True}
         if system := encode_system(turns, mark=self._cache):
             head["system"] = msgspec.Raw(system)
@@ -114,10 +113,11 @@ class Anthropic(HTTPProvider):
             if request.tool_choice != "auto":
                 head["tool_choice"] = {"type": CHOICES[request.tool_choice]}
         fields = msgspec.json.encode({**head, **self._settings, **request.settings})
-        return b'%s,"messages":%s}' % (fields[:-1], encode_turns(turns, places))
+        return b'%s,"messages":%s}' % (fields[:-1], joiner.join(turns, places, stable, request.edition))
 
-    def _new_session(self) -> tuple[EncodedSession[Turn, msgspec.Raw], CacheMarks]:
-        return EncodedSession(partial(encode_turn, images=self._images), self._encode_tools), CacheMarks()
+    def _new_session(self) -> tuple[EncodedSession[Turn, msgspec.Raw], CacheMarks, TurnJoiner]:
+        encoded = EncodedSession(partial(encode_turn, images=self._images), self._encode_tools)
+        return encoded, CacheMarks(), TurnJoiner()
 
     def _encode_tools(self, tools: Sequence[ToolSpec]) -> msgspec.Raw:
         """The tools; the last is marked for the cache, which then holds all before it."""

@@ -8,7 +8,8 @@ user and assistant in turn, and all results of a turn's calls in one message. So
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Literal
 
 import msgspec
@@ -66,41 +67,84 @@ def encode_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
 
 
 def encode_system(turns: Iterable[Turn], *, mark: bool) -> bytes:
-    """The system prompt as a list of blocks; empty without one."""
-    blocks = [block for turn in turns if turn.role == "system" for block in turn.blocks]
+    """The system prompt, with which a session begins, as a list of blocks; empty without one."""
+    system = takewhile(lambda turn: turn.role == "system", turns)
+    blocks = [block for turn in system for block in turn.blocks]
     return b"[%s]" % b",".join(_marked(blocks) if mark else blocks) if blocks else b""
 
 
-def encode_turns(turns: Sequence[Turn], marks: frozenset[int]) -> bytes:
-    """All turns but the system's, neighbours of one role joined. `marks`: indexes of those marked for the cache."""
-    messages: list[tuple[Role, list[bytes]]] = []
-    for at, turn in enumerate(turns):
-        if turn.role == "system":
-            continue
-        blocks = _without_open_uses(turns, at) if turn.uses else [*turn.blocks]
-        if at in marks and blocks:
-            blocks = _marked(blocks)
-        if messages and messages[-1][0] == turn.role:
-            messages[-1][1].extend(blocks)
-        elif blocks:
-            messages.append((turn.role, blocks))
-    return b"[%s]" % b",".join(
-        b'{"role":"%s","content":[%s]}' % (role.encode(), b",".join(blocks)) for role, blocks in messages
-    )
+class TurnJoiner:
+    """Joins the turns of each request of a session: neighbours of one role are one message.
+
+    Messages that no later request changes are kept as bytes, so that a long session costs no more than a short one.
+    """
+
+    def __init__(self) -> None:
+        self._edition = 0
+        self._taken = 0
+        self._whole: list[bytes] = []
+        """The messages of the first `_taken` turns."""
+
+    def join(self, turns: Sequence[Turn], marks: frozenset[int], stable: int, edition: int) -> bytes:
+        """The messages of a request, as a JSON list. `marks`: indexes of the turns that are marked for the cache.
+
+        The first `stable` turns stay in the session. A change of `edition` says that earlier ones have changed.
+        """
+        if edition != self._edition or stable < self._taken:
+            self._edition, self._taken, self._whole = edition, 0, []
+        settled, messages = min((*marks, stable - 1)), [*self._whole]
+        for begin, end in _groups(turns, self._taken):
+            message = _message(turns, range(begin, end), marks)
+            messages += message
+            if begin == self._taken and end <= settled and not _open_uses(turns, range(begin, end), stable):
+                self._whole += message
+                self._taken = end
+        return b"[%s]" % b",".join(messages)
 
 
-def _without_open_uses(turns: Sequence[Turn], at: int) -> list[bytes]:
+def _groups(turns: Sequence[Turn], begin: int) -> Iterator[tuple[int, int]]:
+    """Where neighbours of one role begin and end."""
+    for at in range(begin + 1, len(turns) + 1):
+        if at == len(turns) or turns[at].role != turns[begin].role:
+            yield begin, at
+            begin = at
+
+
+def _message(turns: Sequence[Turn], places: range, marks: frozenset[int]) -> list[bytes]:
+    """The turns at these places as one message; none for the system's, or without a block."""
+    blocks: list[bytes] = []
+    for at in places:
+        own = turns[at].blocks
+        if turns[at].uses:
+            own = _without_open_uses(turns, at)
+        blocks += _marked(own) if at in marks and own else own
+    role = turns[places[0]].role
+    if role == "system" or not blocks:
+        return []
+    return [b'{"role":"%s","content":[%s]}' % (role.encode(), b",".join(blocks))]
+
+
+def _open_uses(turns: Sequence[Turn], places: range, stable: int) -> bool:
+    """Whether a tool of the vendor's is used here that none of the first `stable` turns has answered."""
+    return any(turns[at].uses and _unanswered(turns[:stable], at) for at in places)
+
+
+def _unanswered(turns: Sequence[Turn], at: int) -> set[int]:
+    """The blocks of a turn that use a tool of the vendor's, and have no result. It may come turns later."""
+    answered = frozenset[str]().union(*(turn.answers for turn in turns[at:]))
+    return {number for number, id in turns[at].uses if id not in answered}
+
+
+def _without_open_uses(turns: Sequence[Turn], at: int) -> tuple[bytes, ...]:
     """The blocks of a turn without uses of the vendor's tools that have no result: a request with one is rejected.
 
-    A result may come turns later, where the vendor's code calls tools of ours. While only their results have followed,
-    or nothing, the vendor goes on from an open use, which stays.
+    Where the vendor's code calls tools of ours, its use stays open. While only their results have followed, or nothing,
+    the vendor goes on from it, and it stays.
     """
-    after = turns[at + 1 :]
-    if all(turn.role == "assistant" or turn.answers for turn in after):
-        return [*turns[at].blocks]
-    answered = turns[at].answers.union(*(turn.answers for turn in after))
-    left_out = {number for number, id in turns[at].uses if id not in answered}
-    return [block for number, block in enumerate(turns[at].blocks) if number not in left_out]
+    if all(turn.role == "assistant" or turn.answers for turn in turns[at + 1 :]):
+        return turns[at].blocks
+    left_out = _unanswered(turns, at)
+    return tuple([block for number, block in enumerate(turns[at].blocks) if number not in left_out])
 
 
 def _marked(blocks: Sequence[bytes]) -> list[bytes]:

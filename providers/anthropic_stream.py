@@ -110,8 +110,13 @@ class AnthropicStream(EventStream):
             event = _decode(data)
         kind = event.type
         if kind == "content_block_delta":
-            if event.delta is not None:
-                self._add_delta(event.index or 0, event.delta, data, chunks)
+            if (delta := event.delta) is None:
+                return
+            if delta.type == "text_delta":  # first and here: nearly all events are text
+                if delta.text:
+                    chunks.append(TextDelta(delta.text))
+            else:
+                self._add_delta(event.index or 0, delta, data, chunks)
         elif kind == "content_block_start":
             self._start_block(event.index or 0, _fields(event.content_block), chunks, bytes(event.content_block))
         elif kind == "content_block_stop":
@@ -218,10 +223,7 @@ class AnthropicStream(EventStream):
 
     def _add_delta(self, index: int, delta: _Delta, data: bytes, chunks: list[AnyChunk]) -> None:
         kind = delta.type
-        if kind == "text_delta":
-            if delta.text:
-                chunks.append(TextDelta(delta.text))
-        elif kind == "input_json_delta":
+        if kind == "input_json_delta":
             if delta.partial_json:
                 self._add_input(index, delta.partial_json, chunks)
         elif kind == "thinking_delta":

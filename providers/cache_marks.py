@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 
 class CacheMarks:
@@ -18,15 +18,16 @@ class CacheMarks:
         self._last: tuple[int, ...] = ()
         """Indexes of the messages marked in the latest request."""
 
-    def places(self, roles: Sequence[str], stable: int, edition: int) -> frozenset[int]:
+    def places(self, role: Callable[[int], str], stable: int, edition: int) -> frozenset[int]:
         """Indexes of the messages of one request that are marked, the system prompt not counted.
 
-        roles: of its messages; the first `stable` of them stay in the session, the others are ephemeral. edition: the
-        request's: if it has changed, earlier messages have too, and marks of earlier requests are not set again.
+        role: that of the message at an index. stable: how many messages stay in the session; those after them are
+        ephemeral. edition: the request's: if it has changed, earlier messages have too, and marks of earlier requests
+        are not set again.
         """
         if edition != self._edition:
             self._edition, self._last = edition, ()
-        latest = next((at for at in reversed(range(stable)) if roles[at] in ("user", "tool")), None)
+        latest = next((at for at in reversed(range(stable)) if role(at) in ("user", "tool")), None)
         if latest is not None and latest not in self._last:
             self._last = (*self._last[-1:], latest)
         return frozenset(at for at in self._last if at < stable)

@@ -497,8 +497,9 @@ def supports_cache_marks(model: str) -> bool:
 
 def mark_messages(messages: list[dict[str, Any]], marks: CacheMarks, stable: int, edition: int) -> list[dict[str, Any]]:
     """Return the messages of one request, some of them replaced by copies with a cache mark."""
-    roles = [message["role"] for message in messages]
-    marked = {*marks.places(roles, stable, edition), *((0,) if roles[:1] == ["system"] else ())}
+    marked = {*marks.places(lambda at: str(messages[at]["role"]), stable, edition)}
+    if messages and messages[0]["role"] == "system":
+        marked.add(0)
     return [{**message, **MARK} if at in marked else message for at, message in enumerate(messages)]
 
 

@@ -503,6 +503,46 @@ async def test_tools_system_and_the_two_latest_stable_messages_are_marked() -> N
     assert none == []
 
 
+def item(**fields: Any) -> AssistantMessage:
+    return AssistantMessage("Hm.", reasoning=(Reasoning("", json.dumps(fields), True, "anthropic"),))
+
+
+TURNS = st.lists(
+    st.sampled_from(
+        [
+            UserMessage("Go."),
+            AssistantMessage("Yes.", (ToolCall("a", "look"),)),
+            ToolResult("a", "look", "seen"),
+            item(type="server_tool_use", id="s"),
+            item(type="web_search_tool_result", tool_use_id="s"),
+        ]
+    ),
+    max_size=4,
+)
+
+
+@given(st.lists(st.tuples(TURNS, TURNS, st.booleans()), min_size=1, max_size=6))
+def test_a_request_is_the_same_whether_or_not_others_came_before_it(requests: list[Any]) -> None:
+    """With marks for the cache, which depend on the request before, it is the same without them."""
+    for provider in (Anthropic("claude", api_key="k"), Anthropic("claude", api_key="k", cache=False)):
+        compare(provider, requests)
+
+
+def compare(provider: Anthropic, requests: list[Any]) -> None:
+    memo: dict[Any, Any] = {}
+    messages: list[Message] = [SystemMessage("Be brief.")]
+    edition = 0
+    for more, ephemeral, compacted in requests:
+        if compacted:
+            del messages[1:2]
+            edition += 1
+        messages += more
+        request = Request(messages=messages, ephemeral=ephemeral, memo=memo, edition=edition)
+        alone = Request(messages=messages, ephemeral=ephemeral)
+        bodies = (json.loads(provider.encode_request(each)) for each in (request, alone))
+        assert unmarked(next(bodies)) == unmarked(next(bodies))
+
+
 # ---- what goes back
 
 

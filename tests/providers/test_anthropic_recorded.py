@@ -17,7 +17,7 @@ import pytest
 from endstop.decision import AnyChunk, Assembler, AssistantMessage, Message, ProviderToolReport, UserMessage
 from endstop.decision.messages import Usage
 from endstop.providers import Anthropic, Interrupted, Request
-from endstop.providers.anthropic_format import encode_turn, encode_turns
+from endstop.providers.anthropic_format import TurnJoiner, encode_turn
 from endstop.providers.anthropic_stream import AnthropicStream
 
 from ..shared_data import events_in, recorded, streams
@@ -175,7 +175,7 @@ def test_a_body_that_ends_anywhere_before_its_finish_is_interrupted(path: Path) 
 
 
 def sent_back(message: AssistantMessage) -> list[dict[str, Any]]:
-    turns = json.loads(encode_turns([encode_turn(message)], frozenset()))
+    turns = json.loads(TurnJoiner().join([encode_turn(message)], frozenset(), 1, 0))
     return [block for turn in turns for block in turn["content"]]
 
 
