@@ -18,6 +18,7 @@ from msgspec import Struct
 from .cost import Price
 from .decisions import Decision
 from .messages import AssistantMessage, FinishReason, Image, Message, ResultStatus, ToolSpec, Usage
+from .outcome import CutOff as CutOff
 from .outcome import CutSavings, Outcome, Verdict
 from .policy import Policy
 from .run_origin import IMPORT_PREFIX as IMPORT_PREFIX
@@ -177,20 +178,6 @@ class AttemptRetracted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_RETRACTED
 
     attempt: str
     by: str = ""
-
-
-class CutOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the model wrote after its response was cut.
-
-    It is read only in a session with `drain=True`, for the record.
-    """
-
-    output_tokens: int = 0
-    """Estimated at 4 characters per token."""
-    calls: tuple[str, ...] = ()
-    """Names of the tools called after the cut."""
-    whole: bool = True
-    """False if the rest of the response was not read to its end."""
 
 
 class MessageDeltas(Struct, frozen=True):

@@ -114,6 +114,20 @@ class SubagentUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage = Usage()
 
 
+class CutOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the model wrote after its response was cut.
+
+    It is read only in a session with `drain=True`, for the record.
+    """
+
+    output_tokens: int = 0
+    """Estimated at 4 characters per token."""
+    calls: tuple[str, ...] = ()
+    """Names of the tools called after the cut."""
+    whole: bool = True
+    """False if the rest of the response was not read to its end."""
+
+
 class CutSavings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the model did not write, because its responses were cut at a completion call."""
 

@@ -29,7 +29,7 @@ from .subscribers import Middleware
 from .tasks import Task
 from .tools import finish_task
 from .tools.run_context import DepsT
-from .tools.tool import Tool
+from .tools.tool import Approval, Tool
 from .validation import check_record
 
 
@@ -203,6 +203,7 @@ class Engine(Generic[DepsT, OutputT]):
         prompt: Callable[..., Any] | None = None,
         reads: bool = False,
         timeout: float | None = None,
+        approval: Approval = False,
     ) -> Tool:
         """A tool for another engine: each call is a run of this one, and its answer is the result.
 
@@ -214,9 +215,16 @@ class Engine(Generic[DepsT, OutputT]):
             one argument is `prompt`, a text.
         reads: it changes nothing, so that it may start while the response still streams, and run again.
         timeout: seconds for one call; None for no other limits than those of both policies.
+        approval: whether a call needs the user's approval before it runs, as with `@tool`.
         """
         return SubagentTool(
-            self.config, name=name, description=description, prompt=prompt, reads=reads, timeout=timeout
+            self.config,
+            name=name,
+            description=description,
+            prompt=prompt,
+            reads=reads,
+            timeout=timeout,
+            approval=approval,
         )
 
     def with_provider(self, provider: Provider, *, evaluate: Evaluator | None = None) -> Engine[DepsT, OutputT]:

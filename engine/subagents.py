@@ -46,7 +46,7 @@ from .session import Session
 from .tool_execution import calling_context, cut_off_outcome
 from .tools.results import CallOutcome, Happened, NotHappened, Unclear
 from .tools.run_context import RunContext, this_call
-from .tools.tool import Tool
+from .tools.tool import Approval, Tool
 from .validation import check_measurable
 
 CAUSE = "parent"
@@ -76,6 +76,7 @@ class SubagentTool(Tool):
         prompt: Callable[..., Any] | None,
         reads: bool,
         timeout: float | None,
+        approval: Approval,
     ) -> None:
         super().__init__(
             prompt or ask,
@@ -85,6 +86,7 @@ class SubagentTool(Tool):
             parallel=True,
             timeout=timeout,
             check=self._check,
+            approval=approval,
         )
         self.config = config
 

@@ -164,7 +164,7 @@ class Player:
         if live is not None and output_type is not None:
             live = [*live, OutputTool(output_type)]
         execute: Execute = self._from_record if live is None else self._run_live
-        verdicts = RecordedEffects(recorded, self.clock.reach)
+        verdicts = RecordedEffects(recorded, self.clock.reach, live=live is not None)
         self.engine = Engine(
             self,
             tools=recorded_tools(recorded) if live is None else _live_tools_of(started.tools, live),

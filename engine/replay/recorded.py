@@ -188,10 +188,11 @@ class RecordedEffects(Live):
     Responses and results of tools come through the provider and the `execute` of the replay (`player.py`), so that
     they are taken apart, cut and settled as they were.
 
-    reach: called with the time of each that is used, in milliseconds since the run began.
+    reach: called with the time of each that is used, in milliseconds since the run began. live: whether tools are
+    really called.
     """
 
-    def __init__(self, recorded: RecordedRun, reach: Callable[[int], None]) -> None:
+    def __init__(self, recorded: RecordedRun, reach: Callable[[int], None], *, live: bool) -> None:
         self._reach = reach
         self._log: Log | None = None
         events = without_stream_parts(recorded)
@@ -208,7 +209,10 @@ class RecordedEffects(Live):
         self._failed = _failed_before_kill(events)
         self._refused = _refusals_by_step(events)
         self._limits = _limits_by_step(events)
-        self._subagents = _subagents_by_step(events)
+        self._step_ends = {event.step: event.seq for event in events if isinstance(event, ev.StepFinished)}
+        about = (event for event in events if isinstance(event, ev.SubagentStarted | ev.SubagentUsed))
+        self._subagents: deque[Event] = deque(() if live else about)
+        """What is not logged yet of sub-agents. Live tools run theirs again."""
         self._verdicts: dict[tuple[str, str, str], deque[ev.VerdictGiven]] = {}
         self._stand_ins: dict[str, dict[str, StandIn]] = {}
         for event in events:
@@ -225,7 +229,7 @@ class RecordedEffects(Live):
     def limits(self, log: Log, policy: Policy, clock: Clock) -> RecordedLimits:
         """See `ReplaySource`."""
         take = partial(self._take_limit, begun=True)
-        return RecordedLimits(log, policy, clock, take, self._responses, self._subagents)
+        return RecordedLimits(log, policy, clock, take, self._responses, self._end_step)
 
     async def once(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
         """See `Effects`."""
@@ -238,11 +242,24 @@ class RecordedEffects(Live):
                     self._log.append(failed)
             case "call" if key.call_id in self._unknown:
                 return CallOutcome(content=PROCESS_DIED, status="unknown")
+            case "call":
+                value = await work()
+                self._log_subagents(self._results[key.call_id].seq if key.call_id in self._results else 0)
+                return value
             case _:
                 verdict = self._verdict(key)
                 if verdict is not None:
                     return verdict
         return await work()
+
+    def _end_step(self, step: int) -> None:
+        self._log_subagents(self._step_ends.get(step, 0))
+
+    def _log_subagents(self, before: int) -> None:
+        """Log what the record holds of sub-agents before event `before`: no call runs them here."""
+        assert self._log is not None
+        while self._subagents and self._subagents[0].seq < before:
+            self._log.append(self._subagents.popleft())
 
     def has_result(self, call_id: str) -> bool:
         """Whether this call ran to its end, and so before more of its arguments came."""
@@ -302,7 +319,7 @@ class RecordedLimits(HardLimits):
     """The limits of a run that is replayed: they are reached where the record says so, without clock or meter.
 
     take: takes the limit that was reached in a step that had begun. responses: the recorded ones, by step.
-    subagents: the events about sub-agents, by step; their calls are answered from the record, so nobody else logs them.
+    on_end: called with each step that ends.
     """
 
     def __init__(
@@ -312,10 +329,10 @@ class RecordedLimits(HardLimits):
         clock: Clock,
         take: Callable[[int], ev.LimitReached | None],
         responses: Mapping[int, ev.ResponseFinished],
-        subagents: Mapping[int, Sequence[Event]],
+        on_end: Callable[[int], None],
     ) -> None:
         super().__init__(log, policy, clock)
-        self._subagents = subagents
+        self._on_end = on_end
         self._take = take
         self._responses = responses
 
@@ -327,9 +344,8 @@ class RecordedLimits(HardLimits):
         return ""
 
     def end_step(self, step: int) -> None:
-        """Log what sub-agents used in this step, unless they ran again (live tools), and the limit that was reached."""
-        for event in self._subagents.get(step, ()) if not self._log.facts.subagent_runs else ():
-            self._log.append(event)
+        """Log the limit that was reached in this step, after what its sub-agents used."""
+        self._on_end(step)
         if not self.reached and (reached := self._take(step)) is not None:
             self.record(reached)
 
@@ -432,18 +448,6 @@ def _refusals_by_step(events: Sequence[ev.Event]) -> dict[int, ev.BudgetRefused]
         elif isinstance(event, ev.StepStarted):
             refused.pop(event.step, None)  # made after all: the process was killed, and another budget had room
     return refused
-
-
-def _subagents_by_step(events: Sequence[ev.Event]) -> dict[int, list[Event]]:
-    """The events about sub-agents, by step."""
-    found: dict[int, list[Event]] = {}
-    step = 0
-    for event in events:
-        if isinstance(event, ev.StepStarted):
-            step = event.step
-        elif isinstance(event, ev.SubagentStarted | ev.SubagentUsed):
-            found.setdefault(step, []).append(event)
-    return found
 
 
 def _limits_by_step(events: Sequence[ev.Event]) -> dict[tuple[int, bool], ev.LimitReached]:

@@ -425,6 +425,38 @@ async def test_a_budget_holds_over_a_tree_of_sub_agents_that_run_at_the_same_tim
     assert budget.reserved == Usage()
 
 
+# ---- approval
+
+
+async def test_a_sub_agent_that_needs_approval_runs_after_the_yes_and_is_counted(tmp_path: Path) -> None:
+    record = tmp_path / "run.jsonl"
+    session = parent(as_helper(child(), approval=True)).session(record=record)
+    paused = await session.run("go")
+    assert (paused.status, paused.subagents, paused.usage.cost_usd) == ("awaiting_input", None, 1)
+    outcome = await session.approve("h1")
+    assert (outcome.status, outcome.usage.cost_usd) == ("completed", 2.75)
+    assert outcome.subagents is not None
+    assert (outcome.subagents.runs, outcome.subagents.requests) == (1, 2)
+    (first, second) = (await replay(record)).runs
+    assert (first.divergence, second.divergence) == (None, None)
+    assert (second.outcome.usage, second.outcome.subagents) == (outcome.usage, outcome.subagents)
+
+
+async def test_a_sub_agent_that_waits_for_an_approval_of_its_own_gives_the_question() -> None:
+    @tool(approval=True)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    engine = parent(as_helper(child([call("pay", amount=3)], "x", tools=(pay,))))
+    session = engine.session()
+    assert (await session.run("go")).status == "completed"
+    (answer,) = [m for m in session.transcript.messages if isinstance(m, ToolResult)]
+    assert answer.status == "error"
+    assert "helper did not complete its task: awaiting_input" in answer.content
+    assert "pay" in answer.content
+
+
 # ---- replay and resume
 
 

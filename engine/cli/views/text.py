@@ -18,6 +18,7 @@ from ..._sanitize import one_line, sanitize
 from ...decision import AnyChunk, Decision, LimitUse, Outcome, Policy, Usage, Work
 from ...decision.events import AttemptFailed, CutOff, ResponseFinished
 from ...decision.limits import STOP_REASONS
+from ...decision.outcome import SubagentUse
 from ...records.format import summarize_drained
 from ...replay.diff import RECORD_ENDS
 
@@ -325,7 +326,15 @@ def usage_line(outcome: Outcome) -> str:
     limit = outcome.limits.get("steps")
     steps = f"{outcome.steps} of {counted(int(limit.allowed), 'step')}" if limit else counted(outcome.steps, "step")
     timed = "" if "seconds" in outcome.limits else duration(outcome.duration_ms)
-    return " · ".join(_some(steps, *usage_parts(outcome.usage, outcome.limits), timed))
+    return " · ".join(_some(steps, *usage_parts(outcome.usage, outcome.limits), _subagents(outcome.subagents), timed))
+
+
+def _subagents(used: SubagentUse | None) -> str:
+    """What of a run's usage is that of its sub-agents; empty if it had none."""
+    if used is None:
+        return ""
+    parts = ", ".join(_some(tokens(used.usage), cost(used.usage)))
+    return f"of that {counted(used.runs, 'sub-agent')}: {parts}"
 
 
 def usage_parts(usage: Usage, limits: Mapping[str, LimitUse]) -> tuple[str, ...]:
