@@ -216,11 +216,21 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     def to_dict(self) -> dict[str, Any]:
         """The outcome as plain JSON data: what the server answers to `GET /runs/RUN/outcome`.
 
+        With `Engine(output=...)`, a run that has completed has its output there, too: what `answer` says as JSON.
         What JSON cannot express becomes its `repr`, and a number that is none (NaN, infinity) None.
         """
         text = json.dumps(to_builtins(self, str_keys=True, enc_hook=repr))
         data: dict[str, Any] = json.loads(text, parse_constant=lambda name: None)
+        if self._has_output():
+            data["output"] = json.loads(self.answer)
         return data
+
+    def _has_output(self) -> bool:
+        """Whether there is an output other than the answer itself. One that was redacted in a record may be none."""
+        try:
+            return _READ in self.__dict__ and self.status == "completed" and self.output is not self.answer
+        except WrongUse:
+            return False
 
     @property
     def output(self) -> OutputT:

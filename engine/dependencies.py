@@ -35,6 +35,10 @@ DepsFactory = (
 """Makes what belongs to a run."""
 
 
+class DepsFailed(RuntimeError):
+    """The factory failed, so that the run did not begin: nothing of it is recorded."""
+
+
 def check_factory(factory: Any) -> None:
     """Raise WrongUse unless this can be called with a run's context."""
     if factory is None:
@@ -44,6 +48,8 @@ def check_factory(factory: Any) -> None:
             f"deps is {preview(factory)}: Engine(deps=...) takes a function that makes them for each run; hand what is "
             "there already to the run: engine.run(prompt, deps=...)"
         )
+    if inspect.isclass(factory):  # its first argument would silently be the context
+        raise WrongUse(f"deps: {factory.__name__} is a class: write a function of the RunContext that makes one")
     try:
         inspect.signature(factory).bind(RunContext())
     except (TypeError, ValueError):
@@ -55,7 +61,7 @@ def check_factory(factory: Any) -> None:
 async def dependencies(factory: Any, given: Any, about: RunContext) -> AsyncIterator[Any]:
     """What a run gets: what was given, or what the factory makes, until the end of the block.
 
-    Raises WrongUse if the factory fails; what it raises after its `yield` is logged.
+    Raises DepsFailed if the factory does; what it raises after its `yield` is logged.
     """
     if given is not None or factory is None:
         yield given
@@ -69,7 +75,8 @@ async def dependencies(factory: Any, given: Any, about: RunContext) -> AsyncIter
         else:
             made = await call_user_function(factory, about)
     except Exception as error:
-        raise WrongUse(f"deps: the factory failed, so run {about.run_id} cannot begin: {error_text(error)}") from error
+        why = f"deps: the factory failed, so run {about.run_id} cannot begin: {error_text(error)}"
+        raise DepsFailed(why) from error
     try:
         yield made
     finally:

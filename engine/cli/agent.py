@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from .._sanitize import one_line
 from ..config import Hooks, ModelOptions, RecordOptions
@@ -27,6 +27,7 @@ from ..run import Run
 from ..session import Session
 from ..tools import workspace_tools
 from ..tools.control import CONTROL_TOOLS
+from ..tools.output import NAME as OUTPUT_TOOL
 from ..tools.tool import Tool
 from .factory import (
     build_evaluator,
@@ -34,6 +35,7 @@ from .factory import (
     build_prices,
     build_provider,
     build_workspace_tools,
+    load_object,
     load_policy,
     load_tools,
     preset_tools,
@@ -54,11 +56,11 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
         resumed.check(args)
     policy = with_limits(policy, args.max_steps, args.max_tokens, closing=not args.no_closing)
     own = [*load_tools(args.tools), *build_workspace_tools(args.workspace, args.allow_run, args.env)]
-    presets = preset_tools(own, not args.no_presets)
+    presets, output = preset_tools(own, not args.no_presets), load_object("--output-type", args.output_type)
     tools = own
     if resumed is not None:
         policy = resumed.policy(policy)
-        tools = resumed.tools(own, presets if args.policy else (), wanted=not args.no_presets)
+        tools = resumed.tools(own, presets if args.policy else (), wanted=not args.no_presets, output=output)
         presets = []
     provider = build_provider(
         args.model or (started.model if started else None),
@@ -72,6 +74,8 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
         prices=build_prices(args.price, provider, started),
         tools=tools,
         presets=presets,
+        output=output,
+        deps=load_object("--deps", args.deps),
         record_options=RecordOptions(redact=build_redaction(args), strict_resume=getattr(args, "strict_resume", False)),
         policy=policy,
         system=started.system if started else None,
@@ -161,19 +165,21 @@ class ResumedSession:
             )
         return policy
 
-    def tools(self, own: Sequence[Tool], defaults: Sequence[Tool], *, wanted: bool) -> list[Tool]:
+    def tools(self, own: Sequence[Tool], defaults: Sequence[Tool], *, wanted: bool, output: Any = None) -> list[Tool]:
         """The recorded tools in their order, then, for a new run, any others. Raises WrongUse if one is missing.
 
         own: the tools of `--tools` and `--workspace`.
         defaults: presets to add for a new run.
         wanted: whether recorded presets may be offered again (no `--no-presets`).
+        output: the type of the output, whose tool the engine adds.
         """
         shipped = CONTROL_TOOLS if wanted else ()
         available = {tool.name: tool for tool in (*shipped, *own)}
-        missing = [spec.name for spec in self.started.tools if spec.name not in available]
+        specs = [spec for spec in self.started.tools if output is None or spec.name != OUTPUT_TOOL]
+        missing = [spec.name for spec in specs if spec.name not in available]
         if missing:
             raise WrongUse(f"{self.record.path} offers tools that are missing now: {_how_to_provide(missing)}")
-        recorded = [available[spec.name] for spec in self.started.tools]
+        recorded = [available[spec.name] for spec in specs]
         if self.same_run:
             return recorded
         names = {tool.name for tool in recorded}
@@ -325,7 +331,9 @@ def _how_to_provide(missing: Sequence[str]) -> str:
     hints = []
     if any(name in ours for name in missing):
         hints.append("give --workspace DIR" + (" --allow-run" if "run_command" in missing else "") + " again")
-    if any(name not in (*ours, *shipped) for name in missing):
+    if OUTPUT_TOOL in missing:
+        hints.append("give --output-type FILE:NAME again")
+    if any(name not in (*ours, *shipped, OUTPUT_TOOL) for name in missing):
         hints.append("give --tools FILE again")
     if any(name in shipped for name in missing):
         hints.append("leave out --no-presets")

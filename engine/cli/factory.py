@@ -174,6 +174,19 @@ def load_tools(places: Iterable[str]) -> list[Tool]:
     return list(found.values())
 
 
+def load_object(option: str, place: str | None) -> Any:
+    """What `--deps FILE:NAME` or `--output-type FILE:NAME` names, in a Python file or module; None if nothing."""
+    if place is None:
+        return None
+    module, _, name = place.rpartition(":")
+    if not module or not name:
+        raise WrongUse(f"{option} {place}: write FILE:NAME, as in {option} tools.py:name")
+    found = getattr(_import_module(module, option), name, None)
+    if found is None:
+        raise WrongUse(f"{option} {place}: there is no {name!r} in {module}")
+    return found
+
+
 def build_gates(commands: Iterable[str], folder: str | None, env: Sequence[str]) -> list[CommandGate]:
     """The gates for `--gate CMD`; they run in the workspace if there is one."""
     gates = []
@@ -330,7 +343,7 @@ def _load_tools_from(place: str) -> list[Tool]:
     return [value for value in vars(_import_module(place)).values() if isinstance(value, Tool)]
 
 
-def _import_module(place: str) -> ModuleType:
+def _import_module(place: str, option: str = "--tools") -> ModuleType:
     path = Path(place)
     try:
         if path.suffix == ".py" or path.is_file():
@@ -341,27 +354,34 @@ def _import_module(place: str) -> ModuleType:
         finally:
             sys.path.remove(os.getcwd())
     except WrongUse as error:
-        raise WrongUse(f"--tools {place}: {error}") from None
+        raise WrongUse(f"{option} {place}: {error}") from None
     except ModuleNotFoundError as error:
         if error.name and (place == error.name or place.startswith(error.name + ".")):
-            raise WrongUse(f"--tools {place}: neither a Python file nor an importable module") from None
-        raise WrongUse(f"--tools {place}: it imports a module that is not installed: {error.name}") from None
+            raise WrongUse(f"{option} {place}: neither a Python file nor an importable module") from None
+        raise WrongUse(f"{option} {place}: it imports a module that is not installed: {error.name}") from None
     except (Exception, SystemExit) as error:
-        raise WrongUse(f"--tools {place} cannot be imported: {error_text(error)}{_error_location(error)}") from None
+        raise WrongUse(f"{option} {place} cannot be imported: {error_text(error)}{_error_location(error)}") from None
 
 
 def _module_from_file(path: Path) -> ModuleType:
-    """The file as a module, which can import modules from its own folder."""
+    """The file as a module, which can import modules from its own folder. Several options may name the same file."""
     if not path.is_file():
         raise WrongUse("no such file")
     name = f"endstop_tools_{path.stem}"
+    known = sys.modules.get(name)
+    if known is not None and known.__file__ == str(path.resolve()):
+        return known
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
         raise WrongUse("not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.resolve().parent))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 

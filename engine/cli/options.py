@@ -38,6 +38,7 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
     add_sampling(model)
     tools = parser.add_argument_group("tools")
     add_tools(tools)
+    add_functions(tools)
     add_presets(tools)
     add_stopping(parser.add_argument_group("when to stop"))
 
@@ -151,6 +152,14 @@ def add_tools(
         metavar="NAME",
         help="an environment variable to pass to commands, besides PATH, HOME and a few others; repeatable",
     )
+
+
+def add_functions(tools: argparse._ArgumentGroup) -> None:
+    """Add the options for what runs need and what they end with, by the name of a Python object."""
+    tools.add_argument(
+        "--deps", metavar="FILE:NAME", help="a function that makes what tools find as ctx.deps, for each run"
+    )
+    tools.add_argument("--output-type", metavar="FILE:NAME", help="the type of the output that a run ends with")
 
 
 def add_presets(tools: argparse._ArgumentGroup) -> None:

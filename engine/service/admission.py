@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 from uuid import uuid4
+
+import msgspec
 
 from .._sanitize import one_line
 from ..decision import WrongUse
@@ -15,6 +18,8 @@ from .errors import Conflict, ServiceUnavailable, TooMany, Unknown, busy, too_ma
 
 TITLE = 120
 """How many characters of its first prompt become the title of a session, at most."""
+METADATA_BYTES = 16_000
+"""The longest metadata of a session, as JSON."""
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
@@ -74,6 +79,18 @@ def check_not_blank(what: str, text: str) -> None:
     """Raises WrongUse if the text is blank."""
     if not text.strip():
         raise WrongUse(f"the {what} is empty: write some text")
+
+
+def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of a session as plain JSON. Raises WrongUse if it is no JSON object, or too large."""
+    try:
+        text = msgspec.json.encode(metadata)
+        plain = msgspec.json.decode(text, type=dict[str, Any])
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise WrongUse(f"metadata is no JSON object: {error}") from None
+    if len(text) > METADATA_BYTES:
+        raise WrongUse(f"metadata has {len(text):,} bytes as JSON: {METADATA_BYTES:,} are allowed")
+    return plain
 
 
 def check_not_negative(**numbers: float | None) -> None:

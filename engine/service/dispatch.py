@@ -141,7 +141,7 @@ class LocalDispatcher:
         self, active: ActiveSession, engine: Engine, new: NewSession, prompt: str, *, named: bool
     ) -> StoredSession:
         store = self._queries.store
-        session = engine.session(new.id)
+        session = engine.session(new.id, owner=new.owner or None, metadata=new.metadata)
         try:
             if named:
                 await check_is_new(store, new.id)
@@ -162,7 +162,7 @@ class LocalDispatcher:
             stored = await self._queries.session(id)
             check_can_start(stored, run_input)
             _, engine = self._admission.agent(stored.agent)
-            session = await load_session(self._queries.store, engine, id)
+            session = await load_session(self._queries.store, engine, stored)
             await self._supervisor.start_run(active, session, engine, lambda: run_input.start(session))
         finally:
             self._supervisor.release(active)

@@ -13,14 +13,14 @@ from ..records.deduplication import missing_deltas
 from ..records.format import DrainedChunk, Header
 from ..records.reader import LineReader, RecordedRun
 from ..session import Session
-from ..store.base import Page, Store, StoreError
+from ..store.base import Page, Store, StoredSession, StoreError
 
 
-async def load_session(store: Store, engine: Engine, session_id: str) -> Session:
+async def load_session(store: Store, engine: Engine, stored: StoredSession) -> Session:
     """The session as its stored runs left it, ready for its next run."""
-    session = engine.session(session_id)
+    session = engine.session(stored.id, owner=stored.owner or None, metadata=stored.metadata)
     runs = []
-    for run in await store.runs(session_id):
+    for run in await store.runs(stored.id):
         pages = await _all_pages(store, run.id)
         runs.append(await to_thread.run_sync(_read, pages))
     await to_thread.run_sync(session.load, [run for run in runs if run.events])

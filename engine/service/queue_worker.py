@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
 from ..decision import WrongUse
+from ..dependencies import DepsFailed
 from ..durability import Job, RunLost, StepKey, Steps
 from ..engine import Engine
 from ..providers._logging import log_warning
@@ -27,6 +28,8 @@ from .supervisor import RunSupervisor
 
 RETRY_SECONDS = 0.5
 """Seconds between attempts to claim a session that another process holds, or to reach the store."""
+NO_DEPS = "what the run needs (deps) could not be made: the log of its process has the reason"
+"""Why a run is interrupted whose factory of deps failed. The reason itself may hold secrets."""
 CLAIMED_AGAIN = "the queue gave the run to this process again"
 """Why an execution stops whose run the same process has claimed once more."""
 
@@ -82,7 +85,7 @@ class QueueWorker:
         active = ActiveSession(job.session_id, stored.owner, job.agent, ownership=ownership)
         self._active_sessions.add(active)
         try:
-            session, engine = await self._load(job, OwnedSteps(steps, active))
+            session, engine = await self._load(job, stored, OwnedSteps(steps, active))
             run_input = RunInput(
                 opening=job.opening,
                 text=job.text,
@@ -97,6 +100,10 @@ class QueueWorker:
         except (WrongUse, Refusal) as error:
             log_warning("a run cannot be continued", run_id=job.run_id, session_id=job.session_id, error=str(error))
             await self._store.mark_interrupted(job.session_id, str(error), token=ownership.token)
+            return False
+        except DepsFailed as error:
+            log_warning("a run cannot begin", run_id=job.run_id, session_id=job.session_id, error=str(error))
+            await self._store.mark_interrupted(job.session_id, NO_DEPS, token=ownership.token)
             return False
         finally:
             self._supervisor.release(active)
@@ -153,9 +160,9 @@ class QueueWorker:
                 # for the process that the queue gave the job to, unless that was this one: it has claimed it by then
                 await self._store.requeue([job.session_id], token=ownership.token)
 
-    async def _load(self, job: Job, steps: Steps) -> tuple[Session, Engine]:
+    async def _load(self, job: Job, stored: StoredSession, steps: Steps) -> tuple[Session, Engine]:
         _, engine = self._admission.agent(job.agent)
-        session = await load_session(self._store, engine, job.session_id)
+        session = await load_session(self._store, engine, stored)
         session.steps = steps
         return session, engine
 

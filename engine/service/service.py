@@ -29,6 +29,7 @@ from .active import ActiveSessions
 from .admission import (
     Admission,
     check_id,
+    check_metadata,
     check_not_blank,
     check_not_negative,
     check_positive,
@@ -170,18 +171,27 @@ class Service(SessionQueries):
     # ---- sessions
 
     async def start(
-        self, prompt: str, *, owner: str | None = None, agent: str | None = None, session_id: str | None = None
+        self,
+        prompt: str,
+        *,
+        owner: str | None = None,
+        agent: str | None = None,
+        session_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> StoredSession:
         """Start a session with its first run; returns once its start is stored.
 
         session_id: an id of your own, 1 to 100 letters, digits, `-`, `_`, `.` and `:`; None: the service makes one.
+        metadata: JSON that is stored with the session as it is, for `RunContext.metadata`; 16 kB at most.
         """
         id = new_id() if session_id is None else check_id(session_id)
         name, engine = self._admission.agent(agent)
         check_not_blank("prompt", prompt)
         known = title_of(redacted(prompt, engine.config.record_options.redact))
         self._check_open()
-        new = NewSession(id=id, owner=owner or "", agent=name, title=known, created_at=clock_of(engine)())
+        about = check_metadata(metadata or {})
+        at = clock_of(engine)()
+        new = NewSession(id=id, owner=owner or "", agent=name, title=known, created_at=at, metadata=about)
         return await self._dispatcher.start_session(new, engine, prompt, named=session_id is not None)
 
     async def start_run(self, session_id: str, prompt: str, *, owner: str | None = None) -> StoredSession:

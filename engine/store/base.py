@@ -22,7 +22,7 @@ written for a claim is refused once there is a later one, even if the same proce
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
@@ -83,6 +83,8 @@ class NewSession(Struct, frozen=True, kw_only=True):
     title: str
     """What people recognise it by: the beginning of its first prompt."""
     created_at: str
+    metadata: dict[str, Any] = {}
+    """What its runs' functions get with their context."""
 
 
 class StoredSession(Struct, frozen=True, kw_only=True):
@@ -110,6 +112,8 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     """For an `interrupted` session: why it does not continue by itself, for people."""
     token: int = 0
     """The token of its latest claim, which grows with each claim; 0: nobody has claimed it."""
+    metadata: dict[str, Any] = {}
+    """What its runs' functions get with their context."""
 
 
 class SessionFilter(Struct, frozen=True, kw_only=True):

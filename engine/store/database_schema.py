@@ -87,6 +87,7 @@ SESSIONS = Table(
     Column("holder", IdText),
     Column("trouble", Utf8Text),
     Column("token", BigInteger, nullable=False, server_default="0"),
+    Column("metadata", LargeBinary),
 )
 """`holder` is the process that has the session, and `token` the number of its claim: each claim has a higher one."""
 Index("endstop_sessions_newest", SESSIONS.c.created_at, SESSIONS.c.id)

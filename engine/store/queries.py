@@ -171,6 +171,7 @@ def _session(row: Row[Any]) -> StoredSession:
         holder=row.holder,
         trouble=row.trouble,
         token=row.token,
+        metadata={} if row.metadata is None else msgspec.json.decode(row.metadata),
     )
 
 

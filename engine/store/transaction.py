@@ -330,6 +330,7 @@ class Claims:
         """Add a session."""
         values = {name: getattr(session, name) for name in session.__struct_fields__}
         values |= {"status": status, "updated_at": session.created_at, "runs": 0, "questions": b"[]"}
+        values["metadata"] = msgspec.json.encode(session.metadata) if session.metadata else None
         self._execute(insert(SESSIONS), {**values, "holder": self._id if status == "running" else None})
 
     def begin(self, batch: EventBatch) -> StartedRun:

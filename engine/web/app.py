@@ -178,7 +178,8 @@ def _check_open(service: Service) -> None:
 
 
 def _openapi_route(state: AppState) -> Route:
-    document = openapi_document(OPERATIONS, state.limits, protected=state.auth is not None)
+    outputs = {name: agent.config.output for name, agent in state.service.agents.items() if agent.config.output}
+    document = openapi_document(OPERATIONS, state.limits, protected=state.auth is not None, outputs=outputs)
 
     async def openapi(request: Request) -> Response:
         servers = [{"url": request.scope.get("root_path") or "/"}]

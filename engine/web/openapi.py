@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import json
+import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from .._version import __version__
+from ..tools.output import OutputType
 from .errors import MEDIA_TYPE, Problem
 from .routes import JSON, Operation
 from .server_limits import WebLimits
@@ -51,8 +55,14 @@ _LAST_EVENT_ID = {
 }
 
 
-def openapi_document(operations: Iterable[Operation], limits: WebLimits, *, protected: bool) -> dict[str, Any]:
-    """The document, without `servers`. `protected`: requests need a token."""
+def openapi_document(
+    operations: Iterable[Operation],
+    limits: WebLimits,
+    *,
+    protected: bool,
+    outputs: Mapping[str, OutputType] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The document, without `servers`. protected: requests need a token. outputs: those of agents with a type."""
     operations = tuple(operations)
     kinds: list[Any] = [Problem]
     kinds += [kind for operation in operations for kind in (operation.body, operation.response) if kind is not None]
@@ -60,6 +70,8 @@ def openapi_document(operations: Iterable[Operation], limits: WebLimits, *, prot
     for operation in operations:
         if operation.body is not None:
             _bound(components[operation.body.__name__], limits.text)
+    if outputs:
+        _add_outputs(components, outputs)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, protected)
@@ -79,6 +91,24 @@ def openapi_document(operations: Iterable[Operation], limits: WebLimits, *, prot
             "query_token": {"type": "apiKey", "in": "query", "name": "token", "description": _QUERY_TOKEN},
         }
     return document
+
+
+def _add_outputs(components: dict[str, Any], outputs: Mapping[str, OutputType]) -> None:
+    """Add the schema of each agent's output, and the field of an outcome that holds one of them."""
+    for agent, output in outputs.items():
+        schema = json.loads(json.dumps(output.schema).replace('"#/$defs/', f'"#/components/schemas/{_output(agent)}.'))
+        for name, inner in schema.pop("$defs", {}).items():
+            components[f"{_output(agent)}.{name}"] = inner
+        components[_output(agent)] = schema
+    components["Outcome"]["properties"]["output"] = {
+        "description": "The output of a run that has completed, by its agent; agents without a type have none.",
+        "anyOf": [{"$ref": _REF.format(name=_output(agent))} for agent in outputs],
+    }
+
+
+def _output(agent: str) -> str:
+    """The name of the schema of an agent's output: of letters, digits, `.`, `-` and `_`, as OpenAPI wants it."""
+    return "Output." + re.sub(r"[^A-Za-z0-9._-]", "_", agent)
 
 
 def _bound(schema: dict[str, Any], longest: int) -> None:

@@ -31,6 +31,8 @@ class SessionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     prompt: Text
     agent: Name | None = None
     """The default agent, if left out."""
+    metadata: dict[str, Any] = {}
+    """Stored with the session as it is, for the functions of its runs; 16 kB at most."""
 
 
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -128,6 +130,8 @@ class SessionResponse(Struct, frozen=True, kw_only=True):
     """The process that runs it; null while it is queued or not running."""
     trouble: str | None
     """Why it was interrupted and is not continued by itself, if known."""
+    metadata: dict[str, Any] = {}
+    """What was stored with it."""
     runs: list[RunResponse] | UnsetType = UNSET
 
 
@@ -215,6 +219,7 @@ def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = 
         can_resume=session.status == "interrupted",
         holder=session.holder,
         trouble=session.trouble,
+        metadata=session.metadata,
         runs=UNSET if runs is None else [run_response(run) for run in runs],
     )
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.responses import Response
 
+from ..decision import Outcome
 from ..service.errors import Conflict
 from .errors import HttpError
 from .request_context import RequestContext, cancel_on_disconnect, json_response
@@ -31,7 +34,7 @@ async def start_session(context: RequestContext) -> Response:
     """Start a session with its first run."""
     body: SessionRequest = context.body
     prompt = check_length(body.prompt, context.limits.text)
-    session = await context.service.start(prompt, owner=context.owner, agent=body.agent)
+    session = await context.service.start(prompt, owner=context.owner, agent=body.agent, metadata=body.metadata)
     return json_response(session_response(session), 201, Location=f"sessions/{session.id}")
 
 
@@ -159,7 +162,15 @@ async def run_outcome(context: RequestContext) -> Response:
         raise Conflict("interrupted", f"run {id} has no outcome because its process died: resume its session")
     if found is None:
         raise Conflict("running", f"run {id} has not ended yet: try again with ?wait=SECONDS, or follow its events")
-    return json_response(found)
+    return json_response(await _with_output(context, found))
+
+
+async def _with_output(context: RequestContext, outcome: Outcome) -> Outcome | dict[str, Any]:
+    """The outcome, with the output of an agent whose engine has a type for it."""
+    session = await context.service.session(outcome.session_id, owner=context.owner)
+    engine = context.service.agents.get(session.agent)
+    output = None if engine is None else engine.config.output
+    return outcome if output is None else outcome.reading_output(output.read).to_dict()
 
 
 async def resume_position(context: RequestContext, session_id: str) -> tuple[str, int] | None:

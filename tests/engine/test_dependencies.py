@@ -207,7 +207,7 @@ async def test_a_factory_that_fails_begins_no_run_and_says_why(tmp_path: Path) -
         raise ConnectionError("no database")
 
     path = tmp_path / "run.jsonl"
-    with pytest.raises(WrongUse, match=r"deps: the factory failed, so run run_\w+ cannot begin: .*no database"):
+    with pytest.raises(RuntimeError, match=r"deps: the factory failed, so run run_\w+ cannot begin: .*no database"):
         await Engine(script(), tools=[note], deps=factory).run("go", record=path)
     assert not path.exists()
 
@@ -221,7 +221,7 @@ async def test_a_factory_that_fails_after_the_run_leaves_the_outcome() -> None:
     assert outcome.status == "completed"
 
 
-@pytest.mark.parametrize("wrong", [Deps("one"), lambda: Deps("one"), lambda one, two: None])
+@pytest.mark.parametrize("wrong", [Deps, Deps("one"), lambda: Deps("one"), lambda one, two: None])
 def test_a_factory_takes_the_context(wrong: Any) -> None:
     with pytest.raises(WrongUse, match=r"^deps"):
         Engine(script(), deps=wrong)

@@ -321,3 +321,65 @@ async def test_workspace_tools_are_brought_again(tmp_path: Path) -> None:
         done = await resume(server, record, "Hi", "--workspace", tmp_path, "--allow-run")
     assert (missing.code, done.code) == (2, 0)
     assert "run_command (give --workspace DIR --allow-run again)" in missing.err
+
+
+TYPED = """
+from dataclasses import dataclass
+from endstop import RunContext, tool
+
+@dataclass
+class Port:
+    "A port."
+    number: int
+
+@dataclass
+class Deps:
+    host: str
+
+made = []
+
+def deps(ctx: RunContext[None]) -> Deps:
+    made.append(ctx.run_id)
+    return Deps("localhost")
+
+@tool(reads=True)
+async def host(ctx: RunContext[Deps]) -> str:
+    "The host."
+    return f"{ctx.deps.host} {len(made)}"
+"""
+
+
+async def test_deps_and_the_output_type_come_from_a_file_also_of_a_resumed_run(tmp_path: Path) -> None:
+    (tmp_path / "typed.py").write_text(TYPED)
+    named = ("--deps", tmp_path / "typed.py:deps", "--output-type", tmp_path / "typed.py:Port")
+    arguments = ("--tools", tmp_path / "typed.py", *named)
+    async with ChatServer([call("host", id="h1")], [call("ask_user", id="q1", question="Which port?")]) as server:
+        asked = await endstop("run", "Hi", *at(server), *arguments, "--record", tmp_path / "r.jsonl")
+    assert asked.code == 5, asked.err
+    (result, *_) = [e for e in read_record(tmp_path / "r.jsonl").runs[0].events if isinstance(e, ToolCallResult)]
+    assert result.content == "localhost 1", "the file is one module, whichever option names it"
+    async with ChatServer([call("final_result", number=8080)]) as server:
+        without = await resume(server, tmp_path / "r.jsonl", "--answer", "8080", *arguments[:4])
+        done = await resume(server, tmp_path / "r.jsonl", "--answer", "8080", *arguments)
+    assert without.code == 2
+    assert "final_result (give --output-type FILE:NAME again)" in without.err
+    assert (done.code, done.out) == (0, '{"number":8080}\n')
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--deps", "typed.py", "write FILE:NAME"),
+        ("--deps", "typed.py:nothing", "there is no 'nothing' in typed.py"),
+        ("--deps", "typed.py:Port", "deps: Port is a class"),
+        ("--output-type", "nowhere.py:Port", "no such file"),
+        ("--output-type", "typed.py:host", "of which no JSON schema can be made"),
+    ],
+)
+async def test_a_name_that_is_wrong_is_refused(tmp_path: Path, option: str, value: str, says: str) -> None:
+    (tmp_path / "typed.py").write_text(TYPED)
+    done = await endstop(
+        "run", "Hi", "--model", "m", "--api-base", "http://127.0.0.1:9/v1", option, value, cwd=tmp_path
+    )
+    assert done.code == 2
+    assert says in done.err

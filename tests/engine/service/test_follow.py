@@ -173,7 +173,7 @@ async def test_a_reader_that_begins_anywhere_gets_responses_whole_though_pages_h
         record = tmp_path / "r.jsonl"
         record.write_bytes(b"".join([piece async for piece in service.record(await service.session(session.id))]))
         assert [encode_line(event) for event in read_record(record).runs[0].events] == told
-        loaded = await load_session(kept, engine, session.id)
+        loaded = await load_session(kept, engine, session)
         assert [message.text for message in loaded.transcript.messages if isinstance(message, AssistantMessage)] == [
             "".join(f"part {n} " for n in range(9)),
             "It is here.",

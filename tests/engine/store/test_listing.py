@@ -65,3 +65,11 @@ async def test_a_place_in_a_store_that_has_changed_since_still_is_one(store: Sql
 async def test_a_limit_out_of_range_is_wrong_use(store: SqlStore, limit: int) -> None:
     with pytest.raises(WrongUse, match=f"limit is {limit}"):
         await store.sessions(SessionFilter(limit=limit))
+
+
+async def test_metadata_comes_back_as_it_was_stored(store: SqlStore) -> None:
+    metadata = {"plan": "free", "odd": ["\0", "\N{SKULL}", 1.5, None, {"deep": True}]}
+    await store.add(session("a", metadata=metadata))
+    await store.add(session("b"))
+    found = {one.id: one.metadata for one in (await store.sessions(SessionFilter()))[0]}
+    assert found == {"a": metadata, "b": {}}
