@@ -424,10 +424,10 @@ class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
     name: str
     said: str
     """gate: accept, reject. judge: complete, incomplete. text_rule: final, nudge, default, or a kind of text.
-    handler: answered, prepared, passed. check (of a call that was running when its process died): happened,
-    not_happened, unclear. approval (whether a call needs the user's approval; it does unless the function says no):
-    needed, not_needed. Any of them: failed, if it raised, timed out or returned an invalid value; refused, if it was
-    not called because a shared budget is used up."""
+    handler: answered, prepared, passed. compactor: summarised, replaced, passed. check (of a call that was running when
+    its process died): happened, not_happened, unclear. approval (whether a call needs the user's approval; it does
+    unless the function says no): needed, not_needed. Any of them: failed, if it raised, timed out or returned an
+    invalid value; refused, if it was not called because a shared budget is used up."""
     detail: str = ""
     call_id: str | None = None
     usage: Usage | None = None
@@ -437,7 +437,7 @@ class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
 class ContextCompacted(_Event, frozen=True, kw_only=True, tag="CONTEXT_COMPACTED"):
     """The context was compacted; the transcript applies this event to all messages before it."""
 
-    strategy: Literal["shorten_results", "summarise", "drop_oldest"]
+    strategy: Literal["shorten_results", "summarise", "drop_oldest", "compactor"]
     before_tokens: int
     after_tokens: int
     keep_results: int = 0

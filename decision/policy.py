@@ -230,7 +230,7 @@ class Deadlines(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True)
     judge: float = 60.0
     """The judge, per round."""
     compactor: float = 120.0
-    """The model's summary for a compaction."""
+    """The user's compactor, or the model's summary, per compaction."""
     closing: float = 60.0
     """The closing step, regardless of the run's own limit on time."""
     evaluation: float = 600.0

@@ -10,7 +10,7 @@ from .durability import ResumeRefused
 from .engine import Engine
 from .evaluation import Evaluation, EvaluationInput
 from .event_bus import Bus, Lagged
-from .hooks import Accept, Answer, ModelJudge, Prepare, Progress, Reject, Verdict
+from .hooks import Accept, Answer, ModelCompactor, ModelJudge, Prepare, Progress, Reject, Verdict
 from .providers import LiteLLM, OpenAICompatible
 from .providers.clock import Clock, SystemClock
 from .race import RaceResult
@@ -48,6 +48,7 @@ __all__ = [
     "Lagged",
     "Limits",
     "LiteLLM",
+    "ModelCompactor",
     "ModelJudge",
     "ModelOptions",
     "NotHappened",

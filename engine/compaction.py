@@ -1,29 +1,35 @@
 """Compacts the context before the next request, as events that the transcript applies.
 
-The policy's strategies are tried in order until the context is below its threshold. The system prompt and the user's
-latest message always stay, and a tool call is never separated from its result.
+The user's compactor is asked first, if there is one; then the policy's strategies are tried in order until the context
+is below its threshold. The system prompt and the user's latest message always stay, and a tool call is never separated
+from its result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from collections.abc import Awaitable, Callable, Sequence, Set
+from functools import partial
+from typing import Any, Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from .context import Context
-from .decision import Message, SystemMessage, ToolResult, UserMessage
+from .decision import AssistantMessage, Message, SystemMessage, ToolResult, UserMessage
 from .decision.events import ContextCompacted
+from .decision.messages import is_blank
 from .decision.transcript import estimate_tokens, message_size, shorten_results
-from .hook_runner import run_hook
-from .hooks import Verdict
-from .side_request import NO_ANSWER, complete_text, render_message
+from .hook_runner import progress, run_hook
+from .hooks import ModelCompactor, Verdict
+from .side_request import summarise
+
+_SUMMARY = "Summary of the conversation so far:\n{}"
 
 
 async def compact(context: Context) -> None:
-    """Compact the context with the policy's strategies, in order. If none is enough, an event says so (`in_vain`)."""
-    for strategy in context.policy.compaction.strategies:
-        event = await _STRATEGIES[strategy](context)
+    """Compact the context with the compactor and the policy's strategies. If none is enough, an event says so."""
+    for make_smaller in (_ask_compactor, *(_STRATEGIES[name] for name in context.policy.compaction.strategies)):
+        event = await make_smaller(context)
         if event == "refused":
             return  # the budget will refuse the next step, too
         if event is None:
@@ -68,7 +74,7 @@ async def _summarise(context: Context) -> ContextCompacted | Literal["refused"] 
     verdict = await run_hook(context, "compactor", _summary_of, (context, old), _read_summary, tokens=tokens)
     if verdict.said != "summarised":
         return "refused" if verdict.said == "refused" else None
-    summary = UserMessage(f"Summary of the conversation so far:\n{verdict.detail}")
+    summary = UserMessage(_SUMMARY.format(verdict.detail))
     return _replaced(context, "summarise", old, (summary, *_latest_prompt(context, old)))
 
 
@@ -125,15 +131,91 @@ def _replaced(
 
 
 async def _summary_of(context: Context, old: Sequence[Message]) -> Verdict:
-    """Ask the model for a summary of the messages that are removed."""
-    told = "\n\n".join(render_message(message) for message in old)
-    question = f"{told}\n\n{context.policy.prompts.summarise}"
-    text, usage, finish = await complete_text(context.provider, question, context.price_list)
-    if finish == "length" or finish in NO_ANSWER or not text.strip():
-        raise ValueError("the summary is empty or was cut off")
-    return Verdict("summarised", text, usage)
+    """Ask the run's own model for a summary of the messages that are removed."""
+    question = context.policy.prompts.summarise
+    return Verdict("summarised", *await summarise(context.provider, old, question, context.price_list))
 
 
 def _read_summary(said: object) -> Verdict:
     assert isinstance(said, Verdict)
     return said
+
+
+# ---- the user's compactor
+
+
+async def _ask_compactor(context: Context) -> ContextCompacted | Literal["refused"] | None:
+    """What the user's compactor makes of the oldest messages; None if there is no compactor or no usable answer."""
+    compactor, old = context.compactor, tuple(_old(context))
+    if compactor is None or not old:
+        return None
+    asks_model = isinstance(compactor, ModelCompactor)
+    tokens = estimate_tokens(sum(message_size(message) for message in old)) if asks_model else None
+    read = partial(_read_answer, taken=_call_ids(context.transcript.messages) - _call_ids(old))
+    verdict = await run_hook(context, "compactor", compactor, (old, progress(context)), read, tokens=tokens)
+    if verdict.said == "refused":
+        return "refused"
+    put_first = _put_first(verdict)
+    if put_first is None:
+        return None
+    pinned = (message for message in _latest_prompt(context, old) if message not in put_first)
+    return _replaced(context, "compactor", old, (*put_first, *pinned))
+
+
+def _put_first(verdict: Verdict) -> tuple[Message, ...] | None:
+    """The messages that a recorded answer of a compactor puts in place of the old ones; None if it has none."""
+    if verdict.said == "summarised":
+        return (UserMessage(_SUMMARY.format(verdict.detail)),)
+    if verdict.said != "replaced":
+        return None
+    try:
+        return msgspec.json.decode(verdict.detail, type=tuple[Message, ...])
+    except (msgspec.MsgspecError, ValueError):  # a record whose redaction changed more than texts
+        return None
+
+
+def _call_ids(messages: Sequence[Message]) -> set[str]:
+    return {call.id for message in messages if isinstance(message, AssistantMessage) for call in message.calls}
+
+
+def _read_answer(said: Any, taken: Set[str]) -> Verdict:
+    """The verdict for what a compactor returned. taken: ids of the calls in the messages that stay.
+
+    Raises TypeError or ValueError for an answer of another type, or one that no provider would take.
+    """
+    match said:
+        case None:
+            return Verdict("passed")
+        case str() | Verdict(said="summarised"):
+            verdict = Verdict("summarised", said) if isinstance(said, str) else said
+            if is_blank(verdict.detail):
+                raise ValueError("the summary is empty")
+            return verdict
+        case list() | tuple() if all(isinstance(message, Message) for message in said):
+            _check_order(said, set(taken))
+            written = msgspec.json.encode(said)
+            msgspec.json.decode(written, type=tuple[Message, ...])  # fields of wrong types raise here
+            return Verdict("replaced", written.decode())
+        case _:
+            raise TypeError(f"a compactor answers a text, a list of messages or None, not {type(said).__name__}")
+
+
+def _check_order(messages: Sequence[Message], taken: set[str]) -> None:
+    """Raise ValueError unless each call has an id of its own and its result after it, and each result a call."""
+    awaited: list[str] = []
+    for number, message in enumerate(messages):
+        if isinstance(message, SystemMessage):
+            raise ValueError(f"message {number} is a system prompt, and the run's own stays")
+        if isinstance(message, ToolResult):
+            if message.call_id not in awaited:
+                raise ValueError(f"message {number} is the result of {message.call_id}, without its call before it")
+            awaited.remove(message.call_id)
+            continue
+        if awaited:
+            raise ValueError(f"message {number} comes before the results of {', '.join(awaited)}")
+        awaited = [call.id for call in message.calls] if isinstance(message, AssistantMessage) else []
+        if len(taken.union(awaited)) < len(taken) + len(awaited):
+            raise ValueError(f"message {number} makes a call with the id of another one")
+        taken.update(awaited)
+    if awaited:
+        raise ValueError(f"the results of {', '.join(awaited)} are missing")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import structs
 
@@ -25,7 +25,7 @@ from .evaluation import Evaluator
 from .event_bus import DEFAULT_CAPACITY, Lagged
 from .event_log import Log
 from .hard_limits import HardLimits
-from .hooks import Gate, Judge, PromptHandler, TextRule, qualified_name
+from .hooks import Compactor, Gate, Judge, ModelCompactor, PromptHandler, TextRule, qualified_name
 from .prompts import system_prompt
 from .providers import Prices, Provider, ToolChoice
 from .providers._wrapper import iter_leaf_providers
@@ -70,6 +70,8 @@ class Hooks:
     """Decides whether a response without a completion call ends the run."""
     judge: Judge | None = None
     """Asked after each round, unless the run ends anyway, whether the task is complete."""
+    compactor: Compactor | Provider | None = None
+    """Makes the context smaller, before the policy's strategies are tried: a function, or a model for a summary."""
     evaluate: Evaluator | None = None
     """Evaluates the work at the end of every run, except failed, cancelled and paused ones."""
     prompt_handlers: Sequence[PromptHandler] = ()
@@ -79,10 +81,13 @@ class Hooks:
 
     def __post_init__(self) -> None:
         _as_tuples(self, "gates", "prompt_handlers")
+        if callable(getattr(self.compactor, "stream", None)):
+            object.__setattr__(self, "compactor", ModelCompactor(cast(Provider, self.compactor)))
         check_functions(
             gates=self.gates,
             text_rule=self.text_rule,
             judge=self.judge,
+            compactor=self.compactor,
             evaluate=self.evaluate,
             prompt_handlers=self.prompt_handlers,
         )
@@ -284,7 +289,13 @@ class RunConfig:
     def functions(self) -> dict[str, tuple[str, ...]]:
         """The qualified names of the user functions that influence a run, by role, as records hold them."""
         hooks, redact = self.hooks, self.record_options.redact
-        one = {"text_rule": hooks.text_rule, "judge": hooks.judge, "evaluator": hooks.evaluate, "redaction": redact}
+        one = {
+            "text_rule": hooks.text_rule,
+            "judge": hooks.judge,
+            "compactor": hooks.compactor,
+            "evaluator": hooks.evaluate,
+            "redaction": redact,
+        }
         many = {"gate": hooks.gates, "handler": hooks.prompt_handlers}
         all_of = {**many, **{role: (function,) for role, function in one.items() if function is not None}}
         return {role: tuple(map(qualified_name, functions)) for role, functions in all_of.items() if functions}

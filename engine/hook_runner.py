@@ -14,6 +14,7 @@ from .decision import AssistantMessage, Stop, TextKind
 from .decision.events import CompletionRejected, MessageAdded, StageFinished, StageStatus, VerdictGiven
 from .effects import EffectKey
 from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Verdict, qualified_name
+from .providers._logging import log_warning
 from .tools.results import Completion
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
@@ -64,7 +65,11 @@ async def _ask(
         if refused is not None:
             return Verdict("refused", f"{refused.limit} of the shared budget is used up")
     await context.flush()
-    return await _run_with_deadline(context, role, function, arguments, read)
+    verdict = await _run_with_deadline(context, role, function, arguments, read)
+    if role == "compactor" and verdict.said == "failed":
+        name = qualified_name(function)
+        log_warning("the compactor has no usable answer", compactor=name, run_id=context.run_id, error=verdict.detail)
+    return verdict
 
 
 async def _run_with_deadline(

@@ -1,4 +1,4 @@
-"""Hooks: functions of yours that influence a run. What each takes and returns, and two that are ready to use.
+"""Hooks: functions of yours that influence a run. What each takes and returns, and three that are ready to use.
 
     async def tests_pass(completion: Completion, run: Progress) -> Accept | Reject:
         return Accept() if await run_tests() else Reject("2 tests fail")
@@ -25,9 +25,9 @@ from typing import Any, Generic
 import anyio.to_thread
 from msgspec import Struct
 
-from .decision import Facts, Message, TextKind, ToolCall, Usage, UserMessage, WrongUse
+from .decision import Facts, Message, Prompts, TextKind, ToolCall, Usage, UserMessage, WrongUse
 from .providers import Prices, Provider
-from .side_request import NO_ANSWER, complete_text, render_message
+from .side_request import NO_ANSWER, complete_text, render_message, summarise
 from .tools.child_process import check_variable_names, child_environment, start_child
 from .tools.results import Completion
 from .tools.run_context import DepsT, RunContext
@@ -56,20 +56,23 @@ class Reject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Generic[DepsT]):
-    """The run so far, as a gate, a judge or a prompt handler sees it."""
+    """The run so far, as a gate, a judge, a prompt handler or a compactor sees it."""
 
     facts: Facts
     messages: Sequence[Message]
     record: str | None = None
     """Path of the record so far, if one is kept."""
     prices: Prices = field(default_factory=Prices)
-    """What models cost, for a judge that asks one of its own."""
+    """What models cost, for a judge or a compactor that asks one of its own."""
     context: RunContext[DepsT] = field(default_factory=RunContext)
     """Its ids, its `deps`, and the owner and metadata of its session."""
 
 
 class Verdict(Struct, frozen=True):
-    """What a judge returns: `complete` or `incomplete`, and why. Every hook's answer is recorded in this form."""
+    """What a judge returns: `complete` or `incomplete`, and why. Every hook's answer is recorded in this form.
+
+    A compactor that asks a model by itself returns `Verdict("summarised", text, usage)`, so that the usage is counted.
+    """
 
     said: str
     detail: str = ""
@@ -107,6 +110,31 @@ Judge = Callable[[Progress], Awaitable[Verdict]]
 
 PromptHandler = Callable[[str, Progress], Awaitable[Answer | Prepare | None] | Answer | Prepare | None]
 """Gets a prompt before the model does. The first `Answer` ends the run as `handled`; None passes the prompt on."""
+
+Compacted = str | Sequence[Message] | Verdict | None
+"""A summary, or the messages that replace those given. None: the policy's strategies compact the context."""
+Compactor = Callable[[Sequence[Message], Progress[Any]], Awaitable[Compacted] | Compacted]
+"""Gets the oldest messages: all but the system prompt and the latest `keep_messages`, in whole exchanges, so that no
+call is separated from its result. What it returns takes their place; the user's latest prompt stays in any case."""
+
+
+class ModelCompactor:
+    """A compactor that asks a model of its own for a summary. What that costs is counted as the run's.
+
+    `Hooks(compactor=provider)` is short for it. Raises WrongUse if `provider` has no method `stream`.
+    """
+
+    def __init__(self, provider: Provider, question: str = Prompts().summarise) -> None:
+        if not callable(getattr(provider, "stream", None)):
+            raise WrongUse(
+                f"ModelCompactor: {provider!r} has no method `stream`; give a provider, as in LiteLLM('model')"
+            )
+        self._provider = provider
+        self._question = question
+
+    async def __call__(self, messages: Sequence[Message], run: Progress[Any]) -> Verdict:
+        """Ask the model. Raises ValueError if its summary is empty or was cut off."""
+        return Verdict("summarised", *await summarise(self._provider, messages, self._question, run.prices))
 
 
 class ModelJudge:

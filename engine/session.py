@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Generic, Literal
+from typing import Any, Generic, Literal, cast
 from uuid import uuid4
 
 from .answers import AnswerGiven, check_answers, record_answers, recorded_answers, with_expired
@@ -52,6 +52,7 @@ from .event_bus import Bus
 from .event_log import Log
 from .fork import ForkPoint, HasConfig, check_new_record, copied_lines, read_origin
 from .hard_limits import HardLimits
+from .hooks import Compactor
 from .journal import Journal, RecordTarget, open_journal
 from .providers import Exchange, Provider, Record
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
@@ -438,6 +439,7 @@ class Session(Generic[DepsT, OutputT]):
             output=config.output,
             text_rule=hooks.text_rule,
             judge=hooks.judge,
+            compactor=cast("Compactor | None", hooks.compactor),  # no provider: see `Hooks`
             effects=effects,
             limits=limits,
             prompt=prompt_of(opening),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .connections import read_stream, start_background_task
 from .decision import (
     AnyChunk,
@@ -51,6 +53,17 @@ async def complete_text(provider: Provider, question: str, prices: Prices) -> tu
             input_tokens=estimate_tokens(len(question)), output_tokens=estimate_tokens(len(text)), estimated=True
         )
     return text, with_cost(usage, prices.of(provider)), finish
+
+
+async def summarise(
+    provider: Provider, messages: Sequence[Message], question: str, prices: Prices
+) -> tuple[str, Usage]:
+    """Ask a model for a summary of these messages. Raises ValueError if it is empty or was cut off."""
+    told = "\n\n".join(render_message(message) for message in messages)
+    text, usage, finish = await complete_text(provider, f"{told}\n\n{question}", prices)
+    if finish == "length" or finish in NO_ANSWER or not text.strip():
+        raise ValueError("the summary is empty or was cut off")
+    return text, usage
 
 
 def render_message(message: Message) -> str:

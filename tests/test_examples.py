@@ -30,6 +30,10 @@ def test_subagents_translate_at_the_same_time_and_their_cost_is_counted() -> Non
     ]
 
 
+def test_compaction_by_a_model_and_by_a_function_lets_the_run_go_on() -> None:
+    assert run("compaction").splitlines() == ["compactor: 7 messages became 2", "They go on and on."] * 2
+
+
 def test_progress_is_shown_as_it_comes() -> None:
     assert run("progress").splitlines() == [
         "process: 1 of 2, processed bread",

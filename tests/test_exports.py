@@ -36,8 +36,8 @@ PUBLIC = {
     """,
     "endstop": """
         Accept Answer Approve Budget Bus Clock Completion Continue Deny Engine Evaluation EvaluationInput Fleet
-        Happened Hooks Image
-        InvalidArguments Lagged Limits LiteLLM ModelJudge ModelOptions NotHappened Observers OpenAICompatible
+        Happened Hooks Image InvalidArguments
+        Lagged Limits LiteLLM ModelCompactor ModelJudge ModelOptions NotHappened Observers OpenAICompatible
         Outcome Phase Policy Prepare Progress ProgressUpdate ProviderSummary RaceResult RecordOptions Redaction Reject
         ResumeRefused Run RunContext Runtime Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult
         ThisCall Tool Toolbox Unclear Verdict WrongUse __version__ mcp_tools read_record this_call tool

@@ -45,6 +45,7 @@ from ..tools.tool import Tool
 from .diff import RECORD_ENDS
 from .recorded import (
     RecordedEffects,
+    recorded_compactor,
     recorded_evaluator,
     recorded_messages,
     recorded_replies,
@@ -180,6 +181,7 @@ class Player:
                 gates=verdicts.stand_ins("gate"),
                 text_rule=verdicts.stand_in("text_rule"),
                 judge=verdicts.stand_in("judge"),
+                compactor=recorded_compactor(started),
                 prompt_handlers=verdicts.stand_ins("handler"),
                 evaluate=recorded_evaluator(recorded, self.clock.reach) if live is None else None,
             ),

@@ -176,6 +176,11 @@ def _end(outcome: Outcome) -> tuple[str, int, str]:
     return outcome.stop_reason, outcome.steps, outcome.answer
 
 
+def recorded_compactor(started: ev.RunStarted) -> StandIn | None:
+    """The user's compactor of a recorded run, if it had one."""
+    return next(map(StandIn, started.functions.get("compactor", ())), None)
+
+
 def recorded_evaluator(recorded: RecordedRun, reach: Callable[[int], None]) -> RecordedEvaluator | None:
     """The evaluator of a recorded run, if it had one. `reach`: sets the time of the replay, in milliseconds."""
     found = next((e for e in reversed(recorded.events) if isinstance(e, ev.EvaluationFinished)), None)

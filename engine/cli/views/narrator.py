@@ -316,7 +316,11 @@ class EventNarrator:
 
     def _compacted(self, event: ev.ContextCompacted) -> None:
         sizes = f"{event.before_tokens:,} tokens became {event.after_tokens:,}"
-        how = {"shorten_results": "older results shortened", "summarise": "summarized by the model"}
+        how = {
+            "shorten_results": "older results shortened",
+            "summarise": "summarized by the model",
+            "compactor": "replaced by the compactor",
+        }
         words = how.get(event.strategy, f"{event.dropped:,} of the oldest messages dropped")
         vain = ", which is not enough" if event.in_vain or event.not_enough else ""
         self._note("▸ context compacted", f"{words}, {sizes}{vain}", "warning" if vain else "loop")
