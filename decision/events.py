@@ -19,7 +19,7 @@ from .cost import Price
 from .decisions import Decision
 from .messages import AssistantMessage, FinishReason, Image, Message, ResultStatus, ToolSpec, Usage
 from .outcome import CutOff as CutOff
-from .outcome import CutSavings, Outcome, Verdict
+from .outcome import CutSavings, Outcome, StageStatus, Verdict
 from .policy import Policy
 from .run_origin import IMPORT_PREFIX as IMPORT_PREFIX
 from .run_origin import Carried as Carried
@@ -75,6 +75,10 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     """For an imported session: where it was found. None for any other, and in older records."""
     parent: ParentCall | None = None
     """For a sub-agent's run: the call that runs it. None for any other."""
+    images: tuple[Image, ...] = ()
+    """Images of the prompt; where each belongs, the prompt has a mark (`UserMessage`)."""
+    history: tuple[Message, ...] = ()
+    """Messages before the prompt of a session's first run; of a system message among them, `system` has what counts."""
 
 
 class RunResumed(_Event, frozen=True, kw_only=True, tag="RUN_RESUMED"):
@@ -450,10 +454,6 @@ class ContextCompacted(_Event, frozen=True, kw_only=True, tag="CONTEXT_COMPACTED
     """True if the context is still over its threshold, so that the next strategy is tried."""
     in_vain: bool = False
     """True if the context is still over its threshold after the last strategy, or no smaller than before."""
-
-
-StageStatus = Literal["ok", "failed", "skipped", "absent", "exhausted", "awaiting_input", "cancelled"]
-"""`skipped`: does not apply to a run with this outcome. `absent`: the caller provided no function for it."""
 
 
 class StageFinished(_Event, frozen=True, kw_only=True, tag="STAGE_FINISHED"):

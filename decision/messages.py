@@ -6,7 +6,7 @@ when the tool is about to run, and sent back to the provider unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 from unicodedata import category
 
@@ -88,10 +88,69 @@ class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):
     text: str
 
 
-class UserMessage(Struct, frozen=True, tag_field="role", tag="user"):
+class Image(Struct, frozen=True, omit_defaults=True):
+    """An image, as bytes or as a URL. A prompt may hold some, and a tool may return one, or texts and images.
+
+    Raises WrongUse for a field of the wrong type.
+    """
+
+    data: bytes = b""
+    media_type: str = "image/png"
+    url: str = ""
+    """URL from which the provider fetches the image. If it is set, `data` is not used."""
+
+    def __post_init__(self) -> None:
+        for name, value, kind in (
+            ("data", self.data, bytes),
+            ("media_type", self.media_type, str),
+            ("url", self.url, str),
+        ):
+            if not isinstance(value, kind):
+                raise WrongUse(
+                    f"Image({name}=...) is a value of type {type(value).__name__}: use {kind.__name__} "
+                    "(a picture on the web is Image(url=...); one in a file is a Path beside the texts of a prompt)"
+                )
+
+    def __str__(self) -> str:
+        return self.url or f"{self.media_type}, {len(self.data)} bytes"
+
+
+class UserMessage(Struct, frozen=True, tag_field="role", tag="user", omit_defaults=True):
     """A message from the user, or from the loop in the user's role (nudge, reminder, closing)."""
 
     text: str
+    """With a mark at the place of each image, such as `[image 1: image/png, 1520 bytes]`."""
+    images: tuple[Image, ...] = ()
+
+    @classmethod
+    def of(cls, parts: Iterable[str | Image]) -> UserMessage:
+        """The message with these texts and images, each on lines of its own."""
+        lines: list[str] = []
+        images: list[Image] = []
+        for part in parts:
+            if isinstance(part, Image):
+                images.append(part)
+            lines.append(part if isinstance(part, str) else _mark(len(images), part))
+        return cls("\n".join(lines), tuple(images))
+
+    @property
+    def parts(self) -> tuple[str | Image, ...]:
+        """Texts and images in their order, without the marks. Images whose marks are gone come last."""
+        found: list[str | Image] = []
+        gone: list[Image] = []
+        rest = self.text
+        for number, image in enumerate(self.images, 1):
+            before, mark, after = f"\n{rest}\n".partition(f"\n{_mark(number, image)}\n")
+            if not mark:
+                gone.append(image)
+                continue
+            found += [*([before[1:]] if before[1:] else []), image]
+            rest = after[:-1]
+        return (*found, *([rest] if rest else []), *gone)
+
+
+def _mark(number: int, image: Image) -> str:
+    return f"[image {number}: {image}]"
 
 
 class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
@@ -118,27 +177,6 @@ def message_parts(message: AssistantMessage) -> Iterator[str | ToolCall | Reason
     if text < len(message.text):
         yield message.text[text:]
     yield from message.calls[calls:]
-
-
-class Image(Struct, frozen=True, omit_defaults=True):
-    """An image, as bytes or as a URL. A tool may return one, or a list of texts and images.
-
-    Raises WrongUse for a field of the wrong type.
-    """
-
-    data: bytes = b""
-    media_type: str = "image/png"
-    url: str = ""
-    """URL from which the provider fetches the image. If it is set, `data` is not used."""
-
-    def __post_init__(self) -> None:
-        for name, value, kind in (
-            ("data", self.data, bytes),
-            ("media_type", self.media_type, str),
-            ("url", self.url, str),
-        ):
-            if not isinstance(value, kind):
-                raise WrongUse(f"Image({name}=...) is a value of type {type(value).__name__}: use {kind.__name__}")
 
 
 class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):

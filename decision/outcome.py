@@ -67,6 +67,18 @@ it is the last text of the run: `latest_text` from a complete response, `partial
 failed, `not_accepted` from a completion that was rejected, or a text given again and again that ends nothing. Empty:
 the model wrote no text, or the record is older."""
 
+StageStatus = Literal["ok", "failed", "skipped", "absent", "exhausted", "awaiting_input", "cancelled"]
+"""`skipped`: does not apply to a run with this outcome. `absent`: the caller provided no function for it."""
+
+RUN_STAGE_STATUS: dict[Status, StageStatus] = {
+    "completed": "ok",
+    "exhausted": "exhausted",
+    "failed": "failed",
+    "awaiting_input": "awaiting_input",
+    "cancelled": "cancelled",
+}
+"""Status of the stage `run`, by the status of the run."""
+
 
 class LimitUse(Struct, frozen=True, kw_only=True):
     """How much of one limit was used. The unit follows from the limit's name: steps, tokens, usd, seconds."""

@@ -87,7 +87,7 @@ class Transcript:
     def _take(self, event: ev.Event) -> None:
         match event:
             case ev.RunStarted():
-                self._begin(event.system, event.prompt)
+                self._begin(event)
             case ev.MessageAdded(ephemeral=False):
                 self._add(UserMessage(event.text))
             case ev.StepStarted():
@@ -128,10 +128,14 @@ class Transcript:
         self.messages.append(message)
         self.characters += message_size(message)
 
-    def _begin(self, system: str, prompt: str | None) -> None:
-        if system and not self.messages:
-            self._add(SystemMessage(system))
-        if prompt is None:
+    def _begin(self, started: ev.RunStarted) -> None:
+        if not self.messages:
+            if started.system:
+                self._add(SystemMessage(started.system))
+            for message in started.history:
+                if not isinstance(message, SystemMessage):  # `system` holds the one that counts
+                    self._add(message)
+        if started.prompt is None:
             return
         waiting = {call.id for call in self.waiting_calls}
         for call in self.open_calls:  # what the new prompt leaves open: questions, approvals, calls behind them
@@ -143,7 +147,7 @@ class Transcript:
             else:
                 content = NOT_APPROVED if call.id in waiting else UNANSWERED
                 self._answer(ToolResult(call.id, call.name, content, "unanswered"))
-        self.prompt = UserMessage(prompt)
+        self.prompt = UserMessage(started.prompt, started.images)
         self._add(self.prompt)
 
     def _answer(self, result: ToolResult) -> None:
@@ -210,8 +214,10 @@ def shorten_results(messages: list[Message], keep: int, longest: int = 400) -> l
 def message_size(message: Message) -> int:
     """Characters of this message that the model reads; an image counts `IMAGE_CHARACTERS`."""
     match message:
-        case SystemMessage(text) | UserMessage(text):
+        case SystemMessage(text):
             return len(text)
+        case UserMessage(text, images):
+            return len(text) + IMAGE_CHARACTERS * len(images)
         case AssistantMessage():
             return len(message.text) + sum(len(call.name) + len(call.arguments) for call in message.calls)
         case ToolResult():

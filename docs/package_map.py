@@ -22,9 +22,10 @@ FOLDERS = ("decision", "providers", "engine")
 LOOP = tuple(
     """
     durability budget event_bus event_log connections side_request hooks hard_limits cancel_scope validation
+    user_message message_history
     dependencies journal effects checkpoint recorded_values resume_point context hook_runner approvals tool_execution
-    tool_calls answers compaction response evaluation prompts loop run subscribers config fork session subagents tasks
-    batch race engine _exports __init__
+    tool_calls answers compaction response evaluation prompts loop run subscribers config run_start fork session
+    subagents tasks batch race engine _exports __init__
     """.split()
 )
 """The modules of `engine/` itself that make a run, from the lowest to `Engine`."""
@@ -38,8 +39,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     LEAVES,
     ("records",),
     ("tools",),
+    ("formats",),
     tuple(f"engine.{name}" for name in LOOP),
-    ("analysis", "replay", "formats", "observers", "plan_execute_think"),
+    ("analysis", "replay", "observers", "plan_execute_think"),
     ("store",),
     ("durable",),
     ("service",),

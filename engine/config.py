@@ -15,7 +15,7 @@ from msgspec import structs
 from ._version import __version__
 from .budget import Budget
 from .context import Decide, Execute, execute_here
-from .decision import Event, Facts, FinishReason, Outcome, Policy, Price, Rule, WrongUse
+from .decision import Event, Facts, FinishReason, Message, Outcome, Policy, Price, Rule, SystemMessage, WrongUse
 from .decision import decide as built_in_decide
 from .decision.events import RunFinished
 from .decision.finish_words import check_finish_words
@@ -197,6 +197,8 @@ class RunConfig:
     toolbox: Toolbox
     system: str
     """The system prompt; none if it is empty."""
+    own_system: bool
+    """Whether the user gave the system prompt; if not, that of a history counts."""
     prices: Prices
     budget: Budget | None
     hooks: Hooks
@@ -257,6 +259,7 @@ class RunConfig:
             policy=policy,
             toolbox=toolbox,
             system=system_prompt(toolbox.can_complete) if system is None else system,
+            own_system=system is not None,
             prices=Prices() if prices is None else prices,
             budget=budget,
             hooks=hooks,
@@ -300,10 +303,17 @@ class RunConfig:
         all_of = {**many, **{role: (function,) for role, function in one.items() if function is not None}}
         return {role: tuple(map(qualified_name, functions)) for role, functions in all_of.items() if functions}
 
-    def recorded_settings(self) -> dict[str, Any]:
-        """The fields of RUN_STARTED that say with what a new run begins."""
+    def system_messages(self, history: Sequence[Message]) -> list[SystemMessage]:
+        """The system prompt of a session with this history: the engine's own, else the history's, else the general."""
+        given = [message for message in history if isinstance(message, SystemMessage)]
+        if given and not self.own_system:
+            return given
+        return [SystemMessage(self.system)] if self.system else []
+
+    def recorded_settings(self, history: Sequence[Message] = ()) -> dict[str, Any]:
+        """The fields of RUN_STARTED that say with what a new run begins. history: with what its session begins."""
         return {
-            "system": self.system,
+            "system": "".join(message.text for message in self.system_messages(history)),
             "model": self.provider.model,
             "policy": self.policy,
             "tools": self.toolbox.specs,

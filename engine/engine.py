@@ -20,6 +20,7 @@ from .decision.outcome import OutputT
 from .dependencies import DepsFactory
 from .evaluation import Evaluator
 from .journal import RecordTarget
+from .message_history import read_history
 from .providers import Prices, Provider
 from .race import RaceResult, racing
 from .run import Run
@@ -30,6 +31,7 @@ from .tasks import Task
 from .tools import finish_task
 from .tools.run_context import DepsT
 from .tools.tool import Approval, Tool
+from .user_message import Prompt
 from .validation import check_record
 
 
@@ -115,9 +117,12 @@ class Engine(Generic[DepsT, OutputT]):
         drain: bool = False,
         owner: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        history: Iterable[Any] = (),
     ) -> Session[DepsT, OutputT]:
         """A new conversation.
 
+        history: messages with which it begins: `session.messages()` of another one, or messages in OpenAI's or
+        Anthropic's form; see `message_history.py`. Raises WrongUse if they are not a conversation that can go on.
         record: a file to write its events to, in JSON Lines, which is appended to; or a `Journal` (`event_log.py`).
         drain: after a response was cut, read the rest of it, and pay for it: the outcome and the record then say what
             the cut would have saved.
@@ -129,34 +134,40 @@ class Engine(Generic[DepsT, OutputT]):
             raise WrongUse(f"session_id is {session_id!r}: write a text, or leave it out")
         check_record(record)
         id = session_id or f"session_{uuid4().hex[:12]}"
-        session: Session[DepsT, OutputT] = Session(self.config, id, busy=busy, record=record, drain=drain)
+        session: Session[DepsT, OutputT] = Session(
+            self.config, id, busy=busy, record=record, drain=drain, history=read_history(history)
+        )
         session.owner, session.metadata = owner, dict(metadata or {})
         return session
 
     def start(
         self,
-        prompt: str,
+        prompt: Prompt,
         *,
         deps: DepsT | None = None,
+        history: Iterable[Any] = (),
         record: str | os.PathLike[str] | None = None,
         drain: bool = False,
     ) -> Run[OutputT]:
         """A run in a session of its own. Enter it with `async with` and read its events.
 
+        prompt: a text, or texts and images, as in `["What is this?", Image(url=...)]`.
         deps: what belongs to this run: `RunContext.deps` of tools and hooks. No record holds it.
+        history: the messages before it, see `session`.
         """
-        return self.session(record=record, drain=drain).start(prompt, deps=deps)
+        return self.session(record=record, drain=drain, history=history).start(prompt, deps=deps)
 
     async def run(
         self,
-        prompt: str,
+        prompt: Prompt,
         *,
         deps: DepsT | None = None,
+        history: Iterable[Any] = (),
         record: str | os.PathLike[str] | None = None,
         drain: bool = False,
     ) -> Outcome[OutputT]:
-        """Run to the outcome. If the caller is cancelled, so is the run."""
-        async with self.start(prompt, deps=deps, record=record, drain=drain) as run:
+        """Run to the outcome, see `start`. If the caller is cancelled, so is the run."""
+        async with self.start(prompt, deps=deps, history=history, record=record, drain=drain) as run:
             return await run.wait()
 
     def run_many(
@@ -181,7 +192,7 @@ class Engine(Generic[DepsT, OutputT]):
 
     async def race(
         self,
-        prompt: str,
+        prompt: Prompt,
         providers: Sequence[Provider],
         *,
         compare: bool = False,

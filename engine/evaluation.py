@@ -21,7 +21,8 @@ from msgspec.structs import replace
 
 from .context import Context
 from .decision import Outcome, Status, Verdict
-from .decision.events import EvaluationFinished, StageFinished, StageStatus
+from .decision.events import EvaluationFinished, StageFinished
+from .decision.outcome import RUN_STAGE_STATUS, StageStatus
 from .effects import EffectKey
 from .hooks import qualified_name, run_command
 from .tools.results import to_jsonable
@@ -131,16 +132,6 @@ async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) ->
         key = EffectKey(outcome.steps, "evaluator", name)
         verdict, details = await context.effects.once(key, partial(_call_evaluator, context, evaluator, outcome))
     return context.log.append(EvaluationFinished(verdict=verdict, name=name, details=details))
-
-
-RUN_STAGE_STATUS: dict[Status, StageStatus] = {
-    "completed": "ok",
-    "exhausted": "exhausted",
-    "failed": "failed",
-    "awaiting_input": "awaiting_input",
-    "cancelled": "cancelled",
-}
-"""Status of the stage `run`, by the status of the run."""
 
 
 async def _call_evaluator(context: Context, evaluator: Evaluator, outcome: Outcome) -> tuple[Verdict, dict[str, Any]]:

@@ -18,7 +18,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from .config import RunConfig
-from .decision import Event, ToolCall, WrongUse
+from .decision import Event, ToolCall, UserMessage, WrongUse
 from .decision import events as ev
 from .decision.decisions import made_by_policy
 from .journal import RecordTarget
@@ -26,7 +26,7 @@ from .records.format import DrainedChunk, encode_line, step_of_attempt
 from .records.reader import RecordedRun, SessionRecord, read_record
 from .resume_point import REDACTION_MARK
 from .tools.results import fingerprint, truncate
-from .validation import check_prompt, check_recorded_functions, check_recorded_tools, preview
+from .validation import check_recorded_functions, check_recorded_tools, preview
 
 EDITABLE = ("ok", "error", "unknown")
 """Statuses of results that came from a tool, and so may be replaced."""
@@ -84,7 +84,7 @@ class ForkPoint:
         session_id: str,
         run_id: str,
         started_at: str,
-        prompt: str | None,
+        prompt: UserMessage | None,
         results: Mapping[str, str],
     ) -> list[RecordedRun]:
         """The runs with which the record of a fork begins; the last one ends before the decision.
@@ -98,8 +98,12 @@ class ForkPoint:
         _check_new_prompt(origin, prompt)
         begins = replace(
             origin,
-            **{**config.recorded_settings(), "run_id": run_id, "session_id": session_id, "started_at": started_at},
-            prompt=origin.prompt if prompt is None else prompt,
+            **config.recorded_settings(origin.history),
+            run_id=run_id,
+            session_id=session_id,
+            started_at=started_at,
+            prompt=origin.prompt if prompt is None else prompt.text,
+            images=origin.images if prompt is None else prompt.images,
         )
         changed = tuple(name for name in COMPARED if getattr(begins, name) != getattr(origin, name))
         earlier = [_copied(run.started, run.events, session_id, results) for run in self.record.runs[: self.number]]
@@ -275,11 +279,8 @@ def _check_not_redacted(path: str, run: RecordedRun) -> None:
         )
 
 
-def _check_new_prompt(origin: ev.RunStarted, prompt: str | None) -> None:
-    if prompt is None:
-        return
-    check_prompt(prompt)
-    if origin.prompt is None:
+def _check_new_prompt(origin: ev.RunStarted, prompt: UserMessage | None) -> None:
+    if prompt is not None and origin.prompt is None:
         raise WrongUse(f"run {origin.run_id} began with the answer to a question, so there is no prompt to replace")
 
 

@@ -11,7 +11,8 @@ import msgspec
 
 from .context import Context
 from .decision import AssistantMessage, Stop, TextKind
-from .decision.events import CompletionRejected, MessageAdded, StageFinished, StageStatus, VerdictGiven
+from .decision.events import CompletionRejected, MessageAdded, StageFinished, VerdictGiven
+from .decision.outcome import StageStatus
 from .effects import EffectKey
 from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Verdict, qualified_name
 from .providers._logging import log_warning

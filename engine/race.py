@@ -24,7 +24,8 @@ from .decision.outcome import OutputT
 from .providers import Provider
 from .providers.clock import Clock
 from .tasks import PreparedTask, Records, TaskResult, numbered, prepare_task
-from .validation import check_prompt, preview
+from .user_message import Prompt, user_message
+from .validation import preview
 
 CAUSE = "race"
 """The recorded cause of a run that was cancelled because another one had won."""
@@ -94,14 +95,14 @@ class Racing:
 
 def racing(
     config: RunConfig,
-    prompt: str,
+    prompt: Prompt,
     providers: Sequence[Provider],
     compare: bool,
     record: str | os.PathLike[str] | None,
     deps: Any = None,
 ) -> Racing:
     """The race of these providers. One that is given twice races twice."""
-    check_prompt(prompt)
+    message = user_message(prompt)
     if not isinstance(providers, Sequence):
         raise WrongUse(f"providers is {preview(providers)}: a race takes two or more: write [one, another]")
     records = Records(record) if record is not None else None
@@ -109,7 +110,7 @@ def racing(
     taken: Counter[str] = Counter()
     names = [numbered(provider.model, taken) for provider in providers]
     jobs = [
-        prepare_task(chosen, prompt, number, name, name, records, deps=deps)
+        prepare_task(chosen, message, number, name, name, records, deps=deps)
         for number, (chosen, name) in enumerate(zip(configs, names, strict=True))
     ]
     return Racing(jobs, compare=compare, holds=providers, clock=config.runtime.clock)

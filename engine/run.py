@@ -29,6 +29,7 @@ from .event_bus import Bus, Lagged
 from .hook_runner import run_prompt_handlers
 from .hooks import PromptHandler
 from .loop import run_rounds
+from .message_history import MessageFormat, messages_in
 from .providers._logging import log_warning
 from .providers._wrapper import wait_shielded
 
@@ -155,6 +156,10 @@ class Run(Generic[OutputT]):
         finally:
             for reader in readers:
                 reader.cancel()
+
+    def messages(self, format: MessageFormat | None = None) -> list[Any]:
+        """The messages of the session up to here, as `Session.messages`; none if the run has not begun."""
+        return messages_in(format, [] if self.context is None else self.context.transcript.messages)
 
     def cancel(self, cause: str = "caller") -> None:
         """End the run as `cancelled`, for this cause, which is recorded. A run that has finished stays as it is."""

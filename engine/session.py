@@ -12,13 +12,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Literal, cast
 from uuid import uuid4
 
-from .answers import AnswerGiven, check_answers, record_answers, recorded_answers, with_expired
+from .answers import AnswerGiven, check_answers, with_expired
 from .approvals import Approve, Deny
 from .checkpoint import Durable
 from .config import RunConfig
@@ -27,19 +26,20 @@ from .context import Context, nothing_to_flush
 from .decision import (
     Event,
     Facts,
+    Message,
     Outcome,
     Question,
+    SystemMessage,
     ToolSpec,
     Transcript,
     Usage,
+    UserMessage,
     WrongUse,
 )
 from .decision.events import (
     Carried,
     CutOff,
-    DecisionMade,
     ParentCall,
-    RunStarted,
     ToolCallStart,
 )
 from .decision.facts import add_usage, usage_of
@@ -54,21 +54,34 @@ from .fork import ForkPoint, HasConfig, check_new_record, copied_lines, read_ori
 from .hard_limits import HardLimits
 from .hooks import Compactor
 from .journal import Journal, RecordTarget, open_journal
+from .message_history import MessageFormat, call_ids, messages_in
 from .providers import Exchange, Provider, Record
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
 from .records.reader import RecordedRun, SessionRecord
-from .records.recorder import last_event, last_seq
 from .resume_point import RecordedEvents, RecordedRound, ResumePoint, may_be_redacted
 from .run import Run, new_run_id
+from .run_start import (
+    AnswersGiven,
+    Opening,
+    PromptGiven,
+    RunIds,
+    check_end,
+    check_not_answered,
+    prompt_of,
+    resume,
+    start,
+)
 from .subscribers import enter_middleware, notify_subscribers
 from .tools.run_context import DepsT, RunContext
-from .validation import check_prompt, check_record, check_recorded_functions, check_recorded_tools
+from .user_message import Prompt, user_message
+from .validation import check_record, check_recorded_functions, check_recorded_tools
 
 
 class Session(Generic[DepsT, OutputT]):
     """One conversation. Made by `Engine.session`.
 
     busy: what a second run does while one is going: `refuse` raises WrongUse, `queue` waits for its turn.
+    history: the messages before its first prompt, checked (`message_history.py`).
     """
 
     def __init__(
@@ -80,9 +93,12 @@ class Session(Generic[DepsT, OutputT]):
         record: RecordTarget = None,
         drain: bool = False,
         parent: ParentCall | None = None,
+        history: Sequence[Message] = (),
     ) -> None:
         self.id = session_id
         self.transcript = Transcript()
+        self.history = tuple(history)
+        """Messages with which the session begins; its first run records them, and the transcript has them then."""
         self.questions: tuple[Question, ...] = ()
         """The open questions of a paused run; see `answer`."""
         self._config = config
@@ -117,17 +133,17 @@ class Session(Generic[DepsT, OutputT]):
         self._redacted_calls: Collection[str] = ()
         """Ids of calls that wait for an approval and were loaded in redacted form."""
 
-    def start(self, prompt: str, *, deps: DepsT | None = None, run_id: str | None = None) -> Run[OutputT]:
-        """A run that answers `prompt`. Enter it with `async with`.
+    def start(self, prompt: Prompt, *, deps: DepsT | None = None, run_id: str | None = None) -> Run[OutputT]:
+        """A run that answers `prompt`, a text or texts and images (`user_message.py`). Enter it with `async with`.
 
         deps: what belongs to this run: `RunContext.deps` of tools and hooks. No record holds it. run_id: a unique id of
         your own.
         """
-        if self._config.runtime.replay is None:
-            check_prompt(prompt)
-        return self._new_run(PromptGiven(prompt), run_id, deps)
+        if isinstance(prompt, UserMessage) and self._config.runtime.replay is not None:
+            return self._new_run(PromptGiven(prompt), run_id, deps)
+        return self._new_run(PromptGiven(user_message(prompt)), run_id, deps)
 
-    async def run(self, prompt: str, *, deps: DepsT | None = None) -> Outcome[OutputT]:
+    async def run(self, prompt: Prompt, *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Answer `prompt` and wait for the outcome."""
         async with self.start(prompt, deps=deps) as run:
             return await run.wait()
@@ -194,6 +210,15 @@ class Session(Generic[DepsT, OutputT]):
         """A run that begins with these answers as they are: those of a recorded run, for a replay."""
         return self._new_run(AnswersGiven(answers), run_id, deps)
 
+    def messages(self, format: MessageFormat | None = None) -> list[Any]:
+        """The messages so far, with the history and the system prompt: what the model reads with the next prompt.
+
+        format: `openai` or `anthropic` for their forms, None for our own types. See `message_history.py`.
+        """
+        rest = [message for message in self.history if not isinstance(message, SystemMessage)]
+        begun = self.transcript.messages or [*self._config.system_messages(self.history), *rest]
+        return messages_in(format, begun)
+
     @property
     def usage(self) -> Usage:
         """The usage of all runs that have ended."""
@@ -224,7 +249,7 @@ class Session(Generic[DepsT, OutputT]):
         at: int,
         run: int | str | None = None,
         engine: HasConfig | None = None,
-        prompt: str | None = None,
+        prompt: Prompt | None = None,
         results: Mapping[str, str] = MappingProxyType({}),
         record: RecordTarget = None,
         source: SessionRecord | None = None,
@@ -243,12 +268,13 @@ class Session(Generic[DepsT, OutputT]):
         config = self._config if engine is None else engine.config
         check_record(record)
         check_new_record(record)
+        said = None if prompt is None else user_message(prompt)
         point = ForkPoint.find(read_origin(self.record if source is None else source, self.id), at, run)
         forked: Session = Session(
             config, f"session_{uuid4().hex[:12]}", busy=self._busy, record=record, drain=self._drain
         )
         now = config.runtime.clock.wall().isoformat(timespec="milliseconds")
-        forked.load_fork(point.copies(config, forked.id, new_run_id(), now, prompt, results))
+        forked.load_fork(point.copies(config, forked.id, new_run_id(), now, said, results))
         return forked
 
     def start_fork(self, *, deps: DepsT | None = None) -> Run[OutputT]:
@@ -274,6 +300,7 @@ class Session(Generic[DepsT, OutputT]):
         for run in runs:
             self._pass_over()
             self._taken.update(event.call_id for event in run.events if isinstance(event, ToolCallStart))
+            self._taken.update(call_ids(run.started.history))
             self._count_up(continues=run.started.continues is not None)
             self._functions, self._tools = run.started.functions, run.started.tools
             point = ResumePoint.at(run.events)
@@ -360,7 +387,9 @@ class Session(Generic[DepsT, OutputT]):
         paused = self._latest if isinstance(opening, AnswersGiven) else None
         self._count_up(continues=paused is not None)
         ids = RunIds(run_id, self.id, self._parent)
-        start(context, self._config, opening, ids, paused, self._before)
+        history, self.history = self.history, ()
+        self._taken.update(call_ids(history))
+        start(context, self._config, opening, ids, paused, self._before, history)
 
     def _check_still_open(self, opening: Opening) -> None:
         """Raise WrongUse if another run, for which this one has waited, was given an answer to the same question."""
@@ -478,106 +507,3 @@ def _keep_rest(journal: Journal | None, cut_off: dict[int, CutOff], exchange: Ex
     if journal is not None:
         for chunk in exchange.after_cut:
             journal.write(DrainedChunk(attempt=exchange.attempt, chunk=chunk))
-
-
-@dataclass(frozen=True, slots=True)
-class PromptGiven:
-    """A run begins with a new prompt."""
-
-    prompt: str
-
-
-@dataclass(frozen=True, slots=True)
-class AnswersGiven:
-    """A run begins with answers to open questions."""
-
-    answers: Sequence[AnswerGiven]
-
-
-Opening = PromptGiven | AnswersGiven | ResumePoint
-
-
-def check_end(journal: Journal, point: ResumePoint) -> None:
-    """Refuse to resume a run whose record was written to since it was read: somebody else has resumed it."""
-    last = None if journal.path is None or point.copies else last_seq(journal.path)
-    if last is not None and last != point.last.seq:
-        raise WrongUse(
-            f"{journal.path} has changed since it was read: its last event is {last}, and the run was to go on after "
-            f"event {point.last.seq}. Somebody else has resumed it: read the record again"
-        )
-
-
-def check_not_answered(journal: Journal, end: tuple[str, int]) -> None:
-    """Refuse an answer if the record goes on after `end`: somebody else may have answered, and run the calls."""
-    last = None if journal.path is None else last_event(journal.path)
-    if last is not None and last != end:
-        raise WrongUse(
-            f"{journal.path} has changed since it was read: its last event is not the end of run {end[0]}. Somebody "
-            "else may have answered: read the record again"
-        )
-
-
-def prompt_of(opening: Opening) -> str | None:
-    """The prompt with which a run began; None if it began with an answer."""
-    match opening:
-        case PromptGiven(prompt):
-            return prompt
-        case ResumePoint(started=started):
-            return started.prompt
-        case AnswersGiven():
-            return None
-
-
-@dataclass(frozen=True, slots=True)
-class RunIds:
-    """The ids of a run and its session."""
-
-    run: str
-    session: str
-    parent: ParentCall | None = None
-    """The call that runs it, for a sub-agent."""
-
-
-def start(
-    context: Context,
-    config: RunConfig,
-    opening: PromptGiven | AnswersGiven,
-    ids: RunIds,
-    paused: Facts | None,
-    before: Carried,
-) -> None:
-    """Append the first events of a new run.
-
-    paused: the facts of the paused run that it continues; None if it continues none. before: what all earlier runs of
-    the session used.
-    """
-    context.started_at = context.clock.wall().isoformat(timespec="milliseconds")
-    context.log.append(
-        RunStarted(
-            run_id=ids.run,
-            session_id=ids.session,
-            prompt=opening.prompt if isinstance(opening, PromptGiven) else None,
-            **config.recorded_settings(),
-            continues=paused.run_id if paused else None,
-            carried=usage_of(paused) if paused else None,
-            before=before if before != Carried() else None,
-            started_at=context.started_at,
-            parent=ids.parent,
-        )
-    )
-    if isinstance(opening, AnswersGiven):
-        record_answers(context, opening.answers)
-
-
-def resume(context: Context, point: ResumePoint) -> None:
-    """Continue a run whose process was killed, or a fork, at its last decision."""
-    context.decision = point.decision
-    context.started_at = point.started.started_at
-    context.skip_next_step = point.no_next_step_prompt
-    if point.due:
-        context.decision = point.first_decision(lambda facts: context.decide(facts, context.policy))
-        context.log.append(DecisionMade(round=point.facts.rounds, decision=context.decision))
-    if point.latest.cancelled is not None:
-        context.cancel(point.latest.cancelled)
-    questions = point.started.carried.questions if point.started.carried is not None else ()
-    record_answers(context, recorded_answers(questions, point.answers))

@@ -14,19 +14,20 @@ from typing import Any, Generic
 from uuid import uuid4
 
 from .config import RunConfig
-from .decision import Facts, Outcome, Status, WrongUse
+from .decision import Facts, Outcome, Status, UserMessage, WrongUse
 from .decision.outcome import OutputT
 from .evaluation import Evaluator
 from .providers import Provider
 from .run import Run
 from .session import Session
+from .user_message import Prompt, user_message
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """One prompt of many. A plain string is a task with only a prompt."""
 
-    prompt: str
+    prompt: Prompt
     id: str = ""
     """Its name in results, summaries and file names of records; its number, from 1, if empty."""
     provider: Provider | None = None
@@ -127,7 +128,7 @@ def prepare_tasks(
 
 def prepare_task(
     config: RunConfig,
-    prompt: str,
+    prompt: Prompt,
     number: int,
     id: str,
     name: str,
@@ -186,7 +187,9 @@ def _check(tasks: Sequence[Task]) -> None:
     ids: Counter[str] = Counter()
     for number, task in enumerate(tasks, 1):
         name = task.id or str(number)
-        if not isinstance(task.prompt, str) or not task.prompt.strip():
+        if isinstance(task.prompt, list | tuple | UserMessage):
+            user_message(task.prompt)
+        elif not isinstance(task.prompt, str) or not task.prompt.strip():
             raise WrongUse(f"task {name}: its prompt is {task.prompt!r}; a task is a prompt, or a Task that has one")
         ids[name] += 1
         if ids[name] > 1:

@@ -44,6 +44,7 @@ from .tool_execution import UNLIMITED_KINDS, call_key, execute_call
 from .tools.results import (
     CANCELLED,
     LIMIT_REACHED,
+    SKIPPED,
     STILL_RUNNING,
     CallOutcome,
     Completion,
@@ -57,7 +58,6 @@ from .tools.results import (
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool
 
-SKIPPED = "Not run: it stood after the completion of the task."
 NOTED = "Noted."
 TRUNCATED = "Not run: the response was cut off inside this call. Call it again, with less in one piece."
 RAN_EARLY = (

@@ -62,7 +62,8 @@ class LiteLLM:
     - `settings`: sent in every request (`temperature`, `max_tokens`, ...).
     - `cache`: whether to mark the stable part of a session for the provider's prompt cache, where the model supports
       such marks (Claude).
-    - `images`: whether the model can see images of tool results; by default as litellm says.
+    - `images`: whether the model can see; by default images of prompts are sent, and those of tool results as litellm
+      says.
     - `finish_words`: finish words of the provider that the table lacks or interprets differently: `{"done": "stop"}`.
     - `reports_cost`: whether usage includes the cost, so that a limit on cost works without a known price; by default
       True for OpenRouter.
@@ -261,8 +262,8 @@ class LiteLLM:
     def _pictures(self) -> PicturePlacement:
         """Where images of a result are sent: inside it for Claude, except through OpenRouter, whose format cannot."""
         sees = bool(_import().supports_vision(model=self.model)) if self._images is None else self._images
-        if not sees:
-            return "none"
+        if not sees:  # what a user gave is sent, unless it is known that the model cannot see it
+            return "prompt" if self._images is None else "none"
         return "inside" if supports_cache_marks(self.model) and not self.model.startswith(OPENROUTER) else "after"
 
     @property

@@ -16,7 +16,14 @@ import msgspec
 from ..decision import FinishReason, Message, ToolResult, ToolSpec
 from .chat_stream import ChatStream
 from .http_provider import LARGEST_RESPONSE, HTTPProvider
-from .openai_format import EncodedSession, ReasoningFormat, encode_message, encode_pictures, encode_tools
+from .openai_format import (
+    EncodedSession,
+    PicturePlacement,
+    ReasoningFormat,
+    encode_message,
+    encode_pictures,
+    encode_tools,
+)
 from .provider import Request
 
 OPENROUTER = "openrouter.ai"
@@ -37,7 +44,8 @@ class OpenAICompatible(HTTPProvider):
     - `settings`: sent in every request (`temperature`, `max_tokens`, ...).
     - `send_reasoning`: whether reasoning is sent back with the calls it led to; by default only to models of DeepSeek
       and Moonshot, which require it.
-    - `images`: whether the model can see. Images of tool results are then sent in a message after them.
+    - `images`: whether the model can see. Images of tool results are then sent in a message after them; if not, those
+      of a prompt are left out, too, and only named in its text.
     - `finish_words`: finish words of this server that the table lacks or interprets differently: `{"done": "stop"}`.
     - `reports_cost`: whether usage includes the cost, so that a limit on cost works without a known price; by default
       True for OpenRouter, which is asked for it.
@@ -99,7 +107,9 @@ class OpenAICompatible(HTTPProvider):
         encoded = request.memo.get(self)
         if encoded is None:
             encoded = request.memo[self] = EncodedSession(
-                partial(_encode, self._thinking), _encode_tools, _encode_pictures if self._images else None
+                partial(_encode, self._thinking, "after" if self._images else "none"),
+                _encode_tools,
+                _encode_pictures if self._images else None,
             )
         head: dict[str, Any] = {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
         if self._asks_cost:
@@ -112,8 +122,8 @@ class OpenAICompatible(HTTPProvider):
         return b'%s,"messages":[%s]}' % (fields[:-1], b",".join(encoded.messages(request)))
 
 
-def _encode(thinking: ReasoningFormat, message: Message) -> bytes:
-    return msgspec.json.encode(encode_message(message, thinking))
+def _encode(thinking: ReasoningFormat, pictures: PicturePlacement, message: Message) -> bytes:
+    return msgspec.json.encode(encode_message(message, thinking, pictures))
 
 
 def _encode_pictures(results: Sequence[ToolResult]) -> bytes:

@@ -21,9 +21,10 @@ ReasoningFormat = Literal["none", "text", "signed", "details"]
 OpenRouter's format."""
 CLAUDE = frozenset({"", "anthropic"})
 """Vendors of signed blocks that Claude accepts through any provider."""
-PicturePlacement = Literal["none", "inside", "after"]
-"""How `encode_message` treats the images of a tool's result. `inside`: they are in the same message as its text. `none`
-and `after`: it leaves them out; for `after` the caller sends a message of `encode_pictures` behind the results."""
+PicturePlacement = Literal["none", "prompt", "inside", "after"]
+"""How `encode_message` treats images. `none`: it leaves them out, as the model cannot see; of a prompt the marks stay.
+Else those of a prompt are parts of its message, and those of a tool's result are left out (`prompt`), in the same
+message as its text (`inside`), or left out (`after`) for the caller to send `encode_pictures` behind the results."""
 
 
 def encode_message(
@@ -33,7 +34,10 @@ def encode_message(
     match message:
         case SystemMessage(text):
             return {"role": "system", "content": text}
-        case UserMessage(text):
+        case UserMessage(text, images):
+            if images and pictures != "none":
+                parts = [_text(part) if isinstance(part, str) else _picture(part) for part in message.parts]
+                return {"role": "user", "content": parts}
             return {"role": "user", "content": text}
         case ToolResult(call_id=id, content=content, images=images):
             if not content.strip():

@@ -70,7 +70,13 @@ FOR_TYPES = {"typing_extensions": "type checkers bring it along, and only they r
 """What is imported for type checkers alone, nowhere else, and why it is no dependency."""
 
 VIEWS = "engine/cli/views"
+HISTORY = "engine/message_history.py"
+FORMATS = "endstop.formats"
 LATE = {
+    (HISTORY, f"{FORMATS}.openai"): "the formats take 25 ms, and only a history in another form needs them",
+    (HISTORY, f"{FORMATS}.imported_session"): "the same",
+    (HISTORY, f"{FORMATS}.export_openai"): "the same, and only messages in another form need them",
+    (HISTORY, f"{FORMATS}.export_anthropic"): "the same",
     ("providers/http_provider.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     (f"{VIEWS}/select.py", "endstop.cli.views.live"): "imports rich, which plain lines do without",
     (f"{VIEWS}/select.py", "endstop.cli.views.race_live"): "the same",

@@ -173,7 +173,7 @@ def _add_message(builder: SessionBuilder, message: Any) -> None:
         return
     t = message_time(message)
     session.count_unread_fields("message field", message, _MESSAGE_FIELDS)
-    content = parse_content(message.get("content"), session)
+    content = parse_content(message.get("content"), session, pictures=message.get("role") == "user")
     match message.get("role"):
         case "user":
             count_dropped_parts(content, session, calls=True, reasoning=True)

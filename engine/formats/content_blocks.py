@@ -42,6 +42,8 @@ class MessageContent(Struct):
     """The content of a message, sorted by type."""
 
     text: str = ""
+    parts: list[str | Image] = []
+    """Its texts and kept images, in their order."""
     images: list[Image] = []
     reasoning: list[Reasoning] = []
     calls: list[RawCall] = []
@@ -69,11 +71,11 @@ def count_dropped_parts(
 
 
 def parse_content(content: Any, session: ImportedSession, *, pictures: bool = False) -> MessageContent:
-    """Parse the content of a message. `pictures`: whether it may keep images, as tool results may."""
+    """Parse the content of a message. `pictures`: whether it may keep images."""
     if content is None or isinstance(content, str):
-        return MessageContent(text=content or "")
+        return MessageContent(text=content or "", parts=[content] if content else [])
     found = MessageContent()
-    texts: list[str] = []
+    texts: list[str | Image] = []
     for part in content if isinstance(content, list) else [content]:
         if isinstance(part, str):
             texts.append(part)
@@ -85,8 +87,8 @@ def parse_content(content: Any, session: ImportedSession, *, pictures: bool = Fa
             texts.append(as_text(part.get("text")) or as_text(part.get("refusal")))
             found.refused = found.refused or kind == "refusal"
         elif kind in _IMAGE_TYPES:
-            texts.append("[image]")
             image = _parse_image(part) if pictures else None
+            texts.append("[image]" if image is None else image)
             if image is None:
                 session.count_loss("image")
             else:
@@ -103,7 +105,8 @@ def parse_content(content: Any, session: ImportedSession, *, pictures: bool = Fa
         else:
             session.count_dropped(f"content part: {kind[:40] or type(part).__name__}", part)
             texts.append(f"[{kind[:40] or 'unknown'}]")
-    found.text = "\n".join(texts)
+    found.parts = [text for text in texts if text]
+    found.text = "\n".join("[image]" if isinstance(text, Image) else text for text in texts)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, Transcript, UserMessage
 from ..decision import events as ev
-from ..providers.openai_format import encode_tools
+from ..providers.openai_format import encode_message, encode_pictures, encode_tools
 from .export_losses import EXPORT_LOSSES, count_losses
 
 _LOSS_KINDS = EXPORT_LOSSES.keys() - {"arguments"}
@@ -42,7 +42,7 @@ def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Co
     if work is not None:
         whole["metadata"] = {"work": work}
     whole["messages"] = [
-        _to_openai(message) for message in [*transcript.messages, *_results_beside_question(transcript, answered)]
+        to_openai(message) for message in [*transcript.messages, *_results_beside_question(transcript, answered)]
     ]
     return whole, count_losses(events, _LOSS_KINDS)
 
@@ -56,12 +56,27 @@ def _results_beside_question(transcript: Transcript, answered: dict[str, ToolRes
     return [answered[call.id] for call in response.calls if call.id in answered]
 
 
-def _to_openai(message: Message) -> dict[str, Any]:
+def to_openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The messages of a session. Images of tool results follow the last result of a response, as the user's."""
+    out: list[dict[str, Any]] = []
+    seen: list[ToolResult] = []
+    for message, following in zip(messages, [*messages[1:], None], strict=True):
+        out.append(to_openai(message))
+        if isinstance(message, ToolResult) and message.images:
+            seen.append(message)
+        if seen and not isinstance(following, ToolResult):
+            out.append(encode_pictures(seen))
+            seen = []
+    return out
+
+
+def to_openai(message: Message) -> dict[str, Any]:
+    """One message, without the images of a tool result."""
     match message:
         case SystemMessage(text):
             return {"role": "system", "content": text}
-        case UserMessage(text):
-            return {"role": "user", "content": text}
+        case UserMessage():
+            return encode_message(message, pictures="inside")
         case ToolResult(call_id=id, content=content):
             return {"role": "tool", "tool_call_id": id, "content": content}
         case AssistantMessage(text=text, calls=calls, reasoning=reasoning):

@@ -54,7 +54,7 @@ LOSSES: dict[str, str] = {
     "system in the middle": "system messages after the beginning: kept as messages of the loop, in the user's role",
     "demonstration": "demonstrations: kept in the system prompt; left out if they are whole conversations",
     "prompt": "runs whose user message is not in the recording",
-    "image": "images outside of tool results: left out",
+    "image": "images that are neither in a prompt nor in a tool result, or cannot be read: left out",
     "provider tool": "tools that the provider ran itself: left out",
     "reply": "replies of chat endpoints in a format that is not supported: left out",
     "side chain": "messages of subagents: left out",
@@ -211,9 +211,9 @@ class SessionBuilder:
             self.session.count_loss("system in the middle")
             self._add(ImportedMessage(message=UserMessage(text), origin="nudge", t=t))
 
-    def add_user(self, text: str, origin: Origin = "user", t: float | None = None) -> None:
+    def add_user(self, message: UserMessage, origin: Origin = "user", t: float | None = None) -> None:
         """Add a message in the user's role. A text that is known to be a loop's own is a nudge in any case."""
-        self._add(ImportedMessage(message=UserMessage(text), origin="nudge" if is_nudge(text) else origin, t=t))
+        self._add(ImportedMessage(message=message, origin="nudge" if is_nudge(message.text) else origin, t=t))
 
     def add_response(
         self,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..decision import ToolSpec
+from ..decision import ToolSpec, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, message_reasoning, parse_content
 from .imported_session import (
@@ -94,7 +94,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
     builder = SessionBuilder(session)
     builder.add_system(as_text(request.get("instructions")))
     if messages is None and as_text(request.get("input")):
-        builder.add_user(as_text(request.get("input")))
+        builder.add_user(UserMessage(as_text(request.get("input"))))
     for message in merge_items(messages or [], session):
         add_message(builder, message)
     if response:
@@ -187,7 +187,7 @@ def add_message(builder: SessionBuilder, message: Any) -> None:
     if not any(message.get(name) is not None for name in _CONTENT_FIELDS) and set(message) - _MESSAGE_FIELDS:
         session.count_loss("another form")
         return
-    content = parse_content(message.get("content"), session, pictures=role in ("tool", "function"))
+    content = parse_content(message.get("content"), session, pictures=role in ("tool", "function", "user"))
     match role:
         case "system" | "developer":
             count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
@@ -223,7 +223,7 @@ def add_user_message(
         builder.add_result(result.call_id, "", inside.text, status, inside.images, t)
     if content.text or not content.results:
         origin: Origin = "nudge" if by_loop else "beside" if content.results else "user"
-        builder.add_user(content.text, origin, t)
+        builder.add_user(UserMessage.of(content.parts), origin, t)
 
 
 def _add_assistant_message(

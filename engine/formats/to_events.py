@@ -48,9 +48,8 @@ from ..decision.events import (
 from ..decision.facts import add_usage, usage_of
 from ..decision.finish_words import parse_finish_reason
 from ..decision.messages import ResultStatus
-from ..evaluation import RUN_STAGE_STATUS
-from ..tool_calls import SKIPPED
-from ..tools.results import ANSWER_FIELDS, Completion, Continue, Phase, fingerprint, parse_completion
+from ..decision.outcome import RUN_STAGE_STATUS
+from ..tools.results import ANSWER_FIELDS, SKIPPED, Completion, Continue, Phase, fingerprint, parse_completion
 from .imported_session import ImportedMessage, ImportedSession, ImportOptions, tool_specs
 from .parsing import as_dict, as_list, format_time
 from .reconstruction import estimate_usage, final_decision, infer_policy
@@ -131,8 +130,8 @@ class _EventWriter:
         results, goes_on, times = _look_ahead(messages)
         for index, one in enumerate(messages):
             match one.message:
-                case UserMessage(text):
-                    self._add_user_message(one, text, times[index])
+                case UserMessage() as message:
+                    self._add_user_message(one, message, times[index])
                 case AssistantMessage() if one.failure is not None:
                     self._add_failed_request(one, times[index])
                 case AssistantMessage() as message:
@@ -143,23 +142,25 @@ class _EventWriter:
 
     # ---- runs
 
-    def _add_user_message(self, imported: ImportedMessage, text: str, t: float | None) -> None:
+    def _add_user_message(self, imported: ImportedMessage, message: UserMessage, t: float | None) -> None:
         self._end_failed_step()
         log = self._log
         by_loop = imported.origin == "nudge" or (
             imported.origin == "beside" and (log is None or log.facts.accepted is None)
         )
         if log is not None and by_loop:
+            self._session.count_loss("image", len(message.images))
             self._nudges.append(imported)
         elif log is not None and not self._run_steps:
             self._write_nudges(log)
             log.advance_to(imported.t)
-            log.append(ev.MessageAdded(text=text, origin="user"))
+            self._session.count_loss("image", len(message.images))
+            log.append(ev.MessageAdded(text=message.text, origin="user"))
         else:
             self._end_run(user_speaks=True)
-            self._start_run(text, t)
+            self._start_run(message, t)
 
-    def _start_run(self, prompt: str | None, t: float | None, paused: Facts | None = None) -> ImportLog:
+    def _start_run(self, prompt: UserMessage | None, t: float | None, paused: Facts | None = None) -> ImportLog:
         session = self._session
         if paused is None and self._latest is not None:
             self._before, self._latest = add_usage(self._before, usage_of(self._latest)), None
@@ -171,7 +172,8 @@ class _EventWriter:
             ev.RunStarted(
                 run_id=self._run_id,
                 session_id=self._session_id,
-                prompt=prompt,
+                prompt=None if prompt is None else prompt.text,
+                images=() if prompt is None else prompt.images,
                 system=session.system,
                 model=session.model,
                 policy=self._policy,

@@ -1,4 +1,4 @@
-"""Attachments: large texts and images of tool results, stored in files beside the record instead of in its lines.
+"""Attachments: large images, and large texts of tool results, in files beside the record instead of in its lines.
 
 The attachments of `x.jsonl` (or `x.jsonl.zst`) are in the folder `x.files`. Each file is named by the SHA-256 of its
 content. A result whose text is attached has the hash in `attached` and the beginning of the text in `content`; an
@@ -11,13 +11,16 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ..decision import Image
-from ..decision.events import ToolCallResult
+from ..decision import Image, Message, ToolResult, UserMessage
+from ..decision.events import ContextCompacted, RunStarted, ToolCallResult
 from .files import ATTACHMENTS_SUFFIX, MAX_LINE_BYTES, RECORD_SUFFIXES
 
 ATTACH_ABOVE = 256 * 1024
@@ -29,6 +32,10 @@ PREVIEW_CHARS = 1000
 MAX_MISSING_NAMES = 100
 """`AttachmentReader.missing` lists at most this many names."""
 _HASH = re.compile(r"[0-9a-f]{64}")
+MAY_HOLD_IMAGES: frozenset[type] = frozenset({RunStarted, ToolCallResult, ContextCompacted})
+"""Types of events with images, whose lines are written and read through this module."""
+E = TypeVar("E", bound=Struct)
+ImageMap = Callable[[Image], Image | None]
 
 
 def attachments_folder(record: str | os.PathLike[str]) -> Path:
@@ -41,23 +48,26 @@ def attachments_folder(record: str | os.PathLike[str]) -> Path:
 
 
 class AttachmentWriter:
-    """Stores large texts and images of results. `above`: the limit in bytes; None stores nothing."""
+    """Stores large images, and large texts of results. `above`: the limit in bytes; None stores nothing."""
 
     def __init__(self, record: str | os.PathLike[str], above: int | None = ATTACH_ABOVE) -> None:
         self._folder = attachments_folder(record)
         self._above = above
 
-    def write(self, event: ToolCallResult) -> ToolCallResult:
+    def write(self, event: E) -> E:
         """Store what is too large, and return the event to write in the record. Raises OSError."""
-        if self._above is None:
+        if self._above is None or type(event) not in MAY_HOLD_IMAGES:
             return event
-        if len(event.content) * 4 > self._above:  # four bytes a character at most
+        written: E = _with_images(self._write_text(event), self._write_image)
+        return written
+
+    def _write_text(self, event: Any) -> Any:
+        assert self._above is not None
+        if isinstance(event, ToolCallResult) and len(event.content) * 4 > self._above:  # 4 bytes a character at most
             text = event.content.encode("utf-8", "replace")
             if len(text) > self._above:
                 name = self._store(text)
-                event = replace(event, content=_preview(event.content, name), attached=name)
-        if any(len(image.data) > self._above for image in event.images):
-            event = replace(event, images=tuple(map(self._write_image, event.images)))
+                return replace(event, content=_preview(event.content, name), attached=name)
         return event
 
     def _write_image(self, image: Image) -> Image:
@@ -81,22 +91,25 @@ class AttachmentWriter:
 
 
 class AttachmentReader:
-    """Puts attachments back into results."""
+    """Puts attachments back into events."""
 
     def __init__(self, record: str | os.PathLike[str]) -> None:
         self.missing: list[str] = []
         """Hashes of attachments that do not exist or were changed; at most `MAX_MISSING_NAMES`."""
         self._folder = attachments_folder(record)
 
-    def restore(self, event: ToolCallResult) -> ToolCallResult:
+    def restore(self, event: E) -> E:
         """The event with its attachments. A missing text keeps its preview, with a note; a missing image is dropped."""
-        if event.attached:
+        if type(event) not in MAY_HOLD_IMAGES:
+            return event
+        restored: E = _with_images(self._restore_text(event), self._restore_image)
+        return restored
+
+    def _restore_text(self, event: Any) -> Any:
+        if isinstance(event, ToolCallResult) and event.attached:
             data = self._load(event.attached)
             text = _with_missing_note(event.content) if data is None else data.decode("utf-8", "replace")
-            event = replace(event, content=text, attached="")
-        if any(image.url.startswith(SCHEME) for image in event.images):
-            images = [self._restore_image(image) for image in event.images]
-            event = replace(event, images=tuple(image for image in images if image is not None))
+            return replace(event, content=text, attached="")
         return event
 
     def _restore_image(self, image: Image) -> Image | None:
@@ -121,6 +134,31 @@ class AttachmentReader:
             return (self._folder / name).read_bytes()
         except OSError:
             return None
+
+
+def _with_images(event: Any, change: ImageMap) -> Any:
+    """The event with its images, and those of the messages that it holds, changed; None drops one."""
+    match event:
+        case RunStarted():
+            started = _changed(event, change)
+            history = tuple(_message_with_images(message, change) for message in event.history)
+            return started if history == event.history else replace(started, history=history)
+        case ContextCompacted():
+            put_first = tuple(_message_with_images(message, change) for message in event.put_first)
+            return event if put_first == event.put_first else replace(event, put_first=put_first)
+        case _:
+            return _changed(event, change)
+
+
+def _message_with_images(message: Message, change: ImageMap) -> Message:
+    return _changed(message, change) if isinstance(message, UserMessage | ToolResult) else message
+
+
+def _changed(holder: Any, change: ImageMap) -> Any:
+    if not holder.images:
+        return holder
+    images = tuple(image for image in map(change, holder.images) if image is not None)
+    return holder if images == holder.images else replace(holder, images=images)
 
 
 def _preview(text: str, name: str) -> str:

@@ -35,7 +35,7 @@ from ..decision import (
 from ..decision import events as ev
 from ..decision.chunks import AttemptEnded, ProviderToolReport, ReasoningDelta, TextDelta, ToolCallDelta
 from ..decision.decisions import GoOn, Pause, Stop, TraceEntry
-from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, RunFinished, StepFinished, ToolCallResult
+from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, RunFinished, StepFinished
 from ..decision.policy import Echo, Policy, Prompts
 from .attachments import ATTACH_ABOVE, AttachmentReader, AttachmentWriter
 from .compression import create_file
@@ -63,6 +63,8 @@ TEXT_FIELDS: dict[type, Mapping[str, str]] = {
         "carried": "struct",
         "before": "struct",
         "source": "struct",
+        "images": "many",
+        "history": "many",
     },
     ev.SubagentStarted: {"record": "text"},
     ev.SessionSource: {"file": "text", "id": "text"},
@@ -103,7 +105,7 @@ TEXT_FIELDS: dict[type, Mapping[str, str]] = {
     },
     Question: {"text": "text", "confirms": "text", "pending_issues": "texts", "arguments": "plain"},
     SystemMessage: {"text": "text"},
-    UserMessage: {"text": "text"},
+    UserMessage: {"text": "text", "images": "many"},
     AssistantMessage: {"text": "text", "calls": "many", "reasoning": "many"},
     ToolResult: {"content": "text", "images": "many"},
     ToolCall: {"arguments": "arguments"},
@@ -421,7 +423,7 @@ def redact_file(
         return b"".join(encode_line(shortened(line)) + b"\n" for line in ready)
 
     def shortened(line: Event | DrainedChunk) -> object:
-        kept = writer.write(line) if isinstance(line, ToolCallResult) else line
+        kept = writer.write(line)
         return kept if deduplicator is None else deduplicator.feed(kept)
 
     with create_file(Path(target)) as file:
@@ -435,8 +437,7 @@ def redact_file(
                 if isinstance(parsed, str):
                     left_out += parsed != "blank"
                 elif not isinstance(parsed, Header):
-                    whole = attachments.restore(parsed) if isinstance(parsed, ToolCallResult) else parsed
-                    file.write(encode(redactor.feed(whole)))
+                    file.write(encode(redactor.feed(attachments.restore(parsed))))
                     lines += 1
         file.write(encode(redactor.flush()))
         if header is None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from ..decision import Event, WrongUse
-from ..decision.events import ResponseFinished, RunFinished, RunStarted, ToolCallResult
+from ..decision.events import ResponseFinished, RunFinished, RunStarted
 from ..decision.summary import is_copied
 from .attachments import AttachmentReader
 from .deduplication import MessageRestorer, missing_deltas
@@ -108,14 +108,14 @@ def read_record(path: str | os.PathLike[str]) -> SessionRecord:
             if isinstance(parsed, str):
                 damaged += [number] * (parsed == "damaged")
             elif isinstance(parsed, RunStarted):
-                runs.append(RecordedRun(events=[parsed], after_cut=[]))
+                runs.append(RecordedRun(events=[attachments.restore(parsed)], after_cut=[]))
             elif isinstance(parsed, DrainedChunk):
                 if runs:
                     runs[-1].after_cut.append(parsed)
             elif not isinstance(parsed, Header):
                 if not runs:
                     raise WrongUse(f"{path}, line {number}: an event before any RUN_STARTED")
-                runs[-1].events.append(attachments.restore(parsed) if isinstance(parsed, ToolCallResult) else parsed)
+                runs[-1].events.append(attachments.restore(parsed))
     header = header or parse_header(path, b"")
     if not runs:
         raise WrongUse(f"{path}: {NO_RUN}")

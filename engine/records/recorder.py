@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ..decision import Event, WrongUse
-from ..decision.events import ToolCallResult
-from .attachments import ATTACH_ABOVE, AttachmentWriter
+from .attachments import ATTACH_ABOVE, MAY_HOLD_IMAGES, AttachmentWriter
 from .compression import SUFFIX, is_compressed
 from .deduplication import Deduplicator
 from .event_redaction import Redact, StreamRedactor
@@ -43,7 +42,7 @@ class RecordWriter:
     """Appends to a record file; a new file gets a header.
 
     redact: applied to each text of a user, a model or a tool before it is written.
-    attach_above: a text or image of a result with more bytes is stored in a file of its own; None: never.
+    attach_above: an image, or a text of a result, with more bytes is stored in a file of its own; None: never.
     named: the final path of the record, if it is written under a temporary name: attachments are stored beside it.
 
     Raises WrongUse if the file exists and is not a record, is compressed, is being written, or cannot be written.
@@ -147,7 +146,7 @@ class RecordWriter:
         if self._broken:
             return
         try:
-            lines = [self._attachments.write(line) if type(line) is ToolCallResult else line for line in pending]
+            lines = [self._attachments.write(line) if type(line) in MAY_HOLD_IMAGES else line for line in pending]
             if self._deduplicator is not None:
                 lines = [self._deduplicator.feed(line) for line in lines]
             try:

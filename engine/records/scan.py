@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..decision import Event, WrongUse
-from ..decision.events import STREAM_PARTS, ResponseFinished, RunFinished, RunStarted, ToolCallResult
-from .attachments import AttachmentReader
+from ..decision.events import STREAM_PARTS, ResponseFinished, RunFinished, RunStarted
+from .attachments import MAY_HOLD_IMAGES, AttachmentReader
 from .deduplication import MESSAGE_PARTS, MessageRestorer
 from .files import line_batches
 from .format import (
@@ -114,7 +114,7 @@ class Scan:
                     runs += 1
                     first = first or event
                     messages.feed(event)
-                    yield event
+                    yield event if attachments is None else attachments.restore(event)
                 elif kind is Header or kind is DrainedChunk:
                     pass
                 elif not (in_run and last < event.seq < last + MAX_LOST_EVENTS):
@@ -131,7 +131,7 @@ class Scan:
                     elif kind is ResponseFinished:
                         event = messages.restore(event)
                         self.incomplete += event.deltas is not None
-                    elif attachments is not None and kind is ToolCallResult:
+                    elif attachments is not None and kind in MAY_HOLD_IMAGES:
                         event = attachments.restore(event)
                     yield event
         self.missing = [] if attachments is None else attachments.missing

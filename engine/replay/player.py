@@ -27,6 +27,7 @@ from ..decision import (
     Rule,
     ToolCall,
     ToolSpec,
+    UserMessage,
     WrongUse,
     decide,
 )
@@ -206,7 +207,9 @@ class Player:
         if given or (self._recorded.started.continues is not None and session.questions):
             self.run = session.start_given(given)  # without an answer if a kill has lost it
         else:
-            self.run = session.start(self._recorded.started.prompt or "")
+            started = self._recorded.started
+            session.history = started.history
+            self.run = session.start(UserMessage(started.prompt or "", started.images))
         self.run.id = self._recorded.started.run_id
         return self.run
 

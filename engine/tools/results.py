@@ -40,6 +40,7 @@ ITERATION_STOPPED = "[... it was not read any further ...]"
 MAX_NESTING = 250
 """How deep a result may be nested; pydantic's JSON encoder goes no deeper."""
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
+SKIPPED = "Not run: it stood after the completion of the task."
 NOT_RUN_WHILE_CLOSING = "Not run: the limit is reached."
 """Result of a call in the closing step."""
 CANCELLED = "Cancelled while it was running or waiting to run."
@@ -201,11 +202,7 @@ def images_in(value: Any) -> tuple[Image, ...]:
 def _render_parts(value: Any) -> str:
     """The texts of a result, with a placeholder for each image."""
     parts = [value] if isinstance(value, Image) else value
-    return "\n".join(part if isinstance(part, str) else f"[image: {_describe_image(part)}]" for part in parts)
-
-
-def _describe_image(image: Image) -> str:
-    return image.url if image.url else f"{image.media_type}, {len(image.data)} bytes"
+    return "\n".join(part if isinstance(part, str) else f"[image: {part}]" for part in parts)
 
 
 def _as_json(value: Any) -> tuple[str, ResultStatus]:

@@ -101,12 +101,17 @@ async def result_of(make: Callable[[], Any]) -> Any:
 
 MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     # what is said to the model
-    "a list as prompt": (lambda: engine().run(["x"]), ("prompt", "list", "session.run(", "run_many(")),  # type: ignore
-    "messages as prompt": (lambda: engine().run([{"role": "user", "content": "x"}]), ("session",)),  # type: ignore
+    "an empty list as prompt": (lambda: engine().run([]), ("prompt is empty",)),
+    "a number in a prompt": (lambda: engine().run(["x", 3]), ("prompt[1]", "int", "Image(")),  # type: ignore[list-item]
+    "bytes in a prompt": (lambda: engine().run([b"x"]), ("prompt[0]", "Image(data=...)")),  # type: ignore[list-item]
+    "messages as prompt": (lambda: engine().run([{"role": "user", "content": "x"}]), ("history=",)),  # type: ignore
+    "a text as history": (lambda: engine().run("x", history="y"), ("history", "list of messages")),
+    "texts as history": (lambda: engine().session(history=["y"]), ("history[0]", "OpenAI's", "Anthropic's")),
+    "a form that is not known": (lambda: engine().session().messages("anthropics"), ("'anthropic'",)),  # type: ignore
     "no prompt": (lambda: engine().run(None), ("prompt is None", "write a text")),  # type: ignore[arg-type]
     "a prompt in bytes": (lambda: engine().run(b"x"), ("bytes", "decode()")),  # type: ignore[arg-type]
     "an empty prompt": (lambda: engine().run(" \n"), ("prompt is empty",)),
-    "a list as prompt of a race": (lambda: engine().race(["x"], [Scripted("a")]), ("prompt", "list")),  # type: ignore
+    "a number in a prompt of a race": (lambda: engine().race([3], [Scripted("a")]), ("prompt[0]",)),  # type: ignore
     "a list said to a run": (say_a_list, ("message", "list")),
     "a function as system prompt": (lambda: engine(system=lambda: "x"), ("system", "call it first")),
     "a list as system prompt": (lambda: engine(system=["x"]), ("system", "list", "one text")),

@@ -20,6 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # litellm and what it imports
 PICTURE = Image(b"\x89PNG...", "image/png")
 DATA = f"data:image/png;base64,{b64encode(PICTURE.data).decode()}"
 THERE = Image(url="http://127.0.0.1/a.png")
+PNG = Image(b"\x89PNG\r\n\x1a\n....", "image/png")
+PNG_DATA = f"data:image/png;base64,{b64encode(PNG.data).decode()}"
+WEB = Image(url="https://example.com/a.png")
 TWO_CALLS = stream(
     call_delta(index=0, id="call_1", name="look", arguments='{"at": 1}'),
     call_delta(index=1, id="call_2", name="look", arguments='{"at": 2}'),
@@ -110,3 +113,59 @@ async def test_structured_content_is_json_as_it_is() -> None:
         await engine.run("go")
     result = next(message for message in endpoint.body()["messages"] if message["role"] == "tool")
     assert json.loads(result["content"]) == {"at": 1, "rows": [1, None, "ü"]}
+
+
+# ---- images of a prompt
+
+PROMPT = ["What is this?", PNG, "And this?", WEB]
+PARTS: list[Any] = [
+    {"type": "text", "text": "What is this?"},
+    {"type": "image_url", "image_url": {"url": PNG_DATA}},
+    {"type": "text", "text": "And this?"},
+    {"type": "image_url", "image_url": {"url": WEB.url}},
+]
+
+
+async def asked(provider: Provider, endpoint: Endpoint) -> Any:
+    """What stands in the prompt's message on the wire."""
+    assert (await Engine(provider, system="").run(PROMPT)).answer == "done"
+    return endpoint.body()["messages"][0]["content"]
+
+
+async def test_on_the_direct_path_texts_and_images_of_a_prompt_keep_their_order() -> None:
+    async with Endpoint(DONE) as endpoint:
+        assert await asked(OpenAICompatible("m", endpoint.url), endpoint) == PARTS
+
+
+async def test_a_model_that_cannot_see_has_marks_in_place_of_the_images_of_a_prompt() -> None:
+    async with Endpoint(DONE) as endpoint:
+        text = await asked(OpenAICompatible("m", endpoint.url, images=False), endpoint)
+    assert text == f"What is this?\n[image 1: image/png, 12 bytes]\nAnd this?\n[image 2: {WEB.url}]"
+
+
+@pytest.mark.parametrize(
+    ("model", "images", "sent"),
+    [
+        ("openai/gpt-4o", None, True),
+        ("openai/some-model", None, True),
+        ("openai/some-model", True, True),
+        ("openai/gpt-4o", False, False),
+    ],
+)
+async def test_through_litellm_images_of_a_prompt_are_sent_unless_the_user_says_that_the_model_is_blind(
+    model: str, images: bool | None, sent: bool
+) -> None:
+    async with Endpoint(DONE) as endpoint:
+        content = await asked(LiteLLM(model, api_base=endpoint.url, api_key="placeholder", images=images), endpoint)
+    assert (content == PARTS) if sent else isinstance(content, str)
+
+
+async def test_to_claude_images_of_a_prompt_are_blocks_and_a_url_is_passed_on() -> None:
+    async with Endpoint(TEXT) as endpoint:
+        base = endpoint.url.removesuffix("/v1")
+        provider = LiteLLM("anthropic/claude-sonnet-4-5", api_base=base, api_key="placeholder")
+        await Engine(provider, system="").run(PROMPT)
+        blocks = endpoint.body()["messages"][0]["content"]
+    assert [block["type"] for block in blocks] == ["text", "image", "text", "image"]
+    assert blocks[1]["source"]["media_type"] == "image/png"
+    assert blocks[3]["source"] == {"type": "url", "url": WEB.url}

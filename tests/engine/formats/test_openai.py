@@ -96,7 +96,10 @@ def test_what_is_lost_is_counted_by_kind() -> None:
             "metadata": {"who": "me"},
             "messages": [
                 user([{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {"url": "http://x/y.png"}}]),
-                says("I see", call(None, "look")),
+                says(
+                    [{"type": "text", "text": "I see"}, {"type": "image_url", "image_url": {"url": "http://x/z.png"}}],
+                    call(None, "look"),
+                ),
                 answer("nobody's"),
                 answer(None, [{"type": "text", "text": "ok"}, {"type": "input_audio", "input_audio": {}}]),
                 answer(None, "again"),
@@ -123,8 +126,8 @@ def test_what_is_lost_is_counted_by_kind() -> None:
         "finish reason": 2,
     }
     assert heard.said == [
-        UserMessage("Look\n[image]"),
-        AssistantMessage("I see", (called("1.0", "look"),)),
+        UserMessage("Look\n[image 1: http://x/y.png]", (Image(url="http://x/y.png"),)),
+        AssistantMessage("I see\n[image]", (called("1.0", "look"),)),
         ToolResult("1.0", "look", "ok\n[input_audio]"),
         UserMessage("Be polite."),
         AssistantMessage("Fine."),

@@ -176,7 +176,7 @@ SPEC = ToolSpec(name="t", description=S, parameters={"properties": {"x": {"type"
 EVENTS: list[Event] = [
     ev.RunStarted(run_id="r", session_id="s", prompt=S, system=S, policy=Policy(), tools=(SPEC,), settings=NESTED,
                   functions={"gate": (f"m:CommandGate({S!r})",)}, carried=CARRIED, before=CARRIED,
-                  source=ev.SessionSource(file=S, id=S)),
+                  source=ev.SessionSource(file=S, id=S), images=PICTURES, history=(UserMessage(S, PICTURES), MESSAGE)),
     ev.MessageAdded(text=S, origin="user"),
     ev.CancelRequested(cause=S),
     ev.AttemptFailed(attempt="1.1", kind="unavailable", message=S, text=S),

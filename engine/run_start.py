@@ -1,0 +1,128 @@
+"""How a run begins: with a prompt, with answers, or where a killed process left it. The first events of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from .answers import AnswerGiven, record_answers, recorded_answers
+from .config import RunConfig
+from .context import Context
+from .decision import Facts, Message, UserMessage, WrongUse
+from .decision.events import Carried, DecisionMade, ParentCall, RunStarted
+from .decision.facts import usage_of
+from .decision.transcript import estimate_tokens, message_size
+from .journal import Journal
+from .records.recorder import last_event, last_seq
+from .resume_point import ResumePoint
+
+
+@dataclass(frozen=True, slots=True)
+class PromptGiven:
+    """A run begins with a new prompt."""
+
+    message: UserMessage
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersGiven:
+    """A run begins with answers to open questions."""
+
+    answers: Sequence[AnswerGiven]
+
+
+Opening = PromptGiven | AnswersGiven | ResumePoint
+
+
+def check_end(journal: Journal, point: ResumePoint) -> None:
+    """Refuse to resume a run whose record was written to since it was read: somebody else has resumed it."""
+    last = None if journal.path is None or point.copies else last_seq(journal.path)
+    if last is not None and last != point.last.seq:
+        raise WrongUse(
+            f"{journal.path} has changed since it was read: its last event is {last}, and the run was to go on after "
+            f"event {point.last.seq}. Somebody else has resumed it: read the record again"
+        )
+
+
+def check_not_answered(journal: Journal, end: tuple[str, int]) -> None:
+    """Refuse an answer if the record goes on after `end`: somebody else may have answered, and run the calls."""
+    last = None if journal.path is None else last_event(journal.path)
+    if last is not None and last != end:
+        raise WrongUse(
+            f"{journal.path} has changed since it was read: its last event is not the end of run {end[0]}. Somebody "
+            "else may have answered: read the record again"
+        )
+
+
+def prompt_of(opening: Opening) -> str | None:
+    """The prompt with which a run began; None if it began with an answer."""
+    match opening:
+        case PromptGiven(message):
+            return message.text
+        case ResumePoint(started=started):
+            return started.prompt
+        case AnswersGiven():
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class RunIds:
+    """The ids of a run and its session."""
+
+    run: str
+    session: str
+    parent: ParentCall | None = None
+    """The call that runs it, for a sub-agent."""
+
+
+def start(
+    context: Context,
+    config: RunConfig,
+    opening: PromptGiven | AnswersGiven,
+    ids: RunIds,
+    paused: Facts | None,
+    before: Carried,
+    history: Sequence[Message],
+) -> None:
+    """Append the first events of a new run.
+
+    paused: the facts of the paused run that it continues; None if it continues none. before: what all earlier runs of
+    the session used. history: the messages with which the session begins, if this is its first run.
+    """
+    message = opening.message if isinstance(opening, PromptGiven) else None
+    if history:  # too large a context is compacted before the first request
+        before = replace(before, context_tokens=estimate_tokens(sum(map(message_size, history))))
+    context.started_at = context.clock.wall().isoformat(timespec="milliseconds")
+    context.log.append(
+        RunStarted(
+            run_id=ids.run,
+            session_id=ids.session,
+            prompt=None if message is None else message.text,
+            images=() if message is None else message.images,
+            history=tuple(history),
+            **config.recorded_settings(history),
+            continues=paused.run_id if paused else None,
+            carried=usage_of(paused) if paused else None,
+            before=before if before != Carried() else None,
+            started_at=context.started_at,
+            parent=ids.parent,
+        )
+    )
+    if isinstance(opening, AnswersGiven):
+        record_answers(context, opening.answers)
+
+
+def resume(context: Context, point: ResumePoint) -> None:
+    """Continue a run whose process was killed, or a fork, at its last decision."""
+    context.decision = point.decision
+    context.started_at = point.started.started_at
+    context.skip_next_step = point.no_next_step_prompt
+    if point.due:
+        context.decision = point.first_decision(lambda facts: context.decide(facts, context.policy))
+        context.log.append(DecisionMade(round=point.facts.rounds, decision=context.decision))
+    if point.latest.cancelled is not None:
+        context.cancel(point.latest.cancelled)
+    questions = point.started.carried.questions if point.started.carried is not None else ()
+    record_answers(context, recorded_answers(questions, point.answers))
