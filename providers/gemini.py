@@ -24,7 +24,8 @@ KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 class Gemini(HTTPProvider):
     """A model behind Gemini's own API.
 
-    - `model`: its name, such as `gemini-2.5-flash`; if it is not under `models/`, with its folder.
+    - `model`: its name, such as `gemini-2.5-flash`, with its folder if that is not `models/`. It may begin with
+      `gemini/`, as litellm has it.
     - `api_key`: by default `GOOGLE_API_KEY` or `GEMINI_API_KEY` from the environment.
     - `base_url`: the URL up to, and without, `/models/NAME`. For Vertex AI it ends in `/publishers/google`.
     - `access_token`: sent as a bearer token instead of a key, as Vertex AI takes it.
@@ -40,6 +41,7 @@ class Gemini(HTTPProvider):
     WrongUse if there is no key for Google's own server.
     """
 
+    prefix = "gemini/"
     example = "Gemini('gemini-2.5-flash')"
 
     def __init__(
@@ -53,7 +55,7 @@ class Gemini(HTTPProvider):
         images: bool = True,
         **options: Unpack[HTTPOptions],
     ) -> None:
-        name = check_model(model, self.example).strip().removeprefix("models/")
+        name = check_model(model, self.example).removeprefix(self.prefix).strip().removeprefix("models/")
         folder = "" if "/" in name else "models/"
         if api_key and access_token:
             raise WrongUse("there is an api_key and an access_token, but only one of them can be sent: leave one out")
@@ -61,7 +63,7 @@ class Gemini(HTTPProvider):
         if key is None and not split_credentials(base_url)[1]:
             key = next(filter(None, map(os.environ.get, KEY_VARIABLES)), None)
         path = f"/{folder}{quote(name, safe='/@')}:streamGenerateContent?alt=sse"
-        super().__init__(name, base_url, path, api_key=key, **options)
+        super().__init__(model, base_url, path, api_key=key, **options)
         self._bears = access_token is not None
         self._own_server = self._place.hostname == urlsplit(GOOGLE).hostname
         self._encoder = RequestEncoder(name, images=images, server_tools=_check_server_tools(server_tools))

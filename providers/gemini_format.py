@@ -200,7 +200,7 @@ def _camel(name: str) -> str:
 class RequestEncoder:
     """Encodes the requests of one provider; messages and tools of a session once."""
 
-    def __init__(self, model: str, *, images: bool, server_tools: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, model: str, *, images: bool = True, server_tools: Sequence[Mapping[str, Any]] = ()) -> None:
         self._model = model
         self._images = images
         self._latest = generation(model) >= 3

@@ -2,7 +2,8 @@
 
 A thought signature belongs to the part that it came with: a call, a text (perhaps an empty one) or a thought. It goes
 back with that part, byte for byte, and parts with and without one are not joined (Gemini API documentation, "Thought
-signatures"). An item comes before the part that it is about, and its place in the message is known (`Reasoning`).
+signatures"). An item comes before the part that it is about, because nothing is read after a completion call; its place
+in the message is known (`Reasoning`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ VENDOR = "gemini"
 
 
 class PartNote(Struct, frozen=True, omit_defaults=True):
-    """One item."""
+    """One item. An empty one only says where in the message it stood: after calls and before a text."""
 
     signature: str = ""
     """The thought signature of the part that follows."""

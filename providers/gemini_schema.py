@@ -1,7 +1,8 @@
 """JSON Schema of a tool's arguments in the subset that Gemini takes in `parametersJsonSchema`.
 
-Source: Gemini API reference, "Schema" and `responseJsonSchema`, which list the keywords. What else a schema says is put
-into words, so that the model still reads it; the arguments are checked against the whole schema before a tool runs.
+Sources: Gemini API reference, `responseJsonSchema`, which lists keywords, and recorded requests that were answered.
+What else a schema says is put into words, so that the model still reads it; the arguments are checked against the whole
+schema before a tool runs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 KEPT = frozenset(
-    {"$id", "$anchor", "$ref", "type", "description", "enum", "minItems", "maxItems", "minimum", "maximum", "required"}
+    {"$id", "$anchor", "$ref", "type", "description", "enum", "default", "required", "pattern"}
+    | {"minimum", "maximum", "minItems", "maxItems", "uniqueItems", "minLength", "maxLength"}
 )
 """Keywords that are sent as they are."""
 SCHEMAS = frozenset({"items", "additionalProperties"})

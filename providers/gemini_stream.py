@@ -102,6 +102,8 @@ class GeminiStream(EventStream):
         """Whether anything of this format has been received."""
         self._foreign = b""
         self._calls = 0
+        self._after_call = False
+        """Whether the part before this one was a call."""
         self._growing: GrowingArguments | None = None
         """Arguments of the call that has begun and not ended."""
         self._server_tools: dict[str, ProviderToolReport] = {}
@@ -207,13 +209,19 @@ class GeminiStream(EventStream):
             if part.text or signature:
                 chunks.append(ReasoningDelta(part.text or "", signature, vendor=VENDOR if signature else ""))
         elif part.text is not None:
-            if signature:
-                chunks.append(note_delta(PartNote(signature, text=len(part.text))))
-            if part.text:
-                chunks.append(TextDelta(part.text))
+            self._read_text(part.text, signature, chunks)
         else:
             chunks.append(note_delta(PartNote(part=raw)))
             self._report_part(part, chunks)
+
+    def _read_text(self, text: str, signature: str, chunks: list[AnyChunk]) -> None:
+        if signature:
+            chunks.append(note_delta(PartNote(signature, text=len(text))))
+        elif text and self._after_call:
+            chunks.append(note_delta(PartNote()))  # or the text would go back before the calls
+        if text:
+            self._after_call = False
+            chunks.append(TextDelta(text))
 
     def _read_call(self, call: _Call, signature: str, chunks: list[AnyChunk]) -> None:
         if self._growing is not None and not call.name:
@@ -221,6 +229,7 @@ class GeminiStream(EventStream):
             return
         if self._growing is not None:  # the next call begins: the one before it has ended
             chunks.append(self._end_of_growing(self._growing.is_open))
+        self._after_call = True
         if signature or call.id:
             chunks.append(note_delta(PartNote(signature, call_id=call.id or "")))
         id, name = call.id or "", call.name or ""

@@ -27,8 +27,9 @@ from ..decision.errors import did_you_mean, error_text
 from ..decision.events import RunStarted
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
-from ..providers import Anthropic, LiteLLM, OpenAICompatible, OpenAIResponses, Prices, Provider, Retry, Timeouts
+from ..providers import Anthropic, Gemini, LiteLLM, OpenAICompatible, OpenAIResponses, Prices, Provider, Retry, Timeouts
 from ..providers.anthropic import HOST as ANTHROPIC
+from ..providers.gemini import GOOGLE
 from ..providers.openai_responses import OPENAI_URL as OPENAI
 from ..providers.retry import DEFAULT_RETRIES
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
@@ -63,6 +64,10 @@ def _responses(model: str, api_base: str | None, first: float, between: float) -
     return OpenAIResponses(name, base_url=api_base or OPENAI, first_timeout=first, read_timeout=between)
 
 
+def _gemini(model: str, api_base: str | None, first: float, between: float) -> Provider:
+    return Gemini(model, base_url=api_base or GOOGLE, first_timeout=first, read_timeout=between)
+
+
 def _litellm(model: str, api_base: str | None, first: float, between: float) -> Provider:
     return LiteLLM(model, api_base=api_base, first_timeout=first, timeout=between)
 
@@ -71,6 +76,7 @@ WIRES = {
     "openai": Wire(_chat),
     "openai-responses": Wire(_responses, "openai/"),
     "anthropic": Wire(_anthropic, "anthropic/"),
+    "gemini": Wire(_gemini, "gemini/"),
     "litellm": Wire(_litellm),
 }
 """The choices of `--provider`."""

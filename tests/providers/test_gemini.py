@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from endstop import Engine, Tool
+from endstop.cli.factory import build_provider
 from endstop.decision import (
     AssistantMessage,
     FinishReport,
@@ -26,6 +27,7 @@ from endstop.decision import (
     WrongUse,
 )
 from endstop.providers import BadRequest, Gemini, Interrupted, ProtocolError, ProviderError, RateLimited, Request
+from endstop.providers.gemini_format import RequestEncoder
 from endstop.providers.gemini_schema import adapt_schema
 from endstop.providers.gemini_stream import GeminiStream
 from endstop.testing.conformance.providers import CASES, ProviderCase, check
@@ -149,6 +151,14 @@ def test_usage_counts_thoughts_and_the_results_of_searches(counts: dict[str, int
     (report,) = [chunk for chunk in read(finish("STOP", **counts)) if isinstance(chunk, UsageReport)]
     got = report.usage
     assert (got.input_tokens, got.output_tokens, got.cached_tokens, got.reasoning_tokens) == usage
+
+
+def test_a_text_after_calls_goes_back_after_them() -> None:
+    message = assembled(
+        parts(call(place="attic")), parts({"text": "That is"}, {"text": " all."}), finish("STOP")
+    ).message
+    body = json.loads(RequestEncoder("gemini-2.5-flash").encode(Request(messages=[message]), {}))
+    assert body["contents"][0]["parts"] == [call(place="attic"), {"text": "That is all."}]
 
 
 def test_usage_is_reported_at_the_first_count_and_at_the_end_and_never_invented() -> None:
@@ -442,7 +452,7 @@ def test_a_schema_is_put_into_the_subset_and_the_rest_into_words() -> None:
         "type": "object",
         "properties": {
             "kind": {"const": "a"},
-            "name": {"type": "string", "pattern": "^a", "description": "A name."},
+            "name": {"type": "number", "exclusiveMinimum": 0, "description": "A number."},
             "place": {"oneOf": [{"$ref": "#/definitions/Place"}, {"type": "null"}]},
             "both": {"allOf": [{"properties": {"x": {}}, "required": ["x"]}, {"required": ["y"]}], "title": "Both"},
             "title": {"type": "array", "items": {"title": "T", "type": "string", "format": "uuid"}},
@@ -455,14 +465,14 @@ def test_a_schema_is_put_into_the_subset_and_the_rest_into_words() -> None:
         "type": "object",
         "properties": {
             "kind": {"enum": ["a"]},
-            "name": {"type": "string", "description": 'A name. (pattern: "^a")'},
+            "name": {"type": "number", "description": "A number. (exclusiveMinimum: 0)"},
             "place": {"anyOf": [{"$ref": "#/$defs/Place"}, {"type": "null"}]},
             "both": {"properties": {"x": {}}, "required": ["x", "y"]},
             "title": {"type": "array", "items": {"type": "string", "description": '(format: "uuid")'}},
         },
         "required": ["kind"],
         "additionalProperties": False,
-        "$defs": {"Place": {"type": "string", "description": "(minLength: 1)"}},
+        "$defs": {"Place": {"type": "string", "minLength": 1}},
     }
 
 
@@ -508,6 +518,17 @@ async def test_the_key_is_found_in_the_environment_and_needed_for_google(
         await chunks_of(Gemini("gemini-2.5-flash", base_url=endpoint.url))
     assert endpoint.headers[0]["x-goog-api-key"] == "found"
     assert (Gemini("gemini-2.5-flash").endpoint, repr(Gemini("g"))) == ("", "Gemini('g')")
+
+
+async def test_the_command_line_takes_gemini_by_its_prefix_or_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "found")
+    by_name = build_provider("gemini/gemini-2.5-flash", None, None)
+    assert (repr(by_name), by_name.model) == ("Gemini('gemini/gemini-2.5-flash')", "gemini/gemini-2.5-flash")
+    async with Endpoint(DONE) as endpoint:
+        outcome = await Engine(build_provider("gemini-2.5-flash", endpoint.url, "gemini")).run("Which port?")
+    assert outcome.answer == "8080"
+    assert isinstance(by_name, Gemini)
+    assert by_name.url.endswith("/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse")
 
 
 @pytest.mark.parametrize(

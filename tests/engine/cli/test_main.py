@@ -337,7 +337,7 @@ WRONG = {
     "a price that is none": (lambda folder: ["Hi", "--price", "cheap"], "--price cheap: write IN,OUT"),
     "a price of one number": (lambda folder: ["Hi", "--price", "3"], "--price 3: write IN,OUT"),
     "a price below zero": (lambda folder: ["Hi", "--price", "3,-1"], "--price 3,-1: write IN,OUT"),
-    "an unknown provider": (lambda folder: ["Hi", "--provider", "gemini"], "'gemini'"),
+    "an unknown provider": (lambda folder: ["Hi", "--provider", "bedrock"], "'bedrock'"),
     "an api-base that is no URL": (lambda folder: ["Hi", "--api-base", "localhost:80"], "is not a URL"),
     "a workspace that is missing": (lambda folder: ["Hi", "--workspace", folder / "none"], "does not exist"),
     "a workspace that is a file": (lambda folder: ["Hi", "--workspace", _policy(folder, "")], "not a folder"),
@@ -380,6 +380,7 @@ async def test_a_model_that_litellm_does_not_know_is_wrong_use() -> None:
     ("arguments", "variable"),
     [
         (["--model", "anthropic/claude-sonnet-4-5"], "ANTHROPIC_API_KEY"),
+        (["--model", "gemini/gemini-2.5-flash"], "GEMINI_API_KEY"),
         (["--model", "gpt-4o", "--provider", "openai"], "OPENAI_API_KEY"),
     ],
 )
