@@ -25,6 +25,7 @@ from ..decision import (
     UsageReport,
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
+from .chat_reasoning import ReturnedReasoning
 from .errors import Interrupted, ProtocolError
 from .event_stream import EventStream, decode_loosely, quoted, stream_error
 
@@ -46,12 +47,15 @@ class _Call(_Wire):
     index: int | None = None
     id: str | int | None = None
     function: _Function | None = None
+    extra_content: Any = None
 
 
 class _Delta(_Wire):
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
+    reasoning_details: Any = None
+    extra_content: Any = None
     refusal: str | None = None
     tool_calls: list[_Call] | None = None
     function_call: _Function | None = None  # the older form, for a single call
@@ -99,10 +103,16 @@ _decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
 
 
 class ChatStream(EventStream):
-    """Parses one streamed response."""
+    """Parses one streamed response.
 
-    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
+    `vendor`: the server's host, if what it wants back is to be kept. `returns_text`: as in `ReturnedReasoning`.
+    """
+
+    def __init__(
+        self, words: Mapping[str, FinishReason] = NO_WORDS, vendor: str = "", returns_text: bool = False
+    ) -> None:
         super().__init__(words)
+        self._returned = ReturnedReasoning(vendor, returns_text)
         self._choice: Any = None
         """Index of the choice that was received first; chunks of any other choice are ignored."""
         self._has_choices = False
@@ -119,7 +129,7 @@ class ChatStream(EventStream):
 
     def read_whole(self, body: bytes) -> list[AnyChunk]:
         """The chunks of a response that was not streamed."""
-        return parse_whole_reply(body, self._words)
+        return parse_whole_reply(body, self._words, self)
 
     def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
         """Append the chunks of one event to `chunks`."""
@@ -152,6 +162,7 @@ class ChatStream(EventStream):
             elif choice.text:
                 chunks.append(TextDelta(choice.text))
             if choice.finish_reason:
+                self.end_message(chunks)
                 self.finished = True
                 raw = choice.finish_reason
                 reason = "content_filter" if self.refused else parse_finish_reason(raw, self._words)
@@ -163,13 +174,20 @@ class ChatStream(EventStream):
         """Append the chunks of a delta, or of the whole message of an unstreamed response, to `chunks`."""
         content = delta.content
         if content:
+            if self._returned.pending:
+                chunks += self._returned.flush()
             if type(content) is str:
                 chunks.append(TextDelta(content))
             else:
                 chunks += _content_parts(content)
+        if delta.reasoning_details:
+            self._returned.add_details(delta.reasoning_details)
         reasoning = delta.reasoning_content or delta.reasoning
         if reasoning and isinstance(reasoning, str):
             chunks.append(ReasoningDelta(reasoning))
+            self._returned.add_text(reasoning, "reasoning_content" if delta.reasoning_content else "reasoning")
+        if delta.extra_content:
+            chunks += self._returned.extra_content(delta.extra_content, "message")
         if delta.refusal:
             self.refused = True
             chunks.append(TextDelta(delta.refusal))
@@ -177,6 +195,8 @@ class ChatStream(EventStream):
             delta.tool_calls = [_Call(index=0, function=delta.function_call)]
         if not delta.tool_calls:
             return
+        if self._returned.pending:
+            chunks += self._returned.flush()
         for position, call in enumerate(delta.tool_calls):
             function = call.function or _Function()
             arguments = function.arguments
@@ -185,6 +205,13 @@ class ChatStream(EventStream):
             index = position if call.index is None else call.index
             id = "" if call.id is None else str(call.id)
             chunks.append(ToolCallDelta(index, id, function.name or "", arguments or ""))
+            if call.extra_content:
+                chunks += self._returned.extra_content(call.extra_content, "call")
+
+    def end_message(self, chunks: list[AnyChunk]) -> None:
+        """Append what is left to keep of a message that is complete."""
+        if self._returned.pending:
+            chunks += self._returned.flush()
 
 
 def _content_parts(content: Any) -> list[AnyChunk]:
@@ -246,10 +273,12 @@ def _dollars(value: Any) -> float:
     return float(value) if type(value) in (int, float) and 0 < value < inf else 0.0
 
 
-def parse_whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS) -> list[AnyChunk]:
+def parse_whole_reply(
+    body: bytes, words: Mapping[str, FinishReason] = NO_WORDS, reader: ChatStream | None = None
+) -> list[AnyChunk]:
     """Parse a response that was not streamed.
 
-    `words`: the user's finish words, which precede those of `FINISH_WORDS`.
+    `words`: the user's finish words, which precede those of `FINISH_WORDS`. `reader`: reads the message.
     """
     try:
         reply = _decode(body)
@@ -267,9 +296,10 @@ def parse_whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS)
     if not reply.choices:
         raise ProtocolError("the answer holds no choices")
     choice = reply.choices[0]
-    reader = ChatStream()
+    reader = reader or ChatStream()
     chunks: list[AnyChunk] = []
     reader.add_delta(choice.message or choice.delta or _Delta(), chunks)
+    reader.end_message(chunks)
     raw = choice.finish_reason or ""
     chunks.append(FinishReport("content_filter" if reader.refused else parse_finish_reason(raw, words), raw))
     return chunks + _usage_report(reply.usage)
@@ -323,6 +353,8 @@ def _delta_of(value: Any) -> _Delta | None:
         content=_text(content) if isinstance(content, str) else content if isinstance(content, list) else None,
         reasoning_content=_text(value.get("reasoning_content")),
         reasoning=_text(value.get("reasoning")),
+        reasoning_details=value.get("reasoning_details"),
+        extra_content=value.get("extra_content"),
         refusal=_text(value.get("refusal")),
         tool_calls=[_call_of(one) for one in calls if isinstance(one, dict)] if isinstance(calls, list) else None,
         function_call=_function_of(value.get("function_call")),
@@ -335,6 +367,7 @@ def _call_of(value: dict[str, Any]) -> _Call:
         index=_number(value.get("index")),
         id=_text(id) if isinstance(id, str) else str(id) if isinstance(id, int) else None,
         function=_function_of(value.get("function")),
+        extra_content=value.get("extra_content"),
     )
 
 

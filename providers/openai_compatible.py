@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from ..decision import FinishReason, Message, ToolResult, ToolSpec
+from ..decision import AssistantMessage, FinishReason, Message, ToolResult, ToolSpec
+from .chat_reasoning import add_returned
 from .chat_stream import ChatStream
 from .http_provider import LARGEST_RESPONSE, HTTPProvider
 from .openai_format import (
@@ -42,8 +43,8 @@ class OpenAICompatible(HTTPProvider):
     - `redirects_to_other_hosts`: a redirect is followed only if it keeps the request (307, 308) and stays on the same
       scheme, host and port. True allows other hosts, which get the conversation but not the key.
     - `settings`: sent in every request (`temperature`, `max_tokens`, ...).
-    - `send_reasoning`: whether reasoning is sent back with the calls it led to; by default only to models of DeepSeek
-      and Moonshot, which require it.
+    - `send_reasoning`: whether reasoning is sent back as text with the calls it led to. By default all of it to models
+      of DeepSeek and Moonshot, which require it, and to gpt-oss, GLM and MiniMax what this server itself has sent.
     - `images`: whether the model can see. Images of tool results are then sent in a message after them; if not, those
       of a prompt are left out, too, and only named in its text.
     - `finish_words`: finish words of this server that the table lacks or interprets differently: `{"done": "stop"}`.
@@ -90,6 +91,9 @@ class OpenAICompatible(HTTPProvider):
         )
         insists = any(name in model.lower() for name in ("deepseek", "kimi"))
         self._thinking: ReasoningFormat = "text" if (insists if send_reasoning is None else send_reasoning) else "none"
+        wants = insists or any(name in model.lower() for name in ("gpt-oss", "glm", "minimax"))
+        self._returns_text = wants if send_reasoning is None else send_reasoning
+        self._vendor = self._place.hostname or ""
         self._images = images
         self._asks_cost = self._place.hostname == OPENROUTER
         self.reports_cost = self._asks_cost if reports_cost is None else reports_cost
@@ -100,14 +104,14 @@ class OpenAICompatible(HTTPProvider):
 
     def open_parser(self) -> ChatStream:
         """A parser for one response."""
-        return ChatStream(self._finish_words)
+        return ChatStream(self._finish_words, self._vendor, self._returns_text)
 
     def encode_request(self, request: Request) -> bytes:
         """The body of a request."""
         encoded = request.memo.get(self)
         if encoded is None:
             encoded = request.memo[self] = EncodedSession(
-                partial(_encode, self._thinking, "after" if self._images else "none"),
+                partial(_encode, self._thinking, "after" if self._images else "none", self._vendor),
                 _encode_tools,
                 _encode_pictures if self._images else None,
             )
@@ -122,8 +126,11 @@ class OpenAICompatible(HTTPProvider):
         return b'%s,"messages":[%s]}' % (fields[:-1], b",".join(encoded.messages(request)))
 
 
-def _encode(thinking: ReasoningFormat, pictures: PicturePlacement, message: Message) -> bytes:
-    return msgspec.json.encode(encode_message(message, thinking, pictures))
+def _encode(thinking: ReasoningFormat, pictures: PicturePlacement, vendor: str, message: Message) -> bytes:
+    encoded = encode_message(message, thinking, pictures)
+    if isinstance(message, AssistantMessage):
+        add_returned(message, vendor, encoded)
+    return msgspec.json.encode(encoded)
 
 
 def _encode_pictures(results: Sequence[ToolResult]) -> bytes:

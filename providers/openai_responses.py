@@ -48,7 +48,8 @@ class OpenAIResponses(HTTPProvider):
       one parameter, `input`.
     - `encrypted_reasoning`: whether reasoning is asked for in encrypted form, so that it goes back with the next
       request; by default for all models but those of OpenAI's that do not reason.
-    - `images`: whether the model can see. Images of tool results are then sent in the results.
+    - `images`: whether the model can see. Images of prompts and of tool results are then sent where they stand; if not,
+      they are left out, and only named in the texts.
     - `settings`: sent in every request (`temperature`, `max_output_tokens`, `reasoning`, ...). `max_tokens` and
       `reasoning_effort` are sent under their names in this API.
 

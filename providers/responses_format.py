@@ -8,7 +8,7 @@ API reference, "Responses" (create, and the types of items).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -129,8 +129,8 @@ def encode_message(message: Message, custom: frozenset[str], images: bool) -> li
     match message:
         case SystemMessage(text):
             return [{"role": "system", "content": text}]
-        case UserMessage(text):
-            return [{"role": "user", "content": text}]
+        case UserMessage(text, pictures):
+            return [{"role": "user", "content": _content(message.parts) if pictures and images else text}]
         case ToolResult():
             return [_encode_result(message, custom, images)]
         case AssistantMessage():
@@ -141,13 +141,17 @@ def _encode_result(result: ToolResult, custom: frozenset[str], images: bool) -> 
     kind = "custom_tool_call_output" if result.name in custom else "function_call_output"
     output: Any = result.content if result.content.strip() else NO_OUTPUT
     if result.images and images:
-        pictures = [_picture(image) for image in result.images]
-        output = [{"type": "input_text", "text": output}, *pictures]
+        output = _content((output, *result.images))
     return {"type": kind, "call_id": result.call_id, "output": output}
 
 
-def _picture(image: Image) -> dict[str, Any]:
-    return {"type": "input_image", "image_url": image_url(image), "detail": "auto"}
+def _content(parts: Iterable[str | Image]) -> list[dict[str, Any]]:
+    return [
+        {"type": "input_text", "text": part}
+        if isinstance(part, str)
+        else {"type": "input_image", "image_url": image_url(part), "detail": "auto"}
+        for part in parts
+    ]
 
 
 def _encode_response(message: AssistantMessage, custom: frozenset[str]) -> list[Any]:

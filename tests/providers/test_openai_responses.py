@@ -399,6 +399,17 @@ async def test_results_go_out_with_their_images() -> None:
     assert (await sent(request, images=False))["input"] == [*calls, {**seen, "output": "A port."}, empty]
 
 
+async def test_a_prompt_goes_out_with_its_images() -> None:
+    prompt = UserMessage.of(["What is this?", Image(url="https://example.org/a.png"), "And why?"])
+    request = Request(messages=[prompt])
+    assert (await sent(request))["input"][0]["content"] == [
+        {"type": "input_text", "text": "What is this?"},
+        {"type": "input_image", "image_url": "https://example.org/a.png", "detail": "auto"},
+        {"type": "input_text", "text": "And why?"},
+    ]
+    assert (await sent(request, images=False))["input"] == [{"role": "user", "content": prompt.text}]
+
+
 async def test_ephemeral_messages_come_last_and_only_once() -> None:
     request = Request(messages=[UserMessage("go")], ephemeral=[UserMessage("Two steps left.")])
     assert [item["content"] for item in (await sent(request))["input"]] == ["go", "Two steps left."]
