@@ -8,8 +8,8 @@
     engine = Engine(provider, tools=[...], deps=deps)
 
 A run that is given nothing gets what the factory makes, in whichever process it runs: a worker has nobody who could
-hand anything in. A factory may be a plain or an async function, or yield once: what follows its `yield` is done when
-the run has ended. It is called anew when a run is resumed. No record holds what it makes.
+hand anything in. A factory is an async function, or one that yields once: what follows its `yield` is done when the run
+has ended. It is called anew when a run is resumed. No record holds what it makes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,11 @@ from .tools.run_context import DepsT, RunContext
 from .tools.user_functions import call_user_function
 from .validation import preview
 
-DepsFactory = (
-    Callable[[RunContext[None]], AbstractAsyncContextManager[DepsT]]
-    | Callable[[RunContext[None]], AsyncIterator[DepsT]]
-    | Callable[[RunContext[None]], Awaitable[DepsT]]
-    | Callable[[RunContext[None]], DepsT]
-)
-"""Makes what belongs to a run."""
+DepsFactory = Callable[
+    [RunContext[None]],
+    AbstractAsyncContextManager[DepsT] | AsyncIterator[DepsT] | Awaitable[DepsT],
+]
+"""Makes what belongs to a run. A plain function works, too; with it in this type, mypy would infer nothing."""
 
 
 class DepsFailed(RuntimeError):

@@ -34,6 +34,18 @@ def test_compaction_by_a_model_and_by_a_function_lets_the_run_go_on() -> None:
     assert run("compaction").splitlines() == ["compactor: 7 messages became 2", "They go on and on."] * 2
 
 
+def test_output_is_typed_and_a_wrong_one_is_mended() -> None:
+    assert run("output").splitlines() == [
+        "CityLocation(city='London', country='United Kingdom', year=2012)",
+        "London, after 3 steps",
+        '{"city":"London","country":"United Kingdom","year":2012}',
+    ]
+
+
+def test_deps_are_handed_in_or_made_and_closed() -> None:
+    assert run("deps").splitlines() == ["12 euros", "opened for joe (free)", "closed", "7 euros"]
+
+
 def test_progress_is_shown_as_it_comes() -> None:
     assert run("progress").splitlines() == [
         "process: 1 of 2, processed bread",
