@@ -89,8 +89,9 @@ bench-durable: $(VENV)/.ready ## what a durable step costs with DBOS and Tempora
 bench-fleet: $(VENV)/.ready ## sessions a second with 1, 2 and 4 workers, and how long a death costs; writes docs/performance.md
 	@$(BIN)/python tests/benchmarks/fleet.py $(ARGS)
 
-kill: $(VENV)/.ready system ## SIGKILL to workers at fifty random points of their runs, and ten more with Temporal's queue
+kill: $(VENV)/.ready system ## SIGKILL to workers at fifty random points of their runs, ten more with Temporal's queue, a thousand between a yes and its effect
 	@ENDSTOP_KILLS=50 $(BIN)/pytest -s -m "long or not long" -o faulthandler_timeout=3000 tests/fleet/test_kills.py tests/fleet/test_freezes.py tests/fleet/test_temporal.py $(ARGS)
+	@$(BIN)/python -m tests.approval_kills 1000
 
 soak: $(VENV)/.ready ## a thousand sessions over failing providers, for ten minutes: nothing lost, nothing left
 	@$(BIN)/python tests/benchmarks/soak.py $(ARGS)

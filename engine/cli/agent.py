@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from .._sanitize import one_line
+from ..approvals import Approve, Deny
 from ..config import Hooks, ModelOptions, RecordOptions
 from ..decision import Facts, Policy, Question, WrongUse, fold
 from ..decision.events import RunStarted
@@ -185,26 +186,32 @@ class ResumedSession:
         names = {tool.name for tool in recorded}
         return recorded + [tool for tool in (*own, *defaults) if tool.name not in names]
 
-    def starts(self, session: Session, prompt: str | None, answers: Sequence[str]) -> list[Start]:
+    def starts(
+        self, session: Session, prompt: str | None, answers: Sequence[str], approvals: Mapping[str, Approve | Deny]
+    ) -> list[Start]:
         """The runs to start, one after another; each but the last takes one answer and waits for the next.
 
         Raises WrongUse.
         """
         path = self.record.path
-        answered = self._match_answers(answers)
+        answered = [*self._match_answers(answers), *approvals.items()]
+        if len(dict(answered)) < len(answered):
+            raise WrongUse("a question is given two answers")
         if prompt is not None and answered:
-            raise WrongUse("PROMPT and --answer cannot be combined: give one of them")
+            raise WrongUse("PROMPT and an answer cannot be combined: give one of them")
         if prompt is not None and self.same_run:
             raise WrongUse(f"{path}: its last run was killed: resume it first, without a PROMPT")
         if prompt is None and not answered and self.questions:
-            raise WrongUse(f"{path} waits for an answer: give it with --answer TEXT\n{_listed(self.questions)}")
+            waits = any(question.tool is not None for question in self.questions)
+            options = "--approve CALL_ID, --deny CALL_ID or --answer TEXT" if waits else "--answer TEXT"
+            raise WrongUse(f"{path} waits for an answer: give it with {options}\n{_listed(self.questions)}")
         if prompt is None and not answered and not self.killed:
             ended = self.last.finished
             how = ended.outcome.stop_reason if ended is not None else ""
             raise WrongUse(f"{path}: its last run has ended ({how}): write a PROMPT to go on with")
         session.load(self.record.runs)
         starts: list[Start] = [session.start_resumed] if self.killed else []
-        starts += [partial(session.start_answer, call_id, text) for call_id, text in answered]
+        starts += [partial(session.start_answers, {call_id: given}) for call_id, given in answered]
         return starts if prompt is None else [*starts, partial(session.start, prompt)]
 
     def _match_answers(self, answers: Sequence[str]) -> list[tuple[str, str]]:

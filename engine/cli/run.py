@@ -6,6 +6,7 @@ import argparse
 import asyncio
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,10 @@ from ..process.shutdown import ShutdownSignals, run_to_end
 from ..process.streams import StdStreams
 from ..records.reader import read_record
 from ..run import Run
+from ..session import Session
+from ..tools.tool import Toolbox
 from .agent import Start, build_engine, options_to_repeat, read_forked, read_resumed
+from .approvals import ask_approvals, is_interactive, parse_approvals
 from .exit_codes import exit_code
 from .factory import check_record, read_prompt
 from .options import add_agent, add_command, add_output, add_redaction
@@ -31,7 +35,7 @@ exit codes:
   2    usage error, before the first request
   3    exhausted: a limit was reached, or the model was stuck in a loop
   4    failed: the provider or the engine gave up
-  5    awaiting input: the model asked a question
+  5    awaiting input: the model asked a question, or a call waits for approval
   6    completed, but the evaluation failed
   130  cancelled, for example by Ctrl-C
 
@@ -65,6 +69,20 @@ def add_to(commands: Any) -> None:
         help="the answer to the open question, CALL_ID=TEXT if there are several; repeatable",
     )
     again.add_argument(
+        "--approve",
+        action="append",
+        default=[],
+        metavar="CALL_ID",
+        help="approve this call, which waits for it; CALL_ID=JSON with other arguments; repeatable",
+    )
+    again.add_argument(
+        "--deny",
+        action="append",
+        default=[],
+        metavar="CALL_ID",
+        help="deny this call, which waits for approval; CALL_ID=REASON with a reason for the model; repeatable",
+    )
+    again.add_argument(
         "--strict-resume",
         action="store_true",
         help="refuse to resume a killed run that would go on differently from its record; nothing is written then",
@@ -95,20 +113,35 @@ def command(args: argparse.Namespace) -> int:
     std_streams = StdStreams()
     _check_options(args)
     if args.fork is not None:
-        return run_to_end(_run(*_forked(args), args, std_streams))
+        return run_to_end(_run(_forked(args), args, std_streams))
     if args.resume is not None:
-        return run_to_end(_run(*_resumed(args), args, std_streams))
+        return run_to_end(_run(_resumed(args), args, std_streams))
     check_record(args.record, args.drain)
-    session = build_engine(args, None).session(record=args.record, drain=args.drain)
-    return run_to_end(_run([partial(session.start, read_prompt(args.prompt))], (), args, std_streams))
+    engine = build_engine(args, None)
+    session = engine.session(record=args.record, drain=args.drain)
+    work = _Work(session, engine.config.toolbox, [partial(session.start, read_prompt(args.prompt))])
+    return run_to_end(_run(work, args, std_streams))
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a command has to do."""
+
+    session: Session[Any]
+    toolbox: Toolbox
+    starts: Sequence[Start]
+    """The runs to start, one after another."""
+    seen: Sequence[Event] = ()
+    """Events of the last one that are in its record already."""
 
 
 def _check_options(args: argparse.Namespace) -> None:
     """Refuse options that need another one, or exclude it. Raises WrongUse."""
     if args.fork is not None and args.resume is not None:
         raise WrongUse("--fork and --resume cannot be combined: give one of them")
-    if args.answer and args.resume is None:
-        raise WrongUse("--answer answers a recorded question: give its record with --resume RECORD")
+    for name in ("answer", "approve", "deny"):
+        if getattr(args, name) and args.resume is None:
+            raise WrongUse(f"--{name} answers a recorded question: give its record with --resume RECORD")
     if args.strict_resume and args.resume is None:
         raise WrongUse("--strict-resume is for a run that is resumed: give its record with --resume RECORD")
     for name in ("at", "run", "result"):
@@ -122,30 +155,49 @@ def _check_options(args: argparse.Namespace) -> None:
                 raise WrongUse(f"--fork {args.fork}: add --{name}, {why}")
 
 
-def _resumed(args: argparse.Namespace) -> tuple[Sequence[Start], Sequence[Event]]:
-    """The runs to start to resume a session, and the events that were shown before. Raises WrongUse."""
+def _resumed(args: argparse.Namespace) -> _Work:
+    """How a session is resumed. Raises WrongUse."""
     resumed = read_resumed(args.resume)
     engine = build_engine(args, resumed)
     session = engine.session(resumed.record.header.session_id, record=args.resume, drain=args.drain)
     prompt = None if args.prompt is None else read_prompt(args.prompt)
-    starts = resumed.starts(session, prompt, args.answer)
-    return starts, resumed.last.events if resumed.same_run else ()
+    approvals = parse_approvals(args.approve, args.deny, [one.call_id for one in resumed.questions if one.tool])
+    starts = resumed.starts(session, prompt, args.answer, approvals)
+    return _Work(session, engine.config.toolbox, starts, resumed.last.events if resumed.same_run else ())
 
 
-def _forked(args: argparse.Namespace) -> tuple[Sequence[Start], Sequence[Event]]:
-    """The run to start for a fork, and the events that it copies. Raises WrongUse."""
+def _forked(args: argparse.Namespace) -> _Work:
+    """How a fork is run. Raises WrongUse."""
     check_record(args.record, args.drain)
     forked = read_forked(args.fork, args.at, args.run)
     engine = build_engine(args, forked)
     prompt = None if args.prompt is None else read_prompt(args.prompt)
     session = forked.fork(engine, args.record, prompt, args.result, drain=args.drain)
-    return [session.start_fork], session.copies
+    return _Work(session, engine.config.toolbox, [session.start_fork], session.copies)
 
 
-async def _run(
+async def _run(work: _Work, args: argparse.Namespace, std_streams: StdStreams) -> int:
+    """Run, ask at the terminal about calls that wait for approval, and go on with the answers."""
+    outcome, shown = await _run_shown(work.starts, work.seen, args, std_streams)
+    while any(one.tool is not None for one in outcome.questions) and is_interactive() and not (args.quiet or args.json):
+        answers = ask_approvals(outcome.questions, work.toolbox)  # nothing else runs meanwhile
+        if not answers:
+            break
+        outcome, shown = await _run_shown([partial(work.session.start_answers, answers)], (), args, std_streams)
+    if args.json:
+        std_streams.write_answer(as_json(outcome) + "\n")
+    elif outcome.answer and not shown:
+        std_streams.write_answer(outcome.answer.rstrip("\n") + "\n")
+    return exit_code(outcome)
+
+
+async def _run_shown(
     starts: Sequence[Start], seen: Sequence[Event], args: argparse.Namespace, std_streams: StdStreams
-) -> int:
-    """Run one after another. seen: events of the last one that are in its record already."""
+) -> tuple[Outcome, bool]:
+    """Run one after another; returns the outcome of the last, and whether its answer was shown.
+
+    seen: events of the last one that are in its record already.
+    """
     record = args.resume or args.record
     view = choose_view(
         std_streams,
@@ -167,11 +219,7 @@ async def _run(
             interrupts.attach(run)
             async with run:
                 outcome = await show_run(run, view, seen)
-    if args.json:
-        std_streams.write_answer(as_json(outcome) + "\n")
-    elif outcome.answer and not view.shows_answer:
-        std_streams.write_answer(outcome.answer.rstrip("\n") + "\n")
-    return exit_code(outcome)
+    return outcome, view.shows_answer
 
 
 async def show_run(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outcome:

@@ -157,6 +157,8 @@ def ending_of(
             questions = "\n\n".join(question.text for question in outcome.questions)
             confirming = bool(outcome.questions) and all(q.confirms is not None for q in outcome.questions)
             title = "Please confirm" if confirming else "A question for you"
+            if any(q.tool is not None for q in outcome.questions):
+                title = "Please approve"
             return EndingText(
                 tone="question",
                 title=title,
@@ -242,6 +244,12 @@ def _how_to_answer(outcome: Outcome, recorded: Recorded | None, confirming: bool
             "The task is not done. Run it again with your answer in the prompt. "
             "With --record FILE, you could answer with: endstop run --resume FILE --answer TEXT.",
         )
+    if any(question.tool is not None for question in outcome.questions):
+        answers = " ".join(
+            f"--approve {quote(q.call_id)}" if q.tool else f'--answer {quote(q.call_id)}="..."'
+            for q in outcome.questions
+        )
+        return (f"Answer it: {recorded.resume(answers)}", "--deny CALL_ID=REASON tells the model why not.")
     text = "yes" if confirming else "..."
     if len(outcome.questions) == 1:
         answers = f'--answer "{text}"'

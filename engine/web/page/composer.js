@@ -1,13 +1,13 @@
 // The box under the timeline. What it is for follows from how the session stands.
 import { ask, words } from "./api.js";
 import { $, h } from "./dom.js";
-import { underWay } from "./words.js";
+import { underWay, yesNo } from "./words.js";
 
 const ENDED = ["completed", "exhausted", "failed", "cancelled"];
 
 /** Show the box for a session of this status. What was typed stays for the same thing. */
 export function compose(root, id, status, questions, on) {
-  const key = [id, status, ...questions.map((question) => `${question.call_id} ${question.confirms != null}`)].join();
+  const key = [id, status, ...questions.map((one) => `${one.call_id} ${yesNo(one)}`)].join();
   if (root.dataset.key === key) return;
   const focused = root.contains(document.activeElement);
   const kept = [`${id},running`, `${id},queued`].some((one) => root.dataset.key?.startsWith(one)) && ENDED.includes(status) ? root.querySelector("textarea")?.value : "";
@@ -23,7 +23,7 @@ function forms(id, status, questions, on) {
     return [form(status === "queued" ? "Add a message before it runs" : "Add a message while it runs", "Send", (text) => ask("POST", `sessions/${id}/messages`, { text }).then((said) => on.said(said, text)))];
   }
   if (status === "awaiting_input") {
-    return questions.map((question, place) => answerForm(question, place, (text) =>
+    return questions.map((question) => answerForm(question, (text) =>
       ask("POST", `sessions/${id}/answers`, { text, call_id: question.call_id }).then(on.changed)));
   }
   if (status === "interrupted") {
@@ -53,15 +53,16 @@ function form(title, verb, send, more = []) {
     h("div", { class: "row" }, box, button, ...more), error);
 }
 
-function answerForm(question, place, send) {
+function answerForm(question, send) {
   const made = form(question.text || "A question for you", "Answer", send);
   made.classList.add("question");
-  made.querySelector("label").prepend(h("strong", { class: "asks" }, question.confirms != null ? "Please confirm" : "It asks you"));
-  for (const issue of question.pending_issues ?? []) made.querySelector("label").append(h("small", {}, `\nstill open: ${issue}`));
-  if (question.confirms == null) return made;
+  const label = made.querySelector("label");
+  label.prepend(h("strong", { class: "asks" }, yesNo(question) ? "Please confirm" : "It asks you"));
+  for (const issue of question.pending_issues ?? []) label.append(h("small", {}, `\nstill open: ${issue}`));
+  if (!yesNo(question)) return made;
   const error = made.querySelector(".error");
   const say = (text) => h("button", { type: "button", onclick: (event) => attempt(event.target, error, () => send(text)) }, text === "yes" ? "Yes" : "No");
-  made.querySelector("textarea").setAttribute("placeholder", "or say what is missing");
+  made.querySelector("textarea").setAttribute("placeholder", "or say why not");
   made.querySelector(".row").prepend(say("yes"), say("no"));
   return made;
 }

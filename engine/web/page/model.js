@@ -291,7 +291,7 @@ const HEARD = {
   QUESTION_ANSWERED(run, { call_id, text }) {
     const question = run.asked.get(call_id);
     run.asked.delete(call_id);
-    set(run, call_id, { status: "ok" });
+    if (!question?.tool) set(run, call_id, { status: "ok" });
     const paused = run.previous?.items.at(-1);
     if (paused?.kind === "end") touch(run, paused, { answered: true });
     add(run, { kind: "answered", question: question?.text ?? "", text });

@@ -16,6 +16,8 @@ export const STATUS = {
 /** Whether a session of this status gets an end by itself. */
 export const underWay = (status) => status === "running" || status === "queued";
 
+export const yesNo = ({ tool, confirms }) => !!tool || confirms != null;
+
 /** Of each way in which a call was settled: tone, sign, and words unless all is well. */
 export const RESULT = {
   ok: ["good", "✔", ""],
@@ -123,7 +125,7 @@ export function ending(run) {
         advice: "The task was not reported as done." };
     default: {
       const asked = outcome.questions ?? [];
-      const confirming = asked.length > 0 && asked.every((question) => question.confirms != null);
+      const confirming = asked.length > 0 && asked.every(yesNo);
       return { tone: "main", sign: "?", title: confirming ? "Please confirm" : "A question for you",
         text: asked.map((question) => question.text).join("\n\n"), advice: "The run waits for the answer, and goes on from it." };
     }

@@ -74,6 +74,12 @@ async def write_file(path: str, content: str) -> str:
     return f"wrote {len(content)} characters to {path}"
 
 
+@tool(approval=True)
+async def delete_file(path: str) -> str:
+    """Delete a file."""
+    return f"{path} is gone"
+
+
 class Site:
     """The server, as the tests see it."""
 
@@ -85,7 +91,7 @@ class Site:
         self.url = ""
         provider = Scripted(self._response, model="scripted-1")
         policy = Policy(limits=Limits(steps=12, soft_steps=8, output_tokens=2_000, seconds=600))
-        tools = [read_file, write_file, think, ask_user]
+        tools = [read_file, write_file, delete_file, think, ask_user]
         self.engines = {name: Engine(provider, tools=tools, presets=(task_done,), policy=policy) for name in agents}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: uvicorn.Server | None = None

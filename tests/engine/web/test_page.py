@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from endstop.decision import ReasoningDelta
+from endstop.decision import ReasoningDelta, ToolResult
 from endstop.providers import RateLimited, call, say
 
 from .shown import Gate, Site, until
@@ -107,6 +107,28 @@ def test_a_confirmation_that_is_refused_hands_the_work_back_with_the_reason(page
     page.click("#composer button >> text=Answer")
     page.wait_for_selector(".card.success")
     assert "The README is missing." in page.text_content(".note:has-text('Not accepted as complete')")
+
+
+def test_a_call_that_waits_for_approval_is_shown_with_its_arguments_and_runs_after_one_press(
+    page: Any, shown: Site
+) -> None:
+    shown.scripts["approve"] = [[call("delete_file", path="old.txt")], [call("task_done", summary=SUMMARY)]]
+    begin(page, "approve")
+    page.wait_for_selector("#composer >> text=May delete_file run with")
+    assert "old.txt" in page.text_content("#composer label")
+    page.click("#composer button >> text=Yes")
+    page.wait_for_selector(".card.success")
+
+
+def test_a_call_that_is_not_approved_does_not_run_and_the_model_reads_why(page: Any, shown: Site) -> None:
+    shown.scripts["deny"] = [[call("delete_file", path="old.txt")], [call("task_done", summary=SUMMARY)]]
+    begin(page, "deny")
+    page.wait_for_selector("#composer >> text=Please confirm")
+    page.fill("#composer textarea", "No, that one is needed.")
+    page.click("#composer button >> text=Answer")
+    page.wait_for_selector(".card.success")
+    results = [m.content for m in shown.requests[-1].messages if isinstance(m, ToolResult)]
+    assert results[0] == "Not run: the user did not approve it and said: No, that one is needed."
 
 
 def test_a_message_while_it_runs_waits_for_the_next_step_and_is_then_shown_as_heard(page: Any, shown: Site) -> None:
