@@ -20,7 +20,7 @@ from ..run import Run
 from ..session import Session
 from ..tools.tool import Toolbox
 from .agent import Start, build_engine, options_to_repeat, read_forked, read_resumed
-from .approvals import ask_approvals, is_interactive, parse_approvals
+from .approval_prompt import ask_approvals, is_interactive, parse_approvals
 from .exit_codes import exit_code
 from .factory import check_record, read_prompt
 from .options import add_agent, add_command, add_output, add_redaction

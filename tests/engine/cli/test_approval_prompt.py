@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from endstop import Approve, Deny, Toolbox, tool
-from endstop.cli.approvals import ask_approvals
+from endstop.cli.approval_prompt import ask_approvals
 from endstop.decision import Question
 
 from ...console import Done, endstop
