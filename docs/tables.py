@@ -101,7 +101,8 @@ ENDINGS = {
     "handled": Ending("An intent's handler answered the prompt; the model was not asked.", AGAIN),
     "awaiting_input": Ending(
         "The model called a question tool, or a completion or a call waits for the user's yes.",
-        "Answer: `session.answer(call_id, text)`, or `--resume RECORD --answer TEXT`; a call: `session.approve(call_id)`, `--approve CALL_ID`.",
+        "Answer: `session.answer(call_id, text)`, or `--resume RECORD --answer TEXT`; "
+        "a call: `session.approve(call_id)`, `--approve CALL_ID`.",
         "`control_flow`",
     ),
     "step_limit": Ending(
