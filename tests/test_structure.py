@@ -77,6 +77,7 @@ ONE_IMPORTER = {
     "decision.run_origin": "where a run comes from; events.py would have more than 600 lines with it",
     "decision.shell_commands": "what programs do, as a table, apart from what tools do",
     "decision.shell_syntax": "how a shell reads a text, apart from what its programs do",
+    "engine.cli.approval_prompt": "what a person at the terminal is asked, apart from what the command runs",
     "engine.cli.views.audit": "what the command prints, apart from what it computes",
     "engine.cli.views.backtest_page": "the same, as a page",
     "engine.cli.views.fit_page": "the same, as a page",
