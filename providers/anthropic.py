@@ -24,6 +24,8 @@ MAX_TOKENS = 32_000
 """Default limit on a response: what every model since Claude 3.7 can write."""
 OLDER = {"claude-3-5": 8_192, "claude-3-7": MAX_TOKENS, "claude-3": 4_096, "claude-2": 4_096}
 """The same for older models, by the beginning of their names."""
+OTHER_NAMES = {"stop": "stop_sequences", "max_completion_tokens": "max_tokens"}
+"""Settings of chat completions that the API has under another name."""
 CHOICES = {"required": "any", "none": "none"}
 """The vendor's words for a `tool_choice`; `auto` is what it does by itself."""
 
@@ -34,7 +36,8 @@ class Anthropic(HTTPProvider):
     - `api_key`: by default `ANTHROPIC_API_KEY` from the environment.
     - `base_url`: another server with the Messages API, with or without `/v1`. A user and password in it are sent
       instead of a key; without either, no key is sent.
-    - `settings`: sent in every request (`temperature`, `thinking`, ...). `max_tokens`, which the API demands, is 32,000
+    - `settings`: sent in every request (`temperature`, `thinking`, ...). `stop` is sent under the API's name, `seed`,
+      which it has not, is left out. `max_tokens`, which the API demands, is 32,000
       unless it is set here or in `ModelOptions(settings=...)`; 8,192 for Claude 3.5, 4,096 for Claude 3.
     - `server_tools`: tools that Anthropic runs itself, as its documentation writes them:
       `[{"type": "web_search_20250305", "name": "web_search"}]`. Their use is reported and never executed here.
@@ -112,7 +115,7 @@ class Anthropic(HTTPProvider):
             head["tools"] = encoded.tools(request)
             if request.tool_choice != "auto":
                 head["tool_choice"] = {"type": CHOICES[request.tool_choice]}
-        fields = msgspec.json.encode({**head, **self._settings, **request.settings})
+        fields = msgspec.json.encode({**head, **_settings({**self._settings, **request.settings})})
         return b'%s,"messages":%s}' % (fields[:-1], joiner.join(turns, places, stable, request.edition))
 
     def _new_session(self) -> tuple[EncodedSession[Turn, msgspec.Raw], CacheMarks, TurnJoiner]:
@@ -125,6 +128,14 @@ class Anthropic(HTTPProvider):
         if self._cache and every:
             every[-1] = {**every[-1], "cache_control": {"type": "ephemeral"}}
         return msgspec.Raw(msgspec.json.encode(every))
+
+
+def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings under the API's names. `seed` is left out: the API has none, and refuses what it does not know."""
+    found = {OTHER_NAMES.get(name, name): value for name, value in settings.items() if name != "seed"}
+    if isinstance(found.get("stop_sequences"), str):
+        found["stop_sequences"] = [found["stop_sequences"]]
+    return found
 
 
 def _names_version(url: str) -> bool:
@@ -145,6 +156,10 @@ def _check_server_tools(tools: Any) -> list[dict[str, Any]]:
     for tool in tools:
         if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str):
             raise WrongUse(f"server_tools: {tool!r} has no type: write it as Anthropic's documentation does")
+        try:
+            msgspec.json.encode(tool)
+        except (TypeError, ValueError, RecursionError):
+            raise WrongUse(f"server_tools: {tool!r} is not JSON: write it as Anthropic's documentation does") from None
     return [dict(tool) for tool in tools]
 
 

@@ -119,8 +119,10 @@ def _message(turns: Sequence[Turn], places: range, marks: frozenset[int]) -> lis
             own = _without_open_uses(turns, at)
         blocks += _marked(own) if at in marks and own else own
     role = turns[places[0]].role
-    if role == "system" or not blocks:
+    if not blocks or (role == "system" and not places[0]):
         return []
+    if role == "system":  # not at the beginning, where the API has no place for it: nothing is lost
+        role = "user"
     return [b'{"role":"%s","content":[%s]}' % (role.encode(), b",".join(blocks))]
 
 

@@ -358,6 +358,7 @@ async def test_without_a_key_there_is_no_request(monkeypatch: pytest.MonkeyPatch
         ({"base_url": "http://127.0.0.1/v1/messages"}, "leave out /v1/messages"),
         ({"server_tools": SEARCH}, "give a list"),
         ({"server_tools": [{"name": "web_search"}]}, "has no type"),
+        ({"server_tools": [{"type": "x", "name": object()}]}, "is not JSON"),
         ({"betas": "files-api"}, "give a list of names"),
         ({"settings": {"stream": False}}, "every response is streamed"),
         ({"read_timeout": 0}, "seconds above 0"),
@@ -427,6 +428,12 @@ async def test_a_tool_choice_has_the_vendors_word(choice: Any, sent_as: Any) -> 
     assert "tool_choice" not in await sent([UserMessage("Hi")], tools=(LOOK,))
 
 
+async def test_settings_of_chat_completions_have_the_names_of_the_api() -> None:
+    found = await sent([UserMessage("Hi")], settings={"stop": "END", "seed": 7, "max_completion_tokens": 5, "top_k": 3})
+    assert (found["stop_sequences"], found["max_tokens"], found["top_k"]) == (["END"], 5, 3)
+    assert not {"stop", "seed", "max_completion_tokens"} & found.keys()
+
+
 async def test_all_results_of_a_turn_are_in_one_message_before_what_the_user_says() -> None:
     calls = (ToolCall("a", "look", '{"x": 1}'), ToolCall("b", "look", ""))
     results = [
@@ -448,6 +455,13 @@ async def test_all_results_of_a_turn_are_in_one_message_before_what_the_user_say
     assert (first["tool_use_id"], first.get("is_error")) == ("a", None)
     assert (second["tool_use_id"], second["is_error"]) == ("b", True)
     assert said == {"type": "text", "text": "Well?"}
+
+
+async def test_a_system_message_in_the_middle_is_not_lost() -> None:
+    history = [SystemMessage("One."), UserMessage("Hi"), AssistantMessage("Yes."), SystemMessage("Two.")]
+    found = unmarked(await sent(history))
+    assert found["system"] == [{"type": "text", "text": "One."}]
+    assert found["messages"][-1] == {"role": "user", "content": [{"type": "text", "text": "Two."}]}
 
 
 async def test_a_model_that_cannot_see_gets_no_image() -> None:

@@ -307,7 +307,7 @@ def test_C6_who_reports_costs() -> None:
 
 def test_C6_only_openrouter_is_asked_for_costs() -> None:
     bodies = [
-        json.loads(OpenAICompatible("m", at)._body(HELLO))
+        json.loads(OpenAICompatible("m", at).encode_request(HELLO))
         for at in ("https://openrouter.ai/api/v1", "https://api.openai.com/v1", "http://127.0.0.1:1/v1")
     ]
     assert [body.get("usage") for body in bodies] == [{"include": True}, None, None]

@@ -60,7 +60,7 @@ _FAILURES = {
     "server": "The provider returned a server error. Retry later or use another provider.",
     "context_overflow": "Use a model with a larger context, or a smaller task.",
     "bad_request": "The provider rejected the request: see its message above.",
-    "protocol": "Check that the endpoint speaks OpenAI's chat completions API: see --api-base and --provider.",
+    "protocol": "Check that the endpoint speaks the API of --provider, chat completions with --api-base alone.",
     "interrupted": "The connection was lost during the response: run again.",
     "degenerate": "Run again, or use another model or temperature.",
     "cancelled": "The request was cancelled from outside: run again.",

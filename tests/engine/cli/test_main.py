@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from endstop import read_record
+from endstop.cli.factory import build_provider
 from endstop.decision.events import ResponseFinished
+from endstop.providers import Anthropic, LiteLLM, OpenAICompatible
 
 from ...console import COMMAND, PATIENCE, Done, ended, endstop, environment, newly_started, python, started
 from ...servers import CUT, NO_END, STALL, ChatServer, Refusal, call
@@ -623,3 +626,42 @@ async def test_tools_without_live_tools_are_wrong_use(tmp_path: Path) -> None:
     done = await endstop("replay", await _recorded(tmp_path), "--workspace", tmp_path)
     assert done.code == 2
     assert "--live-tools" in done.err
+
+
+async def test_claude_is_reached_on_its_own_wire_by_the_beginning_of_its_name(tmp_path: Path) -> None:
+    """Also when its record is resumed: the name stands in it as it was given."""
+    record = tmp_path / "r.jsonl"
+    async with MessagesServer() as url:
+        given = ("--provider", "anthropic", "--api-base", url, "--record", record, "--json")
+        done = await endstop("run", "Hi", "--model", "anthropic/claude-sonnet-4-5", *given, env=KEY)
+        assert (done.code, done.json["answer"]) == (0, "Hello from claude-sonnet-4-5 with 32000 tokens and key sk-t.")
+    (recorded,) = read_record(record).runs
+    assert recorded.started.model == "anthropic/claude-sonnet-4-5"
+    assert isinstance(build_provider("anthropic/claude-sonnet-4-5", None, None), Anthropic)
+    assert isinstance(build_provider("anthropic/claude-sonnet-4-5", None, "litellm"), LiteLLM)
+    assert isinstance(build_provider("anthropic/claude-sonnet-4-5", "http://127.0.0.1/v1", None), OpenAICompatible)
+
+
+KEY = {"ANTHROPIC_API_KEY": "sk-t"}
+
+
+class MessagesServer:
+    """Says in Anthropic's format who was asked, with what limit and which key."""
+
+    async def __aenter__(self) -> str:
+        app = web.Application()
+        app.router.add_post("/v1/messages", self._answer)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        return f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        asked = await request.json()
+        said = f"Hello from {asked['model']} with {asked['max_tokens']} tokens and key {request.headers['x-api-key']}."
+        content = [{"type": "text", "text": said}]
+        usage = {"input_tokens": 9, "output_tokens": 9}
+        return web.json_response({"type": "message", "content": content, "stop_reason": "end_turn", "usage": usage})
