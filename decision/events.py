@@ -422,16 +422,17 @@ class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED")
 
 
 class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
-    """The verdict of a user function: a gate, judge, text rule, handler, compactor, check or approval function."""
+    """The verdict of a user function: a gate, judge, text rule, handler, compactor, check, approval, system prompt."""
 
-    role: Literal["gate", "judge", "text_rule", "handler", "compactor", "check", "approval"]
+    role: Literal["gate", "judge", "text_rule", "handler", "compactor", "check", "approval", "system"]
     name: str
     said: str
     """gate: accept, reject. judge: complete, incomplete. text_rule: final, nudge, default, or a kind of text.
-    handler: answered, prepared, passed. compactor: summarised, replaced, passed. check (of a call that was running when
-    its process died): happened, not_happened, unclear. approval (whether a call needs the user's approval; it does
-    unless the function says no): needed, not_needed. Any of them: failed, if it raised, timed out or returned an
-    invalid value; refused, if it was not called because a shared budget is used up."""
+    handler: answered, prepared, passed. compactor: summarised, replaced, passed. system: changed (`detail` is the
+    prompt), unchanged. check (of a call that was running when its process died): happened, not_happened, unclear.
+    approval (whether a call needs the user's approval; it does unless the function says no): needed, not_needed. Any of
+    them: failed, if it raised, timed out or returned an invalid value; refused, if it was not called because a shared
+    budget is used up."""
     detail: str = ""
     call_id: str | None = None
     usage: Usage | None = None

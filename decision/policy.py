@@ -227,6 +227,8 @@ class Deadlines(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """One intent handler, before the first request."""
     text_rule: float = 10.0
     """The user's text rule, per response."""
+    system: float = 30.0
+    """The user's function for the system prompt, per step."""
     judge: float = 60.0
     """The judge, per round."""
     compactor: float = 120.0

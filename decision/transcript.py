@@ -117,6 +117,8 @@ class Transcript:
                         self.approvals[id] = event
                     else:
                         self._answer(ToolResult(id, self._open[id].name, text))
+            case ev.VerdictGiven(role="system", said="changed", detail=system):
+                self._set_system(system)
             case ev.VerdictGiven(role="handler", said="answered", detail=answer):
                 self._add(AssistantMessage(answer))
             case ev.ContextCompacted():
@@ -149,6 +151,19 @@ class Transcript:
                 self._answer(ToolResult(call.id, call.name, content, "unanswered"))
         self.prompt = UserMessage(started.prompt, started.images)
         self._add(self.prompt)
+
+    @property
+    def system(self) -> str:
+        """The system prompt; empty if there is none."""
+        first = self.messages[0] if self.messages else None
+        return first.text if isinstance(first, SystemMessage) else ""
+
+    def _set_system(self, text: str) -> None:
+        """Replace the system prompt."""
+        self.edition += 1
+        self.characters += len(text) - len(self.system)
+        head = 1 if self.messages and isinstance(self.messages[0], SystemMessage) else 0
+        self.messages[:head] = [SystemMessage(text)] if text else []
 
     def _answer(self, result: ToolResult) -> None:
         self._results.setdefault(result.call_id, result)

@@ -25,7 +25,7 @@ from .evaluation import Evaluator
 from .event_bus import DEFAULT_CAPACITY, Lagged
 from .event_log import Log
 from .hard_limits import HardLimits
-from .hooks import Compactor, Gate, Judge, ModelCompactor, PromptHandler, TextRule, qualified_name
+from .hooks import Compactor, Gate, Judge, ModelCompactor, PromptHandler, SystemPrompt, TextRule, qualified_name
 from .prompts import system_prompt
 from .providers import Prices, Provider, ToolChoice
 from .providers._wrapper import iter_leaf_providers
@@ -197,6 +197,8 @@ class RunConfig:
     toolbox: Toolbox
     system: str
     """The system prompt; none if it is empty."""
+    system_function: SystemPrompt | None
+    """Asked for the system prompt before each step; None if `system` is the prompt."""
     own_system: bool
     """Whether the user gave the system prompt; if not, that of a history counts."""
     prices: Prices
@@ -219,7 +221,7 @@ class RunConfig:
         tools: Sequence[Tool],
         presets: Sequence[Tool],
         policy: Policy,
-        system: str | None,
+        system: str | SystemPrompt | None,
         prices: Prices | None,
         budget: Budget | None,
         hooks: Hooks,
@@ -258,7 +260,8 @@ class RunConfig:
             provider=provider,
             policy=policy,
             toolbox=toolbox,
-            system=system_prompt(toolbox.can_complete) if system is None else system,
+            system=_fixed_system(system, toolbox),
+            system_function=None if system is None or isinstance(system, str) else system,
             own_system=system is not None,
             prices=Prices() if prices is None else prices,
             budget=budget,
@@ -296,6 +299,7 @@ class RunConfig:
             "text_rule": hooks.text_rule,
             "judge": hooks.judge,
             "compactor": hooks.compactor,
+            "system": self.system_function,
             "evaluator": hooks.evaluate,
             "redaction": redact,
         }
@@ -375,6 +379,13 @@ def refuse_ungrouped(names: Sequence[str]) -> None:
             group = GROUPS[parameter].__name__
             raise WrongUse(f"{name} is set in a group now: Engine(..., {parameter}={group}({setting}=...))")
     raise TypeError(f"Engine() got an unexpected keyword argument {names[0]!r}")
+
+
+def _fixed_system(system: str | SystemPrompt | None, toolbox: Toolbox) -> str:
+    """The system prompt with which runs begin: the user's, the general one, or none yet if a function makes it."""
+    if system is None:
+        return system_prompt(toolbox.can_complete)
+    return system if isinstance(system, str) else ""
 
 
 def _check_groups(**given: object) -> None:

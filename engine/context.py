@@ -26,7 +26,7 @@ from .decision.transcript import estimate_tokens
 from .effects import Effects
 from .event_log import Log
 from .hard_limits import HardLimits
-from .hooks import Compactor, Gate, Judge, TextRule
+from .hooks import Compactor, Gate, Judge, SystemPrompt, TextRule
 from .providers import Prices, Provider, ToolChoice
 from .providers.clock import Clock
 from .records.event_redaction import Redact
@@ -96,6 +96,7 @@ class Context:
     output: OutputType | None = None
     """What the answer is read as, for gates and in the outcome; None for a plain text."""
     text_rule: TextRule | None = None
+    system_prompt: SystemPrompt | None = None
     judge: Judge | None = None
     compactor: Compactor | None = None
     prompt: str | None = None

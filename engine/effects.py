@@ -25,7 +25,7 @@ from .tools.results import fingerprint
 
 T = TypeVar("T")
 Kind = Literal[
-    "response", "call", "room", "gate", "judge", "text_rule", "handler", "compactor", "evaluator", "approval"
+    "response", "call", "room", "gate", "judge", "text_rule", "handler", "compactor", "evaluator", "approval", "system"
 ]
 """What kind of effect it is. `room`: whether time and a shared budget leave room for one more step."""
 

@@ -19,6 +19,7 @@ from .decision.errors import did_you_mean
 from .decision.outcome import OutputT
 from .dependencies import DepsFactory
 from .evaluation import Evaluator
+from .hooks import SystemPrompt
 from .journal import RecordTarget
 from .message_history import read_history
 from .providers import Prices, Provider
@@ -46,7 +47,8 @@ class Engine(Generic[DepsT, OutputT]):
         run; see `tools/output.py`. None or `str`: the output is the answer's text.
     deps: a function of a run's `RunContext` that makes what its tools and hooks need, for runs that are given nothing
         with `run(..., deps=...)`; see `dependencies.py`.
-    system: the system prompt; None for the general one, "" for none.
+    system: the system prompt, or a function of the run that is asked for it before each step; None for the general
+        one, "" for none.
     prices: what models cost, where the provider does not say; None for list prices, see `providers/prices.py`.
     budget: what its runs may use together with those of other engines; see `budget.py`.
     hooks: functions of yours that influence a run: gates, a judge, an evaluator, rules.
@@ -69,7 +71,7 @@ class Engine(Generic[DepsT, OutputT]):
         output: type[OutputT] | UnionType | None = None,
         deps: DepsFactory[DepsT] | None = None,
         policy: Policy = Policy(),  # noqa: B008  frozen
-        system: str | None = None,
+        system: str | SystemPrompt | None = None,
         prices: Prices | None = None,
         budget: Budget | None = None,
         hooks: Hooks = Hooks(),  # noqa: B008  frozen, as the groups that follow

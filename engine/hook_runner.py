@@ -19,10 +19,10 @@ from .providers._logging import log_warning
 from .tools.results import Completion
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
-Role = Literal["gate", "judge", "text_rule", "handler", "compactor", "approval"]
+Role = Literal["gate", "judge", "text_rule", "handler", "compactor", "approval", "system"]
 Read = Callable[[Any], Verdict]
 
-BETWEEN_STEPS = frozenset({"judge", "handler", "compactor"})
+BETWEEN_STEPS = frozenset({"judge", "handler", "compactor", "system"})
 """Hooks that run between two steps, and so end at the run's time limit. The others belong to a response."""
 
 
@@ -167,6 +167,30 @@ async def check_final_text(context: Context, message: AssistantMessage) -> None:
 def _would_end(context: Context) -> bool:
     decision = context.decide_untraced(context.log.facts, context.policy)
     return isinstance(decision, Stop) and decision.reason == "text_final"
+
+
+async def update_system_prompt(context: Context) -> None:
+    """Ask the user's function for the system prompt of the next step; the transcript takes it from the verdict.
+
+    If the function fails, the prompt stays as it is. Raises SystemPromptFailed if there is none yet: a model without
+    its instructions may do anything.
+    """
+    function = context.system_prompt
+    if function is None:
+        return
+    verdict = await run_hook(context, "system", function, (progress(context),), partial(_parse_system, context))
+    if verdict.said == "failed" and not (context.transcript.system or context.log.facts.steps):
+        raise SystemPromptFailed(f"{qualified_name(function)}: {verdict.detail}")
+
+
+class SystemPromptFailed(RuntimeError):
+    """The function for the system prompt failed before the first step."""
+
+
+def _parse_system(context: Context, said: Any) -> Verdict:
+    if not isinstance(said, str):
+        raise TypeError(f"a system prompt is a text, not {type(said).__name__}")
+    return Verdict("unchanged") if said == context.transcript.system else Verdict("changed", said)
 
 
 async def run_prompt_handlers(context: Context, handlers: Sequence[PromptHandler]) -> None:

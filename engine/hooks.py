@@ -137,6 +137,10 @@ class ModelCompactor:
         return Verdict("summarised", *await summarise(self._provider, messages, self._question, run.prices))
 
 
+SystemPrompt = Callable[[Progress[Any]], Awaitable[str] | str]
+"""Returns the system prompt of the next request; asked before each step. "" for none."""
+
+
 class ModelJudge:
     """A judge that asks a model, its own or the run's. What that costs is counted as the run's.
 

@@ -49,7 +49,7 @@ from .decision.limit_usage import cost_flag
 from .decision.transcript import UNANSWERED
 from .durability import RunLost
 from .effects import EffectKey, Response
-from .hook_runner import check_final_text, parse_judge, progress, run_hook, run_text_rule
+from .hook_runner import check_final_text, parse_judge, progress, run_hook, run_text_rule, update_system_prompt
 from .hooks import ModelJudge
 from .providers import Cancelled, Interrupted, ProtocolError, ProviderError, Request, ToolChoice
 from .providers._logging import log_warning
@@ -208,6 +208,7 @@ async def run_round(context: Context) -> None:
                     await scope.settled()
                     await scope.checkpoint()  # no step begins after a cancel
                     deliver_messages(context)
+                    await update_system_prompt(context)
                     step = _Step(context.log.facts.steps + 1)
                     await _run_step(context, scope, step)
                     if not step.finished:

@@ -59,7 +59,7 @@ _IDENTITY: dict[type, tuple[str, ...]] = {
     ev.EvaluationFinished: (),
 }
 """By which fields an event of the loop is recognised in the record. Events of other types come with the one after."""
-_HOOKS = ("gate", "judge", "text_rule", "handler")
+_HOOKS = ("gate", "judge", "text_rule", "handler", "system")
 """Roles of hooks that an engine has by name."""
 _DELTAS = ev.STREAM_PARTS - {ev.ToolCallEnd}
 _SETTLES = (ev.CompletionAccepted, ev.CompletionRejected, ev.QuestionAsked, ev.ToolCallResult)
@@ -468,6 +468,11 @@ class RecordedRound:
     def _keep(self, role: str, name: str, call_id: str | None, said: Any) -> None:
         self._verdicts.setdefault((role, name, call_id or ""), deque()).append(said)
 
+    @property
+    def _has_system_prompt(self) -> bool:
+        """Whether the record holds the system prompt of the next step, which was asked for once there was room."""
+        return any(said for (role, _, _), said in self._verdicts.items() if role == "system")
+
     def _known(self, key: EffectKey) -> Any:
         match key.kind:
             case "response":
@@ -475,7 +480,7 @@ class RecordedRound:
             case "call":
                 return self._value(key.call_id)
             case "room":
-                made = key.step in self._steps or self._closing
+                made = key.step in self._steps or self._closing or self._has_system_prompt
                 return None if made else self._refusals.get(key.step, _MISSING)
             case _:
                 said = self._verdicts.get((key.kind, key.name, key.call_id))

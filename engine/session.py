@@ -467,6 +467,7 @@ class Session(Generic[DepsT, OutputT]):
             gates=hooks.gates,
             output=config.output,
             text_rule=hooks.text_rule,
+            system_prompt=config.system_function,
             judge=hooks.judge,
             compactor=cast("Compactor | None", hooks.compactor),  # no provider: see `Hooks`
             effects=effects,

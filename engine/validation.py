@@ -5,6 +5,7 @@ Every check raises WrongUse.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,14 +41,17 @@ def check_prompt(prompt: Any, role: str = "prompt") -> None:
 
 
 def check_system(system: Any) -> None:
-    """A system prompt must be a text or None."""
+    """A system prompt must be a text, None, or a function of the run."""
     if system is None or isinstance(system, str):
         return
-    if callable(system):
-        hint = "call it first, as in system=make_prompt(), or make an engine for each system prompt"
-    else:
-        hint = "write one text, or None for the general prompt"
-    raise WrongUse(f"system is {preview(system)}, of type {type(system).__name__}: {hint}")
+    if not callable(system):
+        hint = "write one text, a function of the run that returns one, or None for the general prompt"
+        raise WrongUse(f"system is {preview(system)}, of type {type(system).__name__}: {hint}")
+    try:
+        inspect.signature(system).bind(None)
+    except (TypeError, ValueError):
+        name = getattr(system, "__name__", preview(system))
+        raise WrongUse(f"system: {name} takes one argument, the run so far, as in def {name}(run): ...") from None
 
 
 def check_recorded_functions(recorded: Mapping[str, Sequence[str]], brought: Mapping[str, Sequence[str]]) -> None:

@@ -66,6 +66,8 @@ class _TrajectoryBuilder:
                 self._approvals.add(id)
             case ev.QuestionAnswered() if event.says != "unclear" and event.call_id not in self._approvals:
                 self._answer(event.call_id, event.text, (), "ok")
+            case ev.VerdictGiven(role="system", said="changed"):
+                self._add("system", event.detail, event.t)
             case ev.VerdictGiven(role="handler", said="answered"):
                 self._add("agent", event.detail, event.t, llm_call_count=0, extra={"handler": event.name})
             case ev.ContextCompacted():

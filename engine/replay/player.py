@@ -46,8 +46,8 @@ from ..tools.tool import Tool
 from .diff import RECORD_ENDS
 from .recorded import (
     RecordedEffects,
-    recorded_compactor,
     recorded_evaluator,
+    recorded_function,
     recorded_messages,
     recorded_replies,
     recorded_tools,
@@ -173,7 +173,7 @@ class Player:
             presets=(),
             output=output,
             policy=started.policy,
-            system=started.system,
+            system=recorded_function(started, "system") or started.system,
             model_options=ModelOptions(
                 tool_choice="required" if started.tool_choice == "required" and started.tools else "auto"
             ),
@@ -182,7 +182,7 @@ class Player:
                 gates=verdicts.stand_ins("gate"),
                 text_rule=verdicts.stand_in("text_rule"),
                 judge=verdicts.stand_in("judge"),
-                compactor=recorded_compactor(started),
+                compactor=recorded_function(started, "compactor"),
                 prompt_handlers=verdicts.stand_ins("handler"),
                 evaluate=recorded_evaluator(recorded, self.clock.reach) if live is None else None,
             ),

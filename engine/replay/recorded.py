@@ -176,9 +176,9 @@ def _end(outcome: Outcome) -> tuple[str, int, str]:
     return outcome.stop_reason, outcome.steps, outcome.answer
 
 
-def recorded_compactor(started: ev.RunStarted) -> StandIn | None:
-    """The user's compactor of a recorded run, if it had one."""
-    return next(map(StandIn, started.functions.get("compactor", ())), None)
+def recorded_function(started: ev.RunStarted, role: str) -> StandIn | None:
+    """The user's function of a recorded run in a role that has one at most, such as the compactor."""
+    return next(map(StandIn, started.functions.get(role, ())), None)
 
 
 def recorded_evaluator(recorded: RecordedRun, reach: Callable[[int], None]) -> RecordedEvaluator | None:

@@ -113,7 +113,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "an empty prompt": (lambda: engine().run(" \n"), ("prompt is empty",)),
     "a number in a prompt of a race": (lambda: engine().race([3], [Scripted("a")]), ("prompt[0]",)),  # type: ignore
     "a list said to a run": (say_a_list, ("message", "list")),
-    "a function as system prompt": (lambda: engine(system=lambda: "x"), ("system", "call it first")),
+    "a system prompt that takes no argument": (lambda: engine(system=lambda: "x"), ("system", "takes one argument")),
     "a list as system prompt": (lambda: engine(system=["x"]), ("system", "list", "one text")),
     # settings of requests
     "the model as a setting": (
