@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any
 
+from anyio.lowlevel import checkpoint
+
 from .results import (
     CallOutcome,
     Completion,
@@ -106,6 +108,7 @@ async def last_item(items: AsyncGenerator[Any] | GeneratorType[Any, Any, Any]) -
                 return item.value
             report(item)
             last = item
+            await checkpoint()  # a generator that never waits can still be cancelled
     return None if isinstance(last, ProgressUpdate) else last
 
 

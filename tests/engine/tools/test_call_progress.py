@@ -257,6 +257,31 @@ async def test_a_timeout_closes_it_too_and_progress_that_comes_after_it_is_dropp
     assert run.outcome.status == "completed"
 
 
+async def test_one_that_yields_for_ever_without_waiting_is_stopped_and_closed() -> None:
+    clock, closed = FakeClock(), asyncio.Event()
+
+    @tool(timeout=5)
+    async def spin() -> AsyncIterator[int]:
+        """Spin."""
+        number = 0
+        try:
+            while True:
+                number += 1
+                yield number
+        finally:
+            closed.set()
+
+    engine = Engine(Scripted([call("spin")], "done"), tools=[spin], runtime=Runtime(clock=clock))
+    async with asyncio.timeout(60), engine.start("go") as run:
+        async for event in run:
+            if isinstance(event, ToolProgress) and event.text == "3":
+                await clock.advance(5)
+            elif isinstance(event, ToolCallResult):
+                assert (event.status, event.content) == ("error", "spin was stopped after 5 seconds.")
+    assert closed.is_set()
+    assert run.outcome.status == "completed"
+
+
 async def test_a_plain_generator_between_two_items_is_closed() -> None:
     closed = threading.Event()
     made = []

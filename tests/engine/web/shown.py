@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,9 +89,19 @@ class Site:
         self.requests: list[Request] = []
         self.store = TemporaryStore()
         self.url = ""
+        self.halfway = Gate()
+        """Where a call of `index` waits."""
+
+        @tool(reads=True)
+        async def index(folder: str) -> AsyncIterator[str]:
+            """Index a folder."""
+            yield f"half of {folder}"
+            await self.halfway.wait()
+            yield f"indexed {folder}"
+
         provider = Scripted(self._response, model="scripted-1")
         policy = Policy(limits=Limits(steps=12, soft_steps=8, output_tokens=2_000, seconds=600))
-        tools = [read_file, write_file, delete_file, think, ask_user]
+        tools = [read_file, write_file, delete_file, index, think, ask_user]
         self.engines = {name: Engine(provider, tools=tools, presets=(task_done,), policy=policy) for name in agents}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: uvicorn.Server | None = None

@@ -61,6 +61,15 @@ def test_a_reload_in_mid_run_shows_everything_once_and_goes_on(page: Any, shown:
     assert count(page, ".call") == 1
 
 
+def test_the_progress_of_a_call_is_shown_while_it_runs(page: Any, shown: Site) -> None:
+    shown.scripts["index"] = [[call("index", folder="docs")], say("Done.")]
+    begin(page, "index")
+    until(page, "document.querySelector('#doing').textContent.includes('index: half of docs')")
+    shown.halfway.open()
+    page.wait_for_selector(".card")
+    assert "half of docs" not in page.text_content("#timeline")
+
+
 def test_reasoning_is_open_while_it_comes_and_folded_when_it_is_done(page: Any, shown: Site) -> None:
     gate = Gate()
     shown.scripts["reason"] = [[[ReasoningDelta("Let me see.")], gate, say("Seen.")]]

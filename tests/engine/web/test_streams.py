@@ -11,17 +11,19 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop import read_record
+from endstop import Engine, ProgressUpdate, read_record, tool
 from endstop.decision import Policy
 from endstop.decision.events import ResponseFinished, RunFinished
-from endstop.providers import Scripted, say
+from endstop.providers import Scripted, call, say
 from endstop.records.format import encode_line
 from endstop.service.event_buffer import Frame
 from endstop.service.follow import Gap
+from endstop.service.service import Service
 from endstop.testing import FakeClock
 from endstop.web import Connection, WebLimits
 from endstop.web.sse import encode_sse
 
+from ..temporary_store import TemporaryStore
 from .site import PATIENCE, Event, Gate, done, service_with, site
 
 
@@ -38,6 +40,34 @@ async def test_a_run_is_streamed_event_by_event_to_its_terminal_one() -> None:
         assert [event.data["seq"] for event in told] == list(range(1, len(told) + 1))
         assert told[0].data["type"] == "RUN_STARTED"
         assert told[-1].data["type"] == "RUN_FINISHED"
+
+
+async def test_the_progress_of_a_call_is_streamed_while_it_runs() -> None:
+    gate = Gate()
+
+    @tool
+    async def index() -> AsyncIterator[Any]:
+        """Index."""
+        yield ProgressUpdate("half", 1, 2)
+        await gate.wait()
+        yield "indexed"
+
+    service = Service(Engine(Scripted([call("index")], "done"), tools=[index]), store=TemporaryStore(), grace=0)
+    async with site(service) as at:
+        session = await at.start()
+        async with (
+            at.stream(f"/runs/{session['run_id']}/events") as events,
+            at.stream(f"/sessions/{session['id']}/ag-ui") as translated,
+        ):
+            half = (await events.until("TOOL_PROGRESS"))[-1].data
+            assert (half["name"], half["text"], half["progress"], half["total"]) == ("index", "half", 1, 2)
+            while (custom := (await translated.until("CUSTOM"))[-1].data)["name"] != "endstop.tool_progress":
+                pass
+            assert custom["value"]["text"] == "half"
+            gate.open()
+            told = [event.data for event in await events.all()]
+    assert [data["content"] for data in told if data["type"] == "TOOL_CALL_RESULT"] == ["indexed"]
+    assert told[-1]["outcome"]["status"] == "completed"
 
 
 async def test_the_data_of_an_event_is_the_event_whole_as_json_and_no_field_names_its_kind(tmp_path: Path) -> None:

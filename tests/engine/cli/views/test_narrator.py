@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from endstop.cli.views.narrator import NARRATED, NOT_NARRATED
+from endstop.cli.views.narrator import NARRATED, NOT_NARRATED, NOTE, EventNarrator
+from endstop.cli.views.run_view import ViewSnapshot
 from endstop.decision import Event
+from endstop.decision import events as ev
 
 
 def test_every_event_is_told_or_left_out_on_purpose() -> None:
     assert set(Event.__args__) == NARRATED | NOT_NARRATED
     assert not NARRATED & NOT_NARRATED
+
+
+def test_the_progress_of_a_call_is_what_the_run_is_doing_until_its_result() -> None:
+    narrator = EventNarrator(ViewSnapshot(), explain=False)
+    said = []
+    for event in (
+        ev.ToolProgress(call_id="c", name="index", text="files\x1b[2J\nread", progress=3, total=7),
+        ev.ToolProgress(call_id="c", name="index", text="x" * 10_000),
+        ev.ToolProgress(call_id="c", name="index", progress=0.5),
+        ev.ToolCallResult(call_id="c", name="index", content="done"),
+    ):
+        narrator.feed(event)
+        said.append(narrator.activity)
+    assert said[0].startswith("index: 3 of 7 files")
+    assert "\x1b" not in said[0]
+    assert "\n" not in said[0]
+    assert len(said[1]) <= NOTE
+    assert said[2:] == ["index: 0.5", "running tools"]
