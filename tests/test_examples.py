@@ -34,6 +34,17 @@ def test_compaction_by_a_model_and_by_a_function_lets_the_run_go_on() -> None:
     assert run("compaction").splitlines() == ["compactor: 7 messages became 2", "They go on and on."] * 2
 
 
+def test_approval_asks_in_another_process_and_runs_only_what_was_approved() -> None:
+    assert run("approval").splitlines() == [
+        "looking up Rome",
+        "one process has ended, the next one begins",
+        "Approve get_temperature with {'city': 'Oakland'}? y",
+        "Approve get_temperature with {'city': 'Paris'}? not Paris",
+        "looking up Oakland",
+        "completed: 20° in Rome and Oakland; Paris was not wanted.",
+    ]
+
+
 def test_output_is_typed_and_a_wrong_one_is_mended() -> None:
     assert run("output").splitlines() == [
         "CityLocation(city='London', country='United Kingdom', year=2012)",
