@@ -28,6 +28,7 @@ from .decision.events import QuestionAsked
 from .hook_runner import run_hook
 from .hooks import Verdict
 from .tools.results import truncate
+from .tools.run_context import running_call
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool, Toolbox
 
@@ -60,7 +61,8 @@ async def needs_approval(context: Context, tool: Tool, call: ToolCall) -> bool:
     if isinstance(tool.approval, bool):
         return tool.approval
     given = tool.parse(call.arguments)  # its own copy: what the function does with it does not change the call
-    verdict = await run_hook(context, "approval", tool.approval, (given,), parse_approval, call.id)
+    with running_call(context.run_context(call.id)):
+        verdict = await run_hook(context, "approval", tool.approval, (given,), parse_approval, call.id)
     return verdict.said != "not_needed"
 
 

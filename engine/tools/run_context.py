@@ -81,11 +81,14 @@ ThisCall = RunContext
 
 
 def this_call() -> RunContext:
-    """The call for which this function runs, also in the thread of a sync function. Raises WrongUse outside a call."""
+    """The call for which this function runs, also in the thread of a sync function. Raises WrongUse outside a call.
+
+    It may be called in a tool's function, its check and its approval function, and in all that they call.
+    """
     try:
         return _current_call.get()
     except LookupError:
-        raise WrongUse("this_call() is for a tool's function and its check, while a call of it runs") from None
+        raise WrongUse("this_call() is for a tool's function, check and approval, while a call of it runs") from None
 
 
 @contextmanager

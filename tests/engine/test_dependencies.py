@@ -277,3 +277,25 @@ async def test_a_sub_agent_gets_what_belongs_to_the_calling_run_unless_it_makes_
         engine = Engine(calls_and_repeats("note", text="a"), tools=[note], deps=makes)
         parent = Engine(calls_and_repeats("helper", prompt="go"), tools=[engine.as_tool("helper", "Helps.")])
         assert (await parent.run("go", deps=deps)).answer == f"{expected} notes a"
+
+
+async def test_a_tool_that_yields_gets_the_context() -> None:
+    @tool
+    async def counts(ctx: RunContext[Deps], to: int) -> AsyncIterator[str]:
+        """Count."""
+        for number in range(to):
+            yield f"{ctx.deps.name} {number}"
+
+    engine = Engine(calls_and_repeats("counts", to=2), tools=[counts])
+    assert (await engine.run("go", deps=Deps("one"))).answer == "one 1"
+
+
+async def test_an_approval_function_may_ask_for_whom_the_call_is() -> None:
+    @tool(approval=lambda arguments: this_call().deps.name != "boss")
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    engine = Engine(calls_and_repeats("pay", amount=1), tools=[pay])
+    assert (await engine.run("go", deps=Deps("boss"))).answer == "paid 1"
+    assert (await engine.run("go", deps=Deps("clerk"))).status == "awaiting_input"
