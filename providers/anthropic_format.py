@@ -53,7 +53,9 @@ def encode_turn(message: Message, *, images: bool = True) -> Turn:
     match message:
         case SystemMessage(text):
             return Turn("system", () if is_blank(text) else (_text(text),))
-        case UserMessage(text):
+        case UserMessage(text, pictures):
+            if pictures and images:
+                return Turn("user", tuple([_part(part) for part in message.parts if not _is_blank(part)]))
             return Turn("user", (_text(NO_OUTPUT if is_blank(text) else text),))
         case ToolResult():
             return Turn("user", (_result(message, images),), answers=frozenset({message.call_id}))
@@ -158,6 +160,14 @@ def _marked(blocks: Sequence[bytes]) -> list[bytes]:
 
 def _text(text: str) -> bytes:
     return msgspec.json.encode({"type": TEXT, TEXT: text})
+
+
+def _is_blank(part: str | Image) -> bool:
+    return isinstance(part, str) and is_blank(part)
+
+
+def _part(part: str | Image) -> bytes:
+    return _text(part) if isinstance(part, str) else msgspec.json.encode(encode_image(part))
 
 
 def _result(result: ToolResult, images: bool) -> bytes:

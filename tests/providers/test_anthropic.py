@@ -464,6 +464,19 @@ async def test_a_system_message_in_the_middle_is_not_lost() -> None:
     assert found["messages"][-1] == {"role": "user", "content": [{"type": "text", "text": "Two."}]}
 
 
+async def test_texts_and_images_of_a_prompt_keep_their_order() -> None:
+    asked = UserMessage.of(["This", Image(b"png"), "or this?", Image(url="http://pictures.test/1.png")])
+    found = unmarked((await sent([asked]))["messages"])
+    assert [part.get("text", part.get("source")) for part in found[0]["content"]] == [
+        "This",
+        {"type": "base64", "media_type": "image/png", "data": "cG5n"},
+        "or this?",
+        {"type": "url", "url": "http://pictures.test/1.png"},
+    ]
+    blind = unmarked((await sent([asked], options={"images": False}))["messages"])
+    assert blind[0]["content"] == [{"type": "text", "text": asked.text}]
+
+
 async def test_a_model_that_cannot_see_gets_no_image() -> None:
     history = [AssistantMessage("", (ToolCall("a", "look"),)), ToolResult("a", "look", "x", images=(Image(b"png"),))]
     found = await sent(history, options={"images": False})
