@@ -5,7 +5,7 @@ import { allowedWords, budgetName } from "./words.js";
 
 const LIMITS = ["steps", "rounds", "tool_calls", "input_tokens", "output_tokens", "cost_usd", "seconds"];
 
-/** Each limit that is set, with what is used of it at time `t`: name, scope, used, hard, soft, reminder. */
+/** Each limit that is set, with what is used of it at time `t`. */
 export function budgets(run, t = run.t) {
   if (run.outcome) return fromOutcome(run.outcome.limits ?? {});
   const { policy = {}, before = {} } = run.began;
@@ -16,7 +16,8 @@ export function budgets(run, t = run.t) {
   const set = (limits, scope, of) => LIMITS.filter((name) => limits?.[name] != null || limits?.[`soft_${name}`] != null)
     .map((name) => ({ name, scope, used: of(name), hard: limits[name] ?? null, soft: limits[`soft_${name}`] ?? null,
       reminder: policy.reminder && limits[name] != null ? policy.reminder * limits[name] : null }));
-  const all = [...set(policy.limits, "", used), ...set(policy.session_limits, "session", spent)];
+  const flag = run.usage.cost_usd != null && policy.limits?.cost_usd == null && { soft_cost_usd: policy.flag_cost_usd };
+  const all = [...set({ ...policy.limits, ...flag }, "", used), ...set(policy.session_limits, "session", spent)];
   if (run.refused) {
     all.push({ name: run.refused.limit, scope: "budget", used: run.refused.used, hard: run.refused.allowed, soft: null });
   }

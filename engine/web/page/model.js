@@ -1,4 +1,4 @@
-// What is shown, as a fold of the events: the same events always give the same view, live or replayed.
+// What is shown, as a fold of the events: the same events give the same view, live or replayed.
 // Lists only grow, and what stands at a place keeps its kind; `stamp` is the number of the event that changed it last.
 // So the view can go from any point to any other by comparing places and stamps.
 
@@ -18,6 +18,7 @@ export function take(state, event) {
   if (!run) return;
   run.stamp = state.stamp;
   run.t = Math.max(run.t, event.t ?? 0);
+  if (event.type !== "USAGE_REPORTED") spend(run, event.usage);
   HEARD[event.type]?.(run, event);
 }
 
@@ -181,7 +182,6 @@ const HEARD = {
     run.doing = "waiting for the model";
   },
   ATTEMPT_FAILED(run, event) {
-    spend(run, event.usage);
     if (event.beside) {
       note(run, "quiet", "·", `${event.model ?? ""} was asked, too`, event.message);
       return;
@@ -222,7 +222,6 @@ const HEARD = {
   },
   RESPONSE_FINISHED(run, event) {
     const { step } = run;
-    spend(run, event.usage);
     settle(run);
     if (!step) return;
     const { text = "", calls = [], reasoning = [] } = event.message ?? {};
@@ -299,8 +298,7 @@ const HEARD = {
   THOUGHT_RECORDED(run, { text }) {
     add(run, { kind: "thought", text });
   },
-  VERDICT_GIVEN(run, { role, name, said, detail = "", usage }) {
-    spend(run, usage);
+  VERDICT_GIVEN(run, { role, name, said, detail = "" }) {
     add(run, { kind: "verdict", role, name, said, detail });
   },
   CONTEXT_COMPACTED(run, event) {

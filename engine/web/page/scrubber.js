@@ -22,7 +22,7 @@ const MOMENTS = {
   RUN_FINISHED: () => "the end",
 };
 
-/** The moments worth stopping at: after how many events, when, in which step, and in words. */
+/** The moments worth stopping at. */
 export function momentsOf(events) {
   const moments = [];
   const times = [];

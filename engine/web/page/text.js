@@ -28,7 +28,7 @@ export function parsed(json) {
   } catch {}
 }
 
-/** JSON with a member a line, its values letter for letter; what is no JSON stays as it is. */
+/** JSON with a member a line, its values letter for letter; other text stays as it is. */
 export function pretty(json) {
   if (parsed(json) === undefined) return json;
   let out = "";

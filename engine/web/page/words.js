@@ -98,7 +98,7 @@ export function cutWords({ call = "the completion", ended, rest }) {
   return ["Cut here", words ? `this saved ${whole ? "" : "at least "}${words}` : `whether anything would have followed ${call} is unknown`];
 }
 
-/** The end of a run as people are told it: tone, sign, title, what is known of the work (`who`), text, advice. */
+/** The end of a run as people are told it; `who`: what is known of the work. */
 export function ending(run) {
   const { outcome, failure, cause } = run;
   const reason = outcome.stop_reason;
