@@ -297,6 +297,30 @@ async def test_a_resumed_run_asks_no_compactor_whose_answer_is_recorded(tmp_path
             asked = before
 
 
+async def test_a_run_is_not_resumed_without_a_compactor_and_one_with_another_says_so(tmp_path: Path) -> None:
+    def one(messages: Sequence[Message], run: Progress[Any]) -> str:
+        return "They fetched."
+
+    def another(messages: Sequence[Message], run: Progress[Any]) -> str:
+        return "Things were fetched."
+
+    whole, path = tmp_path / "whole.jsonl", tmp_path / "killed.jsonl"
+    await drive(Model(fetches=8), policy("drop_oldest"), whole, hooks=Hooks(compactor=one))
+    lines = whole.read_bytes().splitlines(keepends=True)
+    kept = next(number for number, line in enumerate(lines, 1) if b'"role":"compactor"' in line)
+    model = Model(fetches=8)
+    model._done = sum(b'"type":"RESPONSE_FINISHED"' in line for line in lines[:kept])
+    engine = Engine(Scripted(model), tools=[FETCH], policy=policy("drop_oldest"))
+    with pytest.raises(WrongUse, match="began with a compactor"):
+        await killed_after(path, lines[:kept], engine)
+    engine = Engine(Scripted(model), tools=[FETCH], policy=policy("drop_oldest"), hooks=Hooks(compactor=another))
+    outcome, session = await killed_after(path, lines[:kept], engine)
+    assert outcome.stop_reason == "completed"
+    check_transcript(session.transcript.messages)
+    (diverged,) = [e for e in read_record(path).runs[0].events if isinstance(e, ev.ResumeDiverged)]
+    assert diverged.recorded.startswith("VERDICT_GIVEN compactor")
+
+
 async def test_a_redacted_record_replays_and_holds_no_secret(tmp_path: Path) -> None:
     def latest(messages: Sequence[Message], run: Progress[Any]) -> list[Message]:
         return [UserMessage('My "name"\nis Sesame.'), *messages[-2:]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, assert_type
 
@@ -15,6 +15,8 @@ from endstop import (
     Hooks,
     Lagged,
     Observers,
+    Progress,
+    ProgressUpdate,
     RaceResult,
     RecordOptions,
     Redaction,
@@ -41,6 +43,7 @@ from endstop.decision import (
     FinishReport,
     GoOn,
     Limits,
+    Message,
     Outcome,
     Pause,
     Policy,
@@ -73,6 +76,18 @@ def submit(report: str) -> Completion | Continue:
 
 assert_type(submit("Done."), Completion | Continue)
 tools: list[Tool] = [read_file, submit, finish_task]
+
+
+@tool(reads=True)
+async def index(folder: str) -> AsyncIterator[ProgressUpdate | str]:
+    """Index a folder."""
+    yield ProgressUpdate("half", progress=1, total=2)
+    yield folder
+
+
+def shorter(messages: Sequence[Message], run: Progress[None]) -> list[Message]:
+    """Keep the latest exchange."""
+    return list(messages[-2:])
 
 
 # ---- a policy, and rules of one's own
@@ -134,7 +149,7 @@ async def main() -> None:
         provider,
         tools=[read_file, submit, think, ask_user],
         policy=policy,
-        hooks=Hooks(rules=[never]),
+        hooks=Hooks(rules=[never], compactor=shorter),
         observers=Observers(subscribers=[on_event], on_completed=on_completed),
     )
     assert_type(await engine.run("Set the port to 8080"), Outcome)
@@ -167,7 +182,8 @@ async def main() -> None:
     assert_type(race.winner, TaskResult | None)
 
     assert_type(read_record("run.jsonl"), SessionRecord)
-    async with Engine(Record(echo, lambda exchange: None)):
+    Hooks(compactor=echo)
+    async with Engine(Record(echo, lambda exchange: None), tools=[index]):
         pass
     Engine(OpenAICompatible("model", api_base="http://127.0.0.1:8000/v1"))
 
