@@ -49,6 +49,11 @@ class _Part(_Wire):
     thought: bool | None = None
     thought_signature: str | None = None
     function_call: _Call | None = None
+
+
+class _OtherPart(_Wire):
+    """A part that is neither text nor a call."""
+
     executable_code: dict[str, Any] | None = None
     code_execution_result: dict[str, Any] | None = None
     tool_call: dict[str, Any] | None = None
@@ -58,7 +63,7 @@ class _Part(_Wire):
 
 
 class _Content(_Wire):
-    parts: list[msgspec.Raw] | None = None
+    parts: list[_Part] | None = None
 
 
 class _Candidate(_Wire):
@@ -89,7 +94,9 @@ class _Usage(_Wire):
 
 
 _decode = msgspec.json.Decoder(_Response).decode
-_decode_part = msgspec.json.Decoder(_Part).decode
+_decode_other = msgspec.json.Decoder(_OtherPart).decode
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_usage = msgspec.json.Decoder(_Usage, strict=False).decode
 
 
@@ -98,9 +105,8 @@ class GeminiStream(EventStream):
 
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         super().__init__(words)
-        self._known = False
-        """Whether anything of this format has been received."""
         self._foreign = b""
+        """The first event that is not of this format."""
         self._calls = 0
         self._after_call = False
         """Whether the part before this one was a call."""
@@ -110,7 +116,8 @@ class GeminiStream(EventStream):
         """Tools that the vendor runs, by id, whose results have not arrived."""
         self._numbered = 0
         self._shown: set[bytes] = set()
-        self._usage: Usage | None = None
+        self._counts = msgspec.Raw()
+        """The latest usage, not decoded: most events have one, and only the last one counts."""
         self._reported: Usage | None = None
 
     # ---- events
@@ -131,7 +138,7 @@ class GeminiStream(EventStream):
 
     def read_end(self, chunks: list[AnyChunk]) -> None:
         """The end of a body without a finish reason, which is always an error."""
-        if self._foreign and not self._known:
+        if self._foreign:
             raise ProtocolError(f"the stream is not in Gemini's format: {quoted(self._foreign)}")
         raise Interrupted("the stream ended without a finish reason")
 
@@ -150,30 +157,38 @@ class GeminiStream(EventStream):
 
     def _read(self, response: _Response, data: bytes, chunks: list[AnyChunk]) -> None:
         candidates = response.candidates
+        if candidates is None or response.error is not None or response.prompt_feedback is not None:
+            self._read_unusual(response, data, chunks)
+        for candidate in candidates or ():
+            if candidate.index:
+                continue  # a second candidate, which was not requested
+            content = candidate.content
+            if content is not None and content.parts is not None:
+                for number, part in enumerate(content.parts):
+                    if part.text and part.thought is None and part.thought_signature is None and not self._after_call:
+                        chunks.append(TextDelta(part.text))  # as nearly all are
+                    elif not self._read_part(part, chunks):
+                        self._read_other(_raw_part(data, candidate.index, number), chunks)
+            if candidate.finish_reason is not None or _has_sources(candidate):
+                self._read_end_of_candidate(candidate, chunks)
+        if response.usage_metadata:
+            self._counts = response.usage_metadata
+        if self.finished or self._reported is None:
+            self._report_usage(chunks)
+
+    def _read_unusual(self, response: _Response, data: bytes, chunks: list[AnyChunk]) -> None:
+        """An event that is an error, the feedback on a blocked prompt, only a count, or of another format."""
         if response.error is not None and not self.finished:
             raise stream_error(decode_loosely(data))
-        if candidates is None and response.prompt_feedback is None and not response.usage_metadata:
-            self._foreign = self._foreign or data
-            return
-        self._known = True
-        for candidate in candidates or ():
-            if not candidate.index:  # the first; others were not requested
-                self._read_candidate(candidate, chunks)
         if response.prompt_feedback is not None:
             self._read_feedback(response.prompt_feedback, chunks)
-        self._read_usage(response.usage_metadata, chunks)
+        elif response.candidates is None and not response.usage_metadata:
+            self._foreign = self._foreign or data
 
-    def _read_candidate(self, candidate: _Candidate, chunks: list[AnyChunk]) -> None:
-        content = candidate.content
-        if content is not None and content.parts is not None:
-            for raw in content.parts:
-                self._read_part(raw, chunks)
-        if candidate.grounding_metadata:
-            self._report_once("grounding", candidate.grounding_metadata, chunks)
-        if candidate.url_context_metadata:
-            self._report_once("url_context", candidate.url_context_metadata, chunks)
-        if candidate.citation_metadata:
-            self._report_once("citations", candidate.citation_metadata, chunks)
+    def _read_end_of_candidate(self, candidate: _Candidate, chunks: list[AnyChunk]) -> None:
+        self._report_once("grounding", candidate.grounding_metadata, chunks)
+        self._report_once("url_context", candidate.url_context_metadata, chunks)
+        self._report_once("citations", candidate.citation_metadata, chunks)
         word = candidate.finish_reason
         if word is not None and not self.finished:
             reason = parse_finish_reason(str(word), self._words)
@@ -200,19 +215,26 @@ class GeminiStream(EventStream):
 
     # ---- parts
 
-    def _read_part(self, raw: msgspec.Raw, chunks: list[AnyChunk]) -> None:
-        part = _decode_part(raw)
-        signature = part.thought_signature or ""
+    def _read_part(self, part: _Part, chunks: list[AnyChunk]) -> bool:
+        """Append the chunks of a text, a thought or a call; False for any other part."""
+        signature, text = part.thought_signature or "", part.text
         if part.function_call is not None:
             self._read_call(part.function_call, signature, chunks)
         elif part.thought:
-            if part.text or signature:
-                chunks.append(ReasoningDelta(part.text or "", signature, vendor=VENDOR if signature else ""))
-        elif part.text is not None:
-            self._read_text(part.text, signature, chunks)
-        else:
-            chunks.append(note_delta(PartNote(part=raw)))
-            self._report_part(part, chunks)
+            if text or signature:
+                chunks.append(ReasoningDelta(text or "", signature, vendor=VENDOR if signature else ""))
+        elif text is None:
+            return False
+        elif signature or self._after_call:
+            self._read_text(text, signature, chunks)
+        elif text:
+            chunks.append(TextDelta(text))
+        return True
+
+    def _read_other(self, raw: msgspec.Raw, chunks: list[AnyChunk]) -> None:
+        """Keep a part as it was received, since the vendor wants it back, and report what it says."""
+        chunks.append(note_delta(PartNote(part=raw)))
+        self._report_part(_decode_other(raw), chunks)
 
     def _read_text(self, text: str, signature: str, chunks: list[AnyChunk]) -> None:
         if signature:
@@ -259,7 +281,7 @@ class GeminiStream(EventStream):
 
     # ---- what the vendor does itself
 
-    def _report_part(self, part: _Part, chunks: list[AnyChunk]) -> None:
+    def _report_part(self, part: _OtherPart, chunks: list[AnyChunk]) -> None:
         if (code := part.executable_code) is not None:
             self._begin_tool(CODE_EXECUTION, code, _without_id(code))
         elif (result := part.code_execution_result) is not None:
@@ -303,13 +325,12 @@ class GeminiStream(EventStream):
 
     # ---- usage
 
-    def _read_usage(self, raw: msgspec.Raw, chunks: list[AnyChunk]) -> None:
+    def _report_usage(self, chunks: list[AnyChunk]) -> None:
         """Report the first usage of a response, since one that is cut has no other, and the last one."""
-        self._usage = _usage(bytes(raw)) or self._usage
-        if self._usage != self._reported and (self._reported is None or self.finished):
-            assert self._usage is not None
-            self._reported = self._usage
-            chunks.append(UsageReport(self._usage))
+        usage = _usage(bytes(self._counts))
+        if usage is not None and usage != self._reported:
+            self._reported = usage
+            chunks.append(UsageReport(usage))
 
 
 QUERIES = ("webSearchQueries", "imageSearchQueries", "retrievalQueries")
@@ -336,6 +357,20 @@ def _usage(raw: bytes) -> Usage | None:
         cached_tokens=usage.cached_content_token_count or 0,
         reasoning_tokens=thoughts,
     )
+
+
+def _raw_part(data: bytes, index: Any, number: int) -> msgspec.Raw:
+    """One part of an event, as it was received."""
+    for raw in _decode_list(_decode_fields(data)["candidates"]):
+        candidate = _decode_fields(raw)
+        if decode_loosely(bytes(candidate.get("index", b"null"))) == index and "content" in candidate:
+            return _decode_list(_decode_fields(candidate["content"])["parts"])[number].copy()
+    raise ProtocolError(f"a chunk of the stream cannot be read: {quoted(data)}")
+
+
+def _has_sources(candidate: _Candidate) -> bool:
+    """Whether the vendor says what the response is based on."""
+    return bool(candidate.grounding_metadata or candidate.url_context_metadata or candidate.citation_metadata)
 
 
 def _tool_name(given: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 
 from endstop import Engine, tool
 from endstop.decision import Limits, Policy
-from endstop.providers import Anthropic, OpenAICompatible, Provider
+from endstop.providers import Anthropic, Gemini, OpenAICompatible, Provider
 from run import ROOT, Process, say
 from table import commit, machine, write_page
 from task import add
@@ -88,9 +88,27 @@ def messages(texts: Sequence[str], call: Call, step: int) -> Iterator[bytes]:
     yield _named({"type": "message_stop"})
 
 
+def generate_content(texts: Sequence[str], call: Call, step: int) -> Iterator[bytes]:
+    """A streamed response of Gemini's, each event with the fields that the vendor sends."""
+    counts = {"promptTokenCount": 100, "totalTokenCount": 120, "thoughtsTokenCount": 5}
+    details = [{"modality": "TEXT", "tokenCount": 100}]
+
+    def event(part: dict[str, Any], tokens: int, **end: Any) -> bytes:
+        candidate = {"content": {"parts": [part], "role": "model"}, **end, "index": 0}
+        usage = {**counts, "candidatesTokenCount": tokens, "promptTokensDetails": details}
+        named = {"modelVersion": "gemini-3-pro-preview", "responseId": "r5TbaN2mJqWdkdUP1Kq4oQg"}
+        return _data({"candidates": [candidate], "usageMetadata": usage, **named})
+
+    name, arguments = call
+    yield from (event({"text": text}, number % 20) for number, text in enumerate(texts))
+    yield event({"functionCall": {"name": name, "args": arguments}, "thoughtSignature": "c2ln" * 50}, 20)
+    yield event({"text": ""}, 20, finishReason="STOP")
+
+
 WIRES = {
     "chat completions": Wire(lambda url: OpenAICompatible("bench", url, api_key="none"), "/chat/completions", chat),
     "Anthropic": Wire(lambda url: Anthropic("bench", base_url=url, api_key="none"), "/messages", messages),
+    "Gemini": Wire(lambda url: Gemini("bench", base_url=url, api_key="none"), ":streamGenerate", generate_content),
 }
 FIRST = "chat completions"
 """The wire that the others are compared with."""
