@@ -41,6 +41,7 @@ class MessageEncoder:
 
     def __init__(self, *, signs_calls: bool, pictures_inside: bool, images: bool) -> None:
         self._signs_calls = signs_calls
+        self._images = images
         self._inside = images and pictures_inside
         self._ids: dict[str, str] = {}
 
@@ -49,8 +50,8 @@ class MessageEncoder:
         match message:
             case SystemMessage(text):
                 return "system", _parts([{"text": text}])
-            case UserMessage(text):
-                return "user", _parts([{"text": text}])
+            case UserMessage(text, images):
+                return "user", _parts(map(_part, message.parts) if images and self._images else [{"text": text}])
             case ToolResult():
                 return "results", _parts([self._result(message)])
             case AssistantMessage():
@@ -120,6 +121,10 @@ def encode_image(image: Image) -> dict[str, Any]:
     if image.url:
         return {"fileData": {"fileUri": image.url, "mimeType": image.media_type}}
     return {"inlineData": {"mimeType": image.media_type, "data": b64encode(image.data).decode()}}
+
+
+def _part(part: str | Image) -> dict[str, Any]:
+    return {"text": part} if isinstance(part, str) else encode_image(part)
 
 
 def encode_pictures(results: Sequence[ToolResult]) -> Piece:

@@ -388,18 +388,33 @@ async def test_calls_of_another_model_are_marked_for_gemini_3(name: str, signatu
 
 PIXEL = Image(b"pixel")
 INLINE = {"inlineData": {"mimeType": "image/png", "data": "cGl4ZWw="}}
-LINK = {"fileData": {"fileUri": "https://example.org/a.png", "mimeType": "image/png"}}
+URL = "https://example.org/a.png"
+LINK = {"fileData": {"fileUri": URL, "mimeType": "image/png"}}
+SHOWN = UserMessage.of(["Look:", PIXEL, "and", Image(url=URL)])
 
 
 async def test_images_of_results_go_inside_them_for_gemini_3_and_after_them_before() -> None:
     shot = AssistantMessage(calls=(ToolCall("a", "look"),))
-    images = (PIXEL, Image(url="https://example.org/a.png"))
+    images = (PIXEL, Image(url=URL))
     messages = [USER, shot, ToolResult("a", "look", "a shot", images=images)]
     older = (await sent(messages))["contents"]
     assert older[3] == {"role": "user", "parts": [{"text": "What look (a) shows:"}, INLINE, LINK]}
     latest = (await sent(messages, "gemini-3-flash-preview"))["contents"]
     assert latest[2]["parts"][0]["functionResponse"]["parts"] == [INLINE, LINK]
     assert len(latest) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [{"text": "Look:"}, INLINE, {"text": "and"}, LINK]),
+        ({"images": False}, [{"text": SHOWN.text}]),
+    ],
+)
+async def test_images_of_a_prompt_stand_at_their_places(options: dict[str, Any], expected: list[Any]) -> None:
+    async with Endpoint(DONE) as endpoint:
+        await chunks_of(model(endpoint.url, **options), Request(messages=[SHOWN]))
+    assert endpoint.body()["contents"] == [{"role": "user", "parts": expected}]
 
 
 async def test_system_tools_and_tool_choice_stand_in_their_fields() -> None:
