@@ -30,6 +30,23 @@ def test_subagents_translate_at_the_same_time_and_their_cost_is_counted() -> Non
     ]
 
 
+def test_history_goes_on_with_messages_of_openais_form_and_gives_them_back() -> None:
+    assert run("history").splitlines() == [
+        "user: Is that safe?",
+        "assistant: That is not encrypted (6 messages).",
+        "7 messages, the first 5 as they were: True",
+    ]
+
+
+def test_images_shows_a_file_and_a_url() -> None:
+    shown = "https://www.python.org/static/community_logos/python-logo.png"
+    assert run("images") == f"Both are pictures: image/png, 70 bytes and {shown}\n"
+
+
+def test_system_tells_the_model_what_belongs_to_the_run() -> None:
+    assert run("system") == "I was told: Use the customer's name, Frank. This is step 1.\n"
+
+
 def test_compaction_by_a_model_and_by_a_function_lets_the_run_go_on() -> None:
     assert run("compaction").splitlines() == ["compactor: 7 messages became 2", "They go on and on."] * 2
 
