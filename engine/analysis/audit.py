@@ -196,8 +196,9 @@ class _RunAuditor:
         self._made = self._copied = 0
         self._calls: dict[str, AuditedCall] = {}
         self._early: dict[str, tuple[ResultStatus, str]] = {}
-        self._approvals: set[str] = set()
-        """Ids of the calls that waited for the user's approval."""
+        carried = started.carried.questions if started.carried is not None else ()
+        self._approvals = {question.call_id: question.tool for question in carried if question.tool is not None}
+        """The tools of the calls that wait for the user's approval, by call id."""
         self._same: dict[str, list[int]] = {}
         self._first: dict[str, str] = {}
         self._failed: Counter[str] = Counter()
@@ -234,12 +235,13 @@ class _RunAuditor:
             case ev.ToolCallResult():
                 self._result(event)
             case ev.QuestionAnswered(call_id=id, text=text, says=says):
-                if id in self._calls and id in self._approvals:
-                    self._calls[id].result = text[:MAX_TEXT]  # until it has run
+                if (waiting := self._approvals.get(id)) is not None:
+                    self._step.notes.append(f"the user on {waiting}: {says}: {text[:MAX_TEXT]}")
                 elif id in self._calls and says != "unclear":
                     self._calls[id].status, self._calls[id].result = "ok", text[:MAX_TEXT]
-            case ev.QuestionAsked(call_id=id, tool=str()):
-                self._approvals.add(id)
+            case ev.QuestionAsked(call_id=id, tool=str(tool)):
+                self._approvals[id] = tool
+                self._step.notes.append(f"{tool} waits for the user's approval")
             case ev.CompletionAccepted(name=name):
                 self._accepted = self._accepted or name
             case ev.CompletionRejected(reason=reason, by=by):

@@ -7,9 +7,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, assert_type
 
 from endstop import (
+    Approve,
     Bus,
     Completion,
     Continue,
+    Deny,
     Engine,
     Fleet,
     Hooks,
@@ -225,3 +227,28 @@ async def extended(provider: Provider) -> None:
         engine = Engine(provider, tools=[*ours, *theirs], observers=Observers(middleware=[announced]))
         assert_type(traced(engine, agent_name="porter", content=True), Engine)
         assert_type(engine.with_middleware(announced), Engine)
+
+
+@tool(approval=True)
+async def delete(path: str) -> str:
+    "Delete a folder."
+    return path
+
+
+@tool(approval=lambda arguments: bool(arguments["amount"] > 100))
+def pay(amount: int) -> str:
+    "Pay."
+    return str(amount)
+
+
+async def approvals(provider: Provider) -> None:
+    """Calls that wait for the user."""
+    session = Engine(provider, tools=[delete, pay]).session(record="r.jsonl")
+    paused = await session.run("Tidy up")
+    for question in paused.questions:
+        assert_type(question.tool, str | None)
+        assert_type(question.arguments, dict[str, Any] | None)
+    assert_type(await session.approve("c1", {"path": "a"}), Outcome[Any])
+    assert_type((await session.deny("c2", "no")).status, Status)
+    async with session.start_answers({"c3": Approve(), "c4": Deny("no"), "q": "text"}) as run:
+        await run.wait()

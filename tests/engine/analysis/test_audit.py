@@ -133,3 +133,21 @@ async def test_a_run_of_very_many_steps_keeps_its_ends_and_counts_all(monkeypatc
     told = await audited(*script, [call("finish_task", summary="x")], policy=endless)
     assert told.runs[0].made == 21
     assert [step.step for step in told.runs[0].steps] == [1, 2, 3, 19, 20, 21]
+
+
+@tool(approval=True)
+async def delete(path: str) -> str:
+    """Delete."""
+    return "gone"
+
+
+async def test_an_audit_tells_what_waited_for_approval_and_what_the_user_said(tmp_path: Path) -> None:
+    script = [call("delete", path="a", id="d1"), call("delete", path="b", id="d2")]
+    session = Engine(Scripted(script, "Done."), tools=[delete]).session(record=tmp_path / "r.jsonl")
+    await session.run("Tidy up")
+    await session.approve("d1")
+    await session.deny("d2", "keep it")
+    runs = audit(scan(tmp_path / "r.jsonl"), THREE).runs
+    notes = [[note for step in run.steps for note in step.notes] for run in runs]
+    waits = "delete waits for the user's approval"
+    assert notes == [[waits, waits], ["the user on delete: yes: yes"], ["the user on delete: no: keep it"]]

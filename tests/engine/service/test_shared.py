@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine
+from endstop import Engine, WrongUse, tool
 from endstop.providers import Scripted, call
 from endstop.service.errors import Conflict, TooMany
 from endstop.service.service import Service
@@ -166,6 +166,32 @@ async def test_a_question_is_answered_anywhere_and_by_another_worker(fleet: Flee
     assert answered.status == "queued"
     await fleet.worker(Held().engine(FINISH))
     assert (await status(desk, session.id, "completed")).runs == 2
+
+
+async def test_a_call_is_approved_anywhere_and_runs_in_another_worker_with_the_users_arguments(fleet: Fleet) -> None:
+    done: list[str] = []
+
+    @tool(approval=True)
+    def delete(path: str) -> str:
+        "Delete a folder."
+        done.append(path)
+        return "gone"
+
+    def engine(*responses: Any) -> Engine:
+        return Engine(Scripted(*responses), tools=[delete], presets=[finish_task])
+
+    desk = await fleet.worker(engine(), works=False)
+    first = await fleet.worker(engine(call("delete", path="prod", id="d1")))
+    session = await desk.start("Tidy up")
+    (question,) = (await status(desk, session.id, "awaiting_input")).questions
+    await first.__aexit__(None, None, None)
+    assert (question.tool, question.arguments, done) == ("delete", {"path": "prod"}, [])
+    with pytest.raises(WrongUse, match="valid string"):
+        await desk.approve(session.id, "d1", {"path": 7})
+    assert (await desk.approve(session.id, "d1", {"path": "old"})).status == "queued"
+    await fleet.worker(engine(call("finish_task", summary="Tidy.")))
+    await status(desk, session.id, "completed")
+    assert done == ["old"]
 
 
 async def test_a_session_that_runs_or_waits_takes_no_second_run(fleet: Fleet) -> None:
