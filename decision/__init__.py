@@ -34,7 +34,7 @@ from .messages import (
     Usage,
     UserMessage,
 )
-from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict, Work
+from .outcome import STATUS_OF, CutSavings, LimitUse, Outcome, Question, Status, SubagentUse, Verdict, Work
 from .policy import (
     POLICIES,
     Compaction,
@@ -64,6 +64,7 @@ __all__ = [
     "AssistantMessage",
     "AttemptEnded",
     "Compaction",
+    "CutSavings",
     "Deadlines",
     "Decision",
     "Degeneration",
@@ -95,6 +96,7 @@ __all__ = [
     "Status",
     "StepJudge",
     "Stop",
+    "SubagentUse",
     "SystemMessage",
     "TextDelta",
     "TextKind",

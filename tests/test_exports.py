@@ -22,6 +22,7 @@ PUBLIC = {
         AttemptEnded Deadlines Decision Degeneration Echo Event Facts FinishReason FinishReport GoOn Image LimitUse
         Limits Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
         ReasoningDelta Repetition Rule SessionLimits Stagnation Status StepJudge Stop SystemMessage
+        CutSavings SubagentUse
         ModelSelected TextDelta TextKind ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage
         UsageReport UserMessage Verdict Work WrongUse build_outcome classify_text decide fold policy_from
     """,

@@ -39,6 +39,7 @@ from endstop.decision import (
     RULES,
     STATUS_OF,
     AnyChunk,
+    CutSavings,
     Decision,
     Event,
     Facts,
@@ -52,6 +53,7 @@ from endstop.decision import (
     Rule,
     Status,
     Stop,
+    SubagentUse,
     TextDelta,
     Usage,
     decide,
@@ -170,6 +172,15 @@ async def main() -> None:
     paused = await session.run("hello")
     for question in paused.questions:
         assert_type(await session.answer(question.call_id, "yes"), Outcome)
+
+    helper = engine.as_tool("helper", "Helps.", prompt=lambda topic: f"Find {topic}.", timeout=60, approval=True)
+    assert_type(helper, Tool)
+    async with Engine(echo, tools=[helper]).start("go") as whole:
+        async for of, one in whole.tree_events():
+            assert_type(one, Event | Lagged)
+            assert_type(of.finished, bool)
+        assert_type(whole.outcome.subagents, SubagentUse | None)
+        assert_type(whole.outcome.saved, CutSavings | None)
 
     async with engine.run_many(["a", Task("b", id="b", provider=echo)], providers=[echo], limit=5) as fleet:
         assert_type(fleet, Fleet)
