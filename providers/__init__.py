@@ -1,7 +1,12 @@
-"""Model providers: each turns a request into a stream of chunks, and some wrap another provider."""
+"""Model providers: each turns a request into a stream of chunks, and some wrap another provider.
+
+The wires of single vendors are imported when they are first used: few programs need more than one of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ._wrapper import Wrapper
-from .anthropic import Anthropic
 from .chaos import Chaos
 from .clock import Clock, SystemClock
 from .errors import (
@@ -23,10 +28,8 @@ from .errors import (
     Unreachable,
 )
 from .fallback import Fallback
-from .gemini import Gemini
 from .litellm import LiteLLM
 from .openai_compatible import OpenAICompatible
-from .openai_responses import OpenAIResponses
 from .prices import Prices
 from .provider import Provider, Request, ToolChoice
 from .race import Hedge, Race
@@ -36,6 +39,20 @@ from .replay import Replay
 from .retry import Retry
 from .scripted import Scripted, call, say
 from .timeouts import Timeouts
+
+if TYPE_CHECKING:
+    from .anthropic import Anthropic
+    from .gemini import Gemini
+    from .openai_responses import OpenAIResponses
+else:
+    _VENDORS = {"Anthropic": "anthropic", "Gemini": "gemini", "OpenAIResponses": "openai_responses"}
+
+    def __getattr__(name: str) -> Any:
+        if name not in _VENDORS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f".{_VENDORS[name]}", __name__), name)
+        return value
+
 
 __all__ = [
     "KINDS",
