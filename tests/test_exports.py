@@ -100,6 +100,10 @@ def test_the_names_of_events_in_a_record_are_exactly_these() -> None:
     assert {kind.__struct_config__.tag for kind in Event.__args__} == set(EVENTS.split())
 
 
+LAZY = ROOT / "providers"
+"""Imports some of its names when they are first used, as `endstop` itself does."""
+
+
 def test_an_init_file_holds_imports_and_names_and_no_logic() -> None:
     wrong = []
     for room in ("decision", "providers", "engine"):
@@ -111,13 +115,15 @@ def test_an_init_file_holds_imports_and_names_and_no_logic() -> None:
                         pass
                     case ast.Assign(targets=[ast.Name(id="__all__")]):
                         pass
+                    case ast.If(test=ast.Name(id="TYPE_CHECKING")) if path.parent == LAZY:
+                        pass
                     case _:
                         wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert not wrong, "\n".join(wrong)
 
 
 def test_importing_the_engine_imports_no_heavy_package() -> None:
-    heavy = {"litellm", "aiohttp", "opentelemetry", "mcp", "httpx2", "temporalio"}
+    heavy = {"litellm", "aiohttp", "opentelemetry", "mcp", "httpx2", "temporalio", "endstop.providers.anthropic"}
     rooms = "endstop.observers, endstop.durable.temporal, endstop.providers"
     code = f"import sys, {rooms}; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
