@@ -134,6 +134,11 @@ class Engine(Generic[DepsT, OutputT]):
             raise WrongUse(f"busy is {busy!r}{did_you_mean(str(busy), ('refuse', 'queue'))}")
         if session_id is not None and not isinstance(session_id, str):
             raise WrongUse(f"session_id is {session_id!r}: write a text, or leave it out")
+        if not isinstance(owner, str | None) or not isinstance(metadata, Mapping | None):
+            what = (
+                f"owner is {owner!r}: write a text" if not isinstance(owner, str | None) else "metadata is no mapping"
+            )
+            raise WrongUse(f"{what}, or leave it out")
         check_record(record)
         id = session_id or f"session_{uuid4().hex[:12]}"
         session: Session[DepsT, OutputT] = Session(

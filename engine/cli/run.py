@@ -245,7 +245,7 @@ async def _show_events(run: Run, view: RunView, seen: Sequence[Event]) -> None:
 
 def as_json(outcome: Outcome) -> str:
     """The outcome as one line of JSON."""
-    return msgspec.json.encode(outcome).decode()
+    return msgspec.json.encode(outcome.to_dict()).decode()
 
 
 def _savings(record: str) -> Savings:

@@ -299,3 +299,9 @@ async def test_an_approval_function_may_ask_for_whom_the_call_is() -> None:
     engine = Engine(calls_and_repeats("pay", amount=1), tools=[pay])
     assert (await engine.run("go", deps=Deps("boss"))).answer == "paid 1"
     assert (await engine.run("go", deps=Deps("clerk"))).status == "awaiting_input"
+
+
+@pytest.mark.parametrize("wrong", [{"owner": 5}, {"metadata": ["free"]}])
+def test_owner_is_a_text_and_metadata_a_mapping(wrong: dict[str, Any]) -> None:
+    with pytest.raises(WrongUse, match=next(iter(wrong))):
+        Engine(script()).session(**wrong)

@@ -360,10 +360,10 @@ async def test_deps_and_the_output_type_come_from_a_file_also_of_a_resumed_run(t
     assert result.content == "localhost 1", "the file is one module, whichever option names it"
     async with ChatServer([call("final_result", number=8080)]) as server:
         without = await resume(server, tmp_path / "r.jsonl", "--answer", "8080", *arguments[:4])
-        done = await resume(server, tmp_path / "r.jsonl", "--answer", "8080", *arguments)
+        done = await resume(server, tmp_path / "r.jsonl", "--answer", "8080", *arguments, "--json")
     assert without.code == 2
     assert "final_result (give --output-type FILE:NAME again)" in without.err
-    assert (done.code, done.out) == (0, '{"number":8080}\n')
+    assert (done.code, done.json["output"], done.json["answer"]) == (0, {"number": 8080}, '{"number":8080}')
 
 
 @pytest.mark.parametrize(
