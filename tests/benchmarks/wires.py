@@ -23,7 +23,7 @@ from typing import Any
 
 from endstop import Engine, tool
 from endstop.decision import Limits, Policy
-from endstop.providers import Anthropic, Gemini, OpenAICompatible, Provider
+from endstop.providers import Anthropic, Gemini, OpenAICompatible, OpenAIResponses, Provider
 from run import ROOT, Process, say
 from table import commit, machine, write_page
 from task import add
@@ -105,8 +105,37 @@ def generate_content(texts: Sequence[str], call: Call, step: int) -> Iterator[by
     yield event({"text": ""}, 20, finishReason="STOP")
 
 
+def responses(texts: Sequence[str], call: Call, step: int) -> Iterator[bytes]:
+    """A streamed response of OpenAI's Responses API."""
+    name, arguments = call
+    said = {"id": "msg_0ca3f598125653cf01693c1f2ba6408195b1", "type": "message", "role": "assistant"}
+    called = {"id": "fc_0ca3f598125653cf01693c1f26c80881959e", "type": "function_call", "name": name}
+    called |= {"call_id": f"call_{step}"}
+    whole = {**said, "content": [{"type": "output_text", "text": "".join(texts), "annotations": []}]}
+    done = {**called, "arguments": json.dumps(arguments), "status": "completed"}
+
+    def event(kind: str, index: int, **fields: Any) -> bytes:
+        return _named({"type": f"response.{kind}", "sequence_number": 4, "output_index": index, **fields})
+
+    def delta(kind: str, index: int, id: str, piece: str) -> bytes:
+        return event(kind, index, item_id=id, content_index=0, delta=piece, logprobs=[], obfuscation="Yk3kq8Wd1")
+
+    yield event("output_item.added", 0, item={**said, "content": [], "status": "in_progress"})
+    yield from (delta("output_text.delta", 0, said["id"], text) for text in texts)
+    yield event("output_item.done", 0, item={**whole, "status": "completed"})
+    yield event("output_item.added", 1, item={**called, "arguments": "", "status": "in_progress"})
+    for piece in _pieces(arguments):
+        yield delta("function_call_arguments.delta", 1, called["id"], piece)
+    yield event("output_item.done", 1, item=done)
+    response = {"status": "completed", "output": [whole, done], "usage": {"input_tokens": 100, "output_tokens": 20}}
+    yield _named({"type": "response.completed", "response": response})
+
+
 WIRES = {
     "chat completions": Wire(lambda url: OpenAICompatible("bench", url, api_key="none"), "/chat/completions", chat),
+    "OpenAI's Responses": Wire(
+        lambda url: OpenAIResponses("bench", base_url=url, api_key="none"), "/responses", responses
+    ),
     "Anthropic": Wire(lambda url: Anthropic("bench", base_url=url, api_key="none"), "/messages", messages),
     "Gemini": Wire(lambda url: Gemini("bench", base_url=url, api_key="none"), ":streamGenerate", generate_content),
 }
