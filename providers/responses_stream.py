@@ -31,6 +31,7 @@ from .errors import Interrupted, ProtocolError
 from .event_stream import EventStream, decode_loosely, quoted, stream_error
 from .responses_format import BREAK, CUSTOM_INPUT, Item, keep_item, parts_of, report_citations, report_item, text_of
 
+TEXT = "response.output_text.delta"
 NONE: Any = object()
 """In place of an index that no item has had yet: a server may leave out all indexes."""
 
@@ -38,7 +39,7 @@ NONE: Any = object()
 class _Event(Struct, gc=False):
     """One event. Any field may be missing, or of another type than documented."""
 
-    type: Any = None
+    type: str | None = None
     output_index: int | None = None
     item_id: Any = None
     delta: Any = None
@@ -94,6 +95,8 @@ class ResponsesStream(EventStream):
         """Indexes of the items that are done."""
         self._message: Any = NONE
         """Index of the message that the latest text belongs to."""
+        self._texts: list[str] = []
+        """The deltas of that message."""
         self._thought: Any = NONE
         """Item and part that the latest reasoning belongs to."""
         self._refused = False
@@ -105,22 +108,25 @@ class ResponsesStream(EventStream):
 
     def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
         """Append the chunks of one event to `chunks`."""
-        if data[:6] == b"[DONE]":
-            self.done = True
-            return
         try:
             event = _decode(data)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            if data[:6] == b"[DONE]":
+                self.done = True
+                return
             event = _decode_event_loosely(data, error)
-        index = event.output_index
+        kind, index = event.type, event.output_index
+        if kind == TEXT and index == self._message and event.delta and type(event.delta) is str:  # most events
+            self._texts.append(event.delta)
+            chunks.append(TextDelta(event.delta))
+            return
         if index is None:
             index = self._index_of(event)
-        kind = event.type
-        read = _READERS.get(kind) if type(kind) is str else None
+        read = _READERS.get(kind) if kind is not None else None
         if read is not None:
             self._is_ours = True
             read(self, index, event, chunks)
-        elif type(kind) is str and kind.startswith("response."):
+        elif kind is not None and kind.startswith("response."):
             self._is_ours = True
         elif not self.finished:
             self._read_foreign(data)
@@ -159,14 +165,14 @@ class ResponsesStream(EventStream):
         if type(text) is str and text:
             if index != self._message:
                 self._begin_text(index, chunks)
-            self._received[index].append(text)
+            self._texts.append(text)
             chunks.append(TextDelta(text))
 
     def _begin_text(self, index: int, chunks: list[AnyChunk]) -> None:
         if self._message is not NONE:
             chunks.append(TextDelta(BREAK))
         self._message = index
-        self._received.setdefault(index, [])
+        self._texts = self._received.setdefault(index, [])
 
     def _read_refusal(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
         self._refused = True
@@ -284,7 +290,7 @@ class ResponsesStream(EventStream):
             response = _decode_response(event.response)
         except (msgspec.DecodeError, RecursionError, ValueError):
             response = _Response()
-        self._finish(response, event.type.removeprefix("response."), chunks)
+        self._finish(response, str(event.type).removeprefix("response."), chunks)
 
     def _finish(self, response: _Response, status: str, chunks: list[AnyChunk]) -> None:
         """The end of a response. `status`: what the event says, for one that does not say it itself."""
@@ -311,7 +317,7 @@ class ResponsesStream(EventStream):
 
 
 _READERS: dict[str, Callable[[ResponsesStream, int, _Event, list[AnyChunk]], None]] = {
-    "response.output_text.delta": ResponsesStream._read_text,
+    TEXT: ResponsesStream._read_text,
     "response.function_call_arguments.delta": ResponsesStream._read_arguments,
     "response.reasoning_summary_text.delta": ResponsesStream._read_reasoning,
     "response.reasoning_text.delta": ResponsesStream._read_reasoning,
@@ -370,10 +376,11 @@ def _decode_event_loosely(data: bytes, error: Exception) -> _Event:
         value = None
     if not isinstance(value, dict):
         raise ProtocolError(f"an event of the stream cannot be read ({error}): {quoted(data)}") from error
-    names = ("type", "item_id", "delta", "summary_index", "content_index")
-    index = value.get("output_index")
+    names = ("item_id", "delta", "summary_index", "content_index")
+    kind, index = value.get("type"), value.get("output_index")
     return _Event(
         **{name: value.get(name) for name in names},
+        type=kind if isinstance(kind, str) else None,
         output_index=index if type(index) is int else None,
         item=msgspec.Raw(json.dumps(value.get("item")).encode()),
         response=msgspec.Raw(json.dumps(value.get("response")).encode()),
