@@ -32,10 +32,9 @@ class SSEDecoder:
         if not self._seen_field:
             start = next(filter(bytes.strip, events), b"")
             self._check_start(start or self._tail, whole=bool(start))
-        one_line_each = data.count(b"\n") == 2 * len(
-            events
-        )  # checked per block, because checking each event costs more
-        if data.count(b"\n") == 3 * len(events) and (named := _named_data(events)) is not None:
+        lines = data.count(b"\n") - self._tail.count(b"\n")  # counted per block: looking into each event costs more
+        one_line_each = lines == 2 * len(events)
+        if lines == 3 * len(events) and (named := _named_data(events)) is not None:
             return named
         found = [event[6:] if one_line_each and event[:6] == b"data: " else _data(event) for event in events]
         return [data for data in found if data]
