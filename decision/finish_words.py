@@ -115,6 +115,12 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
         OTHER=_NO_REASON, FINISH_REASON_UNSPECIFIED=_NO_REASON,
     ),
     *_words(
+        "generateContent", "Gemini (its SDK)", f"{_GITHUB}/googleapis/python-genai/blob/main/google/genai/types.py",
+        ESCALATION=_FILTER,
+        PUP_LIMITED_DISABLED=("error", "the account is limited, since its use broke the vendor's policy"),
+        CONTINUATION=("length", "the limit of one request was reached; more would come for a token"),
+    ),
+    *_words(
         "generateContent", "Gemini on Vertex AI",
         "https://cloud.google.com/vertex-ai/docs/reference/rest/v1/GenerateContentResponse#FinishReason",
         MODEL_ARMOR=("content_filter", "Model Armor blocked the response"),

@@ -105,6 +105,9 @@ def test_text_thoughts_and_calls_come_apart() -> None:
         ("MALFORMED_FUNCTION_CALL", "retry"),
         ("UNEXPECTED_TOOL_CALL", "retry"),
         ("MISSING_THOUGHT_SIGNATURE", "error"),
+        ("ESCALATION", "content_filter"),
+        ("PUP_LIMITED_DISABLED", "error"),
+        ("CONTINUATION", "length"),
         ("A_NEW_WORD", "other"),
     ],
 )
