@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine, Tool
+from endstop import Engine, Tool, read_record
 from endstop.cli.factory import build_provider
 from endstop.decision import (
     AssistantMessage,
@@ -30,6 +31,7 @@ from endstop.providers import BadRequest, Gemini, Interrupted, ProtocolError, Pr
 from endstop.providers.gemini_format import RequestEncoder
 from endstop.providers.gemini_schema import adapt_schema
 from endstop.providers.gemini_stream import GeminiStream
+from endstop.replay import replay
 from endstop.testing.conformance.providers import CASES, ProviderCase, check
 
 from .endpoint import Endpoint, Reply
@@ -573,3 +575,23 @@ async def test_a_refused_request_says_what_google_said() -> None:
         with pytest.raises(BadRequest, match="Unknown name"):
             await chunks_of(model(endpoint.url, settings={"foo": 1}))
     assert endpoint.body()["generationConfig"] == {"foo": 1}
+
+
+async def test_signatures_lie_in_the_record_and_go_back_from_it(tmp_path: Path) -> None:
+    record = tmp_path / "r.jsonl"
+    tool = Tool(seen, name="look", reads=True)
+    async with Endpoint(gemini(*THOUGHTS), DONE) as endpoint:
+        await Engine(model(endpoint.url), tools=[tool], presets=()).run("Look around.", record=record)
+        engine = Engine(model(endpoint.url), tools=[tool], presets=())
+        session = engine.session(read_record(record).header.session_id, record=record)
+        session.load(read_record(record).runs)
+        await session.run("And now?")
+    first, again = endpoint.body(1)["contents"], endpoint.body(2)["contents"]
+    assert again[: len(first)] == first
+    assert [part["thoughtSignature"] for part in again[1]["parts"] if "thoughtSignature" in part] == [
+        "dGV4dA==",
+        "Y29kZQ==",
+        "Y2FsbA==",
+        "ZW1wdHk=",
+    ]
+    assert (await replay(str(record))).same
