@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from .decision import WrongUse
+from .decision import Image, Message, WrongUse
 
 
 class StepKey(Struct, frozen=True):
@@ -83,6 +83,10 @@ class Job(Struct, frozen=True, kw_only=True):
     """What the run begins with. A run whose process died resumes where it stopped, whatever this says."""
     text: str = ""
     """The prompt, or the answer."""
+    images: tuple[Image, ...] = ()
+    """Images of the prompt."""
+    history: tuple[Message, ...] = ()
+    """With the first run of a session: the messages with which it begins."""
     call_id: str = ""
     """With `answer`: id of the call that asked the question."""
     approved: bool | None = None

@@ -18,7 +18,7 @@ from .decision import AssistantMessage, Image, Message, SystemMessage, ToolResul
 from .decision.errors import did_you_mean
 from .decision.messages import is_blank
 from .tools.results import to_jsonable
-from .user_message import checked_image
+from .user_message import checked_image, user_message
 from .validation import preview
 
 MessageFormat = Literal["openai", "anthropic"]
@@ -50,6 +50,19 @@ def read_history(history: Iterable[Any]) -> tuple[Message, ...]:
         raise WrongUse(f"history[{ours.index(not ours[0])}] is in another form than those before it: write all in one")
     placed = list(enumerate(given)) if all(ours) else _read_forms(given)
     return tuple(_checked(placed))
+
+
+def read_prompt(prompt: str | Sequence[Any]) -> UserMessage:
+    """The message of a prompt as JSON has it: a text, or parts in OpenAI's or Anthropic's form. Raises WrongUse."""
+    if isinstance(prompt, str):
+        return user_message(prompt)
+    try:
+        read = read_history([{"role": "user", "content": list(prompt)}])
+    except WrongUse as error:
+        raise WrongUse(str(error).replace("history[0]", "the prompt", 1)) from None
+    if len(read) != 1 or not isinstance(read[0], UserMessage):
+        raise WrongUse("the prompt holds other parts than texts and images")
+    return user_message(read[0])
 
 
 def call_ids(messages: Iterable[Message]) -> Iterable[str]:

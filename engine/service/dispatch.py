@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ..answers import check_answers
 from ..approvals import Approve, Deny
-from ..decision import ToolCall
+from ..decision import Image, Message, ToolCall, UserMessage
 from ..durability import Job, Queue
 from ..engine import Engine
 from ..providers._logging import log_warning
@@ -55,6 +55,8 @@ class RunInput(Struct, frozen=True, kw_only=True):
 
     opening: Literal["prompt", "answer", "resume"]
     text: str = ""
+    images: tuple[Image, ...] = ()
+    """Of a prompt."""
     call_id: str = ""
     """The question that is answered; only with `answer`."""
     approved: bool | None = None
@@ -88,7 +90,7 @@ class RunInput(Struct, frozen=True, kw_only=True):
         """Start the run. Raises WrongUse if the session does not allow it."""
         match self.opening:
             case "prompt":
-                return session.start(self.text, run_id=run_id)
+                return session.start(UserMessage(self.text, self.images), run_id=run_id)
             case "answer":
                 return session.start_answers({self.call_id: self.answer}, run_id=run_id)
             case "resume":
@@ -106,13 +108,16 @@ class LocalDispatcher:
         self._admission = admission
         self._supervisor = supervisor
 
-    async def start_session(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
+    async def start_session(
+        self, new: NewSession, engine: Engine, prompt: UserMessage, history: Sequence[Message], *, named: bool
+    ) -> StoredSession:
         """Start a new session with its first run; returns once the first event is stored.
 
-        named: whether the caller chose the id. Raises Conflict if a session has it already.
+        history: the messages with which it begins. named: whether the caller chose the id.
+        Raises Conflict if a session has it already.
         """
         active = self._admission.admit(new.id, new.owner, new.agent)
-        return await self._supervisor.shielded(self._start_session(active, engine, new, prompt, named=named))
+        return await self._supervisor.shielded(self._start_session(active, engine, new, prompt, history, named=named))
 
     async def start_run(self, session_id: str, owner: str | None, run_input: RunInput) -> StoredSession:
         """Start the next run of a session; returns once the first event is stored."""
@@ -138,10 +143,17 @@ class LocalDispatcher:
         await self._queries.store.delete(session_id)
 
     async def _start_session(
-        self, active: ActiveSession, engine: Engine, new: NewSession, prompt: str, *, named: bool
+        self,
+        active: ActiveSession,
+        engine: Engine,
+        new: NewSession,
+        prompt: UserMessage,
+        history: Sequence[Message],
+        *,
+        named: bool,
     ) -> StoredSession:
         store = self._queries.store
-        session = engine.session(new.id, owner=new.owner or None, metadata=new.metadata)
+        session = engine.session(new.id, owner=new.owner or None, metadata=new.metadata, history=history)
         try:
             if named:
                 await check_is_new(store, new.id)
@@ -183,12 +195,15 @@ class QueueDispatcher:
         self._admission = admission
         self._supervisor = supervisor
 
-    async def start_session(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
+    async def start_session(
+        self, new: NewSession, engine: Engine, prompt: UserMessage, history: Sequence[Message], *, named: bool
+    ) -> StoredSession:
         """Store a new session with its first run as queued; from then on no crash can lose it."""
         self._admission.check_open()
         if named:
             await check_is_new(self._store, new.id)
-        job = Job(run_id=new_run_id(), session_id=new.id, agent=new.agent, opening="prompt", text=prompt)
+        job = Job(run_id=new_run_id(), session_id=new.id, agent=new.agent, opening="prompt", text=prompt.text)
+        job = replace(job, images=prompt.images, history=tuple(history))
         return await self._supervisor.shielded(self._put_admitted(job, engine, new))
 
     async def start_run(self, session_id: str, owner: str | None, run_input: RunInput) -> StoredSession:
@@ -273,6 +288,7 @@ class QueueDispatcher:
             agent=stored.agent,
             opening=run_input.opening,
             text=run_input.text,
+            images=run_input.images,
             call_id=run_input.call_id,
             approved=run_input.approved,
             arguments=run_input.arguments,

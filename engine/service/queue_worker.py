@@ -89,6 +89,7 @@ class QueueWorker:
             run_input = RunInput(
                 opening=job.opening,
                 text=job.text,
+                images=job.images,
                 call_id=job.call_id,
                 approved=job.approved,
                 arguments=job.arguments,
@@ -163,7 +164,7 @@ class QueueWorker:
     async def _load(self, job: Job, stored: StoredSession, steps: Steps) -> tuple[Session, Engine]:
         _, engine = self._admission.agent(job.agent)
         session = await load_session(self._store, engine, stored)
-        session.steps = steps
+        session.steps, session.history = steps, job.history
         return session, engine
 
 

@@ -15,7 +15,7 @@ when its process dies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
 from uuid import uuid4
@@ -23,8 +23,10 @@ from uuid import uuid4
 from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
+from ..message_history import read_history
 from ..store.base import GOING, LEASE, NewSession, Store, StoredMessage, StoredSession
 from ..store.url import store_at
+from ..user_message import Prompt, user_message
 from .active import ActiveSessions
 from .admission import (
     Admission,
@@ -172,8 +174,9 @@ class Service(SessionQueries):
 
     async def start(
         self,
-        prompt: str,
+        prompt: Prompt,
         *,
+        history: Iterable[Any] = (),
         owner: str | None = None,
         agent: str | None = None,
         session_id: str | None = None,
@@ -181,24 +184,26 @@ class Service(SessionQueries):
     ) -> StoredSession:
         """Start a session with its first run; returns once its start is stored.
 
+        prompt: a text, or texts and images. history: the messages before it, as in `Engine.session`.
         session_id: an id of your own, 1 to 100 letters, digits, `-`, `_`, `.` and `:`; None: the service makes one.
         metadata: JSON that is stored with the session as it is, for `RunContext.metadata`; 16 kB at most.
         """
         id = new_id() if session_id is None else check_id(session_id)
         name, engine = self._admission.agent(agent)
-        check_not_blank("prompt", prompt)
-        known = title_of(redacted(prompt, engine.config.record_options.redact))
+        message, begins = user_message(prompt), read_history(history)
+        known = title_of(redacted(message.text, engine.config.record_options.redact))
         self._check_open()
         about = check_metadata(metadata or {})
         at = clock_of(engine)()
         new = NewSession(id=id, owner=owner or "", agent=name, title=known, created_at=at, metadata=about)
-        return await self._dispatcher.start_session(new, engine, prompt, named=session_id is not None)
+        return await self._dispatcher.start_session(new, engine, message, begins, named=session_id is not None)
 
-    async def start_run(self, session_id: str, prompt: str, *, owner: str | None = None) -> StoredSession:
+    async def start_run(self, session_id: str, prompt: Prompt, *, owner: str | None = None) -> StoredSession:
         """Start the next run of a session, with a new prompt. An open question is closed as unanswered."""
-        check_not_blank("prompt", prompt)
+        message = user_message(prompt)
         self._check_open()
-        return await self._dispatcher.start_run(session_id, owner, RunInput(opening="prompt", text=prompt))
+        run_input = RunInput(opening="prompt", text=message.text, images=message.images)
+        return await self._dispatcher.start_run(session_id, owner, run_input)
 
     async def answer(
         self, session_id: str, text: str, *, call_id: str | None = None, owner: str | None = None

@@ -115,7 +115,10 @@ def _bound(schema: dict[str, Any], longest: int) -> None:
     """Add the maximum length of texts, a setting of the server, to a schema."""
     for name in ("prompt", "text"):
         if name in schema.get("properties", {}):
-            schema["properties"][name]["maxLength"] = longest
+            given = schema["properties"][name]
+            for one in given.get("anyOf", [given]):
+                if one.get("type") == "string":
+                    one["maxLength"] = longest
 
 
 def _operation(operation: Operation, protected: bool) -> dict[str, Any]:

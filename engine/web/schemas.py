@@ -12,8 +12,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 
-from ..decision import Outcome, Question, Usage
+from ..decision import Outcome, Question, Usage, UserMessage
 from ..engine import Engine
+from ..message_history import read_prompt
 from ..providers.clock import Clock
 from ..store.base import SessionStatus, StoredRun, StoredSession
 from .errors import HttpError
@@ -21,6 +22,10 @@ from .errors import HttpError
 T = TypeVar("T")
 Text = Annotated[str, Meta(min_length=1, pattern=r"\S", description="Not blank.")]
 """A prompt, an answer or a message. Its maximum length is a setting of the server: `WebLimits.text`."""
+Parts = Annotated[
+    list[dict[str, Any]], Meta(min_length=1, description="Texts and images, as content parts of OpenAI or Anthropic.")
+]
+"""A prompt of texts and images, of which the server fetches none."""
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
 """The name of an agent, a cause, or an id."""
 
@@ -28,9 +33,11 @@ Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]
 class SessionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A session to start, with its first run."""
 
-    prompt: Text
+    prompt: Text | Parts
     agent: Name | None = None
     """The default agent, if left out."""
+    history: list[dict[str, Any]] = []
+    """Messages before the prompt, in OpenAI's or Anthropic's form."""
     metadata: dict[str, Any] = {}
     """Stored with the session as it is, for the functions of its runs; 16 kB at most."""
 
@@ -38,7 +45,7 @@ class SessionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The next run of a session."""
 
-    prompt: Text
+    prompt: Text | Parts
 
 
 class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -321,6 +328,13 @@ def check_length(text: str, longest: int) -> str:
     if len(text) > longest:
         raise HttpError(422, "too_long", f"the text has {len(text):,} characters, and at most {longest:,} are allowed")
     return text
+
+
+def read_checked_prompt(prompt: str | list[dict[str, Any]], longest: int) -> UserMessage:
+    """The message of a prompt whose text has at most `longest` characters. Raises HttpError (422) and WrongUse."""
+    message = read_prompt(prompt)
+    check_length(message.text, longest)
+    return message
 
 
 def _fields(kind: type[Any]) -> str:

@@ -24,6 +24,7 @@ from .schemas import (
     SessionsQuery,
     check_length,
     none_if_unset,
+    read_checked_prompt,
     run_response,
     session_response,
 )
@@ -33,8 +34,10 @@ from .sse import encode_sse, parse_run_event_id, parse_session_event_id, resume_
 async def start_session(context: RequestContext) -> Response:
     """Start a session with its first run."""
     body: SessionRequest = context.body
-    prompt = check_length(body.prompt, context.limits.text)
-    session = await context.service.start(prompt, owner=context.owner, agent=body.agent, metadata=body.metadata)
+    prompt = read_checked_prompt(body.prompt, context.limits.text)
+    session = await context.service.start(
+        prompt, history=body.history, owner=context.owner, agent=body.agent, metadata=body.metadata
+    )
     return json_response(session_response(session), 201, Location=f"sessions/{session.id}")
 
 
@@ -61,7 +64,7 @@ async def read_session(context: RequestContext) -> Response:
 async def start_run(context: RequestContext) -> Response:
     """Start another run in a session."""
     body: RunRequest = context.body
-    prompt = check_length(body.prompt, context.limits.text)
+    prompt = read_checked_prompt(body.prompt, context.limits.text)
     session = await context.service.start_run(context.id("session"), prompt, owner=context.owner)
     return json_response(session_response(session), 201)
 
