@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from endstop.decision import (
 from endstop.decision.messages import Usage
 from endstop.providers import OpenAIResponses, Request
 from endstop.providers.errors import Interrupted, ProtocolError, ProviderError, RateLimited
+from endstop.records.reader import read_record
 from endstop.testing.conformance.providers import CASES, ProviderCase, check
 from endstop.testing.conformance.providers import Endpoint as ChatEndpoint
 
@@ -536,6 +538,25 @@ async def test_a_call_at_which_the_stream_was_cut_keeps_the_reasoning_that_led_t
             "function_call_output",
             "user",
         ]
+
+
+async def test_a_session_that_begins_with_the_messages_of_another_sends_its_reasoning() -> None:
+    async with Endpoint(with_reasoning(message("Port 8080.")), items(message("Sure."))) as endpoint:
+        engine = Engine(responses(endpoint.url), presets=())
+        session = engine.session()
+        await session.run("Which port?")
+        await engine.session(history=session.messages()).run("Sure?")
+        assert ENCRYPTED.encode() in endpoint.requests[1]
+
+
+async def test_a_resumed_record_sends_the_reasoning_that_stands_in_it(tmp_path: Path) -> None:
+    record = tmp_path / "session.jsonl"
+    async with Endpoint(with_reasoning(message("Port 8080.")), items(message("Sure."))) as endpoint:
+        await Engine(responses(endpoint.url), presets=()).session(record=record).run("Which port?")
+        session = Engine(responses(endpoint.url), presets=()).session()
+        session.load(read_record(record).runs)
+        await session.run("Sure?")
+        assert ENCRYPTED.encode() in endpoint.requests[1]
 
 
 async def test_what_only_the_vendor_kept_does_not_go_back() -> None:
