@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,7 +15,7 @@ from .anthropic_stream import AnthropicStream
 from .cache_marks import CacheMarks
 from .http_provider import HTTPOptions, HTTPProvider
 from .openai_format import EncodedSession
-from .provider import Request
+from .provider import Request, check_server_tools
 
 HOST = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -53,6 +53,7 @@ class Anthropic(HTTPProvider):
     prefix = "anthropic/"
     example = "Anthropic('claude-sonnet-4-5')"
     key_variable = "ANTHROPIC_API_KEY"
+    vendor_url = HOST
     request_id_header = "request-id"
 
     def __init__(
@@ -69,24 +70,10 @@ class Anthropic(HTTPProvider):
     ) -> None:
         path = "/messages" if _names_version(base_url) else "/v1/messages"
         super().__init__(model, base_url, path, api_key=api_key, **options)
-        self._own_server = urlsplit(base_url).hostname == urlsplit(HOST).hostname
-        self._server_tools = _check_server_tools(server_tools)
+        self._server_tools = check_server_tools(server_tools, {"type": "web_search_20250305", "name": "web_search"})
         self._betas = _check_betas(betas)
         self._cache = cache
         self._images = images
-
-    @property
-    def endpoint(self) -> str:
-        """The base URL without secrets, for records; empty for Anthropic's own server."""
-        return "" if self._own_server else super().endpoint
-
-    def __repr__(self) -> str:
-        return f"Anthropic({self.model!r})" if self._own_server else super().__repr__()
-
-    async def __aenter__(self) -> Self:
-        if self._own_server and not self.has_credentials:
-            raise WrongUse(f"model {self.model!r} needs a key: set {self.key_variable}, or give api_key")
-        return await super().__aenter__()
 
     def key_headers(self, key: str) -> dict[str, str]:
         """The key as Anthropic's own header."""
@@ -147,20 +134,6 @@ def _names_version(url: str) -> bool:
 
 def _max_tokens(model: str) -> int:
     return next((tokens for name, tokens in OLDER.items() if name in model), MAX_TOKENS)
-
-
-def _check_server_tools(tools: Any) -> list[dict[str, Any]]:
-    """Server tools as a list of their fields. Raises WrongUse for what is no tool."""
-    if isinstance(tools, str | Mapping) or not isinstance(tools, Sequence):
-        raise WrongUse(f"server_tools is {tools!r}: give a list, as in [{{'type': 'web_search_20250305', ...}}]")
-    for tool in tools:
-        if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str):
-            raise WrongUse(f"server_tools: {tool!r} has no type: write it as Anthropic's documentation does")
-        try:
-            msgspec.json.encode(tool)
-        except (TypeError, ValueError, RecursionError):
-            raise WrongUse(f"server_tools: {tool!r} is not JSON: write it as Anthropic's documentation does") from None
-    return [dict(tool) for tool in tools]
 
 
 def _check_betas(betas: Any) -> tuple[str, ...]:

@@ -22,12 +22,11 @@ from ..decision import (
     TextDelta,
     ToolCallDelta,
     Usage,
-    UsageReport,
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .chat_reasoning import ReturnedReasoning
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, quoted, stream_error
+from .event_stream import EventStream, decode_loosely, quoted, stream_error, usage_report
 
 NULL = len(b"null")
 TICKS = 10**10
@@ -168,7 +167,9 @@ class ChatStream(EventStream):
                 reason = "content_filter" if self.refused else parse_finish_reason(raw, self._words)
                 chunks.append(FinishReport(reason, raw))
         if len(chunk.usage) > NULL or chunk.x_groq is not None:
-            chunks += _usage_report(chunk.usage) or (_usage_report(chunk.x_groq.usage) if chunk.x_groq else [])
+            chunks += usage_report(chunk.usage, _decode_usage, _usage) or (
+                usage_report(chunk.x_groq.usage, _decode_usage, _usage) if chunk.x_groq else []
+            )
 
     def add_delta(self, delta: _Delta, chunks: list[AnyChunk]) -> None:
         """Append the chunks of a delta, or of the whole message of an unstreamed response, to `chunks`."""
@@ -228,14 +229,6 @@ def _content_parts(content: Any) -> list[AnyChunk]:
         elif isinstance(part.get("text"), str):
             chunks.append(TextDelta(part["text"]))
     return chunks
-
-
-def _usage_report(raw: msgspec.Raw) -> list[AnyChunk]:
-    try:
-        usage = _decode_usage(raw) if bytes(raw) else None
-    except msgspec.DecodeError:
-        return []
-    return [] if usage is None else [UsageReport(_usage(usage))]
 
 
 def _usage(usage: _Usage) -> Usage:
@@ -302,7 +295,7 @@ def parse_whole_reply(
     reader.end_message(chunks)
     raw = choice.finish_reason or ""
     chunks.append(FinishReport("content_filter" if reader.refused else parse_finish_reason(raw, words), raw))
-    return chunks + _usage_report(reply.usage)
+    return chunks + usage_report(reply.usage, _decode_usage, _usage)
 
 
 def _loosely(data: bytes) -> _Chunk | None:

@@ -7,13 +7,13 @@ format adds `read_event`, which turns the data of one event into chunks.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from ..decision import AnyChunk, FinishReason
+from ..decision import AnyChunk, FinishReason, Usage, UsageReport
 from ..decision.delta_merger import DeltaMerger
 from ..decision.finish_words import NO_WORDS
 from .error_replies import build_error, parse_error_body, parse_error_value
@@ -22,6 +22,8 @@ from .sse_decoder import ErrorEvent, SSEDecoder
 
 SHOWN = 200
 """Bytes of an unreadable event that a message quotes."""
+
+T = TypeVar("T")
 
 
 class EventStream(ABC):
@@ -106,6 +108,17 @@ def decode_loosely(data: bytes) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
+
+
+def usage_report(
+    raw: msgspec.Raw, decode: Callable[[msgspec.Raw], T | None], read: Callable[[T], Usage]
+) -> list[AnyChunk]:
+    """The counts of tokens of an event, if it has any that can be read. They were not read with the rest of it."""
+    try:
+        counted = decode(raw) if bytes(raw) else None
+    except msgspec.DecodeError:
+        return []
+    return [] if counted is None else [UsageReport(read(counted))]
 
 
 def quoted(data: bytes) -> str:

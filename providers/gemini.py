@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, Unpack
-from urllib.parse import quote, urlsplit
-
-import msgspec
+from typing import Any, Unpack
+from urllib.parse import quote
 
 from ..decision import WrongUse
 from .endpoint_url import split_credentials
 from .gemini_format import RequestEncoder
 from .gemini_stream import GeminiStream
 from .http_provider import HTTPOptions, HTTPProvider
-from .provider import Request, check_model
+from .provider import Request, check_model, check_server_tools
 
 GOOGLE = "https://generativelanguage.googleapis.com/v1beta"
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
@@ -43,6 +41,8 @@ class Gemini(HTTPProvider):
 
     prefix = "gemini/"
     example = "Gemini('gemini-2.5-flash')"
+    vendor_url = GOOGLE
+    key_from = " or ".join(KEY_VARIABLES)
 
     def __init__(
         self,
@@ -65,21 +65,9 @@ class Gemini(HTTPProvider):
         path = f"/{folder}{quote(name, safe='/@')}:streamGenerateContent?alt=sse"
         super().__init__(model, base_url, path, api_key=key, **options)
         self._bears = access_token is not None
-        self._own_server = self._place.hostname == urlsplit(GOOGLE).hostname
-        self._encoder = RequestEncoder(name, images=images, server_tools=_check_server_tools(server_tools))
-
-    @property
-    def endpoint(self) -> str:
-        """The base URL without secrets, for records; empty for Google's own server."""
-        return "" if self._own_server else super().endpoint
-
-    def __repr__(self) -> str:
-        return f"Gemini({self.model!r})" if self._own_server else super().__repr__()
-
-    async def __aenter__(self) -> Self:
-        if self._own_server and not self.has_credentials:
-            raise WrongUse(f"model {self.model!r} needs a key: set {' or '.join(KEY_VARIABLES)}, or give api_key")
-        return await super().__aenter__()
+        self._encoder = RequestEncoder(
+            name, images=images, server_tools=check_server_tools(server_tools, {"googleSearch": {}})
+        )
 
     def key_headers(self, key: str) -> dict[str, str]:
         """The key in Google's header, or the token as a bearer token."""
@@ -92,18 +80,3 @@ class Gemini(HTTPProvider):
     def encode_request(self, request: Request) -> bytes:
         """The body of a request."""
         return self._encoder.encode(request, self._settings)
-
-
-def _check_server_tools(tools: Any) -> list[Mapping[str, Any]]:
-    if isinstance(tools, Mapping | str) or not isinstance(tools, Sequence):
-        raise WrongUse(f"server_tools is {tools!r}: use a list, as [{{'googleSearch': {{}}}}]")
-    for tool in tools:
-        if not isinstance(tool, Mapping):
-            raise WrongUse(
-                f"server_tools: {tool!r} is not a tool: use what Gemini's API takes, as {{'googleSearch': {{}}}}"
-            )
-        try:
-            msgspec.json.encode(tool)
-        except (TypeError, ValueError, RecursionError):
-            raise WrongUse(f"server_tools: {tool!r} is not JSON: use what Gemini's API takes") from None
-    return list(tools)

@@ -85,6 +85,10 @@ class HTTPProvider(ABC):
     example: ClassVar[str] = "NAME"
     """How one is made, for messages."""
     key_variable: ClassVar[str] = ""
+    vendor_url: ClassVar[str] = ""
+    """The vendor's own server, which demands a key and is not named in records; empty if there is none."""
+    key_from: ClassVar[str] = ""
+    """Where a key may come from, for messages; empty: `key_variable`."""
     request_id_header: ClassVar[str] = ""
     """Header in which the vendor names a request, for its support; errors quote it. Empty: none."""
 
@@ -114,6 +118,7 @@ class HTTPProvider(ABC):
         """The model's name as the vendor knows it."""
         place, login = split_credentials(base_url)
         self._place = urlsplit(place)
+        self._is_vendor = bool(self.vendor_url) and self._place.hostname == urlsplit(self.vendor_url).hostname
         target = urlsplit(path)
         self.url = self._place._replace(
             path=self._place.path.rstrip("/") + target.path,
@@ -142,12 +147,13 @@ class HTTPProvider(ABC):
         self._holders = 0
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.model!r}, {self.endpoint!r})"
+        place = "" if self._is_vendor else f", {self.endpoint!r}"
+        return f"{type(self).__name__}({self.model!r}{place})"
 
     @property
     def endpoint(self) -> str:
-        """The base URL without secrets, for records."""
-        return public_url(self._place.geturl())
+        """The base URL without secrets, for records; empty for the vendor's own server."""
+        return "" if self._is_vendor else public_url(self._place.geturl())
 
     @property
     def has_credentials(self) -> bool:
@@ -175,6 +181,9 @@ class HTTPProvider(ABC):
     # ---- the provider
 
     async def __aenter__(self) -> Self:
+        if self._is_vendor and not self.has_credentials:
+            keys = self.key_from or self.key_variable
+            raise WrongUse(f"model {self.model!r} needs a key: set {keys}, or give api_key")
         self._holders += 1
         if self._session is None:
             self._session = self._open_session()

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, Unpack
-from urllib.parse import urlsplit
+from typing import Any, Unpack
 
 import msgspec
 
 from ..decision import Message, SystemMessage, ToolSpec, WrongUse
 from .http_provider import HTTPOptions, HTTPProvider
 from .openai_format import EncodedSession
-from .provider import Request
+from .provider import Request, check_server_tools
 from .responses_format import encode_message, encode_tools
 from .responses_stream import ResponsesStream
 
@@ -61,6 +60,7 @@ class OpenAIResponses(HTTPProvider):
     prefix = "openai/"
     example = "OpenAIResponses('gpt-5.4')"
     key_variable = "OPENAI_API_KEY"
+    vendor_url = OPENAI_URL
     request_id_header = "x-request-id"
 
     def __init__(
@@ -75,8 +75,7 @@ class OpenAIResponses(HTTPProvider):
         **options: Unpack[HTTPOptions],
     ) -> None:
         super().__init__(model, base_url, "/responses", api_key=api_key, **options)
-        self._own_server = self._place.hostname == urlsplit(OPENAI_URL).hostname
-        if not self._own_server:
+        if not self._is_vendor:
             self.model_name = self.model
         self._server_tools = _check_server_tools(server_tools)
         self._custom = frozenset(tool["name"] for tool in self._server_tools if tool["type"] == "custom")
@@ -84,19 +83,6 @@ class OpenAIResponses(HTTPProvider):
         self._include = [ENCRYPTED] if asks else []
         self._images = images
         self._settings = _renamed(_check_stateless(self._settings))
-
-    @property
-    def endpoint(self) -> str:
-        """The base URL without secrets, for records; empty for OpenAI's own server."""
-        return "" if self._own_server else super().endpoint
-
-    def __repr__(self) -> str:
-        return f"OpenAIResponses({self.model!r})" if self._own_server else super().__repr__()
-
-    async def __aenter__(self) -> Self:
-        if self._own_server and not self.has_credentials:
-            raise WrongUse(f"model {self.model!r} needs a key: set {self.key_variable}, or give api_key")
-        return await super().__aenter__()
 
     def key_headers(self, key: str) -> dict[str, str]:
         """The key as a bearer token."""
@@ -135,23 +121,13 @@ class OpenAIResponses(HTTPProvider):
 
 def _check_server_tools(tools: Any) -> list[dict[str, Any]]:
     """Server tools as a list of their fields. Raises WrongUse for what is none."""
-    if isinstance(tools, Mapping | str) or not isinstance(tools, Sequence):
-        raise WrongUse(f"server_tools is {tools!r}: use a list, as in [{{'type': 'web_search'}}]")
-    return [*map(_check_server_tool, tools)]
-
-
-def _check_server_tool(tool: Any) -> dict[str, Any]:
-    if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str):
-        raise WrongUse(f"server_tools holds {tool!r}: use the API's own form, as in {{'type': 'web_search'}}")
-    if tool["type"] == "function":
-        raise WrongUse(f"server_tools: {tool.get('name')!r} is a function: give it to the engine, as tools=[...]")
-    if tool["type"] == "custom" and not isinstance(tool.get("name"), str):
-        raise WrongUse("server_tools: a tool of type 'custom' needs the name of a tool of the engine")
-    try:
-        msgspec.json.encode(tool)
-    except (TypeError, ValueError, RecursionError):
-        raise WrongUse(f"server_tools: {tool!r} is not JSON: use the API's own form") from None
-    return dict(tool)
+    checked = check_server_tools(tools, {"type": "web_search"})
+    for tool in checked:
+        if tool["type"] == "function":
+            raise WrongUse(f"server_tools: {tool.get('name')!r} is a function: give it to the engine, as tools=[...]")
+        if tool["type"] == "custom" and not isinstance(tool.get("name"), str):
+            raise WrongUse("server_tools: a tool of type 'custom' needs the name of a tool of the engine")
+    return checked
 
 
 def _check_stateless(settings: dict[str, Any]) -> dict[str, Any]:

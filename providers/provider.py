@@ -80,6 +80,25 @@ def check_model(model: Any, example: str) -> str:
     return model
 
 
+def check_server_tools(tools: Any, example: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Check the tools that a vendor runs itself, and return them as a list of their fields. Raises WrongUse.
+
+    example: one in the vendor's form, for messages. If it has a `type`, each of the tools needs one.
+    """
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Sequence):
+        raise WrongUse(f"server_tools is {tools!r}: use a list, as in [{example}]")
+    for tool in tools:
+        if not isinstance(tool, Mapping):
+            raise WrongUse(f"server_tools: {tool!r} is not a tool: write it as in {example}")
+        if "type" in example and not isinstance(tool.get("type"), str):
+            raise WrongUse(f"server_tools: {tool!r} has no type: write it as in {example}")
+        try:
+            msgspec.json.encode(tool)
+        except (TypeError, ValueError, RecursionError):
+            raise WrongUse(f"server_tools: {tool!r} is not JSON: write it as in {example}") from None
+    return [dict(tool) for tool in tools]
+
+
 def check_settings(settings: Any, *, as_json: bool = True) -> dict[str, Any]:
     """Check request settings and return a copy. Raises WrongUse for names or values that cannot be sent."""
     if settings is None:

@@ -23,12 +23,11 @@ from ..decision import (
     TextDelta,
     ToolCallDelta,
     Usage,
-    UsageReport,
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .chat_stream import reported_cost
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, quoted, stream_error
+from .event_stream import EventStream, decode_loosely, quoted, stream_error, usage_report
 from .responses_format import BREAK, CUSTOM_INPUT, Item, keep_item, parts_of, report_citations, report_item, text_of
 
 TEXT = "response.output_text.delta"
@@ -297,7 +296,7 @@ class ResponsesStream(EventStream):
         if not self._whole and not self._received:
             for index, raw in enumerate(_raw_items(response.output)):
                 self._end_item(index, raw, chunks)
-        usage = _usage_report(response.usage)
+        usage = usage_report(response.usage, _decode_usage, _usage)
         word = response.status if isinstance(response.status, str) and response.status else status
         if word == "failed" or (response.error and word != "completed"):
             chunks += usage
@@ -331,14 +330,6 @@ _READERS: dict[str, Callable[[ResponsesStream, int, _Event, list[AnyChunk]], Non
     "response.cancelled": ResponsesStream._read_end_of_response,
 }
 """How each kind of event is read; of others only that they came is of interest."""
-
-
-def _usage_report(raw: msgspec.Raw) -> list[AnyChunk]:
-    try:
-        usage = _decode_usage(raw) if bytes(raw) else None
-    except msgspec.DecodeError:
-        return []
-    return [] if usage is None else [UsageReport(_usage(usage))]
 
 
 def _usage(usage: _Usage) -> Usage:

@@ -17,14 +17,16 @@ from .parsing import as_dict, as_json, as_list, as_text, first_text
 
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal"})
 _IMAGE_TYPES = frozenset({"image", "image_url", "input_image"})
+OPENAI = "openai"
+"""`vendor` of a block whose signature OpenAI encrypted, so that no other vendor's wire sends it."""
 _COMMON_FIELDS = frozenset({"type", "cache_control", "id"})
 _FIELDS_READ: dict[str, frozenset[str]] = {
     **dict.fromkeys(_TEXT_TYPES, _COMMON_FIELDS | {"text", "refusal"}),
     "tool_use": _COMMON_FIELDS | {"name", "input", "caller"},
     "tool_result": _COMMON_FIELDS | {"tool_use_id", "content", "is_error"},
     "thinking": _COMMON_FIELDS | {"thinking", "text", "reasoning", "signature"},
-    "reasoning": _COMMON_FIELDS | {"thinking", "text", "reasoning", "signature"},
-    "redacted_thinking": _COMMON_FIELDS | {"data"},
+    "reasoning": _COMMON_FIELDS | {"thinking", "text", "reasoning", "signature", "vendor"},
+    "redacted_thinking": _COMMON_FIELDS | {"data", "vendor"},
 }
 """Fields that are read of each type of block; others are counted as losses."""
 _SERVER_TOOL_TYPES = ("server_tool_use", "mcp_tool_use", "mcp_tool_result")
@@ -110,15 +112,19 @@ def parse_content(content: Any, session: ImportedSession, *, pictures: bool = Fa
     return found
 
 
+def _vendor_of(block: dict[str, Any]) -> str:
+    return OPENAI if block.get("vendor") == OPENAI else ""
+
+
 def parse_reasoning(part: Any) -> Reasoning | None:
     """A reasoning block; None if the block is of another type."""
     block = as_dict(part)
     match block.get("type"):
         case "thinking" | "reasoning":
             text = first_text(block, "thinking", "text", "reasoning")
-            return Reasoning(text, as_text(block.get("signature")))
+            return Reasoning(text, as_text(block.get("signature")), vendor=_vendor_of(block))
         case "redacted_thinking":
-            return Reasoning("", as_text(block.get("data")), True)
+            return Reasoning("", as_text(block.get("data")), True, _vendor_of(block))
         case _:
             return None
 

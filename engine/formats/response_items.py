@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from .content_blocks import OPENAI
 from .imported_session import ImportedSession
 from .parsing import as_dict, as_list, as_text, first_text
 
@@ -98,5 +99,5 @@ def _reasoning_block(item: dict[str, Any]) -> dict[str, str]:
     text = "\n".join(first_text(as_dict(part), "text") for part in parts)
     hidden = as_text(item.get("encrypted_content"))
     if hidden and not text:
-        return {"type": "redacted_thinking", "data": hidden}
-    return {"type": "reasoning", "text": text, "signature": hidden}
+        return {"type": "redacted_thinking", "data": hidden, "vendor": OPENAI}
+    return {"type": "reasoning", "text": text, "signature": hidden, "vendor": OPENAI if hidden else ""}

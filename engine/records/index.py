@@ -56,6 +56,11 @@ def default_path() -> Path:
     return Path(base, "endstop", FILE_NAME)
 
 
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""What a database raises that cannot be used. SQLite's message about a damaged schema may quote bytes that are no text,
+and Python then fails to decode the message."""
+
+
 class Index:
     """A cache of values by file. A context manager, for use by one thread.
 
@@ -73,7 +78,7 @@ class Index:
         self._database: sqlite3.Connection | None = None
         try:
             self._database = self._open()
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, *FAILURES) as error:
             self._disable(error)
 
     def __enter__(self) -> Index:
@@ -92,7 +97,7 @@ class Index:
         select = "SELECT value FROM made WHERE path = ? AND kind = ? AND version = ? AND size = ? AND changed = ?"
         try:
             row = self._database.execute(select, key).fetchone()
-        except sqlite3.Error as error:
+        except FAILURES as error:
             self._disable(error)
             return None
         return None if row is None else bytes(row[0])
@@ -112,7 +117,7 @@ class Index:
             try:
                 self._shrink(self._database)
                 self._database.close()
-            except sqlite3.Error as error:
+            except FAILURES as error:
                 self._disable(error)
             self._database = None
 
@@ -153,7 +158,7 @@ class Index:
             self._database.execute("BEGIN IMMEDIATE")
             self._database.executemany("INSERT OR REPLACE INTO made VALUES (?, ?, ?, ?, ?, ?)", pending)
             self._database.execute("COMMIT")
-        except sqlite3.Error as error:
+        except FAILURES as error:
             self._disable(error)
 
     def _shrink(self, database: sqlite3.Connection) -> None:
@@ -169,7 +174,7 @@ class Index:
         self.problem = self.problem or f"the index {self.path} is not used: {why}"
         self._pending.clear()
         if self._database is not None:
-            with suppress(sqlite3.Error):
+            with suppress(*FAILURES):
                 self._database.close()
             self._database = None
 

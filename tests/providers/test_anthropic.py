@@ -356,7 +356,7 @@ async def test_without_a_key_there_is_no_request(monkeypatch: pytest.MonkeyPatch
     [
         ({"base_url": "localhost:80"}, "is not a URL"),
         ({"base_url": "http://127.0.0.1/v1/messages"}, "leave out /v1/messages"),
-        ({"server_tools": SEARCH}, "give a list"),
+        ({"server_tools": SEARCH}, "use a list"),
         ({"server_tools": [{"name": "web_search"}]}, "has no type"),
         ({"server_tools": [{"type": "x", "name": object()}]}, "is not JSON"),
         ({"betas": "files-api"}, "give a list of names"),

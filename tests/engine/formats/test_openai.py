@@ -219,3 +219,27 @@ def test_a_reward_is_a_verdict(reward: float, verdict: str) -> None:
 def test_what_holds_no_messages_is_refused(data: Any) -> None:
     with pytest.raises(Unreadable, match="no list of messages"):
         list(FORMATS["openai"].sessions(data))
+
+
+def test_reasoning_that_openai_encrypted_names_it_so_that_no_other_vendor_is_sent_it() -> None:
+    heard = hear(
+        "openai",
+        [
+            user("Read a.txt"),
+            {
+                "type": "reasoning",
+                "summary": [{"type": "summary_text", "text": "Look first."}],
+                "encrypted_content": "gA",
+            },
+            {"type": "reasoning", "summary": [], "encrypted_content": "gB"},
+            {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "A"},
+            says("It says A."),
+        ],
+    )
+    response = heard.messages[1]
+    assert isinstance(response, AssistantMessage)
+    assert response.reasoning == (
+        Reasoning("Look first.", "gA", vendor="openai"),
+        Reasoning("", "gB", redacted=True, vendor="openai"),
+    )

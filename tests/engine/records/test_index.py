@@ -240,3 +240,16 @@ def test_a_name_that_is_no_text_is_one_like_any_other(tmp_path: Path) -> None:
             assert [result for _, result in map_files_cached(index, work, [odd])] == [b"xx"]
             assert index.problem == ""
     assert work.asked == [odd]
+
+
+def test_a_damaged_schema_whose_message_is_no_text_makes_the_index_unused(tmp_path: Path) -> None:
+    at = place(tmp_path)
+    with Index("twice", "1", at) as index:
+        assert index.problem == ""
+    content = at.read_bytes()
+    assert b"tablemademade" in content
+    at.write_bytes(
+        content.replace(b"tablemademade", b"table\xb6\xb6\xb6\xb6made").replace(b"CREATE TABLE", b"DAMAGE TABLE")
+    )
+    with Index("twice", "1", at) as index:
+        assert "is not used" in index.problem

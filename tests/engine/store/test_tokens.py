@@ -243,12 +243,13 @@ async def _tried(work: Any) -> Any:
 
 
 async def test_a_database_of_the_version_before_opens_and_its_sessions_can_be_claimed(pair: list[SqlStore]) -> None:
-    """Its schema is what the first migration makes; here the second one is undone."""
+    """Its schema is what the first migration makes; here those that follow are undone."""
     one, other = pair
     await ended(one, "session_0")
     await one.queue(waiting(new=session()))
     with one._database.write_engine.begin() as connection:
-        connection.execute(text("ALTER TABLE endstop_sessions DROP COLUMN token"))
+        for column in ("token", "metadata"):
+            connection.execute(text(f"ALTER TABLE endstop_sessions DROP COLUMN {column}"))
         connection.execute(text("UPDATE endstop_schema SET version_num = '0001'"))
     await other.close()
     await other.open()
