@@ -54,6 +54,9 @@ FROZEN_SECONDS = 1.0
 """A process that sends nothing for so long in the middle of a transaction here has its connection closed by PostgreSQL:
 it has locked its own row, and those who want to evict it would wait for ever. It is short, because who waits for it
 cannot renew its own lease meanwhile."""
+JOIN_SECONDS = ANSWER_SECONDS
+"""The same for a process that joins. Nobody waits for its row yet, and a process that starts is busy: with 1 second a
+service did not open now and then where its thread got no turn for so long."""
 _LIMITS = select(
     func.set_config("statement_timeout", bindparam("statement"), True),
     func.set_config("idle_in_transaction_session_timeout", bindparam("idle"), True),
@@ -73,11 +76,16 @@ class LeaseThread:
         self._database = database
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="endstop-store-leases")
 
-    async def run(self, change: Callable[[Connection], T]) -> T:
-        """Make a change. Raises StoreError within `ANSWER_SECONDS`; the change may still be made after that."""
+    async def run(self, change: Callable[[Connection], T], frozen: float = FROZEN_SECONDS) -> T:
+        """Make a change. Raises StoreError within `ANSWER_SECONDS`; the change may still be made after that.
+
+        frozen: seconds after which PostgreSQL closes the connection of a process that stops in the middle of it.
+        """
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(self._thread, partial(self._run, change))
+                return await asyncio.get_running_loop().run_in_executor(
+                    self._thread, partial(self._run, change, frozen)
+                )
         except TimeoutError:
             raise StoreError(f"{self._database.display_name}: no answer within {ANSWER_SECONDS:g} seconds") from None
         except DATABASE_ERRORS as error:
@@ -87,10 +95,10 @@ class LeaseThread:
         """Drop the changes that have not begun."""
         self._thread.shutdown(cancel_futures=True)
 
-    def _run(self, change: Callable[[Connection], T]) -> T:
+    def _run(self, change: Callable[[Connection], T], frozen: float) -> T:
         with self._database.lease_engine.begin() as connection:
             if connection.dialect.name == "postgresql":
-                limits = {"statement": LEASE_TIMEOUT_SECONDS, "idle": FROZEN_SECONDS}
+                limits = {"statement": LEASE_TIMEOUT_SECONDS, "idle": frozen}
                 connection.execute(_LIMITS, {name: f"{seconds * 1000:.0f}" for name, seconds in limits.items()})
             return change(connection)
 
