@@ -18,7 +18,9 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
 SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
-.PHONY: help demo system test tests check lint types bench bench-serve bench-durable bench-fleet bench-peers kill soak test-long test-all test-litellm docs clean
+ADAPTERS ?= langchain openai-agents pydantic-ai
+.PHONY: test-adapters bench-adapters
+.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak test-long test-all test-litellm install-sizes prices docs clean
 .DELETE_ON_ERROR:
 # pytest rewrites the assertions of each test file: without its cache, each of its workers would do so each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -28,7 +30,7 @@ help: ## this list
 	@echo
 	@echo "  PYTHON=python3.12 chooses the interpreter, ARGS='-k bus -x' goes to pytest."
 
-demo: $(VENV)/.ready ## an agent sets a port in a real file and stops by itself; needs no model
+demo: $(VENV)/.core ## an agent sets a port in a real file and stops by itself; needs no model
 	@$(BIN)/python docs/examples/demo.py
 
 # Nothing of this ever fails the build: a test that misses something is skipped and says so. RUNLEVEL=1 keeps Debian from
@@ -71,11 +73,17 @@ lint: $(VENV)/.ready ## ruff: rules and format
 types: $(VENV)/.ready ## mypy, strict, of the installed package
 	@$(BIN)/mypy -p endstop
 
+# In an environment of its own, of 300 MB: basedpyright brings node, so nothing is downloaded when it runs.
+pyright: $(VENV)/.ready $(VENV)-pyright/.ready ## pyright, strict, of programs that use the installed package
+	@$(VENV)-pyright/bin/basedpyright --pythonpath $(BIN)/python
+
 bench: $(VENV)/.ready ## measure against hand-written loops; writes docs/performance.md
 	@$(BIN)/python tests/benchmarks/run.py
 	@$(BIN)/python tests/benchmarks/voices.py
 	@$(BIN)/python tests/benchmarks/wires.py
 	@$(BIN)/python tests/benchmarks/backtests.py
+	@$(BIN)/python tests/benchmarks/follower.py
+	@$(BIN)/python tests/benchmarks/session_imports.py
 
 bench-serve: $(VENV)/.ready ## load on `endstop serve`, on SQLite and PostgreSQL; writes docs/performance.md
 	@$(BIN)/python tests/benchmarks/serving.py $(ARGS)
@@ -92,6 +100,8 @@ bench-fleet: $(VENV)/.ready ## sessions a second with 1, 2 and 4 workers, and ho
 kill: $(VENV)/.ready system ## SIGKILL to workers at fifty random points of their runs, ten more with Temporal's queue, a thousand between a yes and its effect
 	@ENDSTOP_KILLS=50 $(BIN)/pytest -s -m "long or not long" -o faulthandler_timeout=3000 tests/fleet/test_kills.py tests/fleet/test_freezes.py tests/fleet/test_temporal.py $(ARGS)
 	@$(BIN)/python -m tests.approval_kills 1000
+	@for store in sqlite postgres; do $(BIN)/python -m tests.approval_kills 300 --store $$store || exit 1; done
+	@$(BIN)/python -m tests.subagent_kills 100
 
 soak: $(VENV)/.ready ## a thousand sessions over failing providers, for ten minutes: nothing lost, nothing left
 	@$(BIN)/python tests/benchmarks/soak.py $(ARGS)
@@ -134,6 +144,43 @@ test-litellm: ## the tests of providers with the lowest and the highest litellm 
 	done; \
 	if [ -n "$$failed" ]; then echo "test-litellm: failed with litellm$$failed." >&2; exit 1; fi
 
+# Packages come from the index that pip is set up for, each set into an environment of its own under .venv-sizes.
+install-sizes: ## packages and MB of each extra, beside other frameworks, time to import; writes docs/installation.md
+	@$(PYTHON) tests/benchmarks/install_sizes.py $(ARGS)
+
+prices: $(VENV)/.ready ## write our list of prices anew, from that of the litellm in constraints.txt
+	@$(BIN)/python docs/price_list.py
+
+# Frameworks ask for different versions of the same packages, so each has an environment of its own. What the tests speak
+# to a model with comes beside it.
+MODELS_langchain := langchain-openai
+MODELS_openai-agents :=
+MODELS_pydantic-ai := pydantic-ai-slim[openai]
+.PRECIOUS: .venv-adapters-%/.ready
+.venv-adapters-%/.ready: pyproject.toml $(PARTS) $(SOURCES)
+	@echo "installing endstop with $* into $(@D)"
+	@$(PYTHON) -m venv --clear $(@D)
+	@mkdir $(@D)/source && cp -R $(PARTS) $(@D)/source
+	@$(@D)/bin/python -m pip --disable-pip-version-check --no-input install -qq "./$(@D)/source[$*]" $(MODELS_$*) pytest pytest-asyncio
+	@rm -rf $(@D)/source
+	@touch $@
+
+test-adapters: ## the tests of the adapters, each with its framework in an environment of its own
+	@failed=; \
+	for f in $(ADAPTERS); do \
+	    echo "== $$f"; \
+	    $(MAKE) --no-print-directory .venv-adapters-$$f/.ready \
+	    && .venv-adapters-$$f/bin/python -m pytest --noconftest -o addopts=--import-mode=importlib -q tests/engine/adapters $(ARGS) \
+	    || failed="$$failed $$f"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "test-adapters: failed with$$failed." >&2; exit 1; fi
+
+bench-adapters: ## measure agents of other frameworks without and with the adapter and the proxy; writes docs/adapters.md
+	@for f in $(ADAPTERS); do \
+	    $(MAKE) --no-print-directory .venv-adapters-$$f/.ready \
+	    && .venv-adapters-$$f/bin/python tests/benchmarks/adapters.py $(ARGS) || exit 1; \
+	done
+
 docs: $(VENV)/.ready ## write the tables in the documentation anew, from the code
 	@$(BIN)/python docs/tables.py
 	@$(BIN)/python docs/stop_signals.py
@@ -153,10 +200,25 @@ $(VENV)/.python-$(VERSION):
 	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
 	@touch $@
 
-# Built from a copy, so that neither an old build/ gets into the package nor a new one into the checkout.
-$(VENV)/.ready: $(VENV)/.python-$(VERSION) constraints.txt $(PARTS) $(SOURCES)
-	@echo "installing endstop into $(VENV) (a minute or two the first time)"
-	@rm -rf $(VENV)/source && mkdir $(VENV)/source && cp -R $(PARTS) $(VENV)/source
-	@$(PIP) install -qq --constraint constraints.txt "./$(VENV)/source[test,bench]"
-	@rm -rf $(VENV)/source
+$(VENV)-pyright/.ready:
+	@$(PYTHON) -m venv --clear $(VENV)-pyright
+	@$(VENV)-pyright/bin/python -m pip --disable-pip-version-check --no-input install -qq basedpyright==1.40.2
 	@touch $@
+
+# In a variable, because a comma in the argument of a call ends it.
+EXTRAS = [test,bench]
+
+# Built from a copy, so that neither an old build/ gets into the package nor a new one into the checkout.
+install = rm -rf $(VENV)/source && mkdir $(VENV)/source && cp -R $(PARTS) $(VENV)/source \
+    && $(PIP) install -qq --constraint constraints.txt "./$(VENV)/source$(1)" && rm -rf $(VENV)/source
+
+# What `pip install endstop` brings, and no extra.
+$(VENV)/.core: $(VENV)/.python-$(VERSION) constraints.txt $(PARTS) $(SOURCES)
+	@echo "installing endstop into $(VENV)"
+	@$(call install)
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.python-$(VERSION) constraints.txt $(PARTS) $(SOURCES)
+	@echo "installing endstop with all its extras into $(VENV) (a minute or two the first time)"
+	@$(call install,$(EXTRAS))
+	@touch $(VENV)/.core $@

@@ -1,4 +1,4 @@
-"""Provider for Claude, through Anthropic's Messages API and over no other library."""
+"""Provider for Claude through Anthropic's Messages API, without the vendor's library."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ VERSION = "2023-06-01"
 MAX_TOKENS = 32_000
 """Default limit on a response: what every model since Claude 3.7 can write."""
 OLDER = {"claude-3-5": 8_192, "claude-3-7": MAX_TOKENS, "claude-3": 4_096, "claude-2": 4_096}
-"""The same for older models, by the beginning of their names."""
+"""Default limits for older models, by a part of their names."""
 OTHER_NAMES = {"stop": "stop_sequences", "max_completion_tokens": "max_tokens"}
-"""Settings of chat completions that the API has under another name."""
+"""Settings of chat completions that have another name in this API."""
 CHOICES = {"required": "any", "none": "none"}
-"""The vendor's words for a `tool_choice`; `auto` is what it does by itself."""
+"""The API's names for a `tool_choice`. `auto` is its default and not sent."""
 
 
 class Anthropic(HTTPProvider):
@@ -36,9 +36,9 @@ class Anthropic(HTTPProvider):
     - `api_key`: by default `ANTHROPIC_API_KEY` from the environment.
     - `base_url`: another server with the Messages API, with or without `/v1`. A user and password in it are sent
       instead of a key; without either, no key is sent.
-    - `settings`: sent in every request (`temperature`, `thinking`, ...). `stop` is sent under the API's name, `seed`,
-      which it has not, is left out. `max_tokens`, which the API demands, is 32,000
-      unless it is set here or in `ModelOptions(settings=...)`; 8,192 for Claude 3.5, 4,096 for Claude 3.
+    - `settings`: sent in every request (`temperature`, `thinking`, ...). `stop` is sent as `stop_sequences`; `seed` is
+      left out, because the API has none. `max_tokens`, which the API requires, is 32,000 unless it is set here or in
+      `ModelOptions(settings=...)`; 8,192 for Claude 3.5, 4,096 for Claude 3.
     - `server_tools`: tools that Anthropic runs itself, as its documentation writes them:
       `[{"type": "web_search_20250305", "name": "web_search"}]`. Their use is reported and never executed here.
     - `betas`: names of features in preview, sent as `anthropic-beta`.
@@ -110,7 +110,7 @@ class Anthropic(HTTPProvider):
         return encoded, CacheMarks(), TurnJoiner()
 
     def _encode_tools(self, tools: Sequence[ToolSpec]) -> msgspec.Raw:
-        """The tools; the last is marked for the cache, which then holds all before it."""
+        """Encode the tools. The last one is marked for the prompt cache, which then holds all of them."""
         every = [*self._server_tools, *encode_tools(tools)]
         if self._cache and every:
             every[-1] = {**every[-1], "cache_control": {"type": "ephemeral"}}
@@ -118,7 +118,7 @@ class Anthropic(HTTPProvider):
 
 
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings under the API's names. `seed` is left out: the API has none, and refuses what it does not know."""
+    """Return the settings under the API's names, without `seed`: the API rejects settings that it does not know."""
     found = {OTHER_NAMES.get(name, name): value for name, value in settings.items() if name != "seed"}
     if isinstance(found.get("stop_sequences"), str):
         found["stop_sequences"] = [found["stop_sequences"]]

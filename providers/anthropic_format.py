@@ -43,13 +43,13 @@ class Turn(Struct, frozen=True):
     role: Role
     blocks: tuple[bytes, ...]
     uses: tuple[tuple[int, str], ...] = ()
-    """The blocks that use a tool of the vendor's, and the ids of the uses."""
+    """Calls of server tools: the index of each one's block, and its id."""
     answers: frozenset[str] = frozenset()
-    """The uses, or calls of our tools, whose results are here."""
+    """Ids of the calls, of server tools or of our own, whose results are in these blocks."""
 
 
 def encode_turn(message: Message, *, images: bool = True) -> Turn:
-    """Encode one message. `images`: whether the model can see; without, they are left out."""
+    """Encode one message. `images`: whether the model can see; if not, images are left out."""
     match message:
         case SystemMessage(text):
             return Turn("system", () if is_blank(text) else (_text(text),))
@@ -69,7 +69,7 @@ def encode_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
 
 
 def encode_system(turns: Iterable[Turn], *, mark: bool) -> bytes:
-    """The system prompt, with which a session begins, as a list of blocks; empty without one."""
+    """Return the system prompt, which comes first in a session, as a JSON list of blocks; empty if there is none."""
     system = takewhile(lambda turn: turn.role == "system", turns)
     blocks = [block for turn in system for block in turn.blocks]
     return b"[%s]" % b",".join(_marked(blocks) if mark else blocks) if blocks else b""
@@ -88,9 +88,9 @@ class TurnJoiner:
         """The messages of the first `_taken` turns."""
 
     def join(self, turns: Sequence[Turn], marks: frozenset[int], stable: int, edition: int) -> bytes:
-        """The messages of a request, as a JSON list. `marks`: indexes of the turns that are marked for the cache.
+        """Return the messages of a request as a JSON list. `marks`: indexes of the turns that are marked for the cache.
 
-        The first `stable` turns stay in the session. A change of `edition` says that earlier ones have changed.
+        The first `stable` turns stay in the session. If `edition` is another one, earlier turns have changed.
         """
         if edition != self._edition or stable < self._taken:
             self._edition, self._taken, self._whole = edition, 0, []
@@ -105,7 +105,7 @@ class TurnJoiner:
 
 
 def _groups(turns: Sequence[Turn], begin: int) -> Iterator[tuple[int, int]]:
-    """Where neighbours of one role begin and end."""
+    """Yield the first index of each group of neighbours with one role, and the index after its last."""
     for at in range(begin + 1, len(turns) + 1):
         if at == len(turns) or turns[at].role != turns[begin].role:
             yield begin, at
@@ -113,7 +113,7 @@ def _groups(turns: Sequence[Turn], begin: int) -> Iterator[tuple[int, int]]:
 
 
 def _message(turns: Sequence[Turn], places: range, marks: frozenset[int]) -> list[bytes]:
-    """The turns at these places as one message; none for the system's, or without a block."""
+    """Return the turns at these indexes as one message; no message for the system prompt, or without any block."""
     blocks: list[bytes] = []
     for at in places:
         own = turns[at].blocks
@@ -129,21 +129,21 @@ def _message(turns: Sequence[Turn], places: range, marks: frozenset[int]) -> lis
 
 
 def _open_uses(turns: Sequence[Turn], places: range, stable: int) -> bool:
-    """Whether a tool of the vendor's is used here that none of the first `stable` turns has answered."""
+    """Whether turns at these indexes call a server tool whose result is in none of the first `stable` turns."""
     return any(turns[at].uses and _unanswered(turns[:stable], at) for at in places)
 
 
 def _unanswered(turns: Sequence[Turn], at: int) -> set[int]:
-    """The blocks of a turn that use a tool of the vendor's, and have no result. It may come turns later."""
+    """Return the indexes of the blocks that call a server tool without a result in this turn or any later one."""
     answered = frozenset[str]().union(*(turn.answers for turn in turns[at:]))
     return {number for number, id in turns[at].uses if id not in answered}
 
 
 def _without_open_uses(turns: Sequence[Turn], at: int) -> tuple[bytes, ...]:
-    """The blocks of a turn without uses of the vendor's tools that have no result: a request with one is rejected.
+    """Return the blocks of a turn without calls of server tools that have no result: the API rejects those.
 
-    Where the vendor's code calls tools of ours, its use stays open. While only their results have followed, or nothing,
-    the vendor goes on from it, and it stays.
+    They are kept if only results or responses follow. Code that runs at the vendor may have called tools of ours: its
+    own call has no result then, and the vendor continues it with their results.
     """
     if all(turn.role == "assistant" or turn.answers for turn in turns[at + 1 :]):
         return turns[at].blocks
@@ -201,7 +201,7 @@ def _assistant(message: AssistantMessage) -> Turn:
 
 
 class _Content:
-    """The content blocks of one response, as far as they are encoded."""
+    """Collects the encoded content blocks of one response."""
 
     def __init__(self) -> None:
         self.uses: list[tuple[int, str]] = []
@@ -209,7 +209,7 @@ class _Content:
         self._blocks: list[dict[str, Any] | bytes] = []
 
     def add_text(self, text: str) -> None:
-        """Add a text; a blank one would be rejected."""
+        """Add a text, unless it is blank: the API rejects blank texts."""
         if not is_blank(text):
             self._blocks.append({"type": TEXT, TEXT: text})
 
@@ -228,7 +228,7 @@ class _Content:
             self._blocks.append({"type": "redacted_thinking", "data": block.signature})
 
     def _add_item(self, item: str) -> None:
-        """Add a block that is the vendor's own, or what one of ours had besides its text or call."""
+        """Add an item that the parser kept: a whole block, or further fields of the text or call before it."""
         fields: dict[str, Any] = msgspec.json.decode(item)
         kind = str(fields.get("type"))
         if kind in (TEXT, CALL):

@@ -27,7 +27,7 @@ from ..decision import (
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, quoted, stream_error
+from .event_stream import EventStream, decode_loosely, encodable, quoted, stream_error
 
 VENDOR = "anthropic"
 """Name of this wire format in `Reasoning.vendor`."""
@@ -89,20 +89,20 @@ class AnthropicStream(EventStream):
         super().__init__(words)
         self._blocks: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
-        """The latest counts of tokens. Each is a sum of the whole response, and a later event may lack some."""
+        """The latest counts of tokens. Each is a total for the whole response; a later event may lack some."""
         self._message: dict[str, Any] = {}
-        """What the start of the message said."""
+        """The message as its first event had it, usually without content."""
         self._has_content = False
         self._foreign = b""
         self._names: dict[str, str] = {}
         """Names of the tools that the vendor runs, by the id of their use."""
         self._after_text = False
-        """Whether the latest block is a text that nothing has closed: another text must not be joined to it."""
+        """Whether the latest block is a text without citations. An item then separates it from a text that follows."""
 
     # ---- events
 
     def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
-        """Append the chunks of one event to `chunks`."""
+        """Turn one event into chunks, and append them to `chunks`."""
         try:
             event = _decode(data)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -136,7 +136,7 @@ class AnthropicStream(EventStream):
             self._foreign = self._foreign or data
 
     def read_end(self, chunks: list[AnyChunk]) -> None:
-        """The end of a body without a stop reason: the response was cut."""
+        """Raise Interrupted, or ProtocolError for another format: without a stop reason a response is incomplete."""
         if self._foreign and not self._message:
             if isinstance(value := decode_loosely(self._foreign), dict) and value.get("error"):
                 raise stream_error(value)
@@ -144,7 +144,7 @@ class AnthropicStream(EventStream):
         raise Interrupted("the stream ended without a stop reason")
 
     def read_whole(self, body: bytes) -> list[AnyChunk]:
-        """The chunks of a response that was not streamed."""
+        """Return the chunks of a response that was not streamed."""
         message = decode_loosely(body)
         if isinstance(message, dict) and (message.get("type") == "error" or message.get("error")):
             raise stream_error(message)
@@ -156,7 +156,10 @@ class AnthropicStream(EventStream):
         return chunks
 
     def _start_message(self, message: dict[str, Any], chunks: list[AnyChunk]) -> None:
-        """Some servers send it twice, and some try again in the middle: that is another response."""
+        """Read the start of a message. Some servers send it twice.
+
+        Raises Interrupted if it starts another message in the middle of this one, as servers do that try again.
+        """
         before, self._message = self._message, message
         if before and self._has_content and before.get("id") != message.get("id"):
             raise Interrupted("the server began another message in the middle of this one")
@@ -167,7 +170,7 @@ class AnthropicStream(EventStream):
         self._count(message.get("usage"), chunks)
 
     def _end_message(self, data: bytes, event: _Event, chunks: list[AnyChunk]) -> None:
-        """The stop reason, with details in fields that most responses lack, and the final usage."""
+        """Read the stop reason, its details, which most responses lack, and the final usage."""
         if event.delta is not None and event.delta.stop_reason:
             whole = decode_loosely(data)
             self._finish(whole["delta"] if isinstance(whole, dict) else {}, chunks)
@@ -195,7 +198,7 @@ class AnthropicStream(EventStream):
             chunks.append(UsageReport(self._usage()))
 
     def _usage(self) -> Usage:
-        """What the vendor counts as three kinds of input is one here, cached tokens a part of it."""
+        """Return the usage. The vendor counts new, cached and cache-writing input apart; here they are one sum."""
         new, written, read = map(self._counts.get, ("input_tokens", COUNTED[2], COUNTED[3]), (0, 0, 0))
         return Usage(
             input_tokens=(new or 0) + (written or 0) + (read or 0),
@@ -284,7 +287,7 @@ class AnthropicStream(EventStream):
             chunks.append(_item({"type": CALL, **further}))
 
     def _stop_other(self, block: _Block, chunks: list[AnyChunk]) -> None:
-        """A block of the vendor's own: reported if it is about a tool, and kept for the next request."""
+        """End a block that only the vendor reads: report it if it is about a tool, and keep it for the next request."""
         fields = block.fields
         if block.arguments:
             block.raw, fields = b"", {**fields, "input": _json("".join(block.arguments))}
@@ -301,12 +304,12 @@ class AnthropicStream(EventStream):
 
 
 def _item(fields: dict[str, Any]) -> ReasoningDelta:
-    """A block, or what a block has besides its text or call, to be sent back as it is."""
+    """Return an item that is sent back unchanged: a whole block, or the fields of one besides its text or call."""
     return ReasoningDelta(signature=_encode(fields), redacted=True, vendor=VENDOR)
 
 
 def _mended(data: bytes, error: Exception) -> bytes:
-    """A malformed event without what cannot be read in it. Raises ProtocolError if it is no object at all."""
+    """Return a malformed event without its unreadable fields. Raises ProtocolError if it is not a JSON object."""
     try:
         value = _clean(json.loads(data.decode("utf-8", "replace")))
         if not isinstance(value, dict):
@@ -325,9 +328,9 @@ _STRINGS = frozenset(_Delta.__struct_fields__)
 
 
 def _clean(value: Any) -> Any:
-    """JSON with texts that can be encoded: surrogate pairs are joined, and lone surrogates replaced."""
+    """Return a JSON value with all its texts made `encodable`."""
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return encodable(value)
     if isinstance(value, dict):
         return {_clean(name): _clean(part) for name, part in value.items()}
     return [*map(_clean, value)] if isinstance(value, list) else value
@@ -339,14 +342,14 @@ def _fields(raw: msgspec.Raw) -> dict[str, Any]:
 
 
 def _fields_of(data: bytes, name: str) -> dict[str, Any]:
-    """One object of an event, with fields that `_Event` does not have."""
+    """Return one object of an event with all its fields, also those that `_Event` leaves out; empty if it has none."""
     value = decode_loosely(data)
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def _json(text: str) -> Any:
-    """JSON that came in pieces, as it is; an empty object if it is not valid, which the vendor accepts."""
+    """Return JSON text as raw JSON. Invalid text becomes an empty object, so that the vendor accepts the block."""
     encoded = text.encode()
     return {} if decode_loosely(encoded) is None else msgspec.Raw(encoded)
 
@@ -360,5 +363,5 @@ def _string(value: Any) -> str:
 
 
 def list_of(value: Any) -> list[Any]:
-    """The value if it is a list, as a copy; else an empty list."""
+    """Return a copy of the value if it is a list, otherwise an empty list."""
     return [*value] if isinstance(value, list) else []

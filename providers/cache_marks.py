@@ -1,4 +1,4 @@
-"""Which messages of a session are marked for the prompt cache of Anthropic, which is read at a tenth of the price."""
+"""Chooses the messages that are marked for Anthropic's prompt cache. Cached input costs a tenth of the price."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class CacheMarks:
         """Indexes of the messages marked in the latest request."""
 
     def places(self, role: Callable[[int], str], stable: int, edition: int) -> frozenset[int]:
-        """Indexes of the messages of one request that are marked, the system prompt not counted.
+        """Return the indexes of the messages of one request that are marked; the system prompt is marked elsewhere.
 
-        role: that of the message at an index. stable: how many messages stay in the session; those after them are
-        ephemeral. edition: the request's: if it has changed, earlier messages have too, and marks of earlier requests
-        are not set again.
+        role: returns the role of the message at an index. stable: how many messages stay in the session; those after
+        them are ephemeral. edition: that of the request. If it is another one, earlier messages have changed, and the
+        marks of earlier requests are not set again.
         """
         if edition != self._edition:
             self._edition, self._last = edition, ()

@@ -1,4 +1,4 @@
-"""What servers with chat completions want back beside texts and calls.
+"""Keeps the fields that servers with chat completions want back beside texts and calls, and sends them.
 
 - `reasoning_details`, the parts of reasoning with their signatures: OpenRouter (its documentation, "Reasoning Tokens")
   and MiniMax ("OpenAI API compatible", where the request says `reasoning_split`). They come in pieces.
@@ -7,8 +7,8 @@
 - Plain reasoning, under the name that the server gave it: Groq and Cerebras call it `reasoning`, and refuse
   `reasoning_content`, which others want (Z.ai documentation, "Thinking Mode"; OpenAI's gpt-oss guide).
 
-All of it lies opaque in the blocks of a message (`Reasoning`), with the server's host as their vendor: another server
-might refuse fields that it does not know.
+All of it is kept in opaque blocks of the message (`Reasoning`), with the server's host as their vendor: another server
+might reject fields that it does not know.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import msgspec
 from ..decision import AnyChunk, AssistantMessage, Reasoning, ReasoningDelta
 
 PLAIN = "reasoning_content"
-"""Field of plain reasoning where it is not known what the server calls it."""
+"""Field in which plain reasoning is sent if the server's own name for it is not known."""
 _TEXTS = {"reasoning.text": "text", "reasoning.summary": "summary"}
-"""Kinds of details that come in pieces, with the field that grows."""
+"""Types of details that arrive in pieces, and the field whose pieces are joined."""
 
 
 class ReturnedReasoning:
-    """Collects what of one response has to go back to `vendor`; nothing without a vendor.
+    """Collects the parts of one response that have to be sent back to `vendor`; nothing if that is empty.
 
-    returns_text: whether plain reasoning has to go back, too.
+    returns_text: whether plain reasoning has to be sent back, too.
     """
 
     def __init__(self, vendor: str, returns_text: bool) -> None:
@@ -66,7 +66,7 @@ class ReturnedReasoning:
         last[grows] = f"{before}{more}"
 
     def flush(self) -> list[AnyChunk]:
-        """What has been collected, as the end of a block of reasoning. Call it before anything else is emitted."""
+        """Return everything collected as the end of a block of reasoning. Call it before anything else is emitted."""
         kept: dict[str, Any] = {"reasoning_details": self._without_text()} if self._details else {}
         if self._field:
             kept["field"] = self._field
@@ -75,7 +75,7 @@ class ReturnedReasoning:
         return [block]
 
     def _without_text(self) -> list[dict[str, Any]]:
-        """The details. A text that the block holds, too, is left out: it is then written once."""
+        """Return the details. A text that the block itself holds is left out, so that it is recorded only once."""
         if len(self._details) > 1:
             return self._details
         grows = _TEXTS.get(str(self._details[0].get("type")), "")
@@ -83,7 +83,7 @@ class ReturnedReasoning:
         return [{name: value for name, value in self._details[0].items() if not (is_known and name == grows)}]
 
     def extra_content(self, value: Any, of: str) -> list[AnyChunk]:
-        """The `extra_content` of a call or message (`of`), as a block behind it."""
+        """Return the `extra_content` of a call or message (`of`) as a block that follows it."""
         if not self._vendor or not isinstance(value, dict):
             return []
         return [self._block({"extra_content": value, "of": of}, redacted=True)]
@@ -93,7 +93,7 @@ class ReturnedReasoning:
 
 
 def add_returned(message: AssistantMessage, vendor: str, encoded: dict[str, Any]) -> None:
-    """Add to an encoded message what the server named `vendor` wants back of it."""
+    """Add to an encoded message the fields that the server `vendor` has sent with it and wants back."""
     details: list[dict[str, Any]] = []
     plain: dict[str, str] = {}
     for block in message.reasoning:

@@ -26,7 +26,7 @@ from ..decision import (
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .chat_reasoning import ReturnedReasoning
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, quoted, stream_error, usage_report
+from .event_stream import EventStream, decode_loosely, encodable, quoted, stream_error, usage_report
 
 NULL = len(b"null")
 TICKS = 10**10
@@ -104,7 +104,7 @@ _decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
 class ChatStream(EventStream):
     """Parses one streamed response.
 
-    `vendor`: the server's host, if what it wants back is to be kept. `returns_text`: as in `ReturnedReasoning`.
+    `vendor`: the server's host, if items that it wants back are kept. `returns_text`: as in `ReturnedReasoning`.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class ChatStream(EventStream):
         self.refused = False
 
     def read_end(self, chunks: list[AnyChunk]) -> None:
-        """The end of a body without a finish reason: complete only after `[DONE]`."""
+        """Raise an error unless the body ended with `[DONE]`: without that, the response is incomplete."""
         if self._foreign and not self._has_choices:
             raise ProtocolError(f"the stream is not in the chat completions format: {quoted(self._foreign)}")
         if not self.done:
@@ -127,17 +127,17 @@ class ChatStream(EventStream):
         chunks.append(FinishReport("other"))
 
     def read_whole(self, body: bytes) -> list[AnyChunk]:
-        """The chunks of a response that was not streamed."""
+        """Return the chunks of a response that was not streamed."""
         return parse_whole_reply(body, self._words, self)
 
     def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
-        """Append the chunks of one event to `chunks`."""
-        if data[:6] == b"[DONE]":
-            self.done = True
-            return
+        """Turn one event into chunks, and append them to `chunks`."""
         try:
             chunk = _decode(data)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            if data[:6] == b"[DONE]":
+                self.done = True
+                return
             loose = None if _is_error(value := decode_loosely(data)) else _loosely(data)
             if loose is None:
                 if _is_error(value) and not self.finished:
@@ -210,7 +210,7 @@ class ChatStream(EventStream):
                 chunks += self._returned.extra_content(call.extra_content, "call")
 
     def end_message(self, chunks: list[AnyChunk]) -> None:
-        """Append what is left to keep of a message that is complete."""
+        """Append the reasoning that has to be sent back and has not been emitted yet. Call it at a message's end."""
         if self._returned.pending:
             chunks += self._returned.flush()
 
@@ -382,10 +382,7 @@ def _number(value: Any) -> int | None:
 
 
 def _text(value: Any) -> str | None:
-    """A text that can be encoded in UTF-8: surrogate pairs are joined, and lone surrogates replaced."""
-    if not isinstance(value, str):
-        return None
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return encodable(value) if isinstance(value, str) else None
 
 
 def _encoded(value: Any) -> bytes:

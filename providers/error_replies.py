@@ -97,7 +97,6 @@ _IN_TEXT = {
 """Codes that also count inside a message, as when a gateway wraps another server's error."""
 
 _INPUT = r"(?:prompt|input|inputs|request|request body|payload|messages?|conversation|history|content)"
-_LENGTH = r"(?:context|prompt|input|model)[ _-]?(?:length|window|size|len)|max_seq_len|max_model_len"
 _OVERFLOW = rf"""(?ix)
       context[ _-]?(?:length|window|size|limit) | (?:maximum|max)[ ](?:prompt|input)[ ](?:length|tokens)
     | model[ ](?:token|context)[ ]limit | maximum[ ]model[ ]length | max_seq_len | max_model_len

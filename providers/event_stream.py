@@ -43,15 +43,18 @@ class EventStream(ABC):
 
     @abstractmethod
     def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
-        """Append the chunks of one event to `chunks`. Raises ProviderError for an error, or for unreadable data."""
+        """Turn the data of one event into chunks, and append them to `chunks`.
+
+        Raises ProviderError if the event reports an error, or cannot be read.
+        """
 
     @abstractmethod
     def read_end(self, chunks: list[AnyChunk]) -> None:
-        """Called at the end of a body without a finish: append its last chunks, or raise ProviderError."""
+        """Handle the end of a body that had no finish reason: append its last chunks, or raise ProviderError."""
 
     @abstractmethod
     def read_whole(self, body: bytes) -> list[AnyChunk]:
-        """The chunks of a response that was not streamed. Raises ProviderError."""
+        """Return the chunks of a response that was not streamed. Raises ProviderError."""
 
     def feed(self, block: bytes) -> list[AnyChunk]:
         """Return the chunks that this block completes, with neighbouring deltas merged.
@@ -61,8 +64,7 @@ class EventStream(ABC):
         chunks: list[AnyChunk] = []
         self.begun = self.begun or bool(block.strip())
         try:
-            for data in self._events.feed(block):
-                self._take(data, chunks)
+            self._take(self._events.feed(block), chunks)
         except ProviderError as error:
             if not chunks:
                 raise
@@ -70,35 +72,35 @@ class EventStream(ABC):
         return self._merger.merge(chunks)
 
     def end(self) -> list[AnyChunk]:
-        """Call it when the body has ended. Returns the last chunks.
+        """Return the last chunks. Call it when the body has ended.
 
-        Raises Interrupted if the response is incomplete, ProtocolError if it is not of this wire format.
+        Raises Interrupted if the response is incomplete, ProtocolError if it is in another format.
         """
         if self._error is not None:
             raise self._error
         chunks: list[AnyChunk] = []
-        for data in self._events.end():
-            with suppress(ProtocolError):  # half a chunk; completeness is checked below
-                self._take(data, chunks)
+        rest = self._events.end()
+        with suppress(ProtocolError):  # half a chunk; completeness is checked below
+            self._take(rest, chunks)
         if not self.finished:
             self.read_end(chunks)
         return chunks
 
-    def _take(self, data: bytes, chunks: list[AnyChunk]) -> None:
-        if self.done:
-            return
-        if type(data) is ErrorEvent:
-            if not self.finished:  # after the finish only the usage can be missing
+    def _take(self, events: list[bytes], chunks: list[AnyChunk]) -> None:
+        for data in events:
+            if self.done:
+                return
+            if type(data) is not ErrorEvent:
+                self.read_event(data, chunks)
+            elif not self.finished:  # after the finish only the usage can be missing
                 raise build_error(parse_error_body(data), where=IN_STREAM)
-            return
-        self.read_event(data, chunks)
 
 
 IN_STREAM = "error in the stream: "
 
 
 def stream_error(value: Any) -> ProviderError:
-    """The error that a server sent in place of an event, decoded."""
+    """Return the error that a server sent in place of an event. `value`: the event's data, decoded."""
     return build_error(parse_error_value(value), where=IN_STREAM)
 
 
@@ -110,10 +112,18 @@ def decode_loosely(data: bytes) -> Any:
         return None
 
 
+def encodable(text: str) -> str:
+    """Return a text that can be encoded in UTF-8: surrogate pairs are joined, and lone surrogates replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def usage_report(
     raw: msgspec.Raw, decode: Callable[[msgspec.Raw], T | None], read: Callable[[T], Usage]
 ) -> list[AnyChunk]:
-    """The counts of tokens of an event, if it has any that can be read. They were not read with the rest of it."""
+    """Return a report of an event's token counts; nothing if it has none, or none that can be read.
+
+    They are decoded apart from the rest of the event, so that a bad number in them does not make the event unreadable.
+    """
     try:
         counted = decode(raw) if bytes(raw) else None
     except msgspec.DecodeError:
@@ -122,5 +132,5 @@ def usage_report(
 
 
 def quoted(data: bytes) -> str:
-    """The beginning of data that cannot be read, for a message."""
+    """Return the beginning of data that cannot be read, to quote it in a message."""
     return repr(data[:SHOWN].decode("utf-8", "replace"))

@@ -16,7 +16,7 @@ from .provider import Request, check_model, check_server_tools
 
 GOOGLE = "https://generativelanguage.googleapis.com/v1beta"
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-"""Where the key is looked for, in the order of Google's own SDK."""
+"""Environment variables that may hold the key, in the order of Google's own SDK."""
 
 
 class Gemini(HTTPProvider):
@@ -28,7 +28,7 @@ class Gemini(HTTPProvider):
     - `base_url`: the URL up to, and without, `/models/NAME`. For Vertex AI it ends in `/publishers/google`.
     - `access_token`: sent as a bearer token instead of a key, as Vertex AI takes it.
     - `server_tools`: tools that Google runs, as the API takes them: `[{"googleSearch": {}}, {"codeExecution": {}}]`.
-      What they do is reported, and sent back with the messages; nothing of it runs here.
+      Their calls and results are reported, and sent back with the messages; nothing of it is executed here.
     - `images`: whether the model can see. Bytes are sent inline, URLs for Google to fetch.
     - `settings`: sent in every request, under Gemini's names (`maxOutputTokens`, `thinkingConfig`, `safetySettings`) or
       those of chat completions (`max_tokens`, `top_p`, `stop`, `reasoning_effort`).

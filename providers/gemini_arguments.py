@@ -42,7 +42,7 @@ class GrowingArguments:
         return self._open is not None
 
     def add(self, piece: ArgumentPiece) -> None:
-        """Add a piece. A path that leads nowhere is ignored."""
+        """Add a piece. It is ignored if its path cannot be followed."""
         steps = _steps(piece.json_path)
         if steps:
             _put(self._values, steps, piece)
@@ -83,7 +83,7 @@ def _put(values: Any, steps: list[str | int], piece: ArgumentPiece) -> None:
 
 
 def _child(values: Any, step: str | int, empty: Any) -> Any:
-    """The value at this step, made if it is missing; None if `values` has no such steps."""
+    """Return the value at this step, made if it is missing; None if `values` cannot have such a step."""
     if isinstance(values, dict) and isinstance(step, str):
         return values.setdefault(step, empty)
     if isinstance(values, list) and isinstance(step, int) and step <= LARGEST_INDEX:

@@ -21,17 +21,17 @@ from .openai_format import NO_OUTPUT, EncodedSession, encode_arguments
 from .provider import Request, ToolChoice
 
 UNSIGNED = "skip_thought_signature_validator"
-"""Signature for calls that no Gemini made, or that have lost theirs: Gemini 3 refuses calls without one (Gemini API
-documentation, "Thought signatures")."""
+"""Signature for calls that another model made, or whose signature is lost: Gemini 3 rejects calls without one (Gemini
+API documentation, "Thought signatures")."""
 MODES: dict[ToolChoice, str] = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 
 Role = Literal["system", "user", "model", "results"]
 Piece = tuple[Role, bytes]
-"""The encoded parts of a message, joined with commas; the results of one response are in one content."""
+"""The role of a message, and its encoded parts joined with commas."""
 
 
 def generation(model: str) -> int:
-    """The generation of a model by its name: 3 for `gemini-3-pro`. A name that ends in `-latest` has the latest."""
+    """Return the generation of a model by its name: 3 for `gemini-3-pro` and for names that end in `-latest`."""
     found = re.search(r"gemini-(\d+)", model)
     return int(found[1]) if found else 3 if model.endswith("-latest") else 0
 
@@ -70,7 +70,7 @@ class MessageEncoder:
         return {"functionResponse": response}
 
     def _response(self, message: AssistantMessage) -> list[Any]:
-        """The parts of a response. Thoughts without a signature are left out: Gemini does not read them."""
+        """Return the parts of a response. Thoughts without a signature are left out: Gemini does not read them."""
         parts: list[Any] = []
         note: PartNote | None = None
         for part in message_parts(message):
@@ -99,7 +99,7 @@ class MessageEncoder:
 
 
 def _whole_part(note: PartNote | None) -> list[Any]:
-    """The part that an item holds itself, or the empty text that it signs."""
+    """Return the part that an item holds, or the empty text that it signs; empty if it holds neither."""
     if note is None:
         return []
     if note.part:
@@ -108,7 +108,10 @@ def _whole_part(note: PartNote | None) -> list[Any]:
 
 
 def _texts(text: str, note: PartNote | None) -> list[Any]:
-    """The parts of a text whose beginning an item may sign. A text that was shortened is not what was signed."""
+    """Return a text as parts: its beginning with the signature of the item before it, if it has one, then the rest.
+
+    A text that was shortened since goes without a signature, because it is no longer the text that was signed.
+    """
     length = note.text if note is not None else None
     if note is None or not length or length > len(text):
         return [{"text": text}]
@@ -128,7 +131,7 @@ def _part(part: str | Image) -> dict[str, Any]:
 
 
 def encode_pictures(results: Sequence[ToolResult]) -> Piece:
-    """Encode the images of tool results as a content of the user's, each after a line that names its call."""
+    """Encode the images of tool results as a content of the user, each image after a line that names its call."""
     parts: list[Any] = []
     for result in results:
         parts += [{"text": f"What {result.name} ({result.call_id}) shows:"}, *map(encode_image, result.images)]
@@ -140,7 +143,7 @@ def _parts(parts: Iterable[Any]) -> bytes:
 
 
 def encode_tools(tools: Sequence[ToolSpec], server_tools: Sequence[Mapping[str, Any]] = ()) -> msgspec.Raw:
-    """Encode tools: declarations of ours, and tools that the vendor runs, as they are."""
+    """Encode our tools as function declarations, followed by the vendor's own tools as they were given."""
     declared = [
         {"name": tool.name, "description": tool.description, "parametersJsonSchema": adapt_schema(tool.parameters)}
         for tool in tools
@@ -153,21 +156,21 @@ def encode_tools(tools: Sequence[ToolSpec], server_tools: Sequence[Mapping[str, 
 # ---- settings
 
 TOP_LEVEL = frozenset({"safetySettings", "cachedContent", "labels", "serviceTier", "store", "modelArmorConfig"})
-"""Settings that stand beside `generationConfig`."""
+"""Settings that are sent beside `generationConfig`, not in it."""
 RENAMED = {
     "max_tokens": "maxOutputTokens",
     "max_completion_tokens": "maxOutputTokens",
     "stop": "stopSequences",
     "n": "candidateCount",
 }
-"""Names of chat completions that Gemini has others for. Other names only lose their underscores."""
+"""Settings of chat completions and Gemini's names for them. All other names are only put into camel case."""
 EFFORTS = {"none": 0, "minimal": 0, "low": 1024, "medium": 8192, "high": 24576}
 """Tokens for thoughts by `reasoning_effort`, for models before Gemini 3 (Gemini API documentation, "OpenAI
-compatibility"); later ones have levels of the same names."""
+compatibility"). Later models have levels with the same names."""
 
 
 def encode_settings(settings: Mapping[str, Any], model: str) -> dict[str, Any]:
-    """The fields of a request for these settings, under Gemini's names or those of chat completions."""
+    """Return the fields of a request for these settings, which may have Gemini's names or those of chat completions."""
     fields: dict[str, Any] = {}
     config: dict[str, Any] = {}
     for given, value in settings.items():
@@ -203,7 +206,7 @@ def _camel(name: str) -> str:
 
 
 class RequestEncoder:
-    """Encodes the requests of one provider; messages and tools of a session once."""
+    """Encodes the requests of one provider. Messages and tools are encoded once for each session."""
 
     def __init__(self, model: str, *, images: bool = True, server_tools: Sequence[Mapping[str, Any]] = ()) -> None:
         self._model = model
@@ -237,7 +240,7 @@ class RequestEncoder:
 
 
 def _contents(pieces: Iterable[Piece]) -> tuple[list[bytes], list[bytes]]:
-    """The system's parts, and the contents: each message one of its own, the results of one response together."""
+    """Return the parts of the system prompt, and the contents: one for each message, or for a response's results."""
     system: list[bytes] = []
     contents: list[bytes] = []
     results: list[bytes] = []

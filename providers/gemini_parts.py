@@ -1,4 +1,4 @@
-"""What Gemini wants back with a message besides its text and calls: opaque items, one for each part that has more.
+"""Opaque items that go back to Gemini with a message: one for each part that has more than its text or call.
 
 A thought signature belongs to the part that it came with: a call, a text (perhaps an empty one) or a thought. It goes
 back with that part, byte for byte, and parts with and without one are not joined (Gemini API documentation, "Thought
@@ -18,7 +18,7 @@ VENDOR = "gemini"
 
 
 class PartNote(Struct, frozen=True, omit_defaults=True):
-    """One item. An empty one only says where in the message it stood: after calls and before a text."""
+    """One item. An empty one only marks its place in the message: after calls and before a text."""
 
     signature: str = ""
     """The thought signature of the part that follows."""
@@ -34,12 +34,12 @@ _decode = msgspec.json.Decoder(PartNote).decode
 
 
 def note_delta(note: PartNote) -> ReasoningDelta:
-    """The item as a chunk of the stream."""
+    """Return the item as a chunk of the stream."""
     return ReasoningDelta(signature=msgspec.json.encode(note).decode(), redacted=True, vendor=VENDOR)
 
 
 def read_note(item: str) -> PartNote | None:
-    """The item of a message; None if it cannot be read, as after a redaction."""
+    """Decode an item of a message; None if it cannot be read, as after a redaction."""
     try:
         return _decode(item)
     except (msgspec.DecodeError, ValueError):

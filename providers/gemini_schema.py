@@ -28,7 +28,7 @@ _DEFINITIONS = "#/definitions/"
 
 
 def adapt_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema in Gemini's subset. What it cannot say is added to the description."""
+    """Return the schema in Gemini's subset. What the subset cannot express is added to the description in words."""
     adapted: dict[str, Any] = {}
     unsaid: dict[str, Any] = {}
     for name, value in _joined(schema).items():
@@ -57,7 +57,7 @@ def _adapted(value: Any) -> Any:
 
 
 def _joined(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with the members of its `allOf` joined into it."""
+    """Return the schema with the members of its `allOf` joined into it."""
     members = schema.get("allOf")
     if not isinstance(members, list):
         return dict(schema)

@@ -123,27 +123,36 @@ class GeminiStream(EventStream):
     # ---- events
 
     def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
-        """Append the chunks of one event to `chunks`."""
-        if data[:6] == b"[DONE]":  # gateways add it
-            self.done = True
-            return
+        """Turn one event into chunks, and append them to `chunks`."""
         try:
             response = _decode(data)
-            self._read(response, data, chunks)
+            candidates = response.candidates
+            if candidates is None or response.error is not None or response.prompt_feedback is not None:
+                self._read_unusual(response, data, chunks)
+            for candidate in candidates or ():
+                if not candidate.index:  # another than the first was not requested
+                    self._read_candidate(candidate, data, chunks)
+            if response.usage_metadata:
+                self._counts = response.usage_metadata
+            if self.finished or self._reported is None:
+                self._report_usage(chunks)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            if data[:6] == b"[DONE]":  # gateways add it
+                self.done = True
+                return
             value = decode_loosely(data)
             if isinstance(value, dict) and value.get("error") and not self.finished:
                 raise stream_error(value) from None
             raise ProtocolError(f"a chunk of the stream cannot be read ({error}): {quoted(data)}") from error
 
     def read_end(self, chunks: list[AnyChunk]) -> None:
-        """The end of a body without a finish reason, which is always an error."""
+        """Raise Interrupted, or ProtocolError for another format: without a finish reason a response is incomplete."""
         if self._foreign:
             raise ProtocolError(f"the stream is not in Gemini's format: {quoted(self._foreign)}")
         raise Interrupted("the stream ended without a finish reason")
 
     def read_whole(self, body: bytes) -> list[AnyChunk]:
-        """The chunks of a body that is no event stream: one response, or a list of them."""
+        """Return the chunks of a body that is not an event stream: one response, or a list of them."""
         try:
             events = msgspec.json.decode(body, type=list[msgspec.Raw] | dict[str, msgspec.Raw])
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -155,26 +164,20 @@ class GeminiStream(EventStream):
             self.read_end(chunks)
         return chunks
 
-    def _read(self, response: _Response, data: bytes, chunks: list[AnyChunk]) -> None:
-        candidates = response.candidates
-        if candidates is None or response.error is not None or response.prompt_feedback is not None:
-            self._read_unusual(response, data, chunks)
-        for candidate in candidates or ():
-            if candidate.index:
-                continue  # a second candidate, which was not requested
-            content = candidate.content
-            if content is not None and content.parts is not None:
-                for number, part in enumerate(content.parts):
-                    if part.text and part.thought is None and part.thought_signature is None and not self._after_call:
-                        chunks.append(TextDelta(part.text))  # as nearly all are
-                    elif not self._read_part(part, chunks):
-                        self._read_other(_raw_part(data, candidate.index, number), chunks)
-            if candidate.finish_reason is not None or _has_sources(candidate):
-                self._read_end_of_candidate(candidate, chunks)
-        if response.usage_metadata:
-            self._counts = response.usage_metadata
-        if self.finished or self._reported is None:
-            self._report_usage(chunks)
+    def _read_candidate(self, candidate: _Candidate, data: bytes, chunks: list[AnyChunk]) -> None:
+        if (content := candidate.content) is not None:
+            for part in content.parts or ():
+                if part.text and part.thought is None and part.thought_signature is None and not self._after_call:
+                    chunks.append(TextDelta(part.text))  # as nearly all are
+                elif not self._read_part(part, chunks):
+                    self._read_other(_raw_part(data, candidate, part), chunks)
+        if (
+            candidate.finish_reason is not None
+            or candidate.grounding_metadata
+            or candidate.url_context_metadata
+            or candidate.citation_metadata
+        ):
+            self._read_end_of_candidate(candidate, chunks)
 
     def _read_unusual(self, response: _Response, data: bytes, chunks: list[AnyChunk]) -> None:
         """An event that is an error, the feedback on a blocked prompt, only a count, or of another format."""
@@ -359,18 +362,15 @@ def _usage(raw: bytes) -> Usage | None:
     )
 
 
-def _raw_part(data: bytes, index: Any, number: int) -> msgspec.Raw:
+def _raw_part(data: bytes, candidate: _Candidate, part: _Part) -> msgspec.Raw:
     """One part of an event, as it was received."""
+    parts = (candidate.content and candidate.content.parts) or ()
+    number = next(number for number, one in enumerate(parts) if one is part)  # by identity: two may be equal
     for raw in _decode_list(_decode_fields(data)["candidates"]):
-        candidate = _decode_fields(raw)
-        if decode_loosely(bytes(candidate.get("index", b"null"))) == index and "content" in candidate:
-            return _decode_list(_decode_fields(candidate["content"])["parts"])[number].copy()
+        fields = _decode_fields(raw)
+        if decode_loosely(bytes(fields.get("index", b"null"))) == candidate.index and "content" in fields:
+            return _decode_list(_decode_fields(fields["content"])["parts"])[number].copy()
     raise ProtocolError(f"a chunk of the stream cannot be read: {quoted(data)}")
-
-
-def _has_sources(candidate: _Candidate) -> bool:
-    """Whether the vendor says what the response is based on."""
-    return bool(candidate.grounding_metadata or candidate.url_context_metadata or candidate.citation_metadata)
 
 
 def _tool_name(given: dict[str, Any]) -> str:

@@ -48,7 +48,7 @@ a part of the key."""
 
 
 class HTTPOptions(TypedDict, total=False):
-    """Keyword arguments that all HTTP providers take; `HTTPProvider` says what each means."""
+    """Keyword arguments that all HTTP providers take. The docstring of `HTTPProvider` explains each."""
 
     connect_timeout: float
     read_timeout: float | None
@@ -90,7 +90,7 @@ class HTTPProvider(ABC):
     key_from: ClassVar[str] = ""
     """Where a key may come from, for messages; empty: `key_variable`."""
     request_id_header: ClassVar[str] = ""
-    """Header in which the vendor names a request, for its support; errors quote it. Empty: none."""
+    """Response header with the vendor's id of the request, which errors quote for its support. Empty: none."""
 
     def __init__(
         self,
@@ -108,11 +108,7 @@ class HTTPProvider(ABC):
         finish_words: Mapping[str, FinishReason] | None = None,
     ) -> None:
         name = self.url_argument
-        if not _is_url(base_url):
-            raise WrongUse(f"{name} {mask_url(base_url)!r} is not a URL: use the form http://host:port/v1")
-        end = path.partition("?")[0]
-        if urlsplit(base_url).path.rstrip("/").endswith(end):
-            raise WrongUse(f"{name} {mask_url(base_url)!r}: leave out {end}, which is added")
+        _check_url(name, base_url, path)
         self.model = check_model(model, self.example)
         self.model_name = check_model(model.removeprefix(self.prefix), self.example)
         """The model's name as the vendor knows it."""
@@ -131,12 +127,7 @@ class HTTPProvider(ABC):
         self._key = (key or "").strip()  # a key read from a file often ends in a line feed
         self._login = base64.b64encode(login.encode()).decode()
         self._secrets = (self._key, self._login, login.partition(":")[2])
-        between = BETWEEN_SECONDS if read_timeout is None else read_timeout
-        first = first_timeout if first_timeout is not None else read_timeout or FIRST_SECONDS
-        self._timeouts = (connect_timeout, first, between)
-        for name, given in (("connect_timeout", connect_timeout), ("first_timeout", first), ("read_timeout", between)):
-            if not given > 0:
-                raise WrongUse(f"{name} is {given}: use seconds above 0")
+        self._timeouts = _timeouts(connect_timeout, first_timeout, read_timeout)
         if largest_response < 1:
             raise WrongUse(f"largest_response is {largest_response}: use a number of bytes above 0")
         self._largest = largest_response
@@ -319,7 +310,7 @@ class HTTPProvider(ABC):
         return build_error(said, status=response.status, headers=response.headers, where=where)
 
     def _request_id(self, response: aiohttp.ClientResponse) -> str:
-        """The vendor's name for the request, as the end of a message; empty if the reply has none."""
+        """Return the vendor's id of the request, as the end of a message; empty if the reply has none."""
         found = response.headers.get(self.request_id_header, "") if self.request_id_header else ""
         return f" (request {self._hide(found[:200])})" if found else ""
 
@@ -389,6 +380,25 @@ class HTTPProvider(ABC):
 def _is_json(block: bytes) -> bool:
     """Whether a body is a JSON value, whatever its content type: an event stream cannot begin like this."""
     return block.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+
+
+def _check_url(name: str, base_url: str, path: str) -> None:
+    """Raise WrongUse unless this is a URL without the path of the request. name: the argument, for messages."""
+    if not _is_url(base_url):
+        raise WrongUse(f"{name} {mask_url(base_url)!r} is not a URL: use the form http://host:port/v1")
+    end = path.partition("?")[0]
+    if urlsplit(base_url).path.rstrip("/").endswith(end):
+        raise WrongUse(f"{name} {mask_url(base_url)!r}: leave out {end}, which is added")
+
+
+def _timeouts(connect: float, first: float | None, read: float | None) -> tuple[float, float, float]:
+    """Return the seconds to connect, to the first content, and between two pieces. Raises WrongUse unless above 0."""
+    between = BETWEEN_SECONDS if read is None else read
+    first = first if first is not None else read or FIRST_SECONDS
+    for name, given in (("connect_timeout", connect), ("first_timeout", first), ("read_timeout", between)):
+        if not given > 0:
+            raise WrongUse(f"{name} is {given}: use seconds above 0")
+    return connect, first, between
 
 
 def _is_url(text: str) -> bool:

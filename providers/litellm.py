@@ -13,13 +13,14 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib.util import find_spec
 from time import monotonic
 from typing import Any
 
 import anyio.to_thread
 
 from ..decision import AnyChunk, FinishReason, FinishReport, UsageReport, WrongUse
-from ..decision.errors import did_you_mean
+from ..decision.errors import did_you_mean, missing_extra
 from ..decision.finish_words import check_finish_words
 from ._wrapper import wait_shielded
 from .cache_marks import CacheMarks
@@ -68,8 +69,9 @@ class LiteLLM:
     - `reports_cost`: whether usage includes the cost, so that a limit on cost works without a known price; by default
       True for OpenRouter.
 
-    Raises WrongUse for an argument that cannot work. Entering it raises WrongUse if litellm does not know the provider,
-    or if a key is missing; the message names the environment variable.
+    Raises WrongUse for an argument that cannot work, or if litellm is not installed (`pip install "endstop[litellm]"`).
+    Entering it raises WrongUse if litellm does not know the provider, or if a key is missing; the message names the
+    environment variable.
     """
 
     def __init__(
@@ -93,6 +95,8 @@ class LiteLLM:
                 "leave it out and give a key, or use OpenAICompatible (--provider openai)"
             )
         self.model = check_model(model, "LiteLLM('openai/gpt-4o')")
+        if find_spec("litellm") is None:
+            raise missing_extra(f"model {model!r} is reached through litellm, which is not installed", "litellm")
         self._api_base = api_base
         self._api_key = api_key
         between = BETWEEN_SECONDS if timeout is None else timeout

@@ -110,7 +110,7 @@ def _picture(image: Image) -> dict[str, Any]:
 
 
 def image_url(image: Image) -> str:
-    """The URL of an image; one that holds the bytes themselves where it has none."""
+    """Return the URL of an image; if it has none, a `data:` URL with its bytes."""
     return image.url or f"data:{image.media_type};base64,{b64encode(image.data).decode()}"
 
 

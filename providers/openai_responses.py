@@ -1,8 +1,8 @@
-"""OpenAI's Responses API, directly: items in and out, streamed, and without anything kept by the vendor.
+"""Provider for OpenAI's Responses API, streamed and stateless.
 
-Each request holds the whole session and says `store: false`. So the vendor keeps nothing, a record can be replayed and
-forked, and compaction changes what the model reads. What only the vendor can read, such as encrypted reasoning, lies in
-the session and goes back as it came.
+Each request holds the whole session and says `store: false`. So the vendor stores nothing, a record can be replayed and
+forked, and compaction changes what the model reads. Items that only the vendor can read, such as encrypted reasoning,
+are kept in the session and sent back unchanged.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .responses_stream import ResponsesStream
 
 OPENAI_URL = "https://api.openai.com/v1"
 ENCRYPTED = "reasoning.encrypted_content"
-"""What is asked for, so that reasoning can go back."""
+"""Value of `include` that asks for encrypted reasoning, which can be sent back."""
 _NO_REASONING = re.compile(r"(?:.*/)?(?:gpt-3|gpt-4|chatgpt-4|gpt-5-chat)")
-"""Models of OpenAI's that do not reason. They refuse a request that asks for encrypted reasoning."""
+"""Models of OpenAI that do not reason. They reject a request that asks for encrypted reasoning."""
 _OTHER_NAMES = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
 """Settings that chat completions name otherwise."""
 _STATEFUL = {
@@ -120,7 +120,7 @@ class OpenAIResponses(HTTPProvider):
 
 
 def _check_server_tools(tools: Any) -> list[dict[str, Any]]:
-    """Server tools as a list of their fields. Raises WrongUse for what is none."""
+    """Check server tools, and return them as a list of their fields. Raises WrongUse for one that cannot be sent."""
     checked = check_server_tools(tools, {"type": "web_search"})
     for tool in checked:
         if tool["type"] == "function":
@@ -137,7 +137,7 @@ def _check_stateless(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings under the names of this API."""
+    """Return the settings under the names that this API gives them."""
     renamed = {_OTHER_NAMES.get(name, name): value for name, value in settings.items()}
     if (effort := renamed.pop("reasoning_effort", None)) is not None:
         renamed["reasoning"] = {**(renamed.get("reasoning") or {}), "effort": effort}

@@ -1,7 +1,9 @@
-"""Prices of models: the user's own, then litellm's price table. The only module that reads that table.
+"""Prices of models: the user's own, then our price list, then litellm's. The only module that reads either list.
 
-The table is the JSON file in litellm's package. It is read without importing litellm, which would take a hundred times
-as long, and without network access; see `docs/decisions/0007-*.md`.
+Ours, `prices.json`, has the vendors of `VENDORS`, whose models need no litellm. It is an extract of litellm's, which is
+the JSON file in its package and has all the others: `docs/price_list.py` writes it. A model that stands in ours costs
+the same whether or not litellm is installed, and in whatever version. litellm's list is read without importing litellm,
+which would take a hundred times as long. Neither needs the network; see `docs/decisions/0028-*.md`.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ import msgspec
 
 from ..decision import Price, Usage
 from ..decision.cost import MILLION
+from ._wrapper import Wrapper
 from .provider import Provider
 
+OWN = Path(__file__).with_name("prices.json")
 FILE = "model_prices_and_context_window_backup.json"
-"""litellm's price table in its package (seen in every release from 1.103.0 to 1.109.1)."""
+"""litellm's price list in its package (seen in every release from 1.103.0 to 1.109.1)."""
 VENDORS = {
     "api.anthropic.com": "anthropic",
     "api.deepseek.com": "deepseek",
@@ -32,19 +36,19 @@ VENDORS = {
     "generativelanguage.googleapis.com": "gemini",
     "openrouter.ai": "openrouter",
 }
-"""Hosts with the vendor's own prices, and the vendor's name in the table."""
+"""Hosts with the vendor's own prices, and the vendor's name in both lists."""
 _TELLING = re.compile(r"[-/.\d]")
-"""Characters of which a model's name must have one to be looked up: a name without any (`qwen`, `scripted`) is not in
-the table, which then need not be read."""
+"""Characters of which a model's name must have one to be looked up: a name without any (`qwen`, `scripted`) is in
+neither list, so that none need be read."""
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
 class Prices:
     """Prices of models.
 
-    `own`: prices by model name, which take precedence over the table; or the name of another model with the same price,
-    as in `Prices({"my-deployment": "azure/gpt-4o", "qwen": Price(input=0.1, output=0.3)})`. `listed=False` ignores the
-    table.
+    `own`: prices by model name, which take precedence over the lists; or the name of another model with the same price,
+    as in `Prices({"my-deployment": "openai/gpt-4o", "qwen": Price(input=0.1, output=0.3)})`. `listed=False` ignores the
+    lists.
     """
 
     def __init__(self, own: Mapping[str, Price | str] | None = None, *, listed: bool = True) -> None:
@@ -63,11 +67,17 @@ class Prices:
         if own is None and endpoint:
             vendor = VENDORS.get(urlsplit(endpoint).hostname or "")
             own = f"{vendor}/{model}" if vendor else ""
-        return _of_table(model if own is None else own) if self._listed else None
+        return _list_price(model if own is None else own) if self._listed else None
 
     def of(self, provider: Provider) -> Price | None:
-        """The price of a provider's model."""
-        return self.price(provider.model, getattr(provider, "endpoint", ""))
+        """The price of a provider's model. A vendor's own wire is asked for whose model a short name is."""
+        leaf = provider
+        while isinstance(leaf, Wrapper):
+            leaf = leaf.provider
+        name, endpoint, vendor = leaf.model, getattr(leaf, "endpoint", ""), getattr(leaf, "prefix", "")
+        if name not in self._own and not endpoint:
+            name = f"{vendor}{name.removeprefix(vendor)}"
+        return self.price(name, endpoint)
 
     def cost(self, usage: Usage, model: str, endpoint: str = "") -> float | None:
         """US dollars for the usage of one request; None if no price is known."""
@@ -76,38 +86,48 @@ class Prices:
 
 
 @lru_cache(maxsize=256)
-def _of_table(model: str) -> Price | None:
-    """The list price of a model; None if it is not in the table, or free there, as local models are."""
+def _list_price(model: str) -> Price | None:
+    """The list price of a model; None if it is in no list, or free there, as local models are."""
     if not _TELLING.search(model):
         return None
-    for entry in _entries(model):
-        price = _price(entry)
-        if price is not None:
-            return price
-    return None
+    entries = (entry for prices in (_own_list, _litellm_list) for entry in _entries(model, prices()))
+    return next((price for price in map(read_price, entries) if price is not None), None)
 
 
-def _entries(model: str) -> Iterator[Mapping[str, Any]]:
-    """The table's entries for a model, best match first: by its full name, then without provider and route.
+def _entries(model: str, prices: Mapping[str, msgspec.Raw]) -> Iterator[Mapping[str, Any]]:
+    """A list's entries for a model, best match first: by its full name, then without provider and route.
 
     `anthropic/claude-sonnet-4-5` is listed as `claude-sonnet-4-5`, `bedrock/converse/amazon.nova-pro-v1:0` as
     `amazon.nova-pro-v1:0`. A shorter name counts only for the same provider, because others charge different prices.
     """
-    table = _table()
-    if model in table:
-        yield msgspec.json.decode(table[model])
+    if model in prices:
+        yield msgspec.json.decode(prices[model])
     vendor, _, rest = model.partition("/")
     while rest:
-        if rest in table:
-            entry = msgspec.json.decode(table[rest])
+        if rest in prices:
+            entry = msgspec.json.decode(prices[rest])
             if str(entry.get("litellm_provider")).startswith(vendor):
                 yield entry
         rest = rest.partition("/")[2]
 
 
 @lru_cache(maxsize=1)
-def _table() -> Mapping[str, msgspec.Raw]:
-    """The table with undecoded entries; empty if litellm is not installed."""
+def _own_list() -> Mapping[str, msgspec.Raw]:
+    """Our list with undecoded entries."""
+    return msgspec.json.decode(OWN.read_bytes(), type=_Extract).prices
+
+
+class _Extract(msgspec.Struct):
+    """What stands in `prices.json`."""
+
+    litellm: str
+    """The release that it was taken from."""
+    prices: dict[str, msgspec.Raw]
+
+
+@lru_cache(maxsize=1)
+def _litellm_list() -> Mapping[str, msgspec.Raw]:
+    """The list in litellm's package, with undecoded entries; empty if that is not installed."""
     found = find_spec("litellm")  # which imports nothing
     if found is None or found.origin is None:
         return {}
@@ -117,20 +137,21 @@ def _table() -> Mapping[str, msgspec.Raw]:
         return {}
 
 
-def _price(entry: Mapping[str, Any]) -> Price | None:
+def read_price(entry: Mapping[str, Any]) -> Price | None:
+    """The price in an entry of litellm's list; None if it has none, or 0."""
     tiers = entry.get("tiered_pricing")
     if tiers:
-        prices = {int(tier["range"][0]): _plain(tier) for tier in tiers if "range" in tier}
+        prices = {int(tier["range"][0]): _read_plain(tier) for tier in tiers if "range" in tier}
         base, above = prices.pop(0, None), prices
     else:
         found = [match for match in map(_TIER.fullmatch, entry) if match]
-        base, above = _plain(entry), {int(match[1]) * 1000: _plain(entry, match[0][20:]) for match in found}
+        base, above = _read_plain(entry), {int(match[1]) * 1000: _read_plain(entry, match[0][20:]) for match in found}
     if base is None or not (base.input or base.output):
         return None
     return msgspec.structs.replace(base, above={tokens: tier for tokens, tier in above.items() if tier is not None})
 
 
-def _plain(entry: Mapping[str, Any], tier: str = "") -> Price | None:
+def _read_plain(entry: Mapping[str, Any], tier: str = "") -> Price | None:
     """The price without tiers, or of one tier; a price that the tier does not name is the same as without it."""
 
     def of(name: str) -> float | None:

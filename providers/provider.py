@@ -83,7 +83,7 @@ def check_model(model: Any, example: str) -> str:
 def check_server_tools(tools: Any, example: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Check the tools that a vendor runs itself, and return them as a list of their fields. Raises WrongUse.
 
-    example: one in the vendor's form, for messages. If it has a `type`, each of the tools needs one.
+    example: a tool in the vendor's form, to show in messages. If it has a `type`, each of the tools needs one.
     """
     if isinstance(tools, str | Mapping) or not isinstance(tools, Sequence):
         raise WrongUse(f"server_tools is {tools!r}: use a list, as in [{example}]")

@@ -1,8 +1,8 @@
-"""Items of OpenAI's Responses API, both ways: what a response holds, and messages and tools for a request.
+"""Items of OpenAI's Responses API: those of a response are reported and kept, and those of a request are encoded.
 
-An item that has to go back (reasoning, what the provider's tools did) lies whole in a `Reasoning` block, as the JSON
-text that came. Of a message and of a call only those fields lie there that nothing else of ours holds. Source: OpenAI
-API reference, "Responses" (create, and the types of items).
+An item that has to be sent back (reasoning, calls of the provider's tools) is kept whole in a `Reasoning` block, as the
+JSON text that was received. Of a message or a call, a block keeps only the fields that our own messages do not hold.
+Source: OpenAI API reference, "Responses" (create, and the types of items).
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ VENDOR = "openai-responses"
 BREAK = "\n\n"
 """Put between two messages, and between two parts of reasoning, of one response."""
 CUSTOM_INPUT = "input"
-"""The one parameter of our tool that a custom tool of the vendor calls: the free text that the model wrote."""
+"""Name of the one parameter of a custom tool of ours. Its argument is the free text that the model wrote."""
 LONGEST_RESULT = 20_000
-"""Characters of a tool's result that a report shows. The item itself, which goes back, is whole."""
+"""Characters of a tool's result that a report shows. The item that is sent back is not shortened."""
 Item = Mapping[str, Any]
 
 # ---- items of a response
 
 _ARGUMENTS = ("arguments", "input", "code", "action", "queries", "operation")
-"""Fields in which an item says what a tool was asked; the first that is there."""
+"""Fields that may hold a tool's arguments. The first that an item has is used."""
 _RESULTS = ("output", "results", "outputs", "result", "tools", "error")
-"""Fields in which an item says what came of it."""
+"""Fields that may hold a tool's result. The first that an item has is used."""
 _NO_TOOLS = frozenset({"compaction", "additional_tools", "configuration_update"})
 """Items that are not about a tool."""
 _PLAIN_CALL = frozenset({"id", "type", "status", "call_id", "name", "arguments"})
 _PLAIN_MESSAGE = frozenset({"id", "type", "status", "role", "content"})
-"""Fields of a call and of a message that our own message holds, or that nobody needs back."""
+"""Fields of a call and of a message that our own messages hold, or that the vendor does not need back."""
 
 
 def text_of(item: Item, name: str) -> str:
-    """A field of an item as text: nothing as an empty text, and anything but a text as JSON."""
+    """Return a field of an item as text: empty if it is missing or null, and JSON if it is not a string."""
     value = item.get(name)
     if value is None:
         return ""
@@ -62,13 +62,13 @@ def text_of(item: Item, name: str) -> str:
 
 
 def parts_of(item: Item, name: str) -> list[Item]:
-    """The parts in a field of an item."""
+    """Return the parts that a field of an item lists; empty if it lists none."""
     parts = item.get(name)
     return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
 
 
 def report_item(item: Item) -> list[AnyChunk]:
-    """What an item says of a tool that is not ours: the provider ran it, or wants a client to."""
+    """Report an item about a tool that is not ours: one that the provider ran, or that it wants a client to run."""
     kind = text_of(item, "type")
     if kind in _NO_TOOLS:
         return []
@@ -92,15 +92,15 @@ def _result_of(item: Item, kind: str) -> str:
 
 
 def report_citations(id: str, annotations: Sequence[Any]) -> list[AnyChunk]:
-    """The citations of a message; `id` is the message's."""
+    """Report the citations of the message with this id."""
     return [ProviderToolReport(id, "citations", result=json.dumps(list(annotations), ensure_ascii=False))]
 
 
 def keep_item(item: Item, raw: bytes) -> list[AnyChunk]:
-    """The item as an opaque block, if it has to go back. `raw` is its JSON.
+    """Return the item as an opaque block if it has to be sent back; otherwise nothing. `raw`: the JSON of the item.
 
-    Reasoning without encrypted or readable content is only the name of something that the vendor keeps, and it keeps
-    nothing for a request with `store: false`.
+    Reasoning without encrypted or readable content is dropped: it only refers to something that the vendor stores, and
+    the vendor stores nothing for a request with `store: false`.
     """
     match item.get("type"):
         case "reasoning":
@@ -125,7 +125,7 @@ def _keep_fields(item: Item, plain: frozenset[str], without: str) -> list[AnyChu
 
 
 def encode_message(message: Message, custom: frozenset[str], images: bool) -> list[Any]:
-    """The items of one message. `custom`: names of custom tools. `images`: whether the model can see."""
+    """Encode one message as items. `custom`: names of custom tools. `images`: whether the model can see."""
     match message:
         case SystemMessage(text):
             return [{"role": "system", "content": text}]
@@ -165,7 +165,7 @@ def _encode_response(message: AssistantMessage, custom: frozenset[str]) -> list[
             items.append(_same(_encode_call(part, custom)))
         elif part.vendor == VENDOR and part.signature:
             _add_kept(part, items)
-    return _without_loose_ends(items)
+    return _without_unpaired(items)
 
 
 def _same(item: Item) -> tuple[Item, Any]:
@@ -173,7 +173,7 @@ def _same(item: Item) -> tuple[Item, Any]:
 
 
 def _add_kept(block: Reasoning, items: list[tuple[Item, Any]]) -> None:
-    """Add an item that was kept: it is whole, or holds further fields of the message or call before it."""
+    """Add an item that the parser kept: a whole one, or further fields of the message or call before it."""
     item = msgspec.json.decode(block.signature)
     before = items[-1][0] if items else {}
     match item.get("type"):
@@ -196,11 +196,11 @@ def _encode_call(call: ToolCall, custom: frozenset[str]) -> dict[str, Any]:
     return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
 
 
-def _without_loose_ends(items: Sequence[tuple[Item, Any]]) -> list[Any]:
-    """What is sent for the items, without those that the API refuses.
+def _without_unpaired(items: Sequence[tuple[Item, Any]]) -> list[Any]:
+    """Return the encoded items without those that the API rejects because the item that belongs to them is missing.
 
-    It refuses calls of a client's own tools that nobody answered (a computer, a shell, an approval), and reasoning
-    without the item that it led to.
+    These are calls without a result that a client has to run (a computer, a shell, an approval), and reasoning without
+    the item that it led to.
     """
     answered = {item.get("call_id") for item, _ in items if str(item.get("type")).endswith("_output")}
     kept: list[Any] = []
@@ -222,9 +222,9 @@ def _is_open(item: Item, answered: set[Any]) -> bool:
 
 
 def encode_tools(tools: Sequence[ToolSpec], custom: frozenset[str]) -> list[dict[str, Any]]:
-    """Tools as functions, without those that are offered as custom tools.
+    """Encode tools as functions, without those that are sent as custom tools.
 
-    Never strict: the API would otherwise change a schema, and refuse those that its strict form cannot express.
+    They are never strict: the API would then change schemas, and reject those that its strict form cannot express.
     """
     return [
         {

@@ -32,7 +32,7 @@ from .responses_format import BREAK, CUSTOM_INPUT, Item, keep_item, parts_of, re
 
 TEXT = "response.output_text.delta"
 NONE: Any = object()
-"""In place of an index that no item has had yet: a server may leave out all indexes."""
+"""Stands for "no item yet". None cannot, because a server may leave out the indexes of all items."""
 
 
 class _Event(Struct, gc=False):
@@ -106,7 +106,7 @@ class ResponsesStream(EventStream):
     # ---- the body
 
     def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
-        """Append the chunks of one event to `chunks`."""
+        """Turn one event into chunks, and append them to `chunks`."""
         try:
             event = _decode(data)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -141,13 +141,13 @@ class ResponsesStream(EventStream):
         self._foreign = self._foreign or data
 
     def read_end(self, chunks: list[AnyChunk]) -> None:
-        """The end of a body without the end of the response: it is never complete."""
+        """Raise Interrupted, or ProtocolError for another format: the event that ends a response has not come."""
         if self._foreign and not self._is_ours:
             raise ProtocolError(f"the stream is not in the format of the Responses API: {quoted(self._foreign)}")
         raise Interrupted("the stream ended without the end of the response")
 
     def read_whole(self, body: bytes) -> list[AnyChunk]:
-        """The chunks of a response that was not streamed."""
+        """Return the chunks of a response that was not streamed."""
         value = decode_loosely(body)
         if not isinstance(value, dict) or not isinstance(value.get("output"), list):
             if _is_error(value):
@@ -197,7 +197,7 @@ class ResponsesStream(EventStream):
             chunks.append(ToolCallDelta(index, arguments=text))
 
     def _read_input(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
-        """More of the free text of a custom tool. It becomes a string in JSON; calls of others' tools are reported."""
+        """Append more of the free text for a custom tool of ours, as part of a JSON string."""
         text = event.delta
         if index in self._begun and type(text) is str and text:
             self._received.setdefault(index, []).append(text)
@@ -227,7 +227,7 @@ class ResponsesStream(EventStream):
         self._end_item(index, bytes(event.item), chunks)
 
     def _end_item(self, index: int, raw: bytes, chunks: list[AnyChunk]) -> None:
-        """Append what no delta has brought of an item that is done, and the item itself if it has to go back."""
+        """Append the parts of a finished item that came in no delta, and the item itself if it has to be sent back."""
         item = _mapping(raw)
         if not item or index in self._whole:
             return
@@ -244,9 +244,9 @@ class ResponsesStream(EventStream):
             chunks += keep_item(item, raw)
 
     def _missing(self, index: int, texts: Sequence[str]) -> list[tuple[int, str]]:
-        """What no delta has brought of the texts of an item: each rest with the number of its text.
+        """Return the ends of an item's texts that came in no delta, each with the number of its text.
 
-        Nothing if the deltas said something else: what was shown cannot be taken back.
+        Nothing is returned if the deltas differ from the texts: what was shown cannot be taken back.
         """
         received = "".join(self._received.get(index, ()))
         left, missing = len(received), []
@@ -292,7 +292,7 @@ class ResponsesStream(EventStream):
         self._finish(response, str(event.type).removeprefix("response."), chunks)
 
     def _finish(self, response: _Response, status: str, chunks: list[AnyChunk]) -> None:
-        """The end of a response. `status`: what the event says, for one that does not say it itself."""
+        """Append the end of the response. `status`: the status that the event names, used if the response has none."""
         if not self._whole and not self._received:
             for index, raw in enumerate(_raw_items(response.output)):
                 self._end_item(index, raw, chunks)
@@ -329,7 +329,7 @@ _READERS: dict[str, Callable[[ResponsesStream, int, _Event, list[AnyChunk]], Non
     "response.failed": ResponsesStream._read_end_of_response,
     "response.cancelled": ResponsesStream._read_end_of_response,
 }
-"""How each kind of event is read; of others only that they came is of interest."""
+"""The method that reads each kind of event. Other kinds only show that the stream is in this format."""
 
 
 def _usage(usage: _Usage) -> Usage:

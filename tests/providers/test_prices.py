@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 from endstop.decision import Price, Usage
-from endstop.providers import Chaos, LiteLLM, OpenAICompatible, Prices, Scripted
+from endstop.providers import Anthropic, Chaos, Gemini, LiteLLM, OpenAICompatible, OpenAIResponses, Prices, Scripted
 from endstop.providers import prices as module
 from endstop.providers.prices import _TELLING as TELLING
 
@@ -91,51 +91,96 @@ def test_a_vendors_own_address_has_its_list_price_on_the_direct_path_too() -> No
     assert Prices().of(Scripted("x", model="gpt-4o")) == Prices().price("gpt-4o")
 
 
-def test_a_name_of_one_plain_word_is_nobodys_and_the_table_agrees() -> None:
-    plain = {name: msgspec.json.decode(line) for name, line in module._table().items() if not TELLING.search(name)}
-    served = {name for name, entry in plain.items() if entry.get("mode") == "chat" and module._price(entry)}
+def test_a_vendors_own_wire_has_its_vendors_price_whether_the_name_says_so_or_not() -> None:
+    for wire, name, listed in (
+        (Anthropic, "claude-haiku-4-5", "anthropic/claude-haiku-4-5"),
+        (OpenAIResponses, "gpt-4o", "openai/gpt-4o"),
+        (Gemini, "gemini-3-pro-image", "gemini/gemini-3-pro-image"),  # Vertex AI, which has the bare name, charges more
+    ):
+        price = Prices().price(listed)
+        assert price is not None
+        assert Prices().of(wire(name, api_key="k")) == price
+        assert Prices().of(Chaos(wire(listed, api_key="k"))) == price
+        assert Prices({name: HAIKU}).of(wire(name, api_key="k")) == HAIKU
+    assert Prices().price("gemini-3-pro-image") != Prices().price("gemini/gemini-3-pro-image")
+
+
+def test_a_name_of_one_plain_word_is_nobodys_and_the_lists_agree() -> None:
+    plain = {
+        name: msgspec.json.decode(line) for name, line in module._litellm_list().items() if not TELLING.search(name)
+    }
+    served = {name for name, entry in plain.items() if entry.get("mode") == "chat" and module.read_price(entry)}
     assert served <= {"chatdolphin"}, "which has not been served since 2023"
+    assert [name for name in module._own_list() if not TELLING.search(name)] == []
 
 
-def test_the_table_is_there_in_the_installed_litellm_and_can_be_read_line_by_line() -> None:
-    chat = [entry for line in module._table().values() if (entry := msgspec.json.decode(line)).get("mode") == "chat"]
-    priced = [entry for entry in chat if module._price(entry)]
+def test_the_list_is_there_in_the_installed_litellm_and_can_be_read_line_by_line() -> None:
+    entries = map(msgspec.json.decode, module._litellm_list().values())
+    priced = [entry for entry in entries if entry.get("mode") == "chat" and module.read_price(entry)]
     assert len(priced) > 2000
+
+
+def test_every_model_of_our_list_has_a_price() -> None:
+    entries = [msgspec.json.decode(line) for line in module._own_list().values()]
+    assert len(entries) > 300
+    assert all(module.read_price(entry) for entry in entries)
+    assert (
+        {"anthropic", "gemini", "openai"}
+        < {entry["litellm_provider"] for entry in entries}
+        < {*module.VENDORS.values()}
+    )
 
 
 @pytest.fixture
 def fresh() -> Iterator[None]:
-    """The table as it is read for the first time, before and after the test."""
-    for cached in (module._table, module._of_table):
+    """The lists as they are read for the first time, before and after the test."""
+    for cached in (module._own_list, module._litellm_list, module._list_price):
         cached.cache_clear()
     yield
-    for cached in (module._table, module._of_table):
+    for cached in (module._own_list, module._litellm_list, module._list_price):
         cached.cache_clear()
 
 
 @pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize("content", [None, "", "[]", "{", '{"gpt-4o": {"input_cost_per_token": "dear"}}'])
-def test_a_table_that_is_not_there_or_not_as_it_was_gives_no_price(
+def test_without_litellm_a_vendors_models_cost_the_same_and_what_needs_litellm_has_no_price(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ["anthropic/claude-haiku-4-5", "openai/gpt-4o", "gemini/gemini-2.5-pro", "deepseek/deepseek-chat"]
+    direct = OpenAICompatible("mistral-large-latest", "https://api.mistral.ai/v1")
+    with_it = [*map(Prices().price, names), Prices().of(direct)]
+    module._list_price.cache_clear()
+    monkeypatch.setattr(module, "_litellm_list", dict)
+    assert [*map(Prices().price, names), Prices().of(direct)] == with_it
+    assert None not in with_it
+    assert Prices().price("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0") is None
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("content", [None, "", "[]", "{", '{"azure/gpt-4o": {"input_cost_per_token": "dear"}}'])
+def test_a_list_that_is_not_there_or_not_as_it_was_gives_no_price(
     content: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if content is not None:
         (tmp_path / module.FILE).write_text(content)
     monkeypatch.setattr(module, "find_spec", lambda name: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
-    assert Prices().price("gpt-4o") is None
+    assert Prices().price("azure/gpt-4o") is None
 
 
-def test_a_price_takes_neither_the_import_of_litellm_nor_the_network_and_a_plain_name_not_even_the_table() -> None:
+def test_a_price_takes_neither_the_import_of_litellm_nor_the_network_and_a_plain_name_not_even_a_list() -> None:
     code = """
 import socket, sys
 def refuse(*a, **k): raise AssertionError("the network was asked")
 socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse
 import endstop
 from endstop.providers import OpenAICompatible, Prices, prices
-assert prices._table.cache_info().currsize == 0, "importing the engine read the table"
+def read(): return [f for f in (prices._own_list, prices._litellm_list) if f.cache_info().currsize]
+assert not read(), "importing the engine read a list"
 assert Prices().price("scripted") is None
 assert Prices().of(OpenAICompatible("gpt-4o", "http://127.0.0.1:1/v1")) is None
-assert prices._table.cache_info().currsize == 0, "read for nothing"
+assert not read(), "read for nothing"
 assert Prices().price("gpt-4o") is not None
+assert read() == [prices._own_list], "litellm's list is 3 MB"
+assert Prices().price("azure/gpt-4o") is not None
 assert "litellm" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

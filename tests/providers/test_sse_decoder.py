@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from endstop.providers import ProtocolError
-from endstop.providers.sse_decoder import LARGEST_EVENT, SSEDecoder
+from endstop.providers.sse_decoder import LARGEST_EVENT, ErrorEvent, SSEDecoder
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -81,7 +81,12 @@ def test_the_same_events_come_out_of_pieces_of_a_few_bytes(body: bytes, size: in
         (b"data: one\ndata: two\n\n", [b"one\ntwo"]),
         (b"event: x\nid: 7\ndata: a\nretry: 3\n\n", [b"a"]),
         (b": keep-alive\n\ndata: a\n\n: keep-alive\n\n", [b"a"]),
+        (b"event: x\ndata: a\n\nevent: y\ndata: b\n\n", [b"a", b"b"]),
+        (b"data: a\n\nevent: x\ndata: b\n\n: c\n\ndata: d\n\n", [b"a", b"b", b"d"]),
+        (b"event: x\n\ndata: a\n\nevent: y\nid: 7\ndata: b\n\n", [b"a", b"b"]),
+        (b"data: a\n\n\ndata: b\n\n\n", [b"a", b"b"]),
         (BOM + b"data: a\n\n", [b"a"]),
+        (b"data: a\n\n" + BOM + b"data: b\n\n", [b"a"]),
         (b"\n\n\ndata: a\n\n\n\ndata: b\n\n", [b"a", b"b"]),
         (b"data: a\n\ndata: no blank line", [b"a", b"no blank line"]),
         (b"data: a\n\ndata: no blank line\n", [b"a", b"no blank line"]),
@@ -94,6 +99,26 @@ def test_the_same_events_come_out_of_pieces_of_a_few_bytes(body: bytes, size: in
 def test_an_event_is_its_data_and_nothing_else(body: bytes, events: list[bytes]) -> None:
     assert events_of(body) == events
     assert events_of(*(bytes([byte]) for byte in body)) == events
+
+
+@pytest.mark.parametrize(
+    ("event", "is_error"),
+    [
+        (b"event: error\ndata: x\n\n", True),
+        (b"event:error\ndata: x\n\n", True),
+        (b"event:  error \ndata: x\n\n", True),
+        (b"data: x\nevent: error\n\n", True),
+        (b"error: x\n\n", True),
+        (b"event: response.error\ndata: x\n\n", False),
+        (b"data: x\n\n", False),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_an_event_is_an_error_by_its_name_wherever_it_stands(event: bytes, is_error: bool, size: int) -> None:
+    body = b"event: y\ndata: a\n\n" + event + b"data: b\n\n"
+    found = events_of(*(body[at : at + size] for at in range(0, len(body), size)))
+    assert found == [b"a", b"x", b"b"]
+    assert [type(data) is ErrorEvent for data in found] == [False, is_error, False]
 
 
 @pytest.mark.parametrize(
