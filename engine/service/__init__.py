@@ -1,8 +1,13 @@
 """The service: runs sessions in the background, stores them, and lets any number of readers follow them."""
 
-from .errors import Conflict, Refusal, ServiceUnavailable, TooMany, Unknown
-from .event_buffer import Frame
-from .follow import Frames, Gap
-from .service import Service
+from ..decision.errors import missing_extra
+
+try:
+    from .errors import Conflict, Refusal, ServiceUnavailable, TooMany, Unknown
+    from .event_buffer import Frame
+    from .follow import Frames, Gap
+    from .service import Service
+except ModuleNotFoundError as error:
+    raise missing_extra("endstop.service keeps sessions in a database", "server", error) from None
 
 __all__ = ["Conflict", "Frame", "Frames", "Gap", "Refusal", "Service", "ServiceUnavailable", "TooMany", "Unknown"]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
+from ..decision import Image, UserMessage
 from ..engine import Engine
 from ..run import Run
 from ..session import Session
@@ -22,8 +23,8 @@ class ActiveSession:
     session_id: str
     owner: str
     agent: str = ""
-    answering: str | None = None
-    """Call id of the question whose answer starts the run; None: it starts with something else."""
+    answering: Collection[str] = ()
+    """Call ids of the questions whose answers start the run."""
     session: Session | None = None
     engine: Engine | None = None
     run: Run | None = None
@@ -36,13 +37,13 @@ class ActiveSession:
     cancel the run and for messages to it."""
     ownership: RunOwnership = field(default_factory=RunOwnership)
     """The claim of this process to the run."""
-    message_texts: dict[str, str] = field(default_factory=dict)
-    """Texts of the messages that were passed to the run, by message id; the original ones as far as this process knows
-    them, because those in the store may be redacted."""
+    messages: dict[str, UserMessage] = field(default_factory=dict)
+    """The messages that were passed to the run, by id; the original ones as far as this process knows them, because
+    those in the store may be redacted."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the run is over and all of it is stored."""
 
-    def attach_run(self, session: Session, engine: Engine, run: Run, buffer: EventBuffer) -> None:
+    def attach_run(self, session: Session, engine: Engine | None, run: Run, buffer: EventBuffer) -> None:
         """Store the run that was made for this session, and cancel it if that was requested before."""
         self.session, self.engine, self.run, self.buffer, self.has_run = session, engine, run, buffer, True
         if self.cancel_cause is not None:
@@ -50,16 +51,19 @@ class ActiveSession:
         if self.ownership.lost:
             run.cancel("lost")
 
-    def deliver(self, message: StoredMessage, text: str | None = None) -> None:
-        """Pass a message to the run, unless it got it before. text: the original text; None: as in the store."""
-        if message.id not in self.message_texts:
-            self.message_texts[message.id] = message.text if text is None else text
+    def deliver(self, message: StoredMessage) -> None:
+        """Pass a message to the run as it is in the store, unless it got it before."""
+        if message.id not in self.messages:
+            self.messages[message.id] = message.said
             if self.run is not None and not self.run.finished:
-                self.run.say(self.message_texts[message.id], id=message.id)
+                self.run.say(message.said, id=message.id)
 
-    def join_messages(self, messages: Sequence[StoredMessage]) -> str:
-        """The texts of these messages as one prompt."""
-        return "\n\n".join(self.message_texts.get(message.id, message.text) for message in messages)
+    def join_messages(self, messages: Sequence[StoredMessage]) -> UserMessage:
+        """These messages as one prompt, with an empty line between two."""
+        joined: list[str | Image] = []
+        for message in messages:
+            joined += [*([""] if joined else []), *self.messages.get(message.id, message.said).parts]
+        return UserMessage.of(joined)
 
     def give_up(self, why: str) -> None:
         """Stop the run in this process and leave it to other processes, also if it is only about to start."""
@@ -80,6 +84,8 @@ class ActiveSessions:
 
     def __init__(self) -> None:
         self._sessions: dict[str, ActiveSession] = {}
+        self._subagents: dict[str, ActiveSession] = {}
+        """Sessions of sub-agents, which count with their callers and end with them."""
         self._runs: dict[str, ActiveSession] = {}
         self._notifiers: WeakValueDictionary[str, Notifier] = WeakValueDictionary()
         self.stopping = False
@@ -93,7 +99,11 @@ class ActiveSessions:
 
     def by_session(self, session_id: str) -> ActiveSession | None:
         """The active session with this id; None if it is not active in this process."""
-        return self._sessions.get(session_id)
+        return self._sessions.get(session_id) or self._subagents.get(session_id)
+
+    def with_subagents(self) -> Sequence[ActiveSession]:
+        """All active sessions, those of sub-agents included."""
+        return (*self._sessions.values(), *self._subagents.values())
 
     def by_run(self, run_id: str) -> ActiveSession | None:
         """The active session whose current run has this id; None if this process does not execute it."""
@@ -113,6 +123,10 @@ class ActiveSessions:
         assert active.session_id not in self._sessions
         self._sessions[active.session_id] = active
 
+    def add_subagent(self, active: ActiveSession) -> None:
+        """Add the session of a sub-agent, for readers and for who cancels it."""
+        self._subagents[active.session_id] = active
+
     def run_started(self, active: ActiveSession, run: Run) -> None:
         """Make a run that has started available to readers, and wake those who wait for a run of its session."""
         self._runs[run.id] = active
@@ -122,6 +136,8 @@ class ActiveSessions:
         """Remove a session whose run has ended or never started, and wake everybody who waits for either."""
         if self._sessions.get(active.session_id) is active:
             del self._sessions[active.session_id]
+        if self._subagents.get(active.session_id) is active:
+            del self._subagents[active.session_id]
         if active.run is not None and self._runs.get(active.run.id) is active:
             del self._runs[active.run.id]
         if active.buffer is not None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 
 from .._sanitize import one_line
-from ..decision import WrongUse
+from ..decision import UserMessage, WrongUse
 from ..engine import Engine
 from ..records.event_redaction import Redact, TextRedactor
 from .active import ActiveSession, ActiveSessions
@@ -55,30 +55,30 @@ class Admission:
         if self._active_sessions.stopping:
             raise ServiceUnavailable("stopping", "the server is stopping: try again in a moment")
 
-    def admit(self, session_id: str, owner: str, agent: str, answering: str | None = None) -> ActiveSession:
+    def admit(self, session_id: str, owner: str, agent: str, answering: Collection[str] = ()) -> ActiveSession:
         """Make a session active that is about to run. Raises ServiceUnavailable, Conflict or TooMany.
 
-        answering: the call id of the question whose answer starts the run.
+        answering: the call ids of the questions whose answers start the run.
         """
         self.check_open()
         present = self._active_sessions.by_session(session_id)
-        if present is not None and answering is not None and present.answering == answering:
-            raise Conflict("answered", f"session {session_id}: this question has just been answered")
         if present is not None:
+            check_unanswered(session_id, {*answering} & {*present.answering})
             raise busy(session_id)
         if len(self._active_sessions) >= self._max_running:
             raise TooMany("sessions", f"{self._max_running} sessions are running, and no more may: try again later")
         if self.max_running_each is not None and self._active_sessions.count_of(owner) >= self.max_running_each:
             raise too_many_of_yours(self.max_running_each)
-        active = ActiveSession(session_id, owner, agent, answering)
+        active = ActiveSession(session_id, owner, agent, tuple(answering))
         self._active_sessions.add(active)
         return active
 
 
-def check_not_blank(what: str, text: str) -> None:
-    """Raises WrongUse if the text is blank."""
-    if not text.strip():
-        raise WrongUse(f"the {what} is empty: write some text")
+def check_unanswered(session_id: str, answered: Collection[str]) -> None:
+    """Raises Conflict if there is a question, by its call id, that somebody else has just answered."""
+    if answered:
+        which = ", ".join(sorted(answered))
+        raise Conflict("answered", f"session {session_id}: question {which} has just been answered")
 
 
 def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,3 +127,12 @@ def title_of(prompt: str) -> str:
 def redacted(text: str, redact: Redact | None) -> str:
     """The text as it may be stored: with its secrets redacted. redact: None: nothing is redacted."""
     return text if redact is None else TextRedactor(redact).text(text)
+
+
+def redacted_message(message: UserMessage, redact: Redact | None) -> UserMessage:
+    """The message as it may be stored. An image whose URL holds a secret is left out: no provider could fetch it."""
+    if redact is None:
+        return message
+    texts = TextRedactor(redact)
+    images = tuple(image for image in message.images if texts.text(image.url) == image.url)
+    return UserMessage(texts.text(message.text), images)

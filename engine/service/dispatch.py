@@ -8,18 +8,18 @@ queued; a worker starts it, in any process. They share no more than the checks a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..answers import check_answers
+from ..answers import Answer, calls_of, check_answers
 from ..approvals import Approve, Deny
-from ..decision import Image, Message, ToolCall, UserMessage
-from ..durability import Job, Queue
+from ..decision import Image, Message, UserMessage
+from ..durability import Job, JobAnswer, Queue
 from ..engine import Engine
 from ..providers._logging import log_warning
 from ..records.format import encode_line
@@ -36,9 +36,10 @@ from ..store.base import (
     StoredMessage,
     StoredSession,
 )
+from ..user_message import user_message
 from .active import ActiveSession, ActiveSessions
-from .admission import Admission, redacted
-from .errors import Conflict, busy, too_many_of_yours
+from .admission import Admission, check_unanswered, redacted
+from .errors import Conflict, busy, check_no_subagent, too_many_of_yours
 from .history import load_session
 from .session_queries import SessionQueries
 from .supervisor import RunSupervisor, clock_of
@@ -51,40 +52,33 @@ for long were not lost: the queue is just long."""
 
 
 class RunInput(Struct, frozen=True, kw_only=True):
-    """What the next run of a session starts with: a prompt, an answer to a question, or nothing (a resumed run)."""
+    """What the next run of a session starts with: a prompt, answers to questions, or nothing (a resumed run)."""
 
     opening: Literal["prompt", "answer", "resume"]
     text: str = ""
     images: tuple[Image, ...] = ()
-    """Of a prompt."""
-    call_id: str = ""
-    """The question that is answered; only with `answer`."""
-    approved: bool | None = None
-    """Whether the answer approves a call or denies it, for the reason in `text`; None for an answer in words."""
-    arguments: dict[str, Any] | None = None
-    """The arguments that an approved call gets instead of the model's."""
+    """Images of a prompt."""
+    answers: Mapping[str, Answer] = {}
+    """By the call ids of the questions; only with `answer`."""
 
-    @property
-    def answer(self) -> str | Approve | Deny:
-        """The answer as a session takes it."""
-        if self.approved is None:
-            return self.text
-        return Approve(self.arguments) if self.approved else Deny(self.text)
+    @classmethod
+    def of_job(cls, job: Job) -> RunInput:
+        """What the run of a job starts with."""
+        old = JobAnswer(call_id=job.call_id, text=job.text, approved=job.approved, arguments=job.arguments)
+        given = job.answers or ((old,) if job.opening == "answer" else ())
+        answers = {answer.call_id: _answer_of(answer) for answer in given}
+        return cls(opening=job.opening, text=job.text, images=job.images, answers=answers)
 
-    def checked(self, session: StoredSession, call_id: str, engine: Engine) -> RunInput:
-        """The input as the answer to an open question of a session. Raises WrongUse if it does not fit the question."""
+    @classmethod
+    def of_answers(cls, session: StoredSession, answers: Mapping[str, Answer], engine: Engine) -> RunInput:
+        """The input of a run that starts with these answers. Raises WrongUse if one does not fit its question."""
         config, questions = engine.config, session.questions
         redaction = config.functions.get("redaction", ())
-        waiting = (ToolCall(q.call_id, q.tool, encode_line(q.arguments).decode()) for q in questions if q.tool)
-        redacted_calls = {call.id for call in waiting if may_be_redacted(call, redaction)}
+        redacted_calls = {call.id for call in calls_of(questions) if may_be_redacted(call, redaction)}
         where = f"session {session.id}"
-        (given,) = check_answers(questions, {call_id: self.answer}, config.toolbox, redacted_calls, where)
-        return replace(self, call_id=call_id, arguments=given.arguments)
-
-    @property
-    def answering(self) -> str | None:
-        """The call id of the question that is answered, if the run starts with an answer."""
-        return self.call_id if self.opening == "answer" else None
+        given = check_answers(questions, answers, config.toolbox, redacted_calls, where)
+        edited = {one.question.call_id: Approve(one.arguments) for one in given if one.arguments is not None}
+        return cls(opening="answer", answers={**answers, **edited})
 
     def start(self, session: Session, run_id: str | None = None) -> Run:
         """Start the run. Raises WrongUse if the session does not allow it."""
@@ -92,7 +86,7 @@ class RunInput(Struct, frozen=True, kw_only=True):
             case "prompt":
                 return session.start(UserMessage(self.text, self.images), run_id=run_id)
             case "answer":
-                return session.start_answers({self.call_id: self.answer}, run_id=run_id)
+                return session.start_answers(self.answers, run_id=run_id)
             case "resume":
                 return session.start_resumed()
 
@@ -122,7 +116,8 @@ class LocalDispatcher:
     async def start_run(self, session_id: str, owner: str | None, run_input: RunInput) -> StoredSession:
         """Start the next run of a session; returns once the first event is stored."""
         stored = await self.session_at_rest(session_id, owner)
-        active = self._admission.admit(session_id, stored.owner, stored.agent, run_input.answering)
+        check_no_subagent(stored)
+        active = self._admission.admit(session_id, stored.owner, stored.agent, run_input.answers)
         return await self._supervisor.shielded(self._start_run(active, run_input))
 
     async def session_at_rest(self, session_id: str, owner: str | None) -> StoredSession:
@@ -210,6 +205,7 @@ class QueueDispatcher:
         """Store the next run of a session as queued; from then on no crash can lose it."""
         self._admission.check_open()
         stored = await self._queries.session(session_id, owner=owner)
+        check_no_subagent(stored)
         check_can_start(stored, run_input)
         _, engine = self._admission.agent(stored.agent)
         return await self._supervisor.shielded(self._put_admitted(await self._job(stored, run_input), engine))
@@ -221,12 +217,14 @@ class QueueDispatcher:
     async def start_run_for(self, before: ActiveSession, messages: list[StoredMessage]) -> None:
         """Queue a run whose prompt is made of messages that the previous run did not get."""
         _, engine = self._admission.agent(before.agent)
+        prompt = before.join_messages(messages)
         job = Job(
             run_id=new_run_id(),
             session_id=before.session_id,
             agent=before.agent,
             opening="prompt",
-            text=before.join_messages(messages),
+            text=prompt.text,
+            images=prompt.images,
             heard=tuple(message.id for message in messages),
         )
         await self._put(job, engine)
@@ -289,9 +287,7 @@ class QueueDispatcher:
             opening=run_input.opening,
             text=run_input.text,
             images=run_input.images,
-            call_id=run_input.call_id,
-            approved=run_input.approved,
-            arguments=run_input.arguments,
+            answers=tuple(_job_answer(call_id, answer) for call_id, answer in run_input.answers.items()),
         )
 
     async def _put_admitted(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
@@ -342,5 +338,21 @@ def check_can_start(session: StoredSession, run_input: RunInput) -> None:
         raise Conflict("interrupted", f"session {id}: its run was interrupted; resume it first")
     if status != "interrupted" and run_input.opening == "resume":
         raise Conflict("not_interrupted", f"session {id} is {status}: it has just been resumed")
-    if run_input.answering not in (None, *(question.call_id for question in session.questions)):
-        raise Conflict("answered", f"session {id}: this question has just been answered")
+    check_unanswered(id, run_input.answers.keys() - {question.call_id for question in session.questions})
+
+
+def _answer_of(answer: JobAnswer) -> Answer:
+    if answer.approved is None:
+        return UserMessage(answer.text, answer.images)
+    return Approve(answer.arguments) if answer.approved else Deny(answer.text)
+
+
+def _job_answer(call_id: str, answer: Answer) -> JobAnswer:
+    match answer:
+        case Approve(arguments):
+            return JobAnswer(call_id=call_id, approved=True, arguments=None if arguments is None else dict(arguments))
+        case Deny(reason):
+            return JobAnswer(call_id=call_id, approved=False, text=reason)
+        case _:
+            said = user_message(answer, "answer")
+            return JobAnswer(call_id=call_id, text=said.text, images=said.images)

@@ -9,6 +9,8 @@ Refusal                 the text says what is wrong and what to do
 
 from __future__ import annotations
 
+from ..store.base import StoredSession
+
 
 class Refusal(Exception):
     """The service refuses a request. `code` is a short word for programs, `detail` a sentence for people."""
@@ -26,7 +28,8 @@ class Unknown(Refusal):
 class Conflict(Refusal):
     """The state of the session does not allow the request.
 
-    Codes: `busy`, `running`, `not_running`, `interrupted`, `not_interrupted`, `no_open_question`, `answered`, `exists`.
+    Codes: `busy`, `running`, `not_running`, `interrupted`, `not_interrupted`, `no_open_question`, `answered`, `exists`,
+    `subagent`.
     """
 
 
@@ -48,6 +51,13 @@ class ServiceUnavailable(Refusal):
 def too_many_of_yours(most: int) -> TooMany:
     """The error for an owner who already has `most` sessions running or queued."""
     return TooMany("sessions", f"{most} of your sessions are running or queued, and no more may: wait for one to end")
+
+
+def check_no_subagent(session: StoredSession) -> None:
+    """Raises Conflict for the session of a sub-agent: its runs are those of its caller's calls."""
+    if session.parent is not None:
+        where = f"ask, answer and resume the session that runs it, {session.parent}"
+        raise Conflict("subagent", f"session {session.id} is a sub-agent's: {where}")
 
 
 def busy(session_id: str) -> Conflict:

@@ -19,12 +19,17 @@ from ..store.base import Page, Store, StoredSession, StoreError
 async def load_session(store: Store, engine: Engine, stored: StoredSession) -> Session:
     """The session as its stored runs left it, ready for its next run."""
     session = engine.session(stored.id, owner=stored.owner or None, metadata=stored.metadata)
+    await to_thread.run_sync(session.load, await stored_runs(store, stored.id))
+    return session
+
+
+async def stored_runs(store: Store, session_id: str) -> list[RecordedRun]:
+    """The runs of a session that have begun."""
     runs = []
-    for run in await store.runs(stored.id):
+    for run in await store.runs(session_id):
         pages = await _all_pages(store, run.id)
         runs.append(await to_thread.run_sync(_read, pages))
-    await to_thread.run_sync(session.load, [run for run in runs if run.events])
-    return session
+    return [run for run in runs if run.events]
 
 
 async def was_answered(store: Store, session_id: str, call_id: str) -> bool:

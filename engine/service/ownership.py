@@ -40,11 +40,15 @@ class HeldLease:
 class RunOwnership(Ownership):
     """The claim of this process to one run.
 
+    within: for a sub-agent, the claim to its caller's run: with that, this one is lost.
     lease: None: this process shares the store with no other one. token: the token of the claim; None: the first batch
         of the run will claim its session.
     """
 
-    def __init__(self, lease: HeldLease | None = None, token: int | None = None) -> None:
+    def __init__(
+        self, lease: HeldLease | None = None, token: int | None = None, *, within: RunOwnership | None = None
+    ) -> None:
+        self._within = within
         self.lease = lease
         self.token = token
         self._lost: RunLost | None = None
@@ -53,7 +57,7 @@ class RunOwnership(Ownership):
     @property
     def lost(self) -> bool:
         """Whether this process no longer owns the run, or has given it up."""
-        return self._lost is not None
+        return self._lost is not None or (self._within is not None and self._within.lost)
 
     def lose(self, why: str) -> RunLost:
         """Note that the run is lost, or given up; returns the error to raise. Only the first reason counts.
@@ -74,6 +78,8 @@ class RunOwnership(Ownership):
         """Raises RunLost if the run is known to be lost. Asks nobody: what is written is checked by the store."""
         if self._lost is not None:
             raise RunLost(*self._lost.args)
+        if self._within is not None:
+            self._within.raise_if_lost()
 
     async def check(self) -> None:
         """See `Ownership.check`. Waits while the lease may have expired because the store cannot be reached."""

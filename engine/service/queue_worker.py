@@ -29,7 +29,7 @@ from .supervisor import RunSupervisor
 RETRY_SECONDS = 0.5
 """Seconds between attempts to claim a session that another process holds, or to reach the store."""
 NO_DEPS = "what the run needs (deps) could not be made: the log of its process has the reason"
-"""Why a run is interrupted whose factory of deps failed. The reason itself may hold secrets."""
+"""Reason that is stored for a run whose `deps` factory failed. The error itself is not stored: it may hold secrets."""
 CLAIMED_AGAIN = "the queue gave the run to this process again"
 """Why an execution stops whose run the same process has claimed once more."""
 
@@ -86,16 +86,7 @@ class QueueWorker:
         self._active_sessions.add(active)
         try:
             session, engine = await self._load(job, stored, OwnedSteps(steps, active))
-            run_input = RunInput(
-                opening=job.opening,
-                text=job.text,
-                images=job.images,
-                call_id=job.call_id,
-                approved=job.approved,
-                arguments=job.arguments,
-            )
-            if session.interrupted:
-                run_input = RunInput(opening="resume")
+            run_input = RunInput(opening="resume") if session.interrupted else RunInput.of_job(job)
             run = run_input.start(session, job.run_id)
             await self._supervisor.start_run(active, session, engine, lambda: run, job.heard)
         except (WrongUse, Refusal) as error:

@@ -15,11 +15,13 @@ when its process dies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
+from ..answers import Answer
+from ..approvals import Approve, Deny
 from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
@@ -32,15 +34,16 @@ from .admission import (
     Admission,
     check_id,
     check_metadata,
-    check_not_blank,
     check_not_negative,
     check_positive,
+    check_unanswered,
     new_id,
     redacted,
+    redacted_message,
     title_of,
 )
 from .dispatch import LocalDispatcher, QueueDispatcher, RunInput
-from .errors import Conflict
+from .errors import Conflict, check_no_subagent
 from .follow import HEARTBEAT_SECONDS
 from .history import was_answered
 from .lifecycle import Lifecycle
@@ -206,14 +209,14 @@ class Service(SessionQueries):
         return await self._dispatcher.start_run(session_id, owner, run_input)
 
     async def answer(
-        self, session_id: str, text: str, *, call_id: str | None = None, owner: str | None = None
+        self, session_id: str, text: Prompt, *, call_id: str | None = None, owner: str | None = None
     ) -> StoredSession:
         """Answer an open question by starting the session's next run with the answer.
 
-        call_id: id of the tool call that asked the question; needed only if several questions are open.
+        text: or texts and images, as in a prompt. call_id: id of the tool call that asked the question; needed only if
+        several questions are open.
         """
-        check_not_blank("answer", text)
-        return await self._answer(session_id, owner, RunInput(opening="answer", text=text, call_id=call_id or ""))
+        return await self._answer(session_id, owner, {call_id: user_message(text, "answer")})
 
     async def approve(
         self,
@@ -228,38 +231,52 @@ class Service(SessionQueries):
         If other questions are open, it runs once the last one is answered. arguments: replace all arguments that the
         model gave it. Raises WrongUse if they do not fit its tool.
         """
-        given = None if arguments is None else dict(arguments)
-        run_input = RunInput(opening="answer", call_id=call_id, approved=True, arguments=given)
-        return await self._answer(session_id, owner, run_input)
+        return await self._answer(session_id, owner, {call_id: Approve(arguments)})
 
     async def deny(self, session_id: str, call_id: str, reason: str = "", *, owner: str | None = None) -> StoredSession:
         """Deny a call that waits for approval. reason: what the model reads about it."""
-        run_input = RunInput(opening="answer", call_id=call_id, approved=False, text=reason)
-        return await self._answer(session_id, owner, run_input)
+        return await self._answer(session_id, owner, {call_id: Deny(reason)})
 
-    async def _answer(self, session_id: str, owner: str | None, run_input: RunInput) -> StoredSession:
-        call_id = run_input.call_id or None
+    async def answer_all(
+        self, session_id: str, answers: Mapping[str, Answer], *, owner: str | None = None
+    ) -> StoredSession:
+        """Answer several open questions at once, by their call ids, by starting the session's next run.
+
+        If one of the answers is wrong, none is taken; the error names it.
+        """
+        checked = {id: _checked(f"answer to {id}", given) for id, given in answers.items()}
+        return await self._answer(session_id, owner, checked)
+
+    async def _answer(self, session_id: str, owner: str | None, answers: Mapping[Any, Answer]) -> StoredSession:
+        """answers: by call ids; None stands for the only question that is open."""
         stored = await self._dispatcher.session_at_rest(session_id, owner)
-        active = self._active_sessions.by_session(session_id)
-        if active is not None and active.answering is not None and call_id in (None, active.answering):
-            raise Conflict("answered", f"session {session_id}: this question has just been answered")
+        check_no_subagent(stored)
         ids = [question.call_id for question in stored.questions] if stored.status == "awaiting_input" else []
+        for call_id in answers:
+            await self._check_question(session_id, call_id, ids)
+        self._check_open()
+        _, engine = self._admission.agent(stored.agent)
+        named = {ids[0] if call_id is None else call_id: given for call_id, given in answers.items()}
+        return await self._dispatcher.start_run(session_id, owner, RunInput.of_answers(stored, named, engine))
+
+    async def _check_question(self, session_id: str, call_id: str | None, ids: Sequence[str]) -> None:
+        """Raises Conflict unless this question is one of those that are open, WrongUse if None could be any of them."""
+        active = self._active_sessions.by_session(session_id)
+        if active is not None:
+            check_unanswered(session_id, [id for id in active.answering if call_id in (None, id)])
         if not ids or (call_id is not None and call_id not in ids):
             if call_id is not None and await was_answered(self.store, session_id, call_id):
                 raise Conflict("answered", f"session {session_id}: question {call_id} has been answered already")
+            which = "such open question" if call_id is None else f"open question {call_id!r}"
             waiting = f" (open: {', '.join(ids)})" if ids else ""
-            raise Conflict("no_open_question", f"session {session_id} has no such open question{waiting}")
+            raise Conflict("no_open_question", f"session {session_id} has no {which}{waiting}")
         if call_id is None and len(ids) > 1:
             raise WrongUse(f"several questions are open: say which with call_id ({', '.join(ids)})")
-        self._check_open()
-        _, engine = self._admission.agent(stored.agent)
-        checked = run_input.checked(stored, call_id or ids[0], engine)
-        return await self._dispatcher.start_run(session_id, owner, checked)
 
     async def session_at_rest(self, session_id: str, *, owner: str | None = None) -> StoredSession:
-        """A session. If its run has just finished, waits for a moment until its end is stored: readers see it before.
+        """Return a session. If its run has just finished, wait for a moment until its end is stored.
 
-        For who starts the next run by what the session tells, such as its open questions.
+        Readers see the end before that. Use it before you start the next run by what is stored, such as open questions.
         """
         return await self._dispatcher.session_at_rest(session_id, owner)
 
@@ -271,14 +288,15 @@ class Service(SessionQueries):
         self._check_open()
         return await self._dispatcher.start_run(session_id, owner, RunInput(opening="resume"))
 
-    async def send_message(self, session_id: str, text: str, *, owner: str | None = None) -> str:
+    async def send_message(self, session_id: str, text: Prompt, *, owner: str | None = None) -> str:
         """Send a message to the current run of a session; returns the id of the message.
 
-        The model gets it with the next request. If the run ends before that, the next run of the session gets it; it
-        starts by itself if the run completed or reached a limit.
+        text: or texts and images, as in a prompt. The model gets the message with the next request. If the run ends
+        before that, the next run of the session gets it; it starts by itself if the run completed or reached a limit.
         """
-        check_not_blank("message", text)
+        said = user_message(text, "message")
         known = await self.session(session_id, owner=owner)
+        check_no_subagent(known)
         active = self._active_sessions.by_session(session_id)
         if active is None or active.run is None:
             under_way = active is None and known.status in GOING
@@ -287,18 +305,21 @@ class Service(SessionQueries):
         if not under_way:
             raise Conflict("not_running", f"session {session_id} is not running: start a run with a new prompt")
         _, engine = self._admission.agent(known.agent)
-        id, stored = f"message_{uuid4().hex[:12]}", redacted(text, engine.config.record_options.redact)
-        message = StoredMessage(id=id, session_id=session_id, text=stored, created_at=clock_of(engine)())
+        id, stored = f"message_{uuid4().hex[:12]}", redacted_message(said, engine.config.record_options.redact)
         if active is not None:
-            active.message_texts[id] = text
-        await self.store.add_message(message)
+            active.messages[id] = said
+        await self.store.add_message(
+            StoredMessage(
+                id=id, session_id=session_id, text=stored.text, images=stored.images, created_at=clock_of(engine)()
+            )
+        )
         if active is None:
-            self._supervisor.deliver_late_elsewhere(known, message, text)
+            self._supervisor.deliver_late_elsewhere(known, id, said)
         elif active.run is not None:
             if active.run.finished:
                 self._supervisor.deliver_late(active)
             else:
-                active.run.say(text, id=id)
+                active.run.say(said, id=id)
         return id
 
     async def cancel(self, session_id: str, cause: str = "caller", *, owner: str | None = None) -> StoredSession:
@@ -325,8 +346,9 @@ class Service(SessionQueries):
         return stored
 
     async def delete(self, session_id: str, *, owner: str | None = None) -> None:
-        """Delete a session that is not running, with all its runs."""
+        """Delete a session that is not running, with all its runs and its sub-agents."""
         stored = await self._dispatcher.session_at_rest(session_id, owner)
+        check_no_subagent(stored)
         if self._active_sessions.by_session(session_id) is not None or stored.status in GOING:
             raise Conflict("running", f"session {session_id} is running: cancel it first")
         await self._dispatcher.delete(session_id)
@@ -341,3 +363,8 @@ class Service(SessionQueries):
     def _check_open(self) -> None:
         if not self.is_open:
             raise WrongUse("the service is not open: use `async with service`, or give its `lifespan` to the app")
+
+
+def _checked(what: str, given: Answer) -> Answer:
+    """The answer, in words as a message. Raises WrongUse if it cannot be one."""
+    return given if isinstance(given, Approve | Deny) else user_message(given, what)

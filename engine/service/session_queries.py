@@ -39,9 +39,13 @@ class SessionQueries:
         agent: str | None = None,
         limit: int = 50,
         before: str | None = None,
+        parent: str | None = None,
     ) -> tuple[list[StoredSession], str | None]:
-        """One page of sessions, newest first, and the `before` of the next page; None: there is none."""
-        wanted = SessionFilter(owner=owner, status=status, agent=agent, limit=limit, before=before)
+        """One page of sessions, newest first, and the `before` of the next page; None: there is none.
+
+        parent: those of the sub-agents of this session; None: those that are no sub-agents.
+        """
+        wanted = SessionFilter(owner=owner, status=status, agent=agent, limit=limit, before=before, parent=parent)
         return await self.store.sessions(wanted)
 
     async def run(self, run_id: str, *, owner: str | None = None) -> StoredRun:

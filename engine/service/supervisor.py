@@ -8,16 +8,20 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from ..decision import UserMessage
 from ..decision.errors import error_text
 from ..durability import ResumeRefused, RunLost
 from ..engine import Engine
 from ..providers._logging import log_warning
+from ..records.event_redaction import Redact
 from ..run import Run
 from ..session import Session
 from ..store.base import Store, StoredMessage, StoredSession, StoreError
 from .active import ActiveSession, ActiveSessions
 from .event_buffer import EventBuffer
 from .membership import LeaseKeeper
+from .ownership import RunOwnership
+from .stored_subagents import StoredSubagents
 
 T = TypeVar("T")
 CLEANUP_SECONDS = 15.0
@@ -82,25 +86,18 @@ class RunSupervisor:
         now = clock_of(engine)
         if active.ownership.lease is None:
             active.ownership.lease = self._lease_keeper.held
-        buffer = EventBuffer(
-            self._store,
-            session.id,
-            run.id,
-            now=now,
-            redact=engine.config.record_options.redact,
-            message_ids=message_ids,
-            resumed=resumed,
-            ownership=active.ownership,
-            flush_interval=FLUSH_INTERVAL if self._shared else None,
-            deduplicate=self._lease_keeper.peers_restore_messages,
-        )
+        redact = engine.config.record_options.redact
+        buffer = self._make_buffer(session.id, run.id, now, redact, active.ownership, resumed, message_ids)
         session.record = buffer
+        session.subagent_records = StoredSubagents(
+            self._store, self._active_sessions, active, self._make_buffer, self._store_end
+        )
         active.attach_run(session, engine, run, buffer)
         if before is not None and before.cancel is not None:
             active.cancel(before.cancel)
         for message in undelivered:
             if message.id in message_ids:
-                active.message_texts[message.id] = message.text
+                active.messages[message.id] = message.said
             else:
                 active.deliver(message)
         first_stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -108,6 +105,32 @@ class RunSupervisor:
         if active.changed_elsewhere:
             self._spawn(self._apply_requests(active))
         await first_stored
+
+    def _make_buffer(
+        self,
+        session_id: str,
+        run_id: str,
+        now: Callable[[], str],
+        redact: Redact | None,
+        ownership: RunOwnership,
+        resumed: int,
+        message_ids: Sequence[str] = (),
+    ) -> EventBuffer:
+        return EventBuffer(
+            self._store,
+            session_id,
+            run_id,
+            now=now,
+            redact=redact,
+            message_ids=message_ids,
+            resumed=resumed,
+            ownership=ownership,
+            flush_interval=FLUSH_INTERVAL if self._shared else None,
+            deduplicate=self._lease_keeper.peers_restore_messages,
+        )
+
+    async def _store_end(self, buffer: EventBuffer) -> None:
+        await self._retry("the end of a run could not be stored yet", buffer.drain, run_id=buffer.run_id)
 
     def release(self, active: ActiveSession) -> None:
         """Remove the session from the active ones if its run never started, so that another run can."""
@@ -121,12 +144,12 @@ class RunSupervisor:
         """
         self._spawn(self.late_messages.deliver_late(active))
 
-    def deliver_late_elsewhere(self, session: StoredSession, message: StoredMessage, text: str) -> None:
+    def deliver_late_elsewhere(self, session: StoredSession, id: str, message: UserMessage) -> None:
         """For a message to a run of another process: start the next run if that one has ended without getting it.
 
-        session: as stored before the message was. text: the message, unredacted. Returns at once.
+        session: as stored before the message was. message: unredacted. Returns at once.
         """
-        self._spawn(self.late_messages.deliver_late_elsewhere(session, message, text))
+        self._spawn(self.late_messages.deliver_late_elsewhere(session, id, message))
 
     async def stop(self, grace: float) -> None:
         """Wait `grace` seconds for runs to end, then cancel them, and wait until their last events are stored.
@@ -157,7 +180,7 @@ class RunSupervisor:
 
         session_ids: the sessions that other processes have changed; None: any may have changed.
         """
-        for active in self._active_sessions:
+        for active in self._active_sessions.with_subagents():
             if session_ids is None or active.session_id in session_ids:
                 self._spawn(self._apply_requests(active))
 
@@ -206,7 +229,7 @@ class RunSupervisor:
             log_warning("a run failed unexpectedly", run_id=run.id, error=error_text(error))
         messages: list[StoredMessage] = []
         try:
-            await self._retry("the end of a run could not be stored yet", buffer.drain, run_id=buffer.run_id)
+            await self._store_end(buffer)
             messages = await self.late_messages.pending(active)
         except RunLost as error:
             await self._lose(active, buffer, error, started=True)
@@ -326,7 +349,7 @@ class LateMessages:
         if messages and self._active_sessions.by_session(active.session_id) is None:
             await self.start_run_for(active, messages)
 
-    async def deliver_late_elsewhere(self, sent_to: StoredSession, message: StoredMessage, text: str) -> None:
+    async def deliver_late_elsewhere(self, sent_to: StoredSession, id: str, message: UserMessage) -> None:
         """Start a run if the run of another process ended without seeing this message.
 
         That process may have looked for messages just before this one was stored.
@@ -340,7 +363,7 @@ class LateMessages:
             messages = await self._store.undelivered_messages(session.id)
             if messages and not self._active_sessions.stopping:
                 await self.start_run_for(
-                    ActiveSession(session.id, session.owner, session.agent, message_texts={message.id: text}), messages
+                    ActiveSession(session.id, session.owner, session.agent, messages={id: message}), messages
                 )
 
 

@@ -26,7 +26,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
-from ..decision import Outcome, Question
+from ..decision import Image, Outcome, Question, UserMessage
 from ..decision.events import RunStarted
 from ..durability import RunLost
 
@@ -85,6 +85,8 @@ class NewSession(Struct, frozen=True, kw_only=True):
     created_at: str
     metadata: dict[str, Any] = {}
     """What its runs' functions get with their context."""
+    parent: str | None = None
+    """For a sub-agent: the session whose call runs it."""
 
 
 class StoredSession(Struct, frozen=True, kw_only=True):
@@ -114,10 +116,15 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     """The token of its latest claim, which grows with each claim; 0: nobody has claimed it."""
     metadata: dict[str, Any] = {}
     """What its runs' functions get with their context."""
+    parent: str | None = None
+    """For a sub-agent: the session whose call runs it, which alone starts its runs."""
 
 
 class SessionFilter(Struct, frozen=True, kw_only=True):
     """Which sessions to list. None: any."""
+
+    parent: str | None = None
+    """The sub-agents of this session. None: sessions that are no sub-agents."""
 
     owner: str | None = None
     status: SessionStatus | None = None
@@ -191,7 +198,7 @@ class EventBatch(Struct, frozen=True, kw_only=True):
     resumed: bool = False
     finished: Outcome | None = None
     questions: tuple[Question, ...] = ()
-    """With `finished`: the questions that are open then."""
+    """Open questions at the end of the run; only with `finished`."""
     delivered: tuple[str, ...] = ()
     """Ids of messages that the run has received."""
     token: int | None = None
@@ -215,6 +222,12 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
     session_id: str
     text: str
     created_at: str
+    images: tuple[Image, ...] = ()
+
+    @property
+    def said(self) -> UserMessage:
+        """The message as a run takes it."""
+        return UserMessage(self.text, self.images)
 
 
 class Process(Struct, frozen=True, kw_only=True):
@@ -289,13 +302,14 @@ class Membership(Protocol):
         ...
 
     async def orphans(self) -> list[Orphan]:
-        """Sessions that are `running`, and whose holder is not a member (any more)."""
+        """Sessions that are `running`, and whose holder is not a member (any more). No sub-agents: see below."""
         ...
 
     async def interrupt_orphans(self, session_ids: Sequence[str], trouble: str | None = None) -> int:
         """Mark those of these sessions that are still orphans as `interrupted`; returns how many.
 
-        Orphans without a run are deleted: nobody was told of them, and there is nothing to continue.
+        Orphans without a run are deleted: nobody was told of them, and there is nothing to continue. Sub-agents whose
+        process is gone are marked, too; they go on with their callers.
         """
         ...
 
@@ -396,7 +410,7 @@ class Store(Membership, Protocol):
         ...
 
     async def delete(self, session_id: str) -> bool:
-        """Delete a session with all that belongs to it; False if there is none."""
+        """Delete a session with all that belongs to it, its sub-agents included; False if there is none."""
         ...
 
     async def forget(self, *, before: str | None = None, keep: int | None = None) -> int:

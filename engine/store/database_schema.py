@@ -88,8 +88,11 @@ SESSIONS = Table(
     Column("trouble", Utf8Text),
     Column("token", BigInteger, nullable=False, server_default="0"),
     Column("metadata", LargeBinary),
+    Column("parent", IdText),
 )
 """`holder` is the process that has the session, and `token` the number of its claim: each claim has a higher one."""
+IS_SUBAGENT = text("parent IS NOT NULL")
+Index("endstop_sessions_parent", SESSIONS.c.parent, sqlite_where=IS_SUBAGENT, postgresql_where=IS_SUBAGENT)
 Index("endstop_sessions_newest", SESSIONS.c.created_at, SESSIONS.c.id)
 Index("endstop_sessions_owner", SESSIONS.c.owner, SESSIONS.c.created_at, SESSIONS.c.id)
 
@@ -137,6 +140,7 @@ MESSAGES = Table(
     Column("session_id", IdText, ForeignKey(SESSIONS.c.id, ondelete="CASCADE"), nullable=False, index=True),
     Column("text", Utf8Text, nullable=False),
     Column("created_at", IdText, nullable=False),
+    Column("images", LargeBinary),
 )
 
 PROCESSES = Table(

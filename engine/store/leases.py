@@ -55,8 +55,8 @@ FROZEN_SECONDS = 1.0
 it has locked its own row, and those who want to evict it would wait for ever. It is short, because who waits for it
 cannot renew its own lease meanwhile."""
 JOIN_SECONDS = ANSWER_SECONDS
-"""The same for a process that joins. Nobody waits for its row yet, and a process that starts is busy: with 1 second a
-service did not open now and then where its thread got no turn for so long."""
+"""As `ANSWER_SECONDS`, for a process that joins. Nobody waits for its row yet, and a process that starts is busy: with
+1 second a service did not open now and then where its thread got no turn for so long."""
 _LIMITS = select(
     func.set_config("statement_timeout", bindparam("statement"), True),
     func.set_config("idle_in_transaction_session_timeout", bindparam("idle"), True),

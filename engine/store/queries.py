@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Integer, Row, Select, bindparam, exists, func, literal_column, select, tuple_
 
-from ..decision import Outcome, Question, WrongUse
+from ..decision import Image, Outcome, Question, WrongUse
 from .base import Orphan, Page, SessionFilter, StoredMessage, StoredRun, StoredSession
 from .database_schema import MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .leases import now
@@ -71,6 +71,7 @@ def sessions(
 ) -> list[StoredSession]:
     """Sessions, newest first. before: `created_at` and id of the session after which they begin; None: the newest."""
     query: Select[Any] = _SESSIONS
+    query = query.where(SESSIONS.c.parent.is_(None) if wanted.parent is None else SESSIONS.c.parent == wanted.parent)
     for name in ("owner", "status", "agent"):
         value = getattr(wanted, name)
         if value is not None:
@@ -101,14 +102,20 @@ def pages(connection: Connection, run_id: str, after: int, limit: int) -> list[P
 def undelivered_messages(connection: Connection, session_id: str) -> list[StoredMessage]:
     """Messages that no run has received yet, in order."""
     return [
-        StoredMessage(id=row.id, session_id=row.session_id, text=row.text, created_at=row.created_at)
+        StoredMessage(
+            id=row.id,
+            session_id=row.session_id,
+            text=row.text,
+            created_at=row.created_at,
+            images=() if row.images is None else msgspec.json.decode(row.images, type=tuple[Image, ...]),
+        )
         for row in connection.execute(_UNDELIVERED, {"of": session_id})
     ]
 
 
 def expired(connection: Connection, before: str | None, keep: int | None, limit: int) -> list[str]:
     """Ids of at most `limit` ended sessions last updated before a time, or not among the `keep` latest, in no order."""
-    ended = select(SESSIONS.c.id).where(SESSIONS.c.status.in_(ENDED))
+    ended = select(SESSIONS.c.id).where(SESSIONS.c.status.in_(ENDED), SESSIONS.c.parent.is_(None))
     found: list[str] = []
     if before is not None:
         query = ended.where(SESSIONS.c.updated_at < before).order_by(SESSIONS.c.updated_at).limit(limit)
@@ -121,7 +128,8 @@ def expired(connection: Connection, before: str | None, keep: int | None, limit:
 
 def orphans(connection: Connection) -> list[Orphan]:
     """Sessions that are running, and whose holder is not a member."""
-    rows = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent).where(RUNNING, _NOT_HELD).order_by(SESSIONS.c.id)
+    lost = RUNNING, _NOT_HELD, SESSIONS.c.parent.is_(None)  # sub-agents go on with their callers
+    rows = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent).where(*lost).order_by(SESSIONS.c.id)
     return [Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent) for row in connection.execute(rows)]
 
 
@@ -172,6 +180,7 @@ def _session(row: Row[Any]) -> StoredSession:
         trouble=row.trouble,
         token=row.token,
         metadata={} if row.metadata is None else msgspec.json.decode(row.metadata),
+        parent=row.parent,
     )
 
 

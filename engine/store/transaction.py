@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, insert, or_, select, update
 
 from ..records.format import encode_line
 from .base import (
@@ -155,6 +155,7 @@ class Transaction:
     def add_message(self, message: StoredMessage) -> None:
         """Add a message that no run has received yet."""
         values = {name: getattr(message, name) for name in message.__struct_fields__}
+        values["images"] = msgspec.json.encode(message.images) if message.images else None
         if self._check_first and self._execute(select(MESSAGES.c.key).where(MESSAGES.c.id == message.id)).first():
             return
         self._check_session(message.session_id)
@@ -168,10 +169,22 @@ class Transaction:
     def delete(self, ids: Sequence[str], *, ended: bool = False) -> int:
         """Delete sessions with all that belongs to them; returns how many. ended: only those that have ended."""
         self.flush()
-        self.claims.changed.update(ids)
-        self.claims.forget(*ids)
-        chosen = delete(SESSIONS).where(SESSIONS.c.id.in_(ids))
-        return self._execute(chosen.where(SESSIONS.c.status.in_(ENDED)) if ended else chosen).rowcount
+        chosen = select(SESSIONS.c.id).where(SESSIONS.c.id.in_(ids))
+        found = list(self._execute(chosen.where(SESSIONS.c.status.in_(ENDED)) if ended else chosen).scalars())
+        whole = [*found, *self._subagents_of(found)]
+        self.claims.changed.update(whole)
+        self.claims.forget(*whole)
+        self._execute(delete(SESSIONS).where(SESSIONS.c.id.in_(whole)))
+        return len(found)
+
+    def _subagents_of(self, ids: Sequence[str]) -> list[str]:
+        """The sub-agents of these sessions, and theirs."""
+        found: list[str] = []
+        above = list(ids)
+        while above:
+            above = list(self._execute(select(SESSIONS.c.id).where(SESSIONS.c.parent.in_(above))).scalars())
+            found += above
+        return found
 
     def flush(self) -> None:
         """Execute the inserts that were collected. Must be called before the commit."""
@@ -443,7 +456,19 @@ class Claims:
         its = update(SESSIONS).where(SESSIONS.c.id.in_([row.id for row in begun]))
         self._execute(its.values(status="interrupted", holder=None, trouble=trouble))
         self.forget(*(row.id for row in orphans))
+        self._interrupt_subagents(trouble)
         return len(begun)
+
+    def _interrupt_subagents(self, trouble: str | None) -> None:
+        """Mark sub-agents as interrupted whose process is gone: they go on with their callers."""
+        held = exists().where(PROCESSES.c.id == SESSIONS.c.holder)
+        lost = select(SESSIONS.c.id, SESSIONS.c.run_id).where(RUNNING, SESSIONS.c.parent.is_not(None), ~held)
+        rows = self._execute(lost).all()
+        self._execute(update(RUNS).where(RUNS.c.id.in_([row.run_id for row in rows])).values(status="interrupted"))
+        its = update(SESSIONS).where(SESSIONS.c.id.in_([row.id for row in rows]))
+        self._execute(its.values(status="interrupted", holder=None, trouble=trouble))
+        self.changed.update(row.id for row in rows)
+        self.forget(*(row.id for row in rows))
 
     def requeue(self, ids: Sequence[str], token: int | None) -> list[str]:
         """Queue orphans, and sessions of this process, again; returns which.
@@ -462,6 +487,7 @@ class Claims:
         self._execute(its.values(status="queued", queued=now(self._connection)))
         its = update(SESSIONS).where(SESSIONS.c.id.in_([row.id for row in free]))
         self._execute(its.values(status="queued", holder=None))
+        self._interrupt_subagents(None)
         return [row.id for row in free]
 
     def mark_interrupted(self, session_id: str, why: str, token: int | None) -> None:
@@ -495,7 +521,8 @@ class Claims:
         if self._on_postgresql:  # or two at once would both stay under the limit
             self._execute(select(func.pg_advisory_xact_lock(func.hashtext(f"endstop owner {found.owner}"))))
         others = SESSIONS.c.owner == found.owner, SESSIONS.c.id != found.id, or_(RUNNING, QUEUED)
-        if self._execute(select(func.count()).where(*others)).scalar_one() >= most:
+        counted = select(func.count()).where(*others, SESSIONS.c.parent.is_(None))
+        if self._execute(counted).scalar_one() >= most:
             raise OwnerLimitReached(f"{most} sessions of {found.owner!r} are queued or running, which is the limit")
 
     def _queue_run(self, run: QueuedRun, number: int | None) -> None:

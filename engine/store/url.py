@@ -11,6 +11,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from ..decision import WrongUse
+from ..decision.errors import missing_extra
 from .database import Database, Postgresql, Sqlite
 from .sql import SqlStore
 
@@ -68,7 +69,7 @@ def _database_at(place: str | os.PathLike[str]) -> Database:
         return Sqlite(found)
     shown = mask_url(os.fspath(place))
     if find_spec("psycopg") is None:
-        raise WrongUse(f'{shown}: PostgreSQL needs its driver: pip install "endstop[postgres]"')
+        raise missing_extra(f"{shown}: PostgreSQL needs its driver", "postgres")
     return Postgresql(found.set(drivername="postgresql+psycopg"), shown, passwords_in(found))
 
 

@@ -12,14 +12,15 @@ from hashlib import sha256
 
 from starlette.responses import Response
 
-from ..decision import Event
+from ..approvals import Approve, Deny
+from ..decision import Event, UserMessage
 from ..records.format import decode_line
 from ..service.errors import Unknown
 from ..service.event_buffer import Frame
 from ..service.follow import Frames
 from ..service.service import Service
 from ..store.base import StoredRun, StoredSession
-from .ag_ui import AgUiInput, AgUiTranslator, read_input, to_sse
+from .ag_ui import AgUiInput, AgUiTranslator, QuestionAnswer, read_input, to_sse
 from .request_context import RequestContext, cancel_on_disconnect
 from .schemas import OnDisconnectQuery, check_length
 from .session_routes import resume_position
@@ -39,7 +40,9 @@ async def run_agent(context: RequestContext) -> Response:
         assert session.run_id is not None
         stored = await context.service.run(session.run_id, owner=context.owner)
         translator = AgUiTranslator(
-            thread_id=agent_input.thread_id, run_id=agent_input.run_id, ignored=agent_input.ignored
+            thread_id=agent_input.thread_id,
+            run_id=agent_input.run_id,
+            ignored=agent_input.ignored_by(session.metadata),
         )
         on_disconnect = cancel_on_disconnect(context.service, stored) if query.on_disconnect == "cancel" else None
         frames = _encode_stream(context.service.follow_run(stored), translator, None, with_run=False)
@@ -68,28 +71,25 @@ async def _start(service: Service, agent_input: AgUiInput, owner: str) -> Stored
         if agent_input.prompt is None:
             agent_input.answers_to(())  # raises: no question is open
         return await service.start(
-            agent_input.prompt or "",
+            agent_input.message,
             owner=owner,
             agent=agent_input.agent,
+            metadata=agent_input.metadata,
             session_id=_session_id_for(agent_input.thread_id, owner),
         )
     answers = agent_input.answers_to(session.questions)
     if not answers:
-        return await service.start_run(session.id, agent_input.prompt or "", owner=owner)
+        return await service.start_run(session.id, agent_input.message, owner=owner)
     approvals = {question.call_id for question in session.questions if question.tool is not None}
-    for answer in answers:
-        if answer.call_id not in approvals or answer.approved is None:
-            session = await service.answer(session.id, answer.text, call_id=answer.call_id, owner=owner)
-        elif answer.approved:
-            session = await service.approve(session.id, answer.call_id, answer.arguments, owner=owner)
-        else:
-            session = await service.deny(session.id, answer.call_id, answer.text, owner=owner)
-        if answer is not answers[-1] and session.run_id is not None:  # this run only records an answer
-            run = await service.run(session.run_id, owner=owner)
-            async with aclosing(service.follow_run(run)) as batches:
-                async for _ in batches:
-                    pass
-    return session
+    given = {answer.call_id: _answer_of(answer, answer.call_id in approvals) for answer in answers}
+    return await service.answer_all(session.id, given, owner=owner)
+
+
+def _answer_of(answer: QuestionAnswer, is_approval: bool) -> UserMessage | Approve | Deny:
+    """The answer as the service takes it. is_approval: whether its question is about a call that waits."""
+    if not is_approval or answer.approved is None:
+        return answer.said
+    return Approve(answer.arguments) if answer.approved else Deny(answer.text)
 
 
 async def _find_session(service: Service, thread_id: str, owner: str) -> StoredSession | None:

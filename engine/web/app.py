@@ -63,7 +63,7 @@ def web(
 ) -> Starlette:
     """The ASGI app around a service.
 
-    auth: `BearerTokens`, or a function that gives the owner of a request (None refuses it). Without it all sessions
+    auth: `BearerTokens`, or a function that returns the owner of a request (None refuses it). Without it all sessions
         have the same owner, and only requests for names of this machine are served, so that no web page can reach the
         app through a name of its own. With `BearerTokens` a stream of events takes its token also as `?token=`.
     hosts: names that are also served where there is no `auth`; `*`: any, if a proxy in front authenticates.

@@ -7,7 +7,6 @@ through a name of its own that resolves to this machine (DNS rebinding), or dire
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Collection
 from time import perf_counter
 from urllib.parse import unquote_plus
@@ -16,6 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .._sanitize import one_line
+from ..process.listening import is_loopback
 from .auth import QUERY_TOKEN, BearerTokens
 from .errors import HttpError, error_response
 
@@ -141,16 +141,6 @@ class QueryTokenMiddleware:
                     kept.append(part)
             scope["query_string"] = b"&".join(kept)
         await self._app(scope, receive, send)
-
-
-def is_loopback(name: str) -> bool:
-    """Whether this is a loopback name or address, such as `localhost` (RFC 6761) or `127.0.0.1`."""
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def _host_name(host: str) -> str:

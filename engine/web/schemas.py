@@ -12,7 +12,8 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 
-from ..decision import Outcome, Question, Usage, UserMessage
+from ..approvals import Approve, Deny
+from ..decision import Asker, Outcome, Question, Usage, UserMessage
 from ..engine import Engine
 from ..message_history import read_prompt
 from ..providers.clock import Clock
@@ -20,12 +21,10 @@ from ..store.base import SessionStatus, StoredRun, StoredSession
 from .errors import HttpError
 
 T = TypeVar("T")
-Text = Annotated[str, Meta(min_length=1, pattern=r"\S", description="Not blank.")]
-"""A prompt, an answer or a message. Its maximum length is a setting of the server: `WebLimits.text`."""
 PromptBody = str | list[dict[str, Any]]
-"""A text that is not blank, or texts and images as content parts of OpenAI or Anthropic, of which the server fetches
-none; `read_checked_prompt` checks it. Without constraints here: with one on a part of this union, msgspec 0.22 made the
-process crash at its end, while garbage was collected, in 5 of 30 runs."""
+"""A prompt, a message or an answer: a text that is not blank, or texts and images as content parts of OpenAI or
+Anthropic, of which the server fetches none; `read_checked_prompt` checks it. Without constraints here: with one on a
+part of this union, msgspec 0.22 made the process crash at its end, while garbage was collected, in 5 of 30 runs."""
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
 """The name of an agent, a cause, or an id."""
 
@@ -51,7 +50,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The answer to an open question. `call_id` is needed if several questions are open."""
 
-    text: Text
+    text: PromptBody
     call_id: Name | None = None
 
 
@@ -66,10 +65,28 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Without `approved`: why, for the model."""
 
 
+class GivenAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The answer to one of several questions: `text`, or `approved` for a call that waits for approval."""
+
+    call_id: Name
+    text: PromptBody | None = None
+    approved: bool | None = None
+    arguments: dict[str, Any] | None = None
+    """With `approved`: all arguments of the call, in place of those that the model gave it."""
+    reason: str = ""
+    """With `approved: false`: why, for the model."""
+
+
+class AnswersRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Answers to several open questions, one for each: if one is wrong, none is taken."""
+
+    answers: Annotated[list[GivenAnswer], Meta(min_length=1)]
+
+
 class MessageRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A message to a run that is going on."""
 
-    text: Text
+    text: PromptBody
 
 
 class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,6 +102,8 @@ OnDisconnect = Literal["detach", "cancel"]
 class SessionsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which sessions to list."""
 
+    parent: Name | UnsetType = UNSET
+    """The sub-agents of this session; left out: sessions that are no sub-agents."""
     status: SessionStatus | UnsetType = UNSET
     agent: Name | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
@@ -139,6 +158,8 @@ class SessionResponse(Struct, frozen=True, kw_only=True):
     """Why it was interrupted and is not continued by itself, if known."""
     metadata: dict[str, Any] = {}
     """What was stored with it."""
+    parent: str | None = None
+    """For a sub-agent: the session whose call runs it. Only its caller starts its runs."""
     runs: list[RunResponse] | UnsetType = UNSET
 
 
@@ -153,6 +174,8 @@ class QuestionResponse(Struct, frozen=True, kw_only=True):
     """For a call that waits for approval: its arguments."""
     expires_at: str | UnsetType = UNSET
     """For a call that waits for approval: after this time (ISO 8601) it counts as denied; left out: never."""
+    asker: Asker | UnsetType = UNSET
+    """For a question of a sub-agent: which one asks."""
 
 
 class RunResponse(Struct, frozen=True, kw_only=True):
@@ -227,6 +250,7 @@ def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = 
         holder=session.holder,
         trouble=session.trouble,
         metadata=session.metadata,
+        parent=session.parent,
         runs=UNSET if runs is None else [run_response(run) for run in runs],
     )
 
@@ -249,6 +273,7 @@ def _question(question: Question) -> QuestionResponse:
         tool=UNSET if question.tool is None else question.tool,
         arguments=UNSET if question.arguments is None else question.arguments,
         expires_at=question.expires_at or UNSET,
+        asker=question.asker or UNSET,
     )
 
 
@@ -323,18 +348,49 @@ def none_if_unset(value: T | UnsetType) -> T | None:
     return None if isinstance(value, UnsetType) else value
 
 
-def check_length(text: str, longest: int) -> str:
+def check_length(text: str, longest: int, what: str = "the text") -> str:
     """The text, if it has at most `longest` characters. Raises HttpError (422)."""
     if len(text) > longest:
-        raise HttpError(422, "too_long", f"the text has {len(text):,} characters, and at most {longest:,} are allowed")
+        raise HttpError(422, "too_long", f"{what} has {len(text):,} characters, and at most {longest:,} are allowed")
     return text
 
 
-def read_checked_prompt(prompt: str | list[dict[str, Any]], longest: int) -> UserMessage:
-    """The message of a prompt whose text has at most `longest` characters. Raises HttpError (422) and WrongUse."""
-    message = read_prompt(prompt)
-    check_length(message.text, longest)
+def read_checked_prompt(prompt: str | list[dict[str, Any]], longest: int, role: str = "prompt") -> UserMessage:
+    """The message of a prompt, or of another input in this role, whose text has at most `longest` characters.
+
+    Raises HttpError (422) and WrongUse.
+    """
+    message = read_prompt(prompt, role)
+    check_length(message.text, longest, f"the {role}")
     return message
+
+
+def read_answers(body: AnswersRequest, longest: int) -> dict[str, UserMessage | Approve | Deny]:
+    """The answers by the call ids of their questions. Raises HttpError (422), which names the answer."""
+    answers: dict[str, UserMessage | Approve | Deny] = {}
+    for answer in body.answers:
+        if answer.call_id in answers:
+            raise HttpError(422, "invalid", f"question {answer.call_id!r} is given two answers: give it one")
+        answers[answer.call_id] = _read_answer(answer, longest)
+    return answers
+
+
+def _read_answer(answer: GivenAnswer, longest: int) -> UserMessage | Approve | Deny:
+    if answer.text is None and answer.approved is not None:
+        return read_approval(answer, longest)
+    if answer.text is None or answer.approved is not None or answer.arguments is not None or answer.reason:
+        raise HttpError(422, "invalid", f"the answer to {answer.call_id!r} needs `text` or `approved`, and one of them")
+    return read_checked_prompt(answer.text, longest, f"answer to {answer.call_id!r}")
+
+
+def read_approval(given: ApprovalRequest | GivenAnswer, longest: int) -> Approve | Deny:
+    """The user's yes or no to a call; a reason has at most `longest` characters. Raises HttpError (422)."""
+    if (given.approved and given.reason) or (not given.approved and given.arguments is not None):
+        why = "`arguments` go with an approval, `reason` with a denial: leave the other out"
+        raise HttpError(422, "invalid", f"the answer to {given.call_id!r}: {why}")
+    if given.approved:
+        return Approve(given.arguments)
+    return Deny(check_length(given.reason, longest, f"the reason for {given.call_id!r}"))
 
 
 def _fields(kind: type[Any]) -> str:

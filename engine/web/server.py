@@ -6,15 +6,13 @@ uvicorn leaves some limits to a proxy in front of it. Here there may be none, so
 from __future__ import annotations
 
 import asyncio
-import errno
 import fcntl
 import os
-import resource
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.types import Receive, Scope, Send
 from uvicorn import Config, Server
@@ -24,23 +22,22 @@ from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
 from ..process.daemon import DaemonProcess, log_to_stderr
+from ..process.listening import is_loopback, listen_at, raise_file_limit, resolve_address, url_of
 from ..process.shutdown import ShutdownSignals
 from ..process.streams import StdStreams
+from ..process.tokens import TOKEN_VARIABLE
 from ..providers.endpoint_url import mask_url
 from ..service.service import Service
 from ..store.base import StoreError
 from ..store.url import file_at
 from .app import web
-from .auth import TOKEN_VARIABLE, Auth, BearerTokens
+from .auth import Auth, BearerTokens
 from .errors import problem_response
-from .middleware import is_loopback
 from .server_limits import WebLimits
 from .streaming import ABORT
 
-MAX_OPEN_FILES = 65_536
-"""Files and connections that may be open at once, if the system allows it."""
 RESERVED_FILES = 128
-"""Open files, of `MAX_OPEN_FILES`, that are reserved for other things than connections."""
+"""Open files, of all that are allowed, that are reserved for other things than connections."""
 CLOSE_SECONDS = 5.0
 """Seconds that responses may still take once all runs have ended."""
 
@@ -81,13 +78,13 @@ class HttpServer:
     async def serve(self) -> int:
         """Serve until a signal; returns the exit code. Raises WrongUse for settings that cannot work."""
         auth = self._auth()
-        place = _resolve(self.host, self.port)
+        place = resolve_address(self.host, self.port)
         if auth is None and not is_loopback(place.address[0]):
             raise WrongUse(
                 f"--host {self.host} is open to other machines, so requests need a token: give --tokens FILE with a "
                 f"line OWNER:TOKEN for each user, or set {TOKEN_VARIABLE}"
             )
-        with _listen(place, self.host, self.port) as listening, lock_store(file_at(self.store)), log_to_stderr():
+        with listen_at(place, self.host, self.port) as listening, lock_store(file_at(self.store)), log_to_stderr():
             service = Service(
                 self.agents,
                 store=self.store,
@@ -126,7 +123,7 @@ class HttpServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_raise_file_limit() - RESERVED_FILES,
+            limit_concurrency=raise_file_limit() - RESERVED_FILES,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(CLOSE_SECONDS),
         )
@@ -147,9 +144,7 @@ class HttpServer:
         return daemon.exit_code
 
     def _ready_line(self, listening: socket.socket) -> str:
-        address, port = listening.getsockname()[:2]
-        name = f"[{address}]" if ":" in address else address
-        return f"endstop serves at http://{name}:{port} and keeps its sessions in {_display_store(self.store)}"
+        return f"endstop serves at {url_of(listening)} and keeps its sessions in {_display_store(self.store)}"
 
 
 class GracefulServer(Server):
@@ -321,49 +316,6 @@ def _lock(path: str) -> int | None:
     return held
 
 
-class _BindAddress(NamedTuple):
-    """An address to listen at, with its family and protocol."""
-
-    family: int
-    protocol: int
-    address: tuple[Any, ...]
-
-
-def _resolve(host: str, port: int) -> _BindAddress:
-    """The first address that the name `host` resolves to. Raises WrongUse if there is none."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (socket.gaierror, UnicodeError):
-        raise WrongUse(f"--host {host}: there is no such host") from None
-    family, _, protocol, _, address = found[0]
-    return _BindAddress(family, protocol, address)
-
-
-def _listen(place: _BindAddress, host: str, port: int) -> socket.socket:
-    """A socket that listens at this address. Raises WrongUse if that is not possible."""
-    listening = socket.socket(place.family, socket.SOCK_STREAM, place.protocol)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place.address)
-        listening.listen(2048)
-    except OSError as error:
-        listening.close()
-        raise WrongUse(_bind_error(error, host, port)) from None
-    return listening
-
-
-def _bind_error(error: OSError, host: str, port: int) -> str:
-    match error.errno:
-        case errno.EADDRINUSE:
-            return f"--port {port} is in use: choose another one, or --port 0 for any free port"
-        case errno.EADDRNOTAVAIL:
-            return f"--host {host} is not an address of this machine"
-        case errno.EACCES:
-            return f"--port {port} needs privileges that this process does not have: choose one above 1023"
-        case _:
-            return f"--host {host} --port {port}: {error.strerror}"
-
-
 async def _open(service: Service) -> None:
     try:
         await service.__aenter__()
@@ -371,16 +323,6 @@ async def _open(service: Service) -> None:
         raise WrongUse(f"--store cannot be used: {error}") from None
     except ConnectionError as error:
         raise WrongUse(f"--queue cannot be used: {error}") from None
-
-
-def _raise_file_limit() -> int:
-    """Raise the limit of open files, up to `MAX_OPEN_FILES`; returns the limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        return most
-    return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
 
 def _display_store(store: str) -> str:

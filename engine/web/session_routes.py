@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from ..decision import Outcome
 from ..service.errors import Conflict
-from .errors import HttpError
 from .request_context import RequestContext, cancel_on_disconnect, json_response
 from .schemas import (
     AnswerRequest,
+    AnswersRequest,
     ApprovalRequest,
     CancelRequest,
     MessageRequest,
@@ -22,8 +22,9 @@ from .schemas import (
     SessionListResponse,
     SessionRequest,
     SessionsQuery,
-    check_length,
     none_if_unset,
+    read_answers,
+    read_approval,
     read_checked_prompt,
     run_response,
     session_response,
@@ -50,6 +51,7 @@ async def list_sessions(context: RequestContext) -> Response:
         agent=none_if_unset(query.agent),
         limit=query.limit,
         before=none_if_unset(query.before),
+        parent=none_if_unset(query.parent),
     )
     return json_response(SessionListResponse(sessions=[session_response(session) for session in found], next=more))
 
@@ -72,21 +74,24 @@ async def start_run(context: RequestContext) -> Response:
 async def answer_question(context: RequestContext) -> Response:
     """Answer an open question; the next run starts with the answer."""
     body: AnswerRequest = context.body
-    text = check_length(body.text, context.limits.text)
-    session = await context.service.answer(context.id("session"), text, call_id=body.call_id, owner=context.owner)
+    answer = read_checked_prompt(body.text, context.limits.text, "answer")
+    session = await context.service.answer(context.id("session"), answer, call_id=body.call_id, owner=context.owner)
     return json_response(session_response(session), 201)
 
 
 async def approve_call(context: RequestContext) -> Response:
     """Approve or deny a call that waits for it; the next run starts with that."""
     body: ApprovalRequest = context.body
-    id, reason = context.id("session"), check_length(body.reason, context.limits.text)
-    if (body.approved and reason) or (not body.approved and body.arguments is not None):
-        raise HttpError(422, "invalid", "`arguments` go with an approval, `reason` with a denial: leave the other out")
-    if body.approved:
-        session = await context.service.approve(id, body.call_id, body.arguments, owner=context.owner)
-    else:
-        session = await context.service.deny(id, body.call_id, reason, owner=context.owner)
+    answers = {body.call_id: read_approval(body, context.limits.text)}
+    session = await context.service.answer_all(context.id("session"), answers, owner=context.owner)
+    return json_response(session_response(session), 201)
+
+
+async def answer_all(context: RequestContext) -> Response:
+    """Answer several open questions at once, all or none; the next run starts with the answers."""
+    body: AnswersRequest = context.body
+    answers = read_answers(body, context.limits.text)
+    session = await context.service.answer_all(context.id("session"), answers, owner=context.owner)
     return json_response(session_response(session), 201)
 
 
@@ -94,8 +99,8 @@ async def send_message(context: RequestContext) -> Response:
     """Send a message to the run that is going on; the model gets it with the next request."""
     body: MessageRequest = context.body
     id = context.id("session")
-    text = check_length(body.text, context.limits.text)
-    message_id = await context.service.send_message(id, text, owner=context.owner)
+    message = read_checked_prompt(body.text, context.limits.text, "message")
+    message_id = await context.service.send_message(id, message, owner=context.owner)
     session = await context.service.session(id, owner=context.owner)
     return json_response(MessageResponse(message_id=message_id, session_id=id, run_id=session.run_id), 202)
 

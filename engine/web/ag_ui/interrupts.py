@@ -1,8 +1,10 @@
-"""The last AG-UI event of a run, with an interrupt for each question that it leaves open."""
+"""Makes the last AG-UI event of a run, with an interrupt for each question that is still open."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from msgspec import to_builtins
 
 from ...decision import Outcome, Question
 from . import protocol
@@ -59,6 +61,7 @@ def terminal_event(
 
 
 def _interrupt(question: Question, call: str) -> protocol.Interrupt:
+    asker = {} if question.asker is None else {"asker": to_builtins(question.asker)}
     if question.tool is not None:
         return protocol.Interrupt(
             id=question.call_id,
@@ -67,15 +70,15 @@ def _interrupt(question: Question, call: str) -> protocol.Interrupt:
             tool_call_id=call,
             response_schema=APPROVAL,
             expires_at=question.expires_at or None,
-            metadata={"endstop": {"tool": question.tool, "arguments": question.arguments}},
+            metadata={"endstop": {"tool": question.tool, "arguments": question.arguments, **asker}},
         )
     confirms = question.confirms is not None
-    more = {"confirms": question.confirms, "pending_issues": question.pending_issues}
+    more = {"confirms": question.confirms, "pending_issues": question.pending_issues} if confirms else {}
     return protocol.Interrupt(
         id=question.call_id,
         reason=CONFIRMATION if confirms else INPUT_REQUIRED,
         message=question.text,
         tool_call_id=call,
         response_schema=YES_NO_OR_TEXT if confirms else TEXT,
-        metadata={"endstop": more} if confirms else None,
+        metadata={"endstop": {**more, **asker}} if more or asker else None,
     )

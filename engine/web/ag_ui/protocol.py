@@ -10,7 +10,7 @@ of the tests only, which check every event that we send with its models.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,7 +42,7 @@ class EchoedMessage(_ProtocolStruct, frozen=True, kw_only=True):
 
     id: str
     role: str
-    content: str
+    content: str | list[dict[str, Any]]
 
 
 class EchoedInput(_ProtocolStruct, frozen=True, kw_only=True):
@@ -249,8 +249,15 @@ def to_sse(id: str, events: Iterable[bytes]) -> bytes:
     return b"".join(frame + b"\n\n" for frame in frames)
 
 
-def image_part(image: Image) -> dict[str, Any]:
-    """An image as a part of a tool result."""
+def content_of(parts: Sequence[str | Image]) -> str | list[dict[str, Any]]:
+    """The content of a message: a text, or content parts if there are images."""
+    if not any(isinstance(part, Image) for part in parts):
+        return "".join(map(str, parts))
+    return [{"type": "text", "text": part} if isinstance(part, str) else _image_part(part) for part in parts if part]
+
+
+def _image_part(image: Image) -> dict[str, Any]:
+    """An image as a part of a message."""
     if image.url:
         return {"type": "image", "source": {"type": "url", "value": image.url}}
     data = b64encode(image.data).decode("ascii")

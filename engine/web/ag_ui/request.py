@@ -4,20 +4,22 @@ The server keeps the history of the session, so only the end of `messages` count
 prompt, and tool messages at the end are answers to open questions, as are the entries of `resume`. A user message while
 a question is open answers it. `context` is for the model, so it is appended to the prompt.
 
-As the protocol asks, what we do not support is ignored: tools of the client (`tools`), `state`, and images, audio and
-files in the prompt. `ignored` names it, and the translator tells the client. An input is refused only if it is
+As the protocol asks, what we do not support is ignored: tools of the client (`tools`), `state`, and audio, video and
+documents in a message. `ignored` names it, and the translator tells the client. An input is refused only if it is
 malformed or leaves nothing to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from ...decision import Question, WrongUse
+from ...decision import Image, Question, UserMessage, WrongUse
+from ...user_message import user_message
 from .interrupts import PAUSED
 
 ABANDONED = "The user does not answer this question. Go on without the answer, or finish with what is known."
@@ -32,6 +34,13 @@ class QuestionAnswer(Struct, frozen=True):
     """For a call that waits for approval: whether it may run; None if only the text says so."""
     arguments: dict[str, Any] | None = None
     """For an approved call: the arguments that it gets instead of the model's."""
+    images: tuple[Image, ...] = ()
+    """Where each belongs, the text has a mark."""
+
+    @property
+    def said(self) -> UserMessage:
+        """The answer as a message."""
+        return UserMessage(self.text, self.images)
 
 
 class AgUiInput(Struct, frozen=True, kw_only=True):
@@ -43,23 +52,36 @@ class AgUiInput(Struct, frozen=True, kw_only=True):
     """The new prompt; None if there are answers."""
     user_text: str | None = None
     """The prompt without the context of the application; it answers a question that is open."""
+    images: tuple[Image, ...] = ()
+    """Of the prompt; where each belongs, the text has a mark."""
     answers: tuple[QuestionAnswer, ...] = ()
     agent: str | None = None
     """The agent of a new session, from `forwardedProps`; None: the default."""
+    metadata: dict[str, Any] = {}
+    """The metadata of a new session, from `forwardedProps`."""
     ignored: tuple[str, ...] = ()
     """What is ignored of the input, in words."""
 
-    def answers_to(self, questions: Sequence[Question]) -> tuple[QuestionAnswer, ...]:
-        """The answers to these open questions, to be given one after another. Empty: start a run with `prompt`.
+    @property
+    def message(self) -> UserMessage:
+        """The prompt as a message."""
+        return UserMessage(self.prompt or "", self.images)
 
-        Raises WrongUse if there are answers, but none to an open question.
+    def ignored_by(self, metadata: Mapping[str, Any]) -> tuple[str, ...]:
+        """What is ignored of the input, in words, if its session has this metadata."""
+        if self.metadata in ({}, metadata):
+            return self.ignored
+        return (*self.ignored, "forwardedProps.metadata: the session has its own since it began")
+
+    def answers_to(self, questions: Sequence[Question]) -> tuple[QuestionAnswer, ...]:
+        """The answers to these open questions, to be given together. Empty: start a run with `prompt`.
+
+        Raises WrongUse if there are answers, but none to an open question, or two to one.
         """
         if not self.answers:
-            return (
-                (QuestionAnswer(questions[0].call_id, self.user_text),)
-                if questions and self.user_text is not None
-                else ()
-            )
+            if not questions or self.user_text is None:
+                return ()
+            return (QuestionAnswer(questions[0].call_id, self.user_text, images=self.images),)
         open_now = [question.call_id for question in questions]
         fitting = tuple(answer for answer in self.answers if answer.call_id in open_now)
         if not fitting:
@@ -68,6 +90,9 @@ class AgUiInput(Struct, frozen=True, kw_only=True):
                 f"there is no open question {given} (open: {', '.join(open_now) or 'none'}): it may have been answered "
                 "already; answer an open one, or send a user message"
             )
+        ids = [answer.call_id for answer in fitting]
+        if twice := [id for id in open_now if ids.count(id) > 1]:
+            raise WrongUse(f"question {', '.join(twice)} is given two answers: give it one")
         return fitting
 
 
@@ -124,16 +149,18 @@ def read_input(body: bytes) -> AgUiInput:
     if given.state not in _NO_STATE:
         ignored.append("state: the session keeps its own")
     answers = _resumed(given.resume) if given.resume else _tool_answers(given.messages)
-    text = _last_text(given.messages, ignored) if not answers else None
+    said = _last_message(given.messages, ignored) if not answers else None
     if len(answers) == 1 and answers[0].call_id == PAUSED:
-        text, answers = answers[0].text, ()
+        said, answers = answers[0].said, ()
     return AgUiInput(
         thread_id=given.thread_id,
         run_id=given.run_id,
-        prompt=None if text is None else text + _below(given.context or ()),
-        user_text=text,
+        prompt=None if said is None else said.text + _below(given.context or ()),
+        user_text=None if said is None else said.text,
+        images=() if said is None else said.images,
         answers=answers,
         agent=_agent(given.forwarded_props),
+        metadata=_metadata(given.forwarded_props, ignored),
         ignored=tuple(ignored),
     )
 
@@ -157,12 +184,19 @@ def _answer(entry: _Resume) -> QuestionAnswer:
         case bool(yes):
             return QuestionAnswer(entry.interrupt_id, "yes" if yes else "no", yes)
         case _:
-            return QuestionAnswer(entry.interrupt_id, _payload(entry))
+            return _worded(entry.interrupt_id, _payload(entry))
 
 
-def _payload(entry: _Resume) -> str:
-    """The answer in `payload` as text: the string, the text in an object, or else the payload as JSON."""
+def _worded(call_id: str, said: UserMessage) -> QuestionAnswer:
+    """An answer in words, perhaps with images."""
+    return QuestionAnswer(call_id, said.text, images=said.images)
+
+
+def _payload(entry: _Resume) -> UserMessage:
+    """The answer in `payload`: the string, the text in an object, content parts, or else the payload as JSON."""
     match entry.payload:
+        case [{"type": "text" | "image"}, *_] as parts:
+            return user_message(_read_parts(parts, []), "answer")
         case str(text):
             answer = text
         case {"answer": str(text)} | {"text": str(text)}:
@@ -176,7 +210,7 @@ def _payload(entry: _Resume) -> str:
             f"`resume`: the entry for {entry.interrupt_id} has no answer: put the text into `payload`, or give it the "
             'status "cancelled"'
         )
-    return answer
+    return UserMessage(answer)
 
 
 def _tool_answers(messages: Sequence[_Message]) -> tuple[QuestionAnswer, ...]:
@@ -187,43 +221,80 @@ def _tool_answers(messages: Sequence[_Message]) -> tuple[QuestionAnswer, ...]:
             break
         if message.tool_call_id is None:
             raise WrongUse("`messages`: a tool message has no `toolCallId`, so the question that it answers is unknown")
-        text = _text(message, []) or message.error or ""
-        if not text.strip():
-            raise WrongUse(f"`messages`: the tool message for {message.tool_call_id} has no text")
-        answers.insert(0, QuestionAnswer(message.tool_call_id, text))
+        said = _message(message, [])
+        if said is None and message.error and message.error.strip():
+            said = UserMessage(message.error)
+        if said is None:
+            raise WrongUse(f"`messages`: the tool message for {message.tool_call_id} has neither text nor image")
+        answers.insert(0, _worded(message.tool_call_id, said))
     return tuple(answers)
 
 
-def _last_text(messages: Sequence[_Message], ignored: list[str]) -> str:
-    """The text of the last message. Raises WrongUse if that is not a user message with text."""
+def _last_message(messages: Sequence[_Message], ignored: list[str]) -> UserMessage:
+    """The last message. Raises WrongUse if that is not a user message with a text or an image."""
     if not messages or messages[-1].role != "user":
         last = f"the last is of role {messages[-1].role!r}" if messages else "there are none"
         raise WrongUse(f"`messages`: {last}, so there is nothing to do: put a user message at the end")
-    text = _text(messages[-1], ignored)
-    if not text.strip():
-        raise WrongUse("`messages`: the last user message has no text, and a prompt needs some")
-    return text
+    said = _message(messages[-1], ignored)
+    if said is None:
+        raise WrongUse("`messages`: the last user message has neither text nor image, and a prompt needs one")
+    return said
 
 
-def _text(message: _Message, ignored: list[str]) -> str:
-    """The text of a message. Other parts are ignored, and named in `ignored`."""
-    if message.content is None or isinstance(message.content, str):
-        return message.content or ""
-    texts = []
-    for part in message.content:
+def _message(message: _Message, ignored: list[str]) -> UserMessage | None:
+    """The texts and images of a message; None if it has none. Other parts are ignored, and named in `ignored`."""
+    given = message.content or ""
+    content = [given] if isinstance(given, str) else _read_parts(given, ignored)
+    if not any(isinstance(part, Image) or part.strip() for part in content):
+        return None
+    return user_message(content, "message")
+
+
+def _read_parts(content: Sequence[Any], ignored: list[str]) -> list[str | Image]:
+    parts: list[str | Image] = []
+    for part in content:
         match part:
             case {"type": "text", "text": str(text)}:
-                texts.append(text)
-            case {"type": str(kind)} if kind != "text":
+                parts.append(text)
+            case {"type": "image", "source": {"type": "data", "value": str(data)}}:
+                parts.append(_image(data))
+            case {"type": "binary", "mimeType": str(kind), "data": str(data)} if kind.startswith("image/"):
+                parts.append(_image(data))
+            case {"type": "image", "source": {"type": "url", "value": str(url)}}:
+                parts.append(Image(url=url))
+            case {"type": "binary", "mimeType": str(kind), "url": str(url)} if kind.startswith("image/"):
+                parts.append(Image(url=url))
+            case {"type": "image", "source": {"type": "file"}}:
+                ignored.append("messages: an image that is only a file id of a provider")
+            case {"type": str(kind)} if kind not in ("text", "image"):
                 ignored.append(f"messages: a part of type {kind[:40]!r}")
             case _:
-                raise WrongUse('`messages`: a content part is not like {"type": "text", "text": "..."}')
-    return "\n".join(texts)
+                raise WrongUse(
+                    '`messages`: a content part is neither like {"type": "text", "text": "..."} nor like '
+                    '{"type": "image", "source": {"type": "url", "value": "https://..."}}'
+                )
+    return parts
+
+
+def _image(data: str) -> Image:
+    try:
+        return Image(data=b64decode(data, validate=True))
+    except ValueError:
+        raise WrongUse("`messages`: the `value` of an image's source is not valid base64") from None
 
 
 def _below(context: Sequence[_Context]) -> str:
     lines = "".join(f"\n- {one.description}: {one.value}" for one in context)
     return f"\n\nContext from the application:{lines}" if lines else ""
+
+
+def _metadata(props: Any, ignored: list[str]) -> dict[str, Any]:
+    match props:
+        case {"metadata": dict(metadata)}:
+            return metadata
+        case {"metadata": other} if other is not None:
+            ignored.append(f"forwardedProps.metadata: it is no object, but a {type(other).__name__}")
+    return {}
 
 
 def _agent(props: Any) -> str | None:

@@ -17,12 +17,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...decision import AssistantMessage, Event, Usage, WrongUse
+from ...decision import AssistantMessage, Event, Usage, UserMessage, WrongUse
 from ...decision import events as ev
 from ...records.format import encode_line
 from . import protocol
 from .interrupts import terminal_event
-from .protocol import AgUiEvent, LaggedValue, custom_name, image_part, to_milliseconds
+from .protocol import AgUiEvent, LaggedValue, content_of, custom_name, to_milliseconds
 
 CLOSING = "closing step"
 CUT_OFF = "The run ended before there was a result."
@@ -60,7 +60,7 @@ class AgUiTranslator:
         self._void = VoidIds()  # what was streamed of the latest failed attempt
         self._usage = UsageByModel()
         self._approvals: set[str] = set()
-        """Calls of which the user is asked whether they may run."""
+        """Ids of the calls that wait for the user's approval."""
 
     def translate(self, event: Event, *, skip: bool = False) -> list[bytes]:
         """The AG-UI events for this event, each as a JSON object. With `skip`: none, as the reader already has it.
@@ -109,18 +109,19 @@ class AgUiTranslator:
         self._state.at = None if self._began is None else self._began + event.t
         self._model = event.model
         if event.carried is not None:
-            self._approvals.update(one.call_id for one in event.carried.questions if one.tool is not None)
-        self._open(event.run_id, self._thread or event.session_id, event.prompt)
+            self._approvals.update(one.call_id for one in event.carried.questions if one.lets_call_run)
+        prompt = None if event.prompt is None else UserMessage(event.prompt, event.images)
+        self._open(event.run_id, self._thread or event.session_id, prompt)
         self._custom(event)
 
-    def _open(self, run_id: str, thread_id: str, prompt: str | None) -> None:
+    def _open(self, run_id: str, thread_id: str, prompt: UserMessage | None) -> None:
         """Open a run. The prompt is sent only to a reader that did not ask for the run itself."""
         self._run, self._public_thread_id = run_id, thread_id
         self._public_run_id, requested, self.run_id = self.run_id or run_id, self.run_id, None
         self._usage, self._messages = UsageByModel(), {}
         echoed = None
         if prompt is not None and requested is None:
-            message = protocol.EchoedMessage(id=f"{run_id}:prompt", role="user", content=prompt)
+            message = protocol.EchoedMessage(id=f"{run_id}:prompt", role="user", content=content_of(prompt.parts))
             echoed = protocol.EchoedInput(thread_id=thread_id, run_id=self._public_run_id, messages=(message,))
         self._state.events.append(
             protocol.RunStarted(
@@ -147,8 +148,8 @@ class AgUiTranslator:
     def _run_finished(self, event: ev.RunFinished) -> None:
         """`CUSTOM`, then `RUN_FINISHED` or, for a failed run, `RUN_ERROR`; before that everything open is closed."""
         outcome, state = event.outcome, self._state
-        calls = {one.call_id: state.alias(one.call_id) for one in outcome.questions}
-        held = state.unanswered if any(one.tool is not None for one in outcome.questions) else frozenset()
+        calls = {one.call_id: state.alias(one.waiting_call) for one in outcome.questions}
+        held = state.unanswered if any(one.lets_call_run for one in outcome.questions) else frozenset()
         state.end_run(self._id_of(event), held | frozenset(calls), CUT_OFF)
         self._custom(event)
         state.events.append(
@@ -234,23 +235,21 @@ class AgUiTranslator:
         extra: dict[str, Any] = {"status": event.status} if event.status != "ok" else {}
         if event.attached:
             extra["attached"] = event.attached
-        content: str | list[dict[str, Any]] = event.content
-        if event.images:
-            text = [{"type": "text", "text": event.content}] if event.content else []
-            content = [*text, *map(image_part, event.images)]
+        content = content_of((event.content, *event.images))
         if not self._state.answer(self._id_of(event), event.call_id, content, extra):
             self._custom(event)
 
     def _question_asked(self, event: ev.QuestionAsked) -> None:
         """`CUSTOM`."""
-        if event.tool is not None:
+        if event.tool is not None or event.asker is not None:
             self._approvals.add(event.call_id)
         self._custom(event)
 
     def _question_answered(self, event: ev.QuestionAnswered) -> None:
         """`TOOL_CALL_RESULT` of the question's call unless it is asked again or is about an approval, and `CUSTOM`."""
         if event.says != "unclear" and event.call_id not in self._approvals:
-            self._state.answer(self._id_of(event), event.call_id, event.text)
+            content = content_of(UserMessage(event.text, event.images).parts)
+            self._state.answer(self._id_of(event), event.call_id, content)
         self._custom(event)
 
     # ---- what else a reader sees
@@ -465,7 +464,7 @@ class StreamState:
 
     @property
     def unanswered(self) -> frozenset[str]:
-        """Our ids of the calls without a result."""
+        """Our ids of the calls that have no result."""
         return frozenset(self._unanswered)
 
     # ---- responses, steps, the run

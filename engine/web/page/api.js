@@ -10,6 +10,8 @@ export const token = {
 export const headers = () => (token.get() ? { Authorization: `Bearer ${token.get()}` } : {});
 export const at = (path) => new URL(path, ROOT).href;
 
+export const path = (id) => `sessions/${encodeURIComponent(id)}`;
+
 /** The server's no, in its own words. */
 export class Refused extends Error {
   constructor(status, code, detail) {
@@ -35,17 +37,17 @@ export class Refused extends Error {
 
 let asked = null;
 
-/** How a token is asked for: shows a box and resolves once there is one. Asked once at a time. */
+/** Shows a box for a token and resolves once there is one. */
 export const asking = { show: async () => {} };
 
-/** A request, answered by its JSON (or a Response, with `raw`). Raises Refused, or TypeError where nobody answers. */
+/** JSON, or with `raw` the Response. `body`: an object or its text. Raises Refused, or TypeError where nobody answers. */
 export async function ask(method, path, body, raw = false) {
   for (;;) {
     const used = token.get();
     const response = await fetch(at(path), {
       method, cache: "no-store",
       headers: { ...headers(), ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: typeof body === "object" ? JSON.stringify(body) : body,
     });
     if (response.status === 401) {
       await tokenAfter(used);
@@ -66,4 +68,4 @@ export async function tokenAfter(used) {
   await asked;
 }
 
-export const words = (error) => (error instanceof Refused ? error.message : "The server does not answer.");
+export const words = (error) => (error instanceof TypeError ? "The server does not answer." : error.message);

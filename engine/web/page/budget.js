@@ -50,7 +50,7 @@ export function clearBudget(root) {
 }
 
 function build(root, all) {
-  const made = all.map((one) => bar(one));
+  const made = all.map(bar);
   const figures = h("span", { class: "faint" });
   root.replaceChildren(...made.map(({ node }) => node), figures);
   root.shown = [...made.map(({ update }) => update), (text) => put(figures, text)];
@@ -71,19 +71,17 @@ function bar() {
       const full = one.hard != null && one.used >= one.hard;
       const over = one.soft != null && one.used > one.soft;
       const name = budgetName(one.name, one.scope);
-      put(label, `${name} ${allowedWords(one)}${full ? " ■" : over ? " !" : ""}`);
+      const words = allowedWords(one);
+      put(label, `${name} ${words}${full ? " ■" : over ? " !" : ""}`);
       fill.className = `fill ${full ? "bad" : over || one.used >= (one.reminder ?? Infinity) ? "warn" : "main"}`;
       fill.style.width = share(one.used);
-      [[one.soft, "soft limit"], [one.reminder, "reminder"]].forEach(([value, words], place) => {
+      [[one.soft, "soft limit"], [one.reminder, "reminder"]].forEach(([value, title], place) => {
         marks[place].hidden = value == null;
         if (value == null) return;
         marks[place].style.left = share(value);
-        marks[place].title = words;
+        marks[place].title = title;
       });
-      track.setAttribute("aria-label", name);
-      track.setAttribute("aria-valuenow", Math.min(one.used, end));
-      track.setAttribute("aria-valuemax", end);
-      track.setAttribute("aria-valuetext", allowedWords(one));
+      Object.assign(track, { ariaLabel: name, ariaValueNow: Math.min(one.used, end), ariaValueMax: end, ariaValueText: words });
     },
   };
 }

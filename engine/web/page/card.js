@@ -1,4 +1,4 @@
-// How a run ended, on a card of its own: a report of completion as the moment of success, other ends calmly.
+// How a run ended, on a card of its own.
 import { h, put, signed } from "./dom.js";
 import { brief, counted, duration, money, oneLine, parsed, tokens } from "./text.js";
 import { budgets } from "./budget.js";
@@ -24,8 +24,8 @@ export function endCard(item) {
     list("What it did", files.length === written.length ? [] : written.map((c) => `${c.name} ${oneLine(brief(c.args), 60)}${c.status === "ok" ? "" : ` (${c.status})`}`), 8),
     h("p", { class: "faint" }, figures(run)),
     advice,
-    ["exhausted", "failed", "cancelled"].includes(outcome.status)
-      ? h("p", { class: "actions" }, h("button", { type: "button", onclick: (event) => goOn(event.target) }, "Go on from here")) : null,
+    ["exhausted", "failed", "cancelled"].includes(outcome.status) && !run.began.parent
+      ? h("p", { class: "actions" }, h("button", { onclick: (event) => goOn(event.target) }, "Go on from here")) : null,
   );
   return { node, update: (now) => asks && put(advice, now.answered ? "It was answered." : told.advice) };
 }

@@ -1,70 +1,101 @@
 // The box under the timeline. What it is for follows from how the session stands.
 import { ask, words } from "./api.js";
 import { $, h } from "./dom.js";
+import { pretty } from "./text.js";
 import { underWay, yesNo } from "./words.js";
 
-const ENDED = ["completed", "exhausted", "failed", "cancelled"];
+/** What was typed and not sent yet, by what it is for: nothing that a session does loses it. */
+const drafts = new Map();
+let boxes = 0;
 
-/** Show the box for a session of this status. What was typed stays for the same thing. */
+/** Show the box for a session of this status. */
 export function compose(root, id, status, questions, on) {
   const key = [id, status, ...questions.map((one) => `${one.call_id} ${yesNo(one)}`)].join();
   if (root.dataset.key === key) return;
   const focused = root.contains(document.activeElement);
-  const kept = [`${id},running`, `${id},queued`].some((one) => root.dataset.key?.startsWith(one)) && ENDED.includes(status) ? root.querySelector("textarea")?.value : "";
   root.dataset.key = key;
   root.replaceChildren(...forms(id, status, questions, on));
-  const box = root.querySelector("textarea");
-  if (box && kept) box.value = kept;
-  if (focused) (box ?? root.querySelector("button"))?.focus();
+  if (focused) (boxOf() ?? root.querySelector("button"))?.focus();
 }
 
 function forms(id, status, questions, on) {
+  const post = (to, body) => ask("POST", `sessions/${id}/${to}`, body);
   if (underWay(status)) {
-    return [form(status === "queued" ? "Add a message before it runs" : "Add a message while it runs", "Send", (text) => ask("POST", `sessions/${id}/messages`, { text }).then((said) => on.said(said, text)))];
+    const when = status === "queued" ? "before" : "while";
+    return [form(id, `Add a message ${when} it runs`, "Send", (text) => post("messages", { text }).then((said) => on.said(said, text)))];
   }
-  if (status === "awaiting_input") {
-    return questions.map((question) => answerForm(question, (text) =>
-      ask("POST", `sessions/${id}/answers`, { text, call_id: question.call_id }).then(on.changed)));
-  }
+  if (status === "awaiting_input") return questions.flatMap((question) => answerForms(id, question, post, on));
   if (status === "interrupted") {
-    const error = h("p", { class: "error", role: "alert" });
-    const resume = () => attempt(button, error, () => ask("POST", `sessions/${id}/resume`).then(on.changed));
-    const button = h("button", { type: "button", class: "primary", onclick: resume }, "Resume");
+    const error = fault();
+    const resume = () => attempt(button, error, () => post("resume").then(on.changed));
+    const button = h("button", { class: "primary", onclick: resume }, "Resume");
     const why = on.trouble() ?? "The process that ran this session died.";
     return [h("p", {}, `${why} What was done is kept, and it can go on from there.`), button, error];
   }
-  if (ENDED.includes(status)) {
-    return [form("Go on with a new prompt", "Go on", (prompt) => ask("POST", `sessions/${id}/runs`, { prompt }).then(on.changed))];
-  }
-  return [];
+  return [form(id, "Go on with a new prompt", "Go on", (prompt) => post("runs", { prompt }).then(on.changed))];
 }
 
-function form(title, verb, send, more = []) {
-  const name = `box-${verb.replace(" ", "-")}-${Math.random().toString(36).slice(2, 8)}`;
-  const box = h("textarea", { id: name, rows: 2, required: true });
-  const error = h("p", { class: "error", role: "alert" });
+const fault = () => h("p", { class: "error", role: "alert" });
+
+function form(key, title, verb, send) {
+  const name = `box-${++boxes}`;
+  const box = h("textarea", { id: name, rows: 2, required: true, oninput: () => drafts.set(key, box.value) });
+  box.value = drafts.get(key) ?? "";
+  const error = fault();
   const button = h("button", { class: "primary" }, verb);
   const submit = (event) => {
     event.preventDefault();
     const text = box.value;
-    if (text.trim()) attempt(button, error, () => send(text).then(() => { if (box.value === text) box.value = ""; }));
+    if (text.trim()) attempt(button, error, async () => {
+      await send(text);
+      if (box.value !== text) return;
+      box.value = "";
+      drafts.delete(key);
+    });
   };
-  return h("form", { onsubmit: submit }, h("label", { for: name }, title),
-    h("div", { class: "row" }, box, button, ...more), error);
+  return h("form", { onsubmit: submit }, h("label", { for: name }, title), h("div", { class: "row" }, box, button), error);
 }
 
-function answerForm(question, send) {
-  const made = form(question.text || "A question for you", "Answer", send);
+/** The form for an answer; for a call that waits, also one for other arguments. */
+function answerForms(id, question, post, on) {
+  const call = question.call_id;
+  const [key, edits] = [`${id} ${call}`, `${id} ${call} {}`];
+  const send = async (to, body) => {
+    const now = await post(to, body);
+    drafts.delete(key);
+    drafts.delete(edits);
+    on.changed(now);
+  };
+  const answer = (text) => send("answers", { text, call_id: call });
+  const made = form(key, question.text || "A question for you", "Answer", answer);
   made.classList.add("question");
   const label = made.querySelector("label");
   label.prepend(h("strong", { class: "asks" }, yesNo(question) ? "Please confirm" : "It asks you"));
   for (const issue of question.pending_issues ?? []) label.append(h("small", {}, `\nstill open: ${issue}`));
-  if (!yesNo(question)) return made;
+  if (!yesNo(question)) return [made];
   const error = made.querySelector(".error");
-  const say = (text) => h("button", { type: "button", onclick: (event) => attempt(event.target, error, () => send(text)) }, text === "yes" ? "Yes" : "No");
+  const say = (word) => h("button", { type: "button", onclick: (event) => attempt(event.target, error, () => answer(word.toLowerCase())) }, word);
   made.querySelector("textarea").setAttribute("placeholder", "or say why not");
-  made.querySelector(".row").prepend(say("yes"), say("no"));
-  return made;
+  made.querySelector(".row").prepend(say("Yes"), say("No"));
+  if (!question.tool) return [made];
+  const given = () => on.args(call) ?? JSON.stringify(question.arguments);
+  return [made, editor(edits, given, (text) => {
+    if (!JSON.parse(text)) throw new SyntaxError("The arguments are a JSON object.");
+    return send("approvals", `{"call_id":${JSON.stringify(call)},"approved":true,"arguments":${text}}`); // letter for letter
+  })];
+}
+
+/** Other arguments for a call. */
+function editor(key, given, send) {
+  const made = form(key, "All arguments, as JSON", "Run with these", send);
+  const box = made.querySelector("textarea");
+  box.className = "json";
+  box.spellcheck = false;
+  const fill = () => {
+    box.value ||= pretty(given());
+    box.rows = Math.min(12, box.value.split("\n").length + 1);
+  };
+  return h("details", { open: drafts.has(key), ontoggle: fill }, h("summary", {}, "Edit the arguments"), made);
 }
 
 /** Do it, with the button off meanwhile; what goes wrong is said beside it. */
@@ -75,6 +106,7 @@ export async function attempt(button, error, act) {
     await act();
   } catch (problem) {
     error.textContent = words(problem);
+    error.scrollIntoView({ block: "nearest" });
   } finally {
     button.disabled = false;
   }

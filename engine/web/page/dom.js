@@ -26,7 +26,7 @@ export function put(element, text) {
 
 const BLOCK = 4000;
 
-/** Text that grows at its end, in blocks, so that a long one is not laid out as a whole at each piece. */
+/** Text that grows, in blocks: a long one is not laid out as a whole at each piece. */
 export class Writer {
   constructor(element) {
     this.element = element;
@@ -55,7 +55,7 @@ export class Writer {
   }
 }
 
-/** Nodes for the items of a list that only grows, by their places; an item's stamp says whether it changed. */
+/** Nodes for the items of a list, by their places; an item's stamp says whether it changed. */
 export class Children {
   constructor(parent, make) {
     this.parent = parent;
@@ -73,7 +73,7 @@ export class Children {
         this.parent.append(one.node);
         this.shown.push(one);
       }
-      one.update(item);
+      one.update?.(item);
       one.stamp = item.stamp;
     });
   }

@@ -25,7 +25,7 @@ export async function refresh() {
     const older = page.next === null || sessions.length <= size ? [] : sessions.slice(size).filter((one) => !ids.has(one.id));
     sessions = [...page.sessions, ...older];
     if (!older.length) next = page.next;
-    show();
+    marked();
     put($("list-note"), sessions.length ? "" : $("filter").value ? "No session has this status." : "No sessions yet.");
   } catch (error) {
     put($("list-note"), words(error));
@@ -42,13 +42,14 @@ async function more() {
     const known = new Set(sessions.map((one) => one.id));
     sessions.push(...page.sessions.filter((one) => !known.has(one.id)));
     next = page.next;
-    show();
+    marked();
   } catch (error) {
     put($("list-note"), words(error));
   }
 }
 
-function show() {
+/** Show the list, and which session is open. */
+export function marked() {
   const ids = new Set(sessions.map((one) => one.id));
   for (const [id, one] of nodes) {
     if (ids.has(id)) continue;
@@ -65,12 +66,14 @@ function show() {
   $("more").hidden = next === null;
 }
 
+export const linkTo = (id, ...words) => h("a", { href: `#s/${encodeURIComponent(id)}` }, ...words);
+
 function entry(id) {
   const status = h("span", { class: "status" });
   const title = h("span", { class: "title" });
   const figures = h("small");
   const when = h("time");
-  const link = h("a", { href: `#s/${encodeURIComponent(id)}` }, title, status, h("small", {}, figures, " ", when));
+  const link = linkTo(id, title, status, h("small", {}, figures, " ", when));
   const node = h("li", {}, link);
   return {
     node,
@@ -81,9 +84,7 @@ function entry(id) {
       put(figures, [session.agent, session.steps ? counted(session.steps, "step") : "", why].filter(Boolean).join(" · ") + " ·");
       put(when, ago(session.created_at));
       when.dateTime = session.created_at;
-      const here = location.hash === link.hash;
-      if (here) link.setAttribute("aria-current", "page");
-      else link.removeAttribute("aria-current");
+      link.ariaCurrent = location.hash === link.hash ? "page" : null;
     },
   };
 }
@@ -104,8 +105,7 @@ export function beside(step) {
   return links[here < 0 ? 0 : Math.min(Math.max(here + step, 0), links.length - 1)];
 }
 
-export const marked = () => show();
-
+$("filter").append(...Object.entries(STATUS).map(([value, [, , word]]) => h("option", { value }, word)));
 $("more").onclick = more;
 $("filter").onchange = () => {
   [sessions, next] = [[], null];

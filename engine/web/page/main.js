@@ -26,7 +26,7 @@ function connected(word, about, retry) {
   node.dataset.state = word;
   if (word === "waiting") {
     const seconds = Math.max(1, Math.round(about / 1000));
-    node.replaceChildren(`Reconnecting in ${seconds} s … `, h("button", { type: "button", onclick: retry }, "Now"));
+    node.replaceChildren(`Reconnecting in ${seconds} s … `, h("button", { onclick: retry }, "Now"));
   } else put(node, { connecting: "Connecting …", refused: "Not connected" }[word] ?? "");
 }
 
@@ -103,14 +103,15 @@ $("start").onsubmit = (event) => {
 
 asking.show = (wrong) =>
   new Promise((resolve) => {
+    const box = $("token");
     put($("token-why"), wrong ? "The server does not know this token. Another one:" : "This server asks for a token. Whoever started it knows it.");
-    $("token").value = "";
+    box.value = "";
     $("asking").showModal();
     $("asking").oncancel = (event) => event.preventDefault();
     $("token-form").onsubmit = (event) => {
       event.preventDefault();
-      token.set($("token").value.trim());
-      $("token").value = "";
+      token.set(box.value.trim());
+      box.value = "";
       $("asking").close();
       resolve();
     };
@@ -160,11 +161,11 @@ $("skip").onclick = (event) => {
   $("main").focus();
 };
 for (const link of [$("home-link"), $("new"), document.querySelector(".back")]) {
-  link.addEventListener("click", (event) => {
+  link.onclick = (event) => {
     event.preventDefault();
     if (location.hash) location.hash = "";
     else $("prompt").focus();
-  });
+  };
 }
 addEventListener("hashchange", arrived);
 route();

@@ -1,6 +1,5 @@
-// What is shown, as a fold of the events: the same events give the same view, live or replayed.
-// Lists only grow, and what stands at a place keeps its kind; `stamp` is the number of the event that changed it last.
-// So the view can go from any point to any other by comparing places and stamps.
+// What is shown, as a fold of the events, live or replayed. Lists only grow, and what stands at a place keeps its kind;
+// `stamp` is the number of the event that changed it last, so points are compared by places and stamps.
 
 import { parsed } from "./text.js";
 
@@ -108,10 +107,10 @@ function strike(run, attempt) {
   }
 }
 
-/** A call of this run, or one that waits for an answer since an earlier one. */
-function known(run, id) {
+/** A call of this run, or one that waits since an earlier one. */
+export function known(run, id) {
   let call = run.calls.get(id);
-  for (let one = run.previous; one && !call; one = one.previous) if (one.calls.get(id)?.asks) call = one.calls.get(id);
+  for (let one = run.previous; one && !call; one = one.previous) if (one.calls.get(id)?.status === null) call = one.calls.get(id);
   return call && !call.void ? call : null;
 }
 
@@ -144,6 +143,9 @@ function planOf(args, result) {
     status: `${results?.[place]?.status ?? ""}`, result: `${results?.[place]?.result ?? ""}`,
   })) : null;
 }
+
+/** The call that waits for an answer: a sub-agent's question is that of its call. */
+const asking = ({ asker, call_id }) => asker?.call_id ?? call_id;
 
 const HEARD = {
   RUN_RESUMED(run, event) {
@@ -256,6 +258,9 @@ const HEARD = {
     touch(run, call, { running: true, ran: run.t });
     run.doing = call.does === "completion" ? "checking whether it is done" : `running ${name}`;
   },
+  SUBAGENT_STARTED(run, event) {
+    set(run, event.call_id, { agent: event });
+  },
   TOOL_PROGRESS(run, { name, text = "" }) {
     run.doing = `${name}: ${text.slice(0, 99)}`;
   },
@@ -269,7 +274,7 @@ const HEARD = {
   COMPLETION_ACCEPTED(run, event) {
     run.accepted = event;
     run.doing = "reported as done";
-    set(run, event.call_id, { accepted: true, running: false });
+    set(run, event.call_id, { accepted: true, running: false, status: "ok" });
   },
   COMPLETION_REJECTED(run, { call_id, name, reason, by }) {
     if (by === "user") set(run, call_id, { status: "rejected", running: false });
@@ -284,13 +289,15 @@ const HEARD = {
   QUESTION_ASKED(run, event) {
     run.asked.set(event.call_id, event);
     run.doing = "about to ask you";
-    set(run, event.call_id, { asks: true, running: false, until: run.t });
+    set(run, asking(event), { asks: true, running: false, until: run.t });
     add(run, { kind: "question", text: event.text });
   },
-  QUESTION_ANSWERED(run, { call_id, text }) {
+  QUESTION_ANSWERED(run, { call_id, text, arguments: edited }) {
     const question = run.asked.get(call_id);
     run.asked.delete(call_id);
-    if (!question?.tool) set(run, call_id, { status: "ok" });
+    if (question) set(run, asking(question), { asks: false });
+    if (!question?.tool && question?.confirms == null) set(run, call_id, { status: "ok" });
+    else if (edited) set(run, call_id, { args: JSON.stringify(edited) });
     const paused = run.previous?.items.at(-1);
     if (paused?.kind === "end") touch(run, paused, { answered: true });
     add(run, { kind: "answered", question: question?.text ?? "", text });
@@ -326,7 +333,7 @@ const HEARD = {
     run.doing = "";
     add(run, { kind: "end", run });
   },
-  /** No event of a record: where the stream says that some could not be had. */
+  /** No event of a record: the stream says so. */
   LAGGED(run, { missed }) {
     note(run, "warn", "…", `${missed} events are missing here`, "this reader was too slow, and they are kept no longer");
   },

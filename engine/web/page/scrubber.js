@@ -1,29 +1,29 @@
-// Replay in the page: a range over the moments of a session, and a pace that is the recorded one.
+// Replay: a range over the moments of a session, at the recorded pace.
 import { $, put } from "./dom.js";
 import { duration } from "./text.js";
 
 const MOMENTS = {
-  RUN_STARTED: () => "the run begins",
-  STEP_STARTED: () => "the request",
+  RUN_STARTED: "the run begins",
+  STEP_STARTED: "the request",
   MESSAGE_ADDED: (event) => (event.origin === "user" ? "a message of yours" : `the loop's ${event.origin.replace("_", " ")}`),
-  ATTEMPT_FAILED: () => "the request failed",
-  ATTEMPT_RETRACTED: () => "an attempt is void",
+  ATTEMPT_FAILED: "the request failed",
+  ATTEMPT_RETRACTED: "an attempt is void",
   RESPONSE_FINISHED: (event) => (event.cut_at ? "the response, cut" : "the response"),
   TOOL_CALL_RESULT: (event) => `result of ${event.name}`,
-  THOUGHT_RECORDED: () => "a thought",
+  THOUGHT_RECORDED: "a thought",
   PHASE_REPORTED: (event) => `${event.percentage} % done`,
-  COMPLETION_REJECTED: () => "not accepted as complete",
-  COMPLETION_ACCEPTED: () => "accepted as complete",
-  QUESTION_ASKED: () => "a question",
-  QUESTION_ANSWERED: () => "the answer",
-  CONTEXT_COMPACTED: () => "context compacted",
+  COMPLETION_REJECTED: "not accepted as complete",
+  COMPLETION_ACCEPTED: "accepted as complete",
+  QUESTION_ASKED: "a question",
+  QUESTION_ANSWERED: "the answer",
+  CONTEXT_COMPACTED: "context compacted",
   DECISION_MADE: (event) => `decision of round ${event.round}`,
-  EVALUATION_FINISHED: () => "the evaluation",
-  RUN_FINISHED: () => "the end",
+  EVALUATION_FINISHED: "the evaluation",
+  RUN_FINISHED: "the end",
 };
 
 /** The moments worth stopping at. */
-export function momentsOf(events) {
+function momentsOf(events) {
   const moments = [];
   const times = [];
   let [before, latest, step] = [0, 0, 0];
@@ -32,7 +32,8 @@ export function momentsOf(events) {
     if (event.type === "STEP_STARTED") step = event.step;
     latest = Math.max(latest, before + (event.t ?? 0));
     times.push(latest);
-    const words = MOMENTS[event.type]?.(event);
+    const said = MOMENTS[event.type];
+    const words = typeof said === "string" ? said : said?.(event);
     if (words) moments.push({ position: place + 1, t: latest, step, first: event.type === "STEP_STARTED", words });
   });
   return { moments, times };
@@ -50,7 +51,7 @@ export function scrub(events, move) {
     const { t, step, words } = moments[place];
     const text = `${step ? `step ${step}: ` : ""}${words}, at ${duration(t)}`;
     put(moment, `${place + 1} of ${moments.length} · ${text}`);
-    range.setAttribute("aria-valuetext", text);
+    range.ariaValueText = text;
   }
 
   function show(to) {

@@ -1,10 +1,10 @@
 // One session, open: its stream, its fold, its head, and the box under it.
-import { ask, at, token, tokenAfter, words } from "./api.js";
+import { ask, at, path, token, tokenAfter, words } from "./api.js";
 import { clearBudget, showBudget } from "./budget.js";
 import { attempt, boxOf, compose } from "./composer.js";
 import { $, h, put } from "./dom.js";
 import { refresh, showStatus } from "./list.js";
-import { begin, fold, openQuestions, take } from "./model.js";
+import { begin, fold, known, openQuestions, take } from "./model.js";
 import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
 import { duration, oneLine } from "./text.js";
@@ -14,7 +14,6 @@ import { ending, underWay } from "./words.js";
 /** Milliseconds of a frame for folding and showing; the rest is the browser's. */
 const SHARE = 10;
 const SLICE = 100;
-const path = (id) => `sessions/${encodeURIComponent(id)}`;
 const TURNING = ["RUN_STARTED", "RUN_RESUMED", "RUN_FINISHED"];
 
 /** Open a session in the page. `say` speaks to those who listen, `connected` shows how the stream stands. */
@@ -92,10 +91,10 @@ export function openSession(id, { say, connected }) {
     put($("doing"), [replay ? "replay" : "", session.agent, replay ? run?.doing : { interrupted: "", queued: "waits for a process that runs it" }[now] ?? run?.doing, time].filter(Boolean).join(" · "));
     if (run) showBudget($("budget"), run, run.t + since);
     $("cancel").hidden = !underWay(now);
-    $("delete").hidden = underWay(now);
+    $("delete").hidden = underWay(now) || session.parent;
     $("replay").hidden = !replay && (underWay(now) || events.length === 0);
-    $("composer").hidden = replay !== null;
-    compose($("composer"), id, now, now === "awaiting_input" ? questions() : [], { said, changed, trouble: () => session.trouble });
+    $("composer").hidden = replay !== null || session.parent;
+    compose($("composer"), id, now, now === "awaiting_input" ? questions() : [], { said, changed, trouble: () => session.trouble, args: (call) => known(state.runs.at(-1), call)?.args });
   }
 
   function questions() {
@@ -182,7 +181,7 @@ export function openSession(id, { say, connected }) {
 
   function toggleReplay() {
     const on = replay === null;
-    $("replay").setAttribute("aria-pressed", String(on));
+    $("replay").ariaPressed = on;
     $("scrubber").hidden = !on;
     stuck = true;
     if (on) {

@@ -1,5 +1,5 @@
-// Server-sent events over fetch, so that the token goes in a header and never into an address. Goes on after a break
-// where it was (Last-Event-ID), and passes over what it has had, so that each event comes once.
+// Server-sent events over fetch: the token goes in a header and never into an address. After a break it goes on where
+// it was (Last-Event-ID), and each event comes once.
 import { headers, Refused } from "./api.js";
 
 const FIRST = 1000;

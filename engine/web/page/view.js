@@ -1,7 +1,8 @@
-// The timeline: nodes for what model.js has folded. Each kind of item has a function that makes its node and says how
-// to bring it up to date; what is folded away is filled in when it is opened.
+// The timeline: each kind of item of model.js has a function that makes its node and says how to bring it up to date.
+import { ask, path, words } from "./api.js";
 import { Children, h, put, signed, Writer } from "./dom.js";
 import { endCard } from "./card.js";
+import { linkTo, showStatus } from "./list.js";
 import { brief, called, duration, number, oneLine, plain, pretty, tokens } from "./text.js";
 import { cutWords, decisionWords, fact, failureWords, RESULT } from "./words.js";
 
@@ -15,7 +16,7 @@ function runView(run) {
   const body = h("div");
   const head = run.prompt === null
     ? h("h3", { class: "unseen" }, `Run ${run.place + 1}, which goes on after your answer`)
-    : h("div", { class: "said you" }, h("h3", {}, "You asked"), h("div", { class: "words" }, run.prompt));
+    : h("div", { class: "said you" }, h("h3", {}, run.began.parent ? linkTo(run.began.parent.session_id, "Its caller asked") : "You asked"), h("div", { class: "words" }, run.prompt));
   const items = new Children(body, (item) => KINDS[item.kind](item));
   const node = h("section", { class: "run", "aria-label": `Run ${run.place + 1}` }, head, body);
   return { node, update: (now) => items.show(now.items) };
@@ -72,8 +73,7 @@ function reasoningView() {
 
 function strike(node, part) {
   node.classList.toggle("void", part.void);
-  if (part.void) node.title = "void: another attempt took its place";
-  else node.removeAttribute("title");
+  node.title = part.void ? "void: another attempt took its place" : "";
 }
 
 const KIND_WORDS = { completion: "signals completion", question: "asks", think: "thinks", provider: "run by the provider" };
@@ -112,8 +112,9 @@ function callView(first) {
       writer.show(call.done ? "" : call.args);
       all.node.hidden = !call.done || call.args.length < 3 || (given.textContent !== "" && !short.includes("…"));
       all.update();
-      if (told !== call.status) showResult(result, call);
-      told = call.status;
+      const news = `${call.status} ${call.asks} ${call.agent?.run_id}`;
+      if (told !== news) showResult(result, call);
+      told = news;
       strike(node, call);
     },
   };
@@ -135,6 +136,7 @@ const MOST = 300_000;
 
 function showResult(node, call) {
   node.replaceChildren();
+  if (call.agent) node.append(agentView(call));
   if (call.status === null) return;
   if (call.plan) {
     node.append(...call.plan.map(planned));
@@ -156,6 +158,14 @@ function showResult(node, call) {
   for (const image of call.images) node.append(picture(image, call.name));
 }
 
+/** The sub-agent that a call runs, and how it stands; the server knows how it ended. */
+function agentView({ agent: { session_id: id, name, model }, asks, status }) {
+  const state = h("span");
+  if (!status) showStatus(state, asks ? "awaiting_input" : "running");
+  else ask("GET", path(id)).then((session) => showStatus(state, session.status), (error) => put(state, words(error)));
+  return h("div", { class: "note" }, linkTo(id, `Sub-agent ${name} (${model})`), state);
+}
+
 /** A step of a plan. */
 function planned({ name, args, status, result }) {
   const [tone, mark, why] = status === "skipped" || !RESULT[status] ? ["quiet", "–", "not run"] : RESULT[status];
@@ -173,11 +183,11 @@ function picture({ data, media_type: type = "image/png", url }, name) {
 function line(tone, sign, head, text = "", ...more) {
   const node = h("div", { class: `note ${tone}` }, signed(sign),
     h("div", {}, h("strong", {}, head), text ? `: ${text}` : "", ...more));
-  return { node, update() {} };
+  return { node };
 }
 
 function quote(className, title, text) {
-  return { node: h("div", { class: `said ${className}` }, h("h5", {}, title), h("div", { class: "words" }, text)), update() {} };
+  return { node: h("div", { class: `said ${className}` }, h("h5", {}, title), h("div", { class: "words" }, text)) };
 }
 
 function decisionView({ round, decision }) {
@@ -196,7 +206,7 @@ function decisionView({ round, decision }) {
     body.append(h("table", {}, h("caption", { class: "faint" }, "Each rule that was asked, in order"),
       h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows)));
   }
-  return { node, update() {} };
+  return { node };
 }
 
 function verdictView({ role, name, said, detail }) {
@@ -228,7 +238,7 @@ function phaseView({ percentage, summary, next }) {
   const node = h("div", { class: "phase" },
     h("strong", {}, `◔ ${percentage} % reported as done`), h("progress", { max: 100, value: percentage, "aria-label": "so far" }),
     percentage < 100 ? h("div", { class: "words" }, summary) : null, next ? h("p", { class: "faint" }, `next: ${next}`) : null);
-  return { node, update() {} };
+  return { node };
 }
 
 function rejectedView({ reason, by }) {

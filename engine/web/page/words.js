@@ -1,4 +1,4 @@
-// The words for states and ends: the same that the terminal says (engine/cli/views/text.py), with what to do here.
+// The words for states and ends, as the terminal says them (engine/cli/views/text.py), with what to do here.
 import { called, counted, duration, money, number, oneLine, plain } from "./text.js";
 
 /** Of each status: tone, sign and word. Never the colour alone. */
@@ -18,7 +18,7 @@ export const underWay = (status) => status === "running" || status === "queued";
 
 export const yesNo = ({ tool, confirms }) => !!tool || confirms != null;
 
-/** Of each way in which a call was settled: tone, sign, and words unless all is well. */
+/** Of each end of a call: tone, sign, and words unless all is well. */
 export const RESULT = {
   ok: ["good", "✔", ""],
   error: ["bad", "✘", "error"],
@@ -160,7 +160,7 @@ const BUDGETS = {
 export const budgetName = (name, scope) =>
   BUDGETS[name] + ({ session: " (session)", budget: " (shared)" }[scope] ?? "");
 
-export function amount(name, value) {
+function amount(name, value) {
   if (name === "cost_usd") return money(value);
   return name === "seconds" ? duration(value * 1000) : number(value);
 }

@@ -48,9 +48,8 @@ class Stage(TemporaryStore):
 
     async def commit(self, batch: Any) -> int:
         await self._enter("commit")
-        token = token = await super().commit(batch)
+        token = await super().commit(batch)
         await self._enter("committed")
-        return token
         return token
 
     async def session(self, id: str) -> Any:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from endstop import Engine, RunContext, WrongUse, tool
 from endstop.decision import ToolResult
-from endstop.durability import Work
-from endstop.durable import Job, StepKey
 from endstop.providers import Scripted, call
 from endstop.service.service import Service
+from endstop.testing import MemorySteps
 
 from ..temporary_store import TemporaryStore
+from .kept_jobs import Queue
 
 
 @dataclass
@@ -44,40 +42,6 @@ def engine() -> Engine[Deps]:
     return Engine(Scripted(respond), tools=[greet], deps=make_deps)
 
 
-class Queue:
-    """Keeps jobs until a test wants one to be done."""
-
-    def __init__(self) -> None:
-        self.jobs: list[Job] = []
-
-    async def open(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    async def submit(self, job: Job) -> None:
-        self.jobs.append(job)
-
-    async def recover(self, run_id: str) -> None:
-        pass
-
-    async def drop(self, run_id: str) -> None:
-        pass
-
-    @asynccontextmanager
-    async def working(self, process: str, work: Work, *, at_once: int) -> AsyncIterator[None]:
-        self.work = work
-        yield
-
-
-class Steps:
-    """Steps without an engine."""
-
-    async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        return await work()
-
-
 async def test_owner_and_metadata_reach_the_first_run_and_those_that_are_loaded() -> None:
     async with Service(engine(), store=TemporaryStore(), grace=0) as service:
         stored = await service.start("Hi", owner="jane", session_id="s", metadata={"plan": "free"})
@@ -94,7 +58,7 @@ async def test_owner_metadata_and_deps_reach_a_run_in_a_worker() -> None:
     queue = Queue()
     async with Service(engine(), store=TemporaryStore(), queue=queue, grace=0) as service:
         await service.start("Hi", owner="jane", session_id="s", metadata={"plan": "free"})
-        await queue.work(queue.jobs[0], Steps())
+        await queue.work(queue.jobs[0], MemorySteps())
         outcome = await service.outcome(queue.jobs[0].run_id, wait=20)
     assert outcome is not None
     assert outcome.answer == "Hello in s, jane of plan free"
@@ -104,7 +68,7 @@ async def test_a_run_whose_deps_cannot_be_made_in_a_worker_waits_and_shows_no_se
     queue = Queue()
     async with Service(engine(), store=TemporaryStore(), queue=queue, grace=0) as service:
         await service.start("Hi", session_id="s", metadata={"plan": "broken"})
-        await queue.work(queue.jobs[0], Steps())
+        await queue.work(queue.jobs[0], MemorySteps())
         stored = await service.session("s")
     assert stored.status == "interrupted"
     assert stored.trouble is not None

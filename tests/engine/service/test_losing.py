@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from endstop.durability import Work
 from endstop.durable import Job, RunLost, StepKey
 from endstop.providers import call
 from endstop.service import supervisor
@@ -18,38 +17,11 @@ from endstop.testing import settle
 from msgspec import structs
 
 from .. import held
+from .kept_jobs import Queue
 from .stage import Stage
 
 FINISH = call("finish_task", summary="The port is 8080.")
 PATIENCE = 60.0
-
-
-class Queue:
-    """Keeps jobs until a test wants one to be done."""
-
-    def __init__(self) -> None:
-        self.jobs: list[Job] = []
-        self.dropped: list[str] = []
-
-    async def open(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    async def submit(self, job: Job) -> None:
-        self.jobs.append(job)
-
-    async def recover(self, run_id: str) -> None:
-        pass
-
-    async def drop(self, run_id: str) -> None:
-        self.dropped.append(run_id)
-
-    @asynccontextmanager
-    async def working(self, process: str, work: Work, *, at_once: int) -> AsyncIterator[None]:
-        self.work = work
-        yield
 
 
 class Steps:

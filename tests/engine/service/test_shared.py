@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine, WrongUse, tool
+from endstop import Approve, Deny, Engine, WrongUse, tool
 from endstop.providers import Scripted, call
 from endstop.service.errors import Conflict, TooMany
 from endstop.service.service import Service
@@ -99,7 +99,7 @@ async def test_what_is_said_reaches_the_process_that_has_the_run(fleet: Fleet) -
 
     async def has_come() -> bool:
         (active,) = worker._active_sessions
-        return message in active.message_texts
+        return message in active.messages
 
     await until(has_come)
     held.go.set()
@@ -192,6 +192,80 @@ async def test_a_call_is_approved_anywhere_and_runs_in_another_worker_with_the_u
     await fleet.worker(engine(call("finish_task", summary="Tidy.")))
     await status(desk, session.id, "completed")
     assert done == ["old"]
+
+
+async def test_a_sub_agents_call_is_approved_at_a_desk_and_runs_in_another_worker(fleet: Fleet) -> None:
+    done: list[str] = []
+
+    @tool(approval=True)
+    async def delete(path: str) -> str:
+        "Delete a file."
+        done.append(path)
+        return f"{path} is gone"
+
+    def engine(*, first: bool) -> Engine:
+        asks, says = call("delete", id="d", path="a"), call("clerk", id="c", prompt="Delete a.")
+        clerk = Engine(Scripted(asks if first else "It is gone."), tools=[delete]).as_tool("clerk", "Deletes files.")
+        return Engine(Scripted(says if first else "Tidy."), tools=[clerk])
+
+    desk = await fleet.worker(engine(first=False), works=False)
+    worker = await fleet.worker(engine(first=True))
+    session = await desk.start("Tidy up")
+    (question,) = (await status(desk, session.id, "awaiting_input")).questions
+    assert (question.call_id, question.tool, question.arguments) == ("c/d", "delete", {"path": "a"})
+    assert question.asker is not None
+    child = question.asker.session_id
+    await worker.__aexit__(None, None, None)
+    with pytest.raises(WrongUse, match="valid string"):
+        await desk.approve(session.id, "c/d", {"path": 7})
+    assert (await desk.approve(session.id, "c/d", {"path": "b"})).status == "queued"
+    assert done == []
+    await fleet.worker(engine(first=False))
+    ended = await status(desk, session.id, "completed")
+    assert (ended.runs, done) == (2, ["b"])
+    below = await desk.session(child)
+    assert (below.status, below.parent, below.runs) == ("completed", session.id, 2)
+    outcome = await desk.outcome(ended.run_id or "", wait=SECONDS)
+    assert outcome is not None
+    assert outcome.subagents is not None
+    assert (outcome.answer, outcome.subagents.runs) == ("Tidy.", 1)
+
+
+async def test_several_calls_are_answered_together_and_run_in_one_run_of_another_worker(fleet: Fleet) -> None:
+    done: list[str] = []
+
+    @tool(approval=True)
+    def delete(path: str) -> str:
+        "Delete a folder."
+        done.append(path)
+        return "gone"
+
+    def engine(*responses: Any) -> Engine:
+        return Engine(Scripted(*responses), tools=[delete, ask_user], presets=[finish_task])
+
+    calls = [call("delete", path=path, id=path) for path in ("a", "b", "c")]
+    desk = await fleet.worker(engine(), works=False)
+    first = await fleet.worker(engine([*calls, call("ask_user", question="Which?", id="q")]))
+    session = await desk.start("Tidy up")
+    assert len((await status(desk, session.id, "awaiting_input")).questions) == 4
+    await first.__aexit__(None, None, None)
+    wrong = {"a": Approve(), "b": Approve({"path": 7})}
+    with pytest.raises(WrongUse, match=r"'b'.*valid string"):
+        await desk.answer_all(session.id, wrong)
+    with pytest.raises(Conflict, match=r"'x'.*open: a, b, c, q") as caught:
+        await desk.answer_all(session.id, {"a": Approve(), "x": Approve()})
+    assert caught.value.code == "no_open_question"
+    with pytest.raises(WrongUse, match="answer to q is empty"):
+        await desk.answer_all(session.id, {"a": Approve(), "q": " "})
+    with pytest.raises(WrongUse, match="no answer is given"):
+        await desk.answer_all(session.id, {})
+    answers = {"a": Approve(), "b": Approve({"path": "other"}), "c": Deny("no"), "q": "this"}
+    assert (await desk.answer_all(session.id, answers)).status == "queued"
+    with pytest.raises(Conflict):
+        await desk.answer_all(session.id, {"a": Approve()})
+    await fleet.worker(engine(call("finish_task", summary="Tidy.")))
+    assert (await status(desk, session.id, "completed")).runs == 2
+    assert done == ["a", "other"]
 
 
 async def test_a_session_that_runs_or_waits_takes_no_second_run(fleet: Fleet) -> None:

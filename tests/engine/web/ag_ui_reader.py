@@ -43,6 +43,8 @@ class Reader:
         self.void: set[str] = set()
         """Messages and calls that were taken back."""
         self.answered: set[str] = set()
+        self.waiting: set[str] = set()
+        """Calls that wait behind one that needs approval: their results come in a later run."""
         self.begun: set[str] = set()
         """Calls of this run."""
 
@@ -95,7 +97,13 @@ class Reader:
             assert len(ids) == len(set(ids))
             asked = {one.tool_call_id for one in event.outcome.interrupts}
         pending = self.begun - self.answered
-        assert pending <= asked, f"a client would take these for its own tools: {pending - asked}"
+        approvals = event.outcome.type == "interrupt" and "tool_call" in {
+            one.reason for one in event.outcome.interrupts
+        }
+        self.waiting = (self.waiting | (pending - asked if approvals else set())) - self.answered
+        assert pending <= asked | self.waiting, f"a client would take these for its own tools: {pending - asked}"
+        if event.outcome.type == "success":
+            assert not self.waiting, f"calls that waited behind an approval and got no result: {self.waiting}"
         if event.outcome.type == "cancelled":
             assert event.result is None
 

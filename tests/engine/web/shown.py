@@ -80,6 +80,12 @@ async def delete_file(path: str) -> str:
     return f"{path} is gone"
 
 
+@tool(approval=True)
+async def move_file(path: str, size: int) -> str:
+    """Move a file."""
+    return f"{path} moved, {size} bytes"
+
+
 class Site:
     """The server, as the tests see it."""
 
@@ -101,7 +107,7 @@ class Site:
 
         provider = Scripted(self._response, model="scripted-1")
         policy = Policy(limits=Limits(steps=12, soft_steps=8, output_tokens=2_000, seconds=600))
-        tools = [read_file, write_file, delete_file, index, think, ask_user]
+        tools = [read_file, write_file, delete_file, move_file, index, think, ask_user]
         self.engines = {name: Engine(provider, tools=tools, presets=(task_done,), policy=policy) for name in agents}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: uvicorn.Server | None = None

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
 from ag_ui.core import RunAgentInput
+from endstop import Image
 from endstop.decision import Question, WrongUse
+from endstop.user_message import MAX_IMAGE_BYTES
 from endstop.web.ag_ui import AgUiInput, QuestionAnswer, read_input
 from hypothesis import given
 from hypothesis import strategies as st
 
 USER = {"id": "m1", "role": "user", "content": "Set the port."}
+GIF, URL = b"GIF89a...", "https://example.org/a.png"
 OPEN = (Question("q1", "Which?"), Question("q2", "When?"))
 
 
@@ -36,11 +40,64 @@ def test_the_last_user_message_is_the_prompt_and_the_history_is_the_servers() ->
     assert got == AgUiInput(thread_id="t", run_id="r", prompt="Set the port.", user_text="Set the port.")
 
 
-def test_texts_of_a_message_of_parts_are_joined_and_its_pictures_are_passed_over_with_a_word() -> None:
-    picture = {"type": "image", "source": {"type": "url", "value": "https://example.org/a.png"}}
-    parts = [{"type": "text", "text": "What"}, picture, {"type": "text", "text": "is this?"}]
-    got = good({**USER, "content": parts})
-    assert (got.prompt, got.ignored) == ("What\nis this?", ("messages: a part of type 'image'",))
+def test_texts_and_images_of_a_message_are_read_in_their_order() -> None:
+    data = {"type": "data", "value": b64encode(GIF).decode(), "mimeType": "image/png"}
+    pictures = [{"type": "image", "source": source} for source in ({"type": "url", "value": URL}, data)]
+    parts = [{"type": "text", "text": "What"}, *pictures, {"type": "text", "text": "is this?"}]
+    got = good({**USER, "content": parts}, context=[{"description": "The page", "value": "settings"}])
+    assert got.message.parts == (
+        "What",
+        Image(url=URL),
+        Image(data=GIF, media_type="image/gif"),
+        "is this?\n\nContext from the application:\n- The page: settings",
+    )
+    assert got.answers_to(OPEN)[0].said.parts == (*got.message.parts[:3], "is this?")
+    assert got.ignored == ()
+
+
+def test_a_message_may_be_an_image_alone() -> None:
+    got = good({**USER, "content": [{"type": "image", "source": {"type": "url", "value": URL}}]})
+    assert got.message.parts == (Image(url=URL),)
+
+
+@pytest.mark.parametrize("kept", [{"url": URL}, {"data": b64encode(GIF).decode()}])
+def test_an_image_in_the_form_before_version_1_is_read(kept: dict[str, str]) -> None:
+    got = read_input(body({**USER, "content": [{"type": "binary", "mimeType": "image/gif", **kept}]}))
+    assert got.images == (Image(url=URL) if "url" in kept else Image(data=GIF, media_type="image/gif"),)
+
+
+def test_sounds_and_files_of_a_provider_are_passed_over_with_a_word() -> None:
+    sound = {"type": "audio", "source": {"type": "url", "value": "https://example.org/a.wav"}}
+    file = {"type": "image", "source": {"type": "file", "value": "file_1"}}
+    got = good({**USER, "content": [{"type": "text", "text": "What is this?"}, sound, file]})
+    assert (got.prompt, got.images) == ("What is this?", ())
+    assert got.ignored == (
+        "messages: a part of type 'audio'",
+        "messages: an image that is only a file id of a provider",
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"type": "url", "value": "http://127.0.0.1/a.png"}, "private network"),
+        ({"type": "url", "value": "file:///etc/passwd"}, "not the URL of an image"),
+        ({"type": "data", "value": "###", "mimeType": "image/png"}, "not valid base64"),
+        ({"type": "data", "value": "aGVsbG8=", "mimeType": "image/png"}, "no image of a known type"),
+        ({"type": "data", "value": b64encode(GIF + bytes(MAX_IMAGE_BYTES)).decode(), "mimeType": "image/gif"}, "bytes"),
+    ],
+)
+def test_an_image_that_no_provider_could_read_is_refused(source: dict[str, str], words: str) -> None:
+    with pytest.raises(WrongUse, match=words):
+        read_input(body({**USER, "content": [{"type": "image", "source": source}]}))
+
+
+def test_answers_may_hold_images() -> None:
+    parts = [{"type": "text", "text": "This one."}, {"type": "image", "source": {"type": "url", "value": URL}}]
+    (told,) = good(USER, tool("q1", parts)).answers
+    (resumed,) = good(resume=[{"interruptId": "q1", "status": "resolved", "payload": parts}]).answers
+    assert told == resumed
+    assert told.said.parts == ("This one.", Image(url=URL))
 
 
 def test_tools_of_the_client_and_its_state_are_passed_over_with_a_word() -> None:
@@ -59,6 +116,18 @@ def test_context_stands_below_the_prompt_but_not_in_an_answer() -> None:
 def test_the_agent_is_named_in_the_forwarded_props() -> None:
     assert good(USER, forwardedProps={"agent": "writer", "other": 1}).agent == "writer"
     assert [good(USER, forwardedProps=props).agent for props in ({}, {"agent": 3}, [], "agent")] == [None] * 4
+
+
+def test_metadata_is_an_object_in_the_forwarded_props() -> None:
+    got = good(USER, forwardedProps={"metadata": {"plan": "free"}, "token": "secret"})
+    assert (got.metadata, got.ignored) == ({"plan": "free"}, ())
+    assert got.ignored_by({"plan": "free"}) == ()
+    assert got.ignored_by({"plan": "paid"}) == ("forwardedProps.metadata: the session has its own since it began",)
+    assert good(USER, forwardedProps={}).ignored_by({"plan": "paid"}) == ()
+    for props in ({}, {"metadata": None}, [], "metadata", None):
+        assert (good(USER, forwardedProps=props).metadata, good(USER, forwardedProps=props).ignored) == ({}, ())
+    wrong = good(USER, forwardedProps={"metadata": ["free"]})
+    assert (wrong.metadata, wrong.ignored) == ({}, ("forwardedProps.metadata: it is no object, but a list",))
 
 
 @pytest.mark.parametrize(
@@ -148,8 +217,8 @@ def test_answers_to_no_open_question_are_refused_with_those_that_are_open() -> N
         (body(USER, threadId=3), "threadId"),
         (body(), "there are none"),
         (body({"id": "a", "role": "assistant", "content": "Hi."}), "'assistant'"),
-        (body({**USER, "content": " "}), "no text"),
-        (body({**USER, "content": []}), "no text"),
+        (body({**USER, "content": " "}), "neither text nor image"),
+        (body({**USER, "content": []}), "neither text nor image"),
         (body({**USER, "content": [{"type": "text"}]}), "content part"),
         (body({**USER, "content": ["text"]}), "content part"),
         (body({**USER, "content": {"text": "x"}}), "content"),

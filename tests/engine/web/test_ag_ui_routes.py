@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from endstop import Accept, Completion, Engine, Hooks, Image, Progress, RunContext
+from endstop.decision import ToolResult, UserMessage
 from endstop.providers import Scripted, call, say
+from endstop.service.service import Service
 from endstop.store.base import EventBatch, StoredSession
+from endstop.tools import ask_user, finish_task
 from endstop.web import BearerTokens, WebLimits
 
 from ..temporary_store import TemporaryStore
@@ -51,6 +55,39 @@ async def test_a_thread_goes_on_where_it_was_and_belongs_to_its_owner() -> None:
         assert hers["id"] != his["id"]
         runs = (await at.client.get(f"/sessions/{hers['id']}", headers=alice)).json()["runs"]
         assert [run["outcome"]["answer"] for run in runs] == ["One.", "Two."]
+
+
+async def test_an_image_and_metadata_of_the_client_and_the_tokens_owner_reach_the_run() -> None:
+    seen: list[RunContext] = []
+
+    def gate(completion: Completion, run: Progress) -> Accept:
+        seen.append(run.context)
+        return Accept()
+
+    model = Scripted(call("ask_user", question="Which?", id="q1"), done("Red."), done("Blue."))
+    engine = Engine(model, presets=[ask_user, finish_task], hooks=Hooks(gates=[gate]))
+    bearer, url = {"authorization": "Bearer a-token"}, "https://example.com/a.png"
+    image = {"type": "image", "source": {"type": "url", "value": url}}
+    parts = [{"type": "text", "text": "What colour?"}, image]
+    asked = [{"id": "m1", "role": "user", "content": parts}]
+    answered = [{"id": "m2", "role": "tool", "toolCallId": "q1", "content": parts}]
+    props = {"metadata": {"plan": "free"}, "authorization": "secret"}
+    tokens = BearerTokens({"alice": "a-token"})
+    async with site(Service(engine, store=TemporaryStore()), auth=tokens) as at:
+        await _run(at, _input(None) | {"messages": asked, "forwardedProps": props}, headers=bearer)
+        await _run(at, _input(None, run="run-2") | {"messages": answered, "forwardedProps": props}, headers=bearer)
+        other = {"metadata": {"plan": "paid"}}
+        told = await _run(at, _input(run="run-3") | {"forwardedProps": other}, headers=bearer)
+        (session,) = (await at.client.get("/sessions", headers=bearer)).json()["sessions"]
+        events = (await at.client.get(f"/sessions/{session['id']}/record", headers=bearer)).text
+    said = UserMessage.of(["What colour?", Image(url=url)])
+    assert model.requests[0].messages[-1] == said
+    assert model.requests[1].messages[-1] == ToolResult("q1", "ask_user", said.text, images=said.images)
+    assert [(one.owner, one.metadata) for one in seen] == [("alice", {"plan": "free"})] * 2
+    assert [event.data["value"] for event in told if event.data.get("name") == "endstop.input_ignored"] == [
+        ["forwardedProps.metadata: the session has its own since it began"]
+    ]
+    assert "secret" not in events
 
 
 async def test_a_question_is_an_interrupt_and_its_resumption_the_answer() -> None:

@@ -11,6 +11,7 @@ import pytest
 from endstop import Engine, tool
 from endstop.providers import Scripted, call
 from endstop.service.service import Service
+from endstop.tools import ask_user
 
 from .site import done, site
 
@@ -37,7 +38,7 @@ def nothing_done() -> None:
 
 
 def service(path: Path, *calls: Any) -> Service:
-    return Service(Engine(Scripted([*calls], *[done()] * 3), tools=[delete, write]), store=str(path / "s.db"))
+    return Service(Engine(Scripted([*calls], *[done()] * 3), tools=[delete, write, ask_user]), store=str(path / "s.db"))
 
 
 async def test_a_call_is_approved_over_http_and_wrong_approvals_are_refused(tmp_path: Path) -> None:
@@ -86,6 +87,67 @@ async def test_a_call_is_denied_over_http(tmp_path: Path) -> None:
         assert DONE == []
         record = (await at.client.get(f"/sessions/{session['id']}/record")).text
         assert "did not approve it and said: not today" in record
+
+
+async def test_several_calls_are_answered_in_one_request_or_none_of_them_is(tmp_path: Path) -> None:
+    calls = [call("delete", path=path, id=path) for path in ("a", "b", "c")]
+    question = call("ask_user", question="Which?", id="q")
+    async with site(service(tmp_path, *calls, question)) as at:
+        session = await at.start()
+        assert len((await at.outcome(session["run_id"]))["questions"]) == 4
+        path = f"/sessions/{session['id']}/answers/all"
+
+        async def refused(*answers: Any) -> tuple[int, str, str]:
+            response = await at.client.post(path, json={"answers": answers})
+            said = response.json()
+            return response.status_code, said["code"], said["detail"]
+
+        yes = {"call_id": "a", "approved": True}
+        for wrong, code, said in (
+            ({"call_id": "b", "approved": True, "arguments": {"path": 7}}, "invalid", "'b'"),
+            ({"call_id": "b", "approved": True, "reason": "x"}, "invalid", "'b'"),
+            ({"call_id": "b", "approved": False, "arguments": {"path": "x"}}, "invalid", "'b'"),
+            ({"call_id": "b"}, "invalid", "'b'"),
+            ({"call_id": "b", "text": "yes", "approved": True}, "invalid", "'b'"),
+            ({"call_id": "q", "text": "this", "reason": "x"}, "invalid", "'q'"),
+            ({"call_id": "q", "approved": True}, "invalid", "'q'"),
+            ({"call_id": "q", "text": " "}, "invalid", "answer to 'q' is empty"),
+            ({"call_id": "q", "text": "x" * 200_001}, "too_long", "'q' has 200,001"),
+            (yes, "invalid", "'a' is given two answers"),
+        ):
+            status, given, detail = await refused(yes, wrong)
+            assert (status, given) == (422, code), wrong
+            assert said in detail, wrong
+        assert (await refused(yes, {"call_id": "d", "approved": True}))[:2] == (409, "no_open_question")
+        assert (await refused())[:2] == (422, "invalid")
+        (run,) = (await at.client.get(f"/sessions/{session['id']}")).json()["runs"]
+        assert (run["id"], DONE) == (session["run_id"], []), "nothing was taken"
+        answers = [
+            yes,
+            {"call_id": "b", "approved": True, "arguments": {"path": "test"}},
+            {"call_id": "c", "approved": False, "reason": "no"},
+            {"call_id": "q", "text": "this"},
+        ]
+        taken = await at.client.post(path, json={"answers": answers})
+        assert taken.status_code == 201
+        assert (await at.outcome(taken.json()["run_id"]))["status"] == "completed"
+        assert DONE == ["delete a", "delete test"]
+        assert (await refused(yes))[:2] == (409, "answered")
+
+
+async def test_some_of_several_calls_are_answered_together_and_the_rest_stay_open(tmp_path: Path) -> None:
+    calls = [call("delete", path=path, id=path) for path in ("a", "b", "c")]
+    async with site(service(tmp_path, *calls)) as at:
+        session = await at.start()
+        await at.outcome(session["run_id"])
+        path = f"/sessions/{session['id']}/answers/all"
+        two = [{"call_id": "a", "approved": True}, {"call_id": "b", "approved": False}]
+        taken = (await at.client.post(path, json={"answers": two})).json()
+        paused = await at.outcome(taken["run_id"])
+        assert ([question["call_id"] for question in paused["questions"]], DONE) == (["c"], [])
+        last = await at.client.post(path, json={"answers": [{"call_id": "c", "approved": True}]})
+        assert (await at.outcome(last.json()["run_id"]))["status"] == "completed"
+        assert DONE == ["delete a", "delete c"]
 
 
 async def test_of_two_approvals_at_once_one_is_taken(tmp_path: Path) -> None:
@@ -137,6 +199,9 @@ async def test_ag_ui_shows_an_interrupt_of_a_tool_call_and_takes_edited_argument
             "d2": "Not run: the user did not approve it and said: no",
         }
         assert results["d2"]["metadata"]["endstop"]["status"] == "denied"
+        session = (await at.client.get("/sessions")).json()["sessions"][0]["id"]
+        runs = (await at.client.get(f"/sessions/{session}")).json()["runs"]
+        assert len(runs) == 2, "both answers begin one run"
         assert second[-1]["outcome"]["type"] == "success"
 
 
@@ -159,11 +224,13 @@ async def test_ag_ui_takes_a_yes_a_no_and_a_cancellation(tmp_path: Path, entry: 
 async def test_ag_ui_refuses_edited_arguments_that_do_not_fit(tmp_path: Path) -> None:
     async with site(service(tmp_path, call("delete", path="prod", id="d1"))) as at:
         await ask(at, "r1", messages=[{"id": "m", "role": "user", "content": "Tidy up"}])
-        for payload in (
-            {"approved": True, "editedArgs": {"path": 7}},
-            {"approved": False, "editedArgs": {"path": "x"}},
+        good = {"interruptId": "d1", "status": "resolved", "payload": True}
+        for payload, before in (
+            ({"approved": True, "editedArgs": {"path": 7}}, []),
+            ({"approved": False, "editedArgs": {"path": "x"}}, []),
+            (True, [good]),
         ):
-            resume = [{"interruptId": "d1", "status": "resolved", "payload": payload}]
+            resume = [*before, {"interruptId": "d1", "status": "resolved", "payload": payload}]
             body = {"threadId": "t1", "runId": "r2", "messages": [], "resume": resume}
             response = await at.client.post("/ag-ui", json=body)
             assert (response.status_code, DONE) == (422, [])

@@ -7,16 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine, Image, read_record
-from endstop.decision import AssistantMessage, Message, SystemMessage, UserMessage
+from endstop import Engine, Image, RecordOptions, Redaction, read_record
+from endstop.decision import AssistantMessage, Message, SystemMessage, ToolResult, UserMessage
 from endstop.durability import Job
-from endstop.providers import Scripted
+from endstop.providers import Scripted, call
 from endstop.records.format import encode_line
 from endstop.replay import replay
+from endstop.service.active import ActiveSession
+from endstop.service.admission import redacted_message
 from endstop.service.service import Service
+from endstop.store.base import NewSession, StoredMessage
+from endstop.tools import ask_user
 from msgspec import json
 
 from ..durable.plain import Plain
+from ..held import Held
 from ..temporary_store import TemporaryStore
 from .site import site
 
@@ -25,6 +30,13 @@ PARTS: list[Any] = [
     {"type": "text", "text": "What is this?"},
     {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{b64encode(PNG).decode()}"}},
     {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}},
+]
+BAD_PARTS: list[Any] = [
+    [],
+    [{"type": "input_audio", "input_audio": {}}],
+    [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/a"}}],
+    [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}],
+    " ",
 ]
 MESSAGE = UserMessage.of(["What is this?", Image(PNG), Image(url="https://example.com/a.png")])
 HISTORY = [
@@ -106,6 +118,62 @@ async def test_a_worker_that_takes_the_run_from_a_queue_has_its_images_and_histo
         assert session.run_id is not None
         assert await service.outcome(session.run_id, wait=30) is not None
     assert asked.requests == [READ]
+
+
+async def test_an_answer_over_http_is_a_text_or_parts_also_in_a_worker(tmp_path: Path) -> None:
+    for queue in (None, Plain(str(tmp_path / "queue.db"))):
+        model = Scripted([call("ask_user", question="Which?")], "ok")
+        engine = Engine(model, presets=[ask_user])
+        async with site(Service(engine, store=TemporaryStore(), queue=queue, grace=0)) as at:
+            session = (await at.client.post("/sessions", json={"prompt": "Draw it"})).json()
+            await at.outcome(session["run_id"])
+            to = f"/sessions/{session['id']}/answers"
+            for bad in BAD_PARTS:
+                response = await at.client.post(to, json={"text": bad})
+                assert response.status_code in (400, 422), bad
+                assert "the answer" in response.json()["detail"]
+            answered = await at.client.post(to, json={"text": PARTS})
+            assert answered.status_code == 201
+            assert (await at.outcome(answered.json()["run_id"]))["status"] == "completed"
+        result = model.requests[1].messages[-1]
+        assert isinstance(result, ToolResult)
+        assert (result.content, result.images) == (MESSAGE.text, MESSAGE.images)
+
+
+async def test_a_message_over_http_is_a_text_or_parts_and_comes_with_the_next_request() -> None:
+    held = Held()
+    model = Scripted([call("look", path="a")], "ok")
+    async with site(Service(Engine(model, tools=[held.tool]), store=TemporaryStore())) as at:
+        session = (await at.client.post("/sessions", json={"prompt": "Draw it"})).json()
+        await held.called.wait()
+        to = f"/sessions/{session['id']}/messages"
+        for bad in BAD_PARTS:
+            response = await at.client.post(to, json={"text": bad})
+            assert response.status_code in (400, 422), bad
+            assert "the message" in response.json()["detail"]
+        assert (await at.client.post(to, json={"text": PARTS})).status_code == 202
+        held.go.set()
+        await at.outcome(session["run_id"])
+    assert model.requests[1].messages[-1] == MESSAGE
+
+
+async def test_messages_with_images_that_come_too_late_are_one_prompt_of_the_next_run() -> None:
+    store = TemporaryStore()
+    engine = Engine(Scripted("ok"), record_options=RecordOptions(redact=Redaction()))
+    async with Service(engine, store=store) as service:
+        first = ActiveSession("s", "")
+        secret = Image(url="https://example.com/a.png?key=sk-proj-" + "Ab1" * 16)
+        said = [UserMessage("Hurry."), MESSAGE, UserMessage.of(["And:", secret])]
+        kept = [redacted_message(one, engine.config.record_options.redact) for one in said]
+        await store.add(NewSession(id="s", owner="", agent="main", title="t", created_at="2026-01-01T00:00:00.000Z"))
+        for number, one in enumerate(kept):
+            stored = StoredMessage(id=f"m{number}", session_id="s", text=one.text, images=one.images, created_at="")
+            await store.add_message(stored)
+        waiting = await service.store.undelivered_messages("s")
+        assert [one.said for one in waiting] == kept
+        assert kept[2].images == (), "its URL holds a secret"
+        joined = first.join_messages(waiting[:2])
+    assert joined == UserMessage.of(["Hurry.", "", *MESSAGE.parts])
 
 
 def test_a_job_keeps_images_and_history_in_its_text() -> None:

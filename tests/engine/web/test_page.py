@@ -12,9 +12,16 @@ import pytest
 from endstop.decision import ReasoningDelta, ToolResult
 from endstop.providers import RateLimited, call, say
 
-from .shown import Gate, Site, until
+from .shown import Gate, Site, go_home, until
 
 SUMMARY = "The port in config.ini is 8080 now; it was 3000. Restart the server."
+
+
+SEEN = """(() => {
+    const [error, composer] = ['#composer details .error', '#composer'].map((one) => document.querySelector(one));
+    return error.getBoundingClientRect().bottom <= composer.getBoundingClientRect().bottom;
+})()"""
+"""Whether the error of the editor is not below what can be seen of the box."""
 
 
 def begin(page: Any, prompt: str) -> None:
@@ -138,6 +145,87 @@ def test_a_call_that_is_not_approved_does_not_run_and_the_model_reads_why(page: 
     page.wait_for_selector(".card.success")
     results = [m.content for m in shown.requests[-1].messages if isinstance(m, ToolResult)]
     assert results[0] == "Not run: the user did not approve it and said: No, that one is needed."
+
+
+def test_arguments_are_edited_before_the_call_runs_and_what_the_server_refuses_is_not_lost(
+    page: Any, shown: Site
+) -> None:
+    page.refused = ("422",)
+    move = call("move_file", path="old.txt", size=12345678901234567890)
+    shown.scripts["edit"] = [[move], [call("task_done", summary=SUMMARY)]]
+    begin(page, "edit")
+    page.click("#composer summary >> text=Edit the arguments")
+    box = "#composer details textarea"
+    until(page, f"document.querySelector('{box}').value !== ''")
+    assert page.input_value(box) == '{\n  "path": "old.txt",\n  "size": 12345678901234567890\n}'
+    for wrong, told in (
+        ('{"path": "new.txt",}', "JSON"),
+        ("null", "a JSON object"),
+        ("[1]", "Expected `object | null`"),
+        ('{"path": 7, "size": 1}', "path"),
+        ('{"paht": "x", "path": "y", "size": 1}', "no argument 'paht'"),
+    ):
+        page.fill(box, wrong)
+        page.click("#composer button >> text=Run with these")
+        page.wait_for_selector(f'#composer details .error:has-text("{told}")')
+        assert page.input_value(box) == wrong
+        until(page, SEEN)
+    assert page.text_content("#composer .question .error") == ""
+    page.fill(box, '{"path": "new.txt", "size": 12345678901234567891}')
+    page.click("#composer button >> text=Run with these")
+    page.wait_for_selector(".card.success")
+    moved, *_ = [m.content for m in shown.requests[-1].messages if isinstance(m, ToolResult)]
+    assert moved.endswith("new.txt moved, 12345678901234567891 bytes")
+    assert "new.txt" in page.text_content(".call[data-kind=ordinary] .brief")
+    assert "yes, with other arguments" in page.text_content(".said.you:has-text('You answered')")
+
+
+def test_what_was_typed_for_one_question_stays_while_another_is_answered_and_another_session_is_looked_at(
+    page: Any, shown: Site
+) -> None:
+    shown.scripts["two"] = [
+        [call("delete_file", path="a.txt", id="d1"), call("delete_file", path="b.txt", id="d2")],
+        [call("task_done", summary=SUMMARY)],
+    ]
+    begin(page, "two")
+    page.wait_for_selector("#composer .question >> nth=1")
+    page.click("#composer summary >> nth=1")
+    page.fill("#composer details textarea >> nth=1", '{"path": "c.txt"}')
+    page.fill("#composer .question textarea >> nth=1", "not that")
+    page.click("#composer .question button >> text=Yes >> nth=0")
+    until(page, "document.querySelectorAll('#composer .question').length === 1")
+    assert page.input_value("#composer details textarea") == '{"path": "c.txt"}'
+    assert page.input_value("#composer .question textarea") == "not that"
+    here = page.evaluate("location.hash")
+    go_home(page, shown)
+    page.goto(f"{shown.url}{here}")
+    page.wait_for_selector(".card >> nth=1")
+    page.wait_for_selector("#composer details textarea")
+    assert page.input_value("#composer details textarea") == '{"path": "c.txt"}'
+    page.click("#composer button >> text=Run with these")
+    page.wait_for_selector(".card.success")
+    results = [m.content for m in shown.requests[-1].messages if isinstance(m, ToolResult)]
+    assert [result.splitlines()[-1] for result in results[:2]] == ["a.txt is gone", "c.txt is gone"]
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_arguments_fit_a_phone_and_a_wide_screen(open_page: Callable[..., Any], shown: Site, width: int) -> None:
+    shown.scripts["wide"] = [[call("delete_file", path="x" * 300)], [call("task_done", summary=SUMMARY)]]
+    page = open_page(viewport={"width": width, "height": 844})
+    page.goto(shown.url)
+    begin(page, "wide")
+    page.click("#composer summary >> text=Edit the arguments")
+    until(page, "document.querySelector('#composer details textarea').value !== ''")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(
+        "document.querySelector('#composer').scrollWidth <= document.querySelector('#composer').clientWidth"
+    )
+    assert page.evaluate("document.querySelector('#composer details textarea').labels[0].textContent") == (
+        "All arguments, as JSON"
+    )
+    page.focus("#composer details textarea")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".card.success")
 
 
 def test_a_message_while_it_runs_waits_for_the_next_step_and_is_then_shown_as_heard(page: Any, shown: Site) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from endstop.decision import WrongUse
+from endstop.process.listening import is_loopback
 from endstop.providers import Scripted
 from endstop.testing import FakeClock
 from endstop.web import BearerTokens, WebLimits, web
-from endstop.web.middleware import is_loopback
 from fastapi import FastAPI
 from starlette.requests import Request
 from structlog.testing import capture_logs

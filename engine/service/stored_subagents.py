@@ -1,0 +1,124 @@
+"""Sub-agents of a session that runs in this process: sessions in the store, too, which readers can follow.
+
+They belong to the run of their caller: where that goes on, they do, and whoever loses it loses them. So nothing else
+starts a run of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Protocol
+
+from ..config import RunConfig
+from ..durability import RunLost
+from ..records.event_redaction import Redact
+from ..records.reader import RecordedRun
+from ..run import Run
+from ..session import Session
+from ..store.base import NewSession, Store, StoreError
+from .active import ActiveSession, ActiveSessions
+from .admission import redacted, title_of
+from .event_buffer import EventBuffer
+from .history import stored_runs
+from .ownership import RunOwnership
+
+
+class MakeBuffer(Protocol):
+    """Makes the event buffer of a run."""
+
+    def __call__(
+        self,
+        session_id: str,
+        run_id: str,
+        now: Callable[[], str],
+        redact: Redact | None,
+        ownership: RunOwnership,
+        resumed: int,
+    ) -> EventBuffer:
+        """Make it. resumed: how often the run was resumed."""
+        ...
+
+
+class StoredSubagents:
+    """See `SubagentRecords`.
+
+    root: the session whose run they belong to, their callers between them included. drained: stores the end of a run.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        active_sessions: ActiveSessions,
+        root: ActiveSession,
+        make_buffer: MakeBuffer,
+        drained: Callable[[EventBuffer], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._active_sessions = active_sessions
+        self._root = root
+        self._make_buffer = make_buffer
+        self._drained = drained
+
+    def target(self, name: str, session_id: str) -> None:
+        """Always None: each run has a buffer of its own."""
+
+    def path(self, name: str, session_id: str) -> str:
+        """Always empty: the store has it under its id."""
+        return ""
+
+    async def runs(self, name: str, session_id: str) -> Sequence[RecordedRun]:
+        """See `SubagentRecords`."""
+        return await stored_runs(self._store, session_id)
+
+    @asynccontextmanager
+    async def kept(
+        self, session: Session, run: Run, config: RunConfig, title: str
+    ) -> AsyncIterator[Callable[[], None]]:
+        """See `SubagentRecords`."""
+        root, redact = self._root, config.record_options.redact
+        active = ActiveSession(session.id, root.owner, root.agent)
+        active.ownership = RunOwnership(root.ownership.lease, within=root.ownership)
+
+        def now() -> str:
+            return config.runtime.clock.wall().isoformat(timespec="milliseconds")
+
+        is_new = await self._store.session(session.id) is None
+        if is_new:
+            await self._store.add(self._new(session, title_of(redacted(title, redact)), now()))
+        before = await self._store.run(run.id) if session.interrupted else None
+        resumed = 0 if before is None else len(before.resumed_at) + 1
+        buffer = self._make_buffer(session.id, run.id, now, redact, active.ownership, resumed)
+        session.record = buffer
+        active.attach_run(session, None, run, buffer)
+        self._active_sessions.add_subagent(active)
+        try:
+            yield lambda: self._active_sessions.run_started(active, run)
+        finally:
+            try:
+                await self._end(active, buffer, is_new and not run.begun)
+            finally:
+                self._active_sessions.remove(active)
+
+    async def _end(self, active: ActiveSession, buffer: EventBuffer, unused: bool) -> None:
+        """Store the end of a run, or forget a session whose run has not begun."""
+        try:
+            if unused:
+                with suppress(StoreError):
+                    await self._store.delete(active.session_id)
+            else:
+                await self._drained(buffer)
+        except RunLost as lost:
+            active.ownership.lose(str(lost))
+            await buffer.stop()
+
+    def _new(self, session: Session, title: str, at: str) -> NewSession:
+        return NewSession(
+            id=session.id,
+            owner=self._root.owner,
+            agent=self._root.agent,
+            title=title,
+            created_at=at,
+            metadata=dict(session.metadata),
+            parent=None if session.parent is None else session.parent.session_id,
+        )

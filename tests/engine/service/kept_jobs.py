@@ -1,0 +1,37 @@
+"""A queue that keeps its jobs until a test wants one to be done."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from endstop.durability import Work
+from endstop.durable import Job
+
+
+class Queue:
+    """Keeps jobs in memory. `work` does one of them, once the service works the queue off."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.dropped: list[str] = []
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def submit(self, job: Job) -> None:
+        self.jobs.append(job)
+
+    async def recover(self, run_id: str) -> None:
+        pass
+
+    async def drop(self, run_id: str) -> None:
+        self.dropped.append(run_id)
+
+    @asynccontextmanager
+    async def working(self, process: str, work: Work, *, at_once: int) -> AsyncIterator[None]:
+        self.work = work
+        yield
