@@ -34,7 +34,7 @@ from .messages import (
     Usage,
     UserMessage,
 )
-from .outcome import STATUS_OF, CutSavings, LimitUse, Outcome, Question, Status, SubagentUse, Verdict, Work
+from .outcome import STATUS_OF, Asker, CutSavings, LimitUse, Outcome, Question, Status, SubagentUse, Verdict, Work
 from .policy import (
     POLICIES,
     Compaction,
@@ -60,6 +60,7 @@ __all__ = [
     "RULES",
     "STATUS_OF",
     "AnyChunk",
+    "Asker",
     "Assembler",
     "AssistantMessage",
     "AttemptEnded",

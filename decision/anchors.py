@@ -4,8 +4,8 @@ When a run should have ended has three answers, which are not the same:
 
 - said: the first step in which the model said that it was done and after which it did no work (`DoneClaim`).
 - changed: the last step with a call that changed something and succeeded. A tool of ours that only reads never changes
-  anything, whatever its name. Of any other tool, and of each tool of an imported session, the name and the arguments
-  say what a call did (`call_effects.py`).
+  anything, whatever its name. Of any other tool, and of each tool of another loop, the name and the arguments say what
+  a call did (`call_effects.py`).
 - checked: the first step with a test that passed, or a gate that accepted, since the last change; else the end of a run
   whose evaluation passed. A later change takes it back, and so does a test that failed, or a gate that rejected. A test
   that passed before anything was changed checks nothing that the run has done, and does not count.
@@ -90,10 +90,10 @@ _CLAIM_CHANGES: dict[type, Callable[[DoneClaim, Any, Facts], None]] = {
 class WorkAnchors:
     """Finds the last change of the work and the check of it. Feed it each event of the run, with the facts after it.
 
-    imported: whether the record was imported, so that a tool that is not declared to read may still only read.
+    foreign: whether a loop that is not ours made it, so that a tool that is not declared to read may still only read.
     """
 
-    def __init__(self, started: ev.RunStarted, *, imported: bool) -> None:
+    def __init__(self, started: ev.RunStarted, *, foreign: bool) -> None:
         self.changed: Facts | None = None
         """The facts after the step with the last change; None if nothing was changed."""
         self.changed_by = ""
@@ -102,7 +102,7 @@ class WorkAnchors:
         """The facts after the check; None if there is none."""
         self.checked_by = ""
         """The tool that ran the test, or the name of the gate or of the evaluator."""
-        undeclared = None if imported else False
+        undeclared = None if foreign else False
         self._reads = {tool.name: tool.reads or undeclared for tool in started.tools if tool.kind == "ordinary"}
         self._arguments: dict[str, str] = {}
         """Arguments of the calls of the latest response, by call id."""

@@ -51,7 +51,7 @@ class _PartialCall:
 def block_of(
     text: str, end: ReasoningDelta | ev.ReasoningMessageContent, texts: Iterable[str], calls: int
 ) -> Reasoning:
-    """The block that `end` ends. `texts` and `calls`: what the message has so far, for the block's place in it."""
+    """Return the block that `end` ends. `texts` and `calls`: those of the message so far, to place the block in it."""
     if not end.vendor:
         return Reasoning(text, end.signature, end.redacted)
     return Reasoning(text, end.signature, end.redacted, end.vendor, sum(map(len, texts)), calls)

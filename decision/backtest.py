@@ -140,6 +140,7 @@ class PolicySimulation:
         self._recorded = started.policy
         self._decide = partial(decide, user_rules=user_rules, traced=False)
         self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
+        self._imported = ev.is_imported(started.engine)
         self._hook_roles = frozenset(role for role, names in started.functions.items() if names)
         self._facts = facts
         self._pending: Facts | None = facts if facts.before != ev.Carried() or facts.steps else None
@@ -330,6 +331,8 @@ class PolicySimulation:
                 self._diverge("the response was cut off at a limit, and its own are others")
         calls = event.message.calls
         completing = sum(call.name in self._completion_tools for call in calls)
+        if self._imported and self._cut_point is None:  # it says of no call where it was whole
+            self._cut_point = next((call.id for call in calls if call.name in self._completion_tools), None)
         if completing and self._policy.completion == "none" != self._recorded.completion:
             self._diverge("the model called a completion tool, and it offers none")
         self._has_calls_beside_completion = 0 < completing < len(calls)

@@ -154,7 +154,7 @@ def runs_commands(name: str) -> bool:
 
 
 def call_effect(name: str, arguments: str, reads: bool | None = None) -> CallEffect:
-    """What a call does, and whether it checks beside a change. Never raises; see `effect_of`."""
+    """Return what a call does, and whether it also checks. Never raises; see `effect_of`."""
     found = _cached(name, arguments) if len(arguments) <= CACHED_LENGTH >= len(name) else _examine(name, arguments)
     if reads is None:
         return found
@@ -232,7 +232,7 @@ def _of_subcommand(given: _Arguments) -> CallEffect | None:
 
 
 def _of_named_change(given: _Arguments) -> CallEffect:
-    """A call of a tool that changes something by its name; without a file, its command may say what it does."""
+    """Return the effect of a call whose tool changes files by its name. If it names none, its command decides."""
     if type(given.command) is str and not _names_file(given):
         return shell_effect(given.command)  # an action that SWE-agent wrote as text
     return _CHANGES

@@ -1,4 +1,4 @@
-"""What a call does, as a word, and what the verb in a tool's name says of it, as in `get_user` or `cancelOrder`."""
+"""The effects that a call may have, and the effect that the verb in a tool's name tells, as in `get_user`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _CHANGING_ANYWHERE = frozenset({"replace", "write", "patch", "edit", "delete", "
 
 @lru_cache(maxsize=512)
 def verb_effect(name: str) -> Effect:
-    """What a name of up to 200 characters says by its verb, as `get_user`: its first known verb counts."""
+    """Return the effect that a name's first known verb tells, as in `get_user`. Names over 200 characters tell none."""
     words = [word.lower() for word in _WORDS.findall(name)] if len(name) <= MAX_NAME else []
     for at, word in enumerate(words):
         if word in _READING_VERBS:

@@ -27,7 +27,7 @@ class ReasoningDelta(Chunk, frozen=True, omit_defaults=True):
     redacted: bool = False
     """A block without a text to read, as in `Reasoning`. It stands alone: it does not end a block before it."""
     vendor: str = ""
-    """As in `Reasoning`: the wire format that wrote the signature."""
+    """The wire format that wrote the signature, as in `Reasoning`."""
     pieces: tuple[int, ...] = ()
     """As in `TextDelta`, of `text`."""
 

@@ -43,6 +43,10 @@ class Price(Struct, frozen=True, kw_only=True, omit_defaults=True):
             + reasoning * _or(price.reasoning, price.output)
         ) / MILLION
 
+    def output_cost(self, tokens: int, input_tokens: int) -> float:
+        """US dollars for so many more output tokens of a request with so many input tokens."""
+        return tokens * self._at(input_tokens).output / MILLION
+
     def _at(self, input_tokens: int) -> Price:
         passed = [tokens for tokens in self.above if input_tokens > tokens]
         return self.above[max(passed)] if passed else self

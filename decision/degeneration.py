@@ -139,7 +139,7 @@ class RepetitionDetector:
 
 
 def find_repetition_in_message(message: AssistantMessage, settings: Degeneration) -> RepeatedText | None:
-    """Where this response would have been cut while it streamed; None if nowhere."""
+    """Find the repetition at which this response would have been cut while it streamed; None if there is none."""
     reasoning = "".join(block.text for block in message.reasoning)
     found = find_repetition("reasoning", reasoning, settings) or find_repetition("text", message.text, settings)
     if found is not None:
@@ -149,7 +149,7 @@ def find_repetition_in_message(message: AssistantMessage, settings: Degeneration
 
 
 def find_repetition(part: Part, whole: str, settings: Degeneration, tool: str = "") -> RepeatedText | None:
-    """Where this part of a response would have been cut while it streamed; None if nowhere."""
+    """Find the repetition at which this part of a response would have been cut; None if there is none."""
     characters: int | None = getattr(settings, part)
     if characters is None or len(whole) < characters or tool in settings.unwatched:
         return None

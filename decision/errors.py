@@ -4,6 +4,7 @@ A run that a limit, a refusal or a provider's error ends has an outcome that say
 
 Exception
 ├── WrongUse(ValueError)      the caller's: a setting, a name or a file that cannot work; exit code 2
+│   └── MissingExtra          a package that is not installed, and the line that installs it; an ImportError, too
 └── ProviderError             the provider's (`providers/errors.py`); the loop turns it into an outcome
 """
 
@@ -15,6 +16,22 @@ from collections.abc import Iterable
 
 class WrongUse(ValueError):
     """The caller passed something that cannot work. The message says what is wrong, where, and what to do."""
+
+
+class MissingExtra(WrongUse, ImportError):
+    """Something needs a package that comes with an extra of endstop, and is not installed.
+
+    The message has the line that installs it. `import endstop.web` may raise it, so it is an ImportError as well.
+    """
+
+
+def missing_extra(needed: str, extra: str, error: Exception | None = None) -> MissingExtra:
+    """The error for a missing package.
+
+    `needed`: what needs which package, for people. `error`: why the package could not be imported, if that was tried.
+    """
+    why = f" ({error})" if error else ""
+    return MissingExtra(f'{needed}{why}: pip install "endstop[{extra}]"')
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -5,8 +5,7 @@ run), and is one line of JSON with its `type`. Stream parts have AG-UI's names (
 event without a counterpart there is sent as AG-UI's CUSTOM. Events hold everything that `decide` and the engine do not
 compute themselves, so a record can be folded and replayed without the environment it was made in.
 
-The record format is stable: an event may gain optional fields, and there may be new events, but a field never changes
-its meaning.
+The record format is stable: there may be new events and optional fields, but a field never changes its meaning.
 """
 
 from __future__ import annotations
@@ -17,9 +16,19 @@ from msgspec import Struct
 
 from .cost import Price
 from .decisions import Decision
-from .messages import AssistantMessage, FinishReason, Image, Message, ResultStatus, ToolSpec, Usage
+from .messages import (
+    NO_MESSAGE,
+    AssistantMessage,
+    FinishReason,
+    Image,
+    Message,
+    MessageDeltas,
+    ResultStatus,
+    ToolSpec,
+    Usage,
+)
+from .outcome import Asker, CutSavings, Outcome, StageStatus, Verdict
 from .outcome import CutOff as CutOff
-from .outcome import CutSavings, Outcome, StageStatus, Verdict
 from .policy import Policy
 from .run_origin import IMPORT_PREFIX as IMPORT_PREFIX
 from .run_origin import Carried as Carried
@@ -78,7 +87,7 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     images: tuple[Image, ...] = ()
     """Images of the prompt; where each belongs, the prompt has a mark (`UserMessage`)."""
     history: tuple[Message, ...] = ()
-    """Messages before the prompt of a session's first run; of a system message among them, `system` has what counts."""
+    """Messages before the prompt of a session's first run. `system` counts, and no system message among these."""
 
 
 class RunResumed(_Event, frozen=True, kw_only=True, tag="RUN_RESUMED"):
@@ -116,6 +125,8 @@ class MessageAdded(_Event, frozen=True, kw_only=True, tag="MESSAGE_ADDED"):
     """For a reminder: the limits that it is about. There is one reminder per limit and run."""
     message_id: str = ""
     """For a message that the user sent during the run: the id under which it was accepted."""
+    images: tuple[Image, ...] = ()
+    """Where each belongs, the text has a mark (`UserMessage`)."""
 
 
 class CancelRequested(_Event, frozen=True, kw_only=True, tag="CANCEL_REQUESTED"):
@@ -184,20 +195,6 @@ class AttemptRetracted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_RETRACTED
     by: str = ""
 
 
-class MessageDeltas(Struct, frozen=True):
-    """Where a message stands in a record whose RESPONSE_FINISHED was written without it."""
-
-    first: int
-    """Sequence number (`seq`) of the first event that holds a part of the message."""
-    count: int
-    """How many events hold the message: those of the same attempt, from `first` on, of the types TEXT_MESSAGE_CONTENT,
-    REASONING_MESSAGE_CONTENT, TOOL_CALL_START and TOOL_CALL_ARGS."""
-
-
-NO_MESSAGE = AssistantMessage()
-"""Stands for a message that was left out of a record. It is the default, and so not written."""
-
-
 class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED"):
     """The model's whole response, complete or cut. Written before any tool with side effects runs."""
 
@@ -228,14 +225,18 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
     """For a response that was cut: what came after the cut. None if it was not read."""
 
 
-def saved_by_cut(response: ResponseFinished) -> CutSavings | None:
-    """What the cut of a response saved; None if it was not cut at a completion, or had ended there by itself."""
+def saved_by_cut(response: ResponseFinished, price: Price | None) -> CutSavings | None:
+    """Return what the cut of a response saved; None if it was not cut at a completion, or had ended there by itself."""
     if response.cut_at is None or response.cut_at_end or response.raw_finish:
         return None
-    rest = response.after_cut
+    rest, priced = response.after_cut, int(price is not None)
     if rest is None:
-        return CutSavings(cuts=1)
-    return CutSavings(cuts=1, measured=1, output_tokens=rest.output_tokens, calls=len(rest.calls))
+        return CutSavings(cuts=1, priced=priced)
+    tokens, calls = rest.output_tokens, len(rest.calls)
+    cost = 0.0 if price is None else price.output_cost(tokens, response.usage.input_tokens)
+    return CutSavings(
+        cuts=1, measured=1, output_tokens=tokens, calls=calls, priced=priced, measured_priced=priced, cost_usd=cost
+    )
 
 
 class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):
@@ -245,7 +246,7 @@ class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):
     cut_by: str | None = None
     """Call id of the completion that was accepted and cancelled everything in flight."""
     judged: StepJudgement | None = None
-    """What the step brought (`StepJudge`). None in records of older versions, and with it the points of such a step."""
+    """The judgement of the step (`StepJudge`). None in records of older versions: such a step adds no points."""
 
 
 class DecisionMade(_Event, frozen=True, kw_only=True, tag="DECISION_MADE"):
@@ -395,6 +396,13 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
     """For a call that waits for the user's approval: its arguments."""
     expires_at: str = ""
     """For a call that waits for the user's approval: after this time (ISO 8601) it counts as denied; empty: never."""
+    asker: Asker | None = None
+    """For a question of a sub-agent: which one asks. Its call goes on once all its questions are answered."""
+
+    @property
+    def waiting_call(self) -> str:
+        """The call of the run itself that waits for the answer."""
+        return self.call_id if self.asker is None else self.asker.call_id
 
 
 class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED"):
@@ -403,12 +411,12 @@ class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED
     call_id: str
     text: str
     says: Literal["yes", "no", "unclear"] | None = None
-    """How the answer to a confirmation or an approval was understood. None for other questions, and in older
-    records."""
+    """How a confirmation or an approval was understood. None for other questions, and in older records."""
     arguments: dict[str, Any] | None = None
     """For an approved call: the arguments that the user gave it instead of the model's; None if it keeps those."""
     expired: bool = False
     """True if nobody answered before the question's `expires_at`, so that the call is denied."""
+    images: tuple[Image, ...] = ()
 
 
 class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED"):
@@ -515,6 +523,8 @@ class SubagentStarted(_Event, frozen=True, kw_only=True, tag="SUBAGENT_STARTED")
     model: str = ""
     record: str = ""
     """Path of its record, from the folder of this record; empty if it has none."""
+    continues: str | None = None
+    """Id of its paused run that this one continues with the user's answers. None: it begins."""
 
 
 class SubagentUsed(_Event, frozen=True, kw_only=True, tag="SUBAGENT_USED"):
@@ -535,7 +545,7 @@ class ToolProgress(_Event, frozen=True, kw_only=True, tag="TOOL_PROGRESS"):
     name: str
     text: str = ""
     progress: float | None = None
-    """How far it is, of `total`, in a unit of its own; None if it did not say."""
+    """How much of `total` is done, in a unit that the tool chooses; None if the tool did not say."""
     total: float | None = None
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
+from .cost import Price
 from .failures import Failures
 from .messages import AssistantMessage, FinishReason, ToolCall, Usage, is_blank
 from .outcome import CutSavings, Question, SubagentUse, ask_again
@@ -41,11 +42,13 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     requests: int = 0
     tool_calls: int = 0
     usage: Usage = Usage()
-    """Of the run and of its sub-agents."""
+    """Tokens and cost of the run and of its sub-agents."""
     subagents: SubagentUse | None = None
     """The part of `usage` that sub-agents used; None if there was none."""
     saved: CutSavings | None = None
-    """What cuts of responses saved; None if none was cut."""
+    """Output that the model did not write because its responses were cut; None if none was cut."""
+    prices: dict[str, Price] = {}
+    """Recorded prices by model; that of the run's own model also under an empty name."""
     context_tokens: int = 0
     """Tokens of the latest request and response together: the current size of the context."""
     compactions: int = 0
@@ -68,7 +71,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     text: str = ""
     reasoned: bool = False
     resumable: bool = False
-    """Whether the response holds items from which its vendor goes on by itself, if it is sent back as it is."""
+    """Whether the response can be sent back as it is, without a new message, and its vendor goes on from there."""
     calls: int = 0
     open_calls: tuple[ToolCall, ...] = ()
     """The calls of the latest response, until the step ends."""
@@ -139,11 +142,11 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """Steps without any tool call that said the same text; 1 is the first time."""
     repetitions: Repetitions = Repetitions()
     brought: StepKind = "none"
-    """What the latest step brought. It is read from STEP_FINISHED: see `StepJudge`."""
+    """Kind of the latest step. `StepJudge` has written it into STEP_FINISHED."""
     stalled: int = 0
-    """Points that collected while steps brought nothing; see `step_history.POINTS`."""
+    """Points of the run: steps that bring nothing new add some, others take some away (`step_history.POINTS`)."""
     stalled_before: int = 0
-    """The same before the latest step."""
+    """The points of the run before the latest step."""
     same_results: int = 0
     """Steps in a row in which the same tools gave the same results, whatever their arguments were."""
     compactions_in_vain: int = 0
@@ -174,7 +177,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
                 return classify_text(self.text)
 
     def answered_calls(self) -> list[tuple[ToolCall, ev.ToolCallResult]]:
-        """The calls of the current step that have a result, with it, in the order in which the model made the calls."""
+        """Return each call of the current step that has a result, with its result, in the order of the calls."""
         by_id = {result.call_id: result for result in self.results}
         return [(call, by_id[call.id]) for call in self.open_calls if call.id in by_id]
 
@@ -208,6 +211,7 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         usage=carried.usage,
         subagents=carried.subagents,
         saved=carried.saved,
+        prices=_prices_of(event),
         carried_ms=carried.elapsed_ms,
         reminded=carried.reminded,
         phases=carried.phases,
@@ -218,6 +222,11 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         failures=Failures.of(event.tools),
         context_tokens=(event.carried or before).context_tokens,
     )
+
+
+def _prices_of(event: ev.RunStarted) -> dict[str, Price]:
+    own = event.prices.get(event.model)
+    return event.prices if own is None else {**event.prices, "": own}
 
 
 def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
@@ -346,7 +355,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
     unseen = is_blank(message.text)
     empty = not message.calls and unseen
     filtered = finish == "content_filter"
-    saved = ev.saved_by_cut(event)
+    saved = ev.saved_by_cut(event, facts.prices.get(event.model))
     return replace(
         facts,
         t=event.t,
@@ -357,7 +366,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         latest_text_partial=facts.latest_text_partial if unseen else truncated or event.cut_for != "",
         completion_text=_completion_text(message, facts.completion_tools) or facts.completion_text,
         reasoned=bool(message.reasoning),
-        resumable=any(block.vendor and block.redacted for block in message.reasoning),
+        resumable=message.has_vendor_items,
         calls=len(message.calls),
         open_calls=message.calls,
         truncated=truncated,
@@ -400,8 +409,9 @@ def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:
     status = event.status
     # in the completion's own step every failure counts: parallel calls may end in any order
     counts = facts.accepted is None or facts.accepted_in_step == facts.steps
-    if any(q.call_id == event.call_id and q.tool is not None for q in facts.questions):
-        facts = _question_closed(facts, event.call_id)  # it was cancelled while it waited for approval
+    for question in facts.questions:
+        if question.lets_call_run and question.waiting_call == event.call_id:  # it was cancelled while it waited
+            facts = _question_closed(facts, question.call_id)
     return replace(
         facts,
         answered=facts.answered + 1,
@@ -459,18 +469,13 @@ def _phase_reported(facts: Facts, event: ev.PhaseReported) -> Facts:
     return replace(facts, phases=(*facts.phases, phase), t=event.t)
 
 
+def question_of(event: ev.QuestionAsked) -> Question:
+    """The question that this event asks."""
+    return Question(**{name: getattr(event, name) for name in Question.__struct_fields__ if name != "unclear"})
+
+
 def _question_asked(facts: Facts, event: ev.QuestionAsked) -> Facts:
-    question = Question(
-        event.call_id,
-        event.text,
-        event.confirms,
-        event.pending_issues,
-        event.percentage,
-        tool=event.tool,
-        arguments=event.arguments,
-        expires_at=event.expires_at,
-    )
-    return replace(facts, questions=(*facts.questions, question), t=event.t)
+    return replace(facts, questions=(*facts.questions, question_of(event)), t=event.t)
 
 
 def _question_closed(facts: Facts, call_id: str) -> Facts:
@@ -511,7 +516,8 @@ def _limit_reached(facts: Facts, event: ev.LimitReached) -> Facts:
 def _subagent_started(facts: Facts, event: ev.SubagentStarted) -> Facts:
     so_far = facts.subagents or SubagentUse()
     runs = (*facts.subagent_runs, (event.run_id, 0))
-    return replace(facts, subagents=replace(so_far, runs=so_far.runs + 1), subagent_runs=runs, t=event.t)
+    begun = so_far.runs + (event.continues is None)
+    return replace(facts, subagents=replace(so_far, runs=begun), subagent_runs=runs, t=event.t)
 
 
 def _subagent_used(facts: Facts, event: ev.SubagentUsed) -> Facts:
@@ -558,7 +564,7 @@ _CHANGES: dict[type, Callable[[Facts, Any], Facts]] = {
 
 
 def usage_of(facts: Facts) -> ev.Carried:
-    """What a run has used, for the run that continues it."""
+    """Return what a run has used, for the run that continues it."""
     return ev.Carried(
         steps=facts.steps,
         rounds=facts.rounds,
@@ -577,7 +583,7 @@ def usage_of(facts: Facts) -> ev.Carried:
 
 
 def add_usage(one: ev.Carried, other: ev.Carried) -> ev.Carried:
-    """The sum of both, for limits of the session."""
+    """Return the sum of both, for limits of the session."""
     return ev.Carried(
         steps=one.steps + other.steps,
         rounds=one.rounds + other.rounds,

@@ -55,7 +55,7 @@ def limit_statuses(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(
 
 
 def cost_flag(facts: Facts, policy: Policy) -> LimitUse | None:
-    """How much of `Policy.flag_cost_usd` a run has used; None where it does not hold."""
+    """Return how much of `Policy.flag_cost_usd` a run has used; None where the flag does not apply."""
     if policy.flag_cost_usd is None or facts.usage.cost_usd is None or policy.limits.cost_usd is not None:
         return None
     return LimitUse(used=facts.usage.cost_usd, allowed=policy.flag_cost_usd, soft=True)

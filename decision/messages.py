@@ -77,9 +77,9 @@ class Reasoning(Struct, frozen=True, omit_defaults=True):
     vendor: str = ""
     """The wire format that wrote the signature, such as `anthropic`; no other gets it back. Empty if unknown."""
     text_before: int = 0
-    """Characters of the message's text that came before this block; counted only where a vendor is named."""
+    """How many characters of the message's text came before this block. Counted only if `vendor` is set."""
     calls_before: int = 0
-    """Calls of the message that came before it."""
+    """How many calls of the message came before this block. Counted only if `vendor` is set."""
 
 
 class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):
@@ -119,12 +119,12 @@ class UserMessage(Struct, frozen=True, tag_field="role", tag="user", omit_defaul
     """A message from the user, or from the loop in the user's role (nudge, reminder, closing)."""
 
     text: str
-    """With a mark at the place of each image, such as `[image 1: image/png, 1520 bytes]`."""
+    """The text of the message. It has a mark at the place of each image, such as `[image 1: image/png, 1520 bytes]`."""
     images: tuple[Image, ...] = ()
 
     @classmethod
     def of(cls, parts: Iterable[str | Image]) -> UserMessage:
-        """The message with these texts and images, each on lines of its own."""
+        """Return a message with these texts and images, each on lines of its own."""
         lines: list[str] = []
         images: list[Image] = []
         for part in parts:
@@ -160,9 +160,28 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", o
     calls: tuple[ToolCall, ...] = ()
     reasoning: tuple[Reasoning, ...] = ()
 
+    @property
+    def has_vendor_items(self) -> bool:
+        """Whether the response holds items that only its vendor can read, so that it goes on if it gets them back."""
+        return any(block.vendor and block.redacted for block in self.reasoning)
+
+
+class MessageDeltas(Struct, frozen=True):
+    """Where a message stands in a record whose RESPONSE_FINISHED was written without it."""
+
+    first: int
+    """Sequence number (`seq`) of the first event that holds a part of the message."""
+    count: int
+    """How many events hold the message: those of the same attempt, from `first` on, of the types TEXT_MESSAGE_CONTENT,
+    REASONING_MESSAGE_CONTENT, TOOL_CALL_START and TOOL_CALL_ARGS."""
+
+
+NO_MESSAGE = AssistantMessage()
+"""Stands for a message that was left out of a record. It is the default, and so not written."""
+
 
 def message_parts(message: AssistantMessage) -> Iterator[str | ToolCall | Reasoning]:
-    """The texts, calls and reasoning of a response in their order, as far as it is known.
+    """Yield the texts, calls and reasoning of a response in their order, as far as it is known.
 
     Without `text_before` and `calls_before`, reasoning comes first and calls come last.
     """

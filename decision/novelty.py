@@ -17,7 +17,7 @@ READ_CHARS = 20_000
 READ_LINES = 400
 """Lines of them that are read."""
 LONG_CHARS = 65_536
-"""Of a longer result only the first `SHORT_CHARS` are read: a record keeps no more of a text that it stores apart."""
+"""If a result is longer, only its first `SHORT_CHARS` are read: a record keeps no more of a text that it attaches."""
 SHORT_CHARS = 1_000
 SLOTS = 16_384
 """Lines and results that the memory holds at most. Of those seen 3,000 new lines ago, 17 % are forgotten on average."""
@@ -38,11 +38,11 @@ class Marks(NamedTuple):
     """The checksums by which a result is remembered."""
 
     lines: list[int]
-    """Of its lines, without their digits."""
+    """Checksums of its lines, without their digits."""
     exact: list[int]
-    """Of its lines with their digits; empty if these do not count."""
+    """Checksums of its lines with their digits; empty if digits do not count."""
     whole: int
-    """Of all lines together, without digits."""
+    """Checksum of all lines together, without digits."""
 
 
 def marks_of(lines: Collection[bytes], exact: bool) -> Marks:
@@ -100,5 +100,5 @@ _NOTHING = re.compile(
     r"(?:ran|executed|completed|succeeded)[^\n]{0,20}(?:success|no output|without output)[^\n]{0,60})?\s*",
     re.IGNORECASE,
 )
-"""What tools say instead of nothing."""
+"""Texts that tools return if there is no output."""
 _NUMBERED = re.compile(r"line \d+")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     OutputT = TypeVar("OutputT", default=Any)
-    """The type of a run's output; a bare `Outcome` or `Engine` in an annotation stands for any."""
+    """Type of `Outcome.output`. An annotation without it, such as `Outcome` or `Engine`, allows any type."""
 else:
     from typing import TypeVar
 
@@ -88,10 +88,24 @@ class LimitUse(Struct, frozen=True, kw_only=True):
     soft: bool = False
 
 
+class Asker(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The sub-agent that asks a question which its caller passes on to the user."""
+
+    call_id: str
+    """The call of the run itself that runs the sub-agent. It goes on once all its questions are answered."""
+    session_id: str
+    run_id: str
+    """The run of the sub-agent that has paused with the question."""
+    names: tuple[str, ...]
+    """Names of the tools that are sub-agents, from the run's own down to the one that asks."""
+
+
 class Question(Struct, frozen=True):
     """A question to the user, answered under its call id. With a `tool`, it asks to approve a call of that tool."""
 
     call_id: str
+    """The call that waits. For a question of a sub-agent it begins with the run's own call: `CALL/CALL OF THE
+    SUB-AGENT`, and so on for theirs."""
     text: str
     confirms: str | None = None
     """For a question that asks to confirm a completion: the answer that is then accepted."""
@@ -106,6 +120,18 @@ class Question(Struct, frozen=True):
     """For a call that waits for approval: the arguments that the model gave it, as plain JSON values."""
     expires_at: str = ""
     """For a call that waits for approval: the time after which it counts as denied (ISO 8601); empty: never."""
+    asker: Asker | None = None
+    """For a question of a sub-agent: which one asks. None: the run itself."""
+
+    @property
+    def waiting_call(self) -> str:
+        """The call of the run itself that waits for the answer."""
+        return self.call_id if self.asker is None else self.asker.call_id
+
+    @property
+    def lets_call_run(self) -> bool:
+        """Whether the answer lets the waiting call run, or go on; otherwise it is the result of the call."""
+        return self.tool is not None or self.asker is not None
 
 
 _AGAIN = "That was neither a yes nor a no. "
@@ -118,11 +144,12 @@ def ask_again(question: Question) -> Question:
 
 
 class SubagentUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the sub-agents of a run have used, theirs included."""
+    """What the sub-agents of a run have used together, their own sub-agents included."""
 
     runs: int = 0
-    """How many the run itself has started."""
+    """Number of sub-agents that the run itself has started."""
     requests: int = 0
+    """Model requests, retries included."""
     usage: Usage = Usage()
 
 
@@ -141,16 +168,23 @@ class CutOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CutSavings(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the model did not write, because its responses were cut at a completion call."""
+    """Output that the model did not write because its responses were cut at a completion call."""
 
     cuts: int = 0
-    """Responses that were cut before they had ended."""
+    """Number of responses that were cut before they had ended."""
     measured: int = 0
-    """Those of which the rest was read (`drain`), so that it was paid for after all; the figures below are theirs."""
+    """Number of these whose rest was read, and so paid for, to measure it (`drain`). The figures below count only
+    what these responses hold after the cut."""
     output_tokens: int = 0
     """Estimated at 4 characters per token."""
     calls: int = 0
-    """Tool calls that would have followed."""
+    """Number of tool calls after the cut."""
+    priced: int = 0
+    """Number of cut responses whose model has a known price."""
+    measured_priced: int = 0
+    """Number of these whose rest was read."""
+    cost_usd: float = 0.0
+    """Price of the output tokens of these."""
 
     def __add__(self, other: CutSavings | None) -> CutSavings:
         if other is None:
@@ -160,23 +194,35 @@ class CutSavings(Struct, frozen=True, kw_only=True, omit_defaults=True):
             measured=self.measured + other.measured,
             output_tokens=self.output_tokens + other.output_tokens,
             calls=self.calls + other.calls,
+            priced=self.priced + other.priced,
+            measured_priced=self.measured_priced + other.measured_priced,
+            cost_usd=self.cost_usd + other.cost_usd,
         )
 
     @property
     def estimated_tokens(self) -> int | None:
-        """The output tokens that all cuts saved, if the others saved what the measured ones did on average.
+        """Output tokens that all cuts saved, if each saved as many as the measured ones did on average.
 
-        None if there was a cut and none is measured.
+        None if there was a cut and none was measured.
         """
         if not self.measured:
             return None if self.cuts else 0
         return round(self.output_tokens * self.cuts / self.measured)
 
+    @property
+    def estimated_cost_usd(self) -> float | None:
+        """US dollars that all cuts at a known price saved, estimated as the tokens are.
+
+        None if no cut at a known price was measured.
+        """
+        return self.cost_usd * self.priced / self.measured_priced if self.measured_priced else None
+
     def __str__(self) -> str:
-        tokens = self.estimated_tokens
+        tokens, cost = self.estimated_tokens, self.estimated_cost_usd
         if tokens is None:
             return f"? ({self.cuts} cut)"
-        return f"{tokens:,}" if self.measured == self.cuts else f"about {tokens:,}"
+        money = "" if cost is None else f" (${cost:.4f}{'+' if self.priced < self.cuts else ''})"
+        return f"{'' if self.measured == self.cuts else 'about '}{tokens:,}{money}"
 
 
 class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
@@ -202,7 +248,7 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     subagents: SubagentUse | None = None
     """The part of `usage` that sub-agents used; None if none was started."""
     saved: CutSavings | None = None
-    """What cuts of this run's own responses saved; None if none was cut."""
+    """Output that cuts of this run's own responses saved; None if none was cut."""
     limits: dict[str, LimitUse] = {}
     exceeded_limit: bool = False
     """Whether a limit ended the run, or any hard or soft limit was exceeded."""
@@ -226,10 +272,10 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
         force_setattr(self, "work", derive_work(self.status, self.verdict))
 
     def to_dict(self) -> dict[str, Any]:
-        """The outcome as plain JSON data: what the server answers to `GET /runs/RUN/outcome`.
+        """Return the outcome as plain JSON data, as the server does for `GET /runs/RUN/outcome`.
 
-        With `Engine(output=...)`, a run that has completed has its output there, too: what `answer` says as JSON.
-        What JSON cannot express becomes its `repr`, and a number that is none (NaN, infinity) None.
+        With `Engine(output=...)`, a completed run also has `output`, decoded from the JSON in `answer`. A value that
+        JSON cannot express becomes its `repr`; NaN and infinity become None.
         """
         text = json.dumps(to_builtins(self, str_keys=True, enc_hook=repr))
         data: dict[str, Any] = json.loads(text, parse_constant=lambda name: None)
@@ -238,7 +284,7 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
         return data
 
     def _has_output(self) -> bool:
-        """Whether there is an output other than the answer itself. One that was redacted in a record may be none."""
+        """Whether the output differs from the answer. False if the answer cannot be read, as after a redaction."""
         try:
             return _READ in self.__dict__ and self.status == "completed" and self.output is not self.answer
         except WrongUse:
@@ -246,9 +292,9 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
 
     @property
     def output(self) -> OutputT:
-        """The result as `Engine(output=...)` wants it, read from `answer`; without such an engine the answer itself.
+        """The result in the type of `Engine(output=...)`, read from `answer`; without a type, `answer` itself.
 
-        Raises WrongUse for a run that has not completed, and for an answer that is no such output.
+        Raises WrongUse if the run has not completed, or if the answer cannot be read as that type.
         """
         if self.status != "completed":
             raise WrongUse(
@@ -262,7 +308,7 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
         return output
 
     def reading_output(self, read: Callable[[str], OutputT]) -> Outcome[OutputT]:
-        """The same outcome, whose `output` is what `read` makes of the answer. It is no field: no record holds it."""
+        """Return a copy whose `output` is `read(answer)`. The output is not a field, so it is not recorded."""
         outcome = replace(self)
         outcome.__dict__[_READ] = read
         return outcome

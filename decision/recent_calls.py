@@ -51,7 +51,7 @@ class RecentCalls(Struct, frozen=True):
     """The latest calls of a run, in the order in which the model made them."""
 
     calls: tuple[RecentCall, ...] = ()
-    """Those of the latest step that has any, and up to `REMEMBERED_CALLS` before them."""
+    """The calls of the latest step that has any, and up to `REMEMBERED_CALLS` before them."""
     steps: int = 0
     """Steps with calls so far."""
     error_steps: int = 0
@@ -62,7 +62,7 @@ class RecentCalls(Struct, frozen=True):
     """The words of the latest failed result."""
 
     def with_step(self, facts: Facts) -> RecentCalls:
-        """Remember the calls of the step that is about to end by these facts; a step without calls changes nothing."""
+        """Return the memory with the calls of the step that is about to end. A step without calls changes nothing."""
         if not facts.open_calls:
             return self
         results = {result.call_id: result for result in facts.results}

@@ -1,4 +1,4 @@
-"""Where a run comes from, if it is not simply begun with a prompt: a fork, an import, an earlier run, another one."""
+"""Origin of a run that does not begin with a prompt alone: a call of another run, an import, a fork, an earlier run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .outcome import CutSavings, Question, SubagentUse
 
 
 class ParentCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The call whose tool is a sub-agent."""
+    """The call of another run that started this run as a sub-agent."""
 
     session_id: str
     run_id: str
@@ -19,18 +19,19 @@ class ParentCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SessionSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where an imported session was found, by which labels of other programs name it."""
+    """File and place in which an imported session was found. Labels that other programs made refer to these."""
 
     file: str = ""
-    """Path of its file, beginning with the folder that was searched, or that the file is in: `gpt-4o/task_3.traj`."""
+    """Path of the file, from the folder that was searched or that holds the file: `gpt-4o/task_3.traj`."""
     place: str = ""
-    """Where in the file it is, such as `line 3`; empty if it is the whole file."""
+    """Place of the session in the file, such as `line 3`; empty if it is the whole file."""
     id: str = ""
-    """The session's own id; made with the file's name if it has none, or one that is unique only in its file."""
+    """Id that the session has in its file. It contains the file's name if the session has no id, or one that is unique
+    only in that file."""
 
 
 class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a forked run comes from. The events before `at` are copies, and were paid for and counted there."""
+    """The run that a forked run was copied from. The events before `at` are copies: their cost counts in that run."""
 
     session_id: str
     run_id: str
@@ -44,7 +45,7 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """State that a run takes over from earlier ones: what they had used, and their open questions."""
+    """State that a run takes over from earlier runs: their usage and their open questions."""
 
     steps: int = 0
     rounds: int = 0
@@ -64,9 +65,18 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 IMPORT_PREFIX = "import:"
-"""How `RunStarted.engine` begins in a record that was imported; the name of the format follows."""
+"""Beginning of `RunStarted.engine` in an imported record; the name of the format follows it."""
+
+
+FOLLOW_PREFIX = "follow:"
+"""How it begins in the record of a loop that is not ours, and that was followed live; the loop's name follows."""
+
+
+def is_foreign(engine: str) -> bool:
+    """Whether a loop that is not ours made the run, so that nothing declares which of its tools only read."""
+    return engine.startswith((IMPORT_PREFIX, FOLLOW_PREFIX))
 
 
 def is_imported(engine: str) -> bool:
-    """Whether a record was imported from another program's. engine: `RunStarted.engine` of its runs."""
+    """Whether a record was imported from another program. engine: `RunStarted.engine` of its runs."""
     return engine.startswith(IMPORT_PREFIX)

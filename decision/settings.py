@@ -53,6 +53,22 @@ def settings_from_record(group: type[_Group], data: Any) -> _Group:
     return msgspec.convert(_with_old_meaning(group, data), group)
 
 
+def settings_to_record(settings: Settings) -> dict[str, Any]:
+    """The settings that `settings_from_record` would not fill in by itself, as plain data.
+
+    A default that changes later needs the value that it had in `legacy_defaults`; a test holds every default.
+    """
+    base = settings_from_record(type(settings), {})
+    written: dict[str, Any] = {}
+    for name in settings.__struct_fields__:
+        value, read = getattr(settings, name), getattr(base, name)
+        if value == read and type(value) is type(read):
+            continue
+        group = isinstance(value, Settings) and isinstance(read, Settings)
+        written[name] = settings_to_record(value) if group else msgspec.to_builtins(value)
+    return written
+
+
 def _with_old_meaning(group: type[Struct], data: Any) -> Any:
     if not isinstance(data, dict):
         return data

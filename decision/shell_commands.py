@@ -29,11 +29,11 @@ _COMPLEX = re.compile(r"[^\w ./:=,@%+*~^-]|^\s*\w+=")
 """What a command has that is not only plain words."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _COMPLETE = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
-"""What mini-SWE-agent has the model print at its end."""
+"""Text that mini-SWE-agent asks the model to print when its task is done."""
 
 
 def shell_effect(command: str) -> CallEffect:
-    """What a shell command does. Never raises; reads at most `MAX_LENGTH` characters."""
+    """Return what a shell command does. Never raises; reads at most `MAX_LENGTH` characters."""
     command = command[:MAX_LENGTH]
     if not _COMPLEX.search(command):
         return _effect_of(command.split(), "", 0)
@@ -46,7 +46,7 @@ def shell_effect(command: str) -> CallEffect:
 
 
 def argv_effect(words: Sequence[str]) -> CallEffect:
-    """What a command does that is given as a list of words, as `["bash", "-lc", "..."]`. Never raises."""
+    """Return what a command does that is given as a list of words, as `["bash", "-lc", "..."]`. Never raises."""
     return _effect_of([f"'{word[:MAX_LENGTH]}'" for word in words[:1000]], "", 0)
 
 

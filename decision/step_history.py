@@ -6,7 +6,7 @@ came back, and gets points for what it did not bring (`POINTS`). A change of the
 new takes some. The table was chosen on recorded sessions; docs/evidence.md says on which, and what it achieves.
 
 The memory (`StepHistory`) is bounded: a table of lines, and the marks of the latest steps. It is no part of the facts:
-what a step brought is written into its STEP_FINISHED, so whoever folds a record need not read the texts again.
+what a step brought is written into its STEP_FINISHED, so a record can be folded without reading its texts again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ REMEMBERED_STEPS = 32
 """Steps in which a call counts as made before."""
 SHORT_LINES = 8
 SHORT_ARGUMENTS = 300
-"""Of a result of at most so many lines, words of the call's own arguments do not count, if these have at most
-so many characters: a program that names what it was asked for gives the same message whatever that was. Longer
-arguments are scripts, which print what they compose."""
+"""If a result has at most `SHORT_LINES` lines and the arguments at most `SHORT_ARGUMENTS` characters, words of the
+arguments do not count in the result: a program that repeats what it was asked for gives the same message whatever that
+was. Longer arguments are scripts, which print what they compose."""
 LONG_LINES = 5
 """Lines of a result from which on a change that returns nothing new is doubted."""
 
@@ -42,12 +42,13 @@ StepKind = Literal[
 
 
 class StepJudgement(Struct, frozen=True):
-    """What a finished step brought."""
+    """The judgement of a finished step."""
 
     brought: StepKind = "none"
+    """What the step brought: its kind, by which the run gets points."""
     same_results: int = 0
-    """Steps in a row, up to this one, in which the same tools gave the same results, whatever their arguments were; 1
-    is the first time."""
+    """Number of steps in a row, this one included, in which the same tools gave the same results, whatever their
+    arguments were. 1 for the first of them."""
 
 
 RESET = -1_000
@@ -85,20 +86,20 @@ known_lines: known lines, in a result that was not seen as a whole. known: a kno
 
 
 def add_points(points: int, kind: StepKind) -> int:
-    """The points of a run after a step of this kind; never below 0."""
+    """Return the points of a run after a step of this kind; never below 0."""
     return 0 if POINTS[kind] == RESET else max(0, points + POINTS[kind])
 
 
 def describe_step(kind: StepKind) -> str:
-    """What a step that adds points did, for a message."""
+    """Return what a step did that added points, in words for a message."""
     return "a failure" if "fail" in kind else "a change made before" if "change" in kind else "nothing new"
 
 
 class StepHistory(Struct, frozen=True):
-    """The memory of a run's steps by which its next step is judged."""
+    """What is remembered of the steps of a run, to judge the next one. Its size is bounded."""
 
     judgement: StepJudgement = StepJudgement()
-    """That of the latest step."""
+    """The judgement of the latest step."""
     lines: bytes = NO_LINES
     """The lines of all results; see `novelty`."""
     calls: tuple[int, ...] = ()
@@ -117,13 +118,16 @@ class StepHistory(Struct, frozen=True):
     """Tools of which it is known whether they only read."""
 
     @classmethod
-    def of(cls, tools: Iterable[ToolSpec], imported: bool) -> StepHistory:
-        """The state at the beginning of a run with these tools. imported: nothing declares which of them only read."""
+    def of(cls, tools: Iterable[ToolSpec], foreign: bool) -> StepHistory:
+        """Return the history of a run that has no steps yet.
+
+        foreign: a loop that is not ours made the run, so its tools do not declare whether they only read.
+        """
         tools = tuple(tools)
         return cls(
             ignored=frozenset(tool.name for tool in tools if tool.kind != "ordinary" or tool.polls),
             reading=frozenset(tool.name for tool in tools if tool.reads),
-            declared=frozenset() if imported else frozenset(tool.name for tool in tools),
+            declared=frozenset() if foreign else frozenset(tool.name for tool in tools),
         )
 
     def with_step(
@@ -132,9 +136,11 @@ class StepHistory(Struct, frozen=True):
         results: Iterable[tuple[ToolCall, str, ResultStatus]],
         judged: StepJudgement | None = None,
     ) -> StepHistory:
-        """Judge a finished step, and remember it: how many calls it has, and its results as (call, content, status).
+        """Judge a finished step and return the history that includes it.
 
-        judged: how it was judged when it ended, if that is known; its texts may have been redacted since.
+        calls: number of calls that the step has. results: those that were answered, as (call, content, status).
+        judged: the judgement that was recorded when the step ended, if there is one. It is then kept, because the
+        texts may have been redacted since.
         """
         step = _Step(self.lines)
         for call, content, status in results:
@@ -182,7 +188,7 @@ class StepHistory(Struct, frozen=True):
 
 
 class _Step:
-    """What one step brought, as its results are added. lines: the memory of lines before it."""
+    """Collects what one step brought, a result at a time. lines: the memory of lines before the step."""
 
     def __init__(self, lines: bytes) -> None:
         self.lines = lines
@@ -191,13 +197,13 @@ class _Step:
         self.new_exact_lines = 0
         """New lines of short results, and of our own tools, if digits count, too."""
         self.changes = False
-        """Whether a call was to change the work."""
+        """Whether a call was meant to change the work."""
         self.changed = False
-        """Whether it did."""
+        """Whether a call has changed the work."""
         self.declared = False
-        """Whether a tool of our own was called of which nothing but its declaration says that it changes the work."""
+        """Whether a tool of our own was called that may change the work: it does not declare that it only reads."""
         self.new_result = False
-        """Whether some result was not seen as a whole."""
+        """Whether a result differs, as a whole, from all earlier ones."""
         self.acts = False
         """Whether a call may do more than read."""
         self.only_waits = True

@@ -1,7 +1,7 @@
-"""Judges what each finished step of a run brought, and writes it into the step's STEP_FINISHED.
+"""Judges what each finished step of a run brought, and writes the judgement into the step's STEP_FINISHED.
 
-The facts take it from there. So the texts of a run are read once, when it is made, imported or, for a record of an
-older version, before it is folded; who folds a record later need not read them again.
+The facts read it from that event. So the texts of a run are examined only once: while it runs or is imported or, for a
+record of an older version, before its events are folded. Later readers of the record need not examine them again.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .facts import Facts
+from .run_origin import is_foreign
 from .step_history import StepHistory
 
 E = TypeVar("E", bound=ev.Event)
 
 
 class StepJudge:
-    """Judges the steps of one run, or of one run after another. Feed it every event, each before it is folded.
+    """Judges the steps of one run, or of several runs in a row. Feed it every event before you fold the event.
 
     judge, facts = StepJudge(), Facts()
     for event in events:
@@ -27,18 +28,24 @@ class StepJudge:
 
     def __init__(self, history: StepHistory | None = None) -> None:
         self.history = history or StepHistory()
-        """What is remembered of the run's steps: go on with it to judge the steps that follow."""
+        """The memory of all steps so far. A judge that is made with it goes on where this one is."""
 
     def feed(self, facts: Facts, event: E) -> E:
-        """Return the event: a STEP_FINISHED that does not say what its step brought with what it brought.
+        """Return the event to fold. A STEP_FINISHED without a judgement gets one; all others come back unchanged.
 
-        `facts` are those before the event.
+        facts: the facts before this event.
         """
+        if type(event) not in _JUDGED_BY:
+            return event
         if isinstance(event, ev.RunStarted):
-            self.history = StepHistory.of(event.tools, ev.is_imported(event.engine))
+            self.history = StepHistory.of(event.tools, is_foreign(event.engine))
         elif isinstance(event, ev.StepFinished):
             results = [(call, result.content, result.status) for call, result in facts.answered_calls()]
             self.history = self.history.with_step(facts.calls, results, event.judged)
             if event.judged is None:
                 return replace(event, judged=self.history.judgement)
         return event
+
+
+_JUDGED_BY: frozenset[type] = frozenset({ev.RunStarted, ev.StepFinished})
+"""Types of the events at which something is to be done; most events are of other types."""

@@ -16,6 +16,7 @@ from .anchors import ANCHOR_EVENTS, DoneClaim, WorkAnchors
 from .facts import Facts
 from .messages import Usage
 from .outcome import CutSavings, Outcome, Status, Verdict, Work, derive_work
+from .run_origin import is_foreign
 from .text_kinds import TextKind
 
 PREVIEW_LENGTH = 200
@@ -156,7 +157,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     """Attempts that failed or were retracted."""
     tools: dict[str, ToolStats] = {}
     saved: CutSavings = CutSavings()
-    """What cuts of responses saved."""
+    """Output that cuts of responses saved."""
 
     @property
     def used(self) -> ResourceUse:
@@ -222,7 +223,7 @@ class SummaryBuilder:
         self._start = ResourceUse.of(facts)
         self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
         self._claim = DoneClaim(started)
-        self._anchors = WorkAnchors(started, imported=ev.is_imported(started.engine))
+        self._anchors = WorkAnchors(started, foreign=is_foreign(started.engine))
         self._outcome: Outcome | None = None
         self._verdict: Verdict = "not_run"
         self._reward: float | None = None
@@ -318,7 +319,7 @@ class SummaryBuilder:
 
     def _response(self, event: ev.ResponseFinished) -> None:
         self._completions += sum(call.name in self._completion_tools for call in event.message.calls)
-        self._saved += ev.saved_by_cut(event)
+        self._saved += ev.saved_by_cut(event, self._facts.prices.get(event.model))
 
     def _execution_started(self, event: ev.ToolExecutionStarted) -> None:
         self._running[event.call_id] = event.t

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from . import events as ev
 from .call_arguments import count_members
 from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, UserMessage
+from .outcome import Asker
 
 IMAGE_CHARACTERS = 6000
 """Characters that an image counts for: 1500 tokens, about the most that providers charge for one."""
@@ -34,6 +35,8 @@ NOT_APPROVED = (
     "Not run: it waited for the user's approval, or behind a call that did, and the user said something else."
 )
 """Content of the result of a call that waited for an approval when the user sent a new prompt instead."""
+SUBAGENT_LEFT = "Not finished: its sub-agent had asked the user a question, and the user said something else."
+"""Content of the result of a call whose sub-agent had asked a question when the user sent a new prompt instead."""
 
 
 class Transcript:
@@ -55,13 +58,16 @@ class Transcript:
         self._asked: dict[str, bool] = {}
         """Open calls about which the user is asked, by call id; true if the question is whether the call may run."""
         self._begun: set[str] = set()
-        """Those that have begun since."""
+        """Ids of the calls that have begun to run since the user was asked."""
         self.approvals: dict[str, ev.QuestionAnswered] = {}
-        """What the user said to open calls that waited for approval, by call id, until all results are there."""
+        """The user's answers about calls that waited for approval, by call id, and to questions of sub-agents, by the
+        question's; cleared once all results are there."""
+        self.askers: dict[str, Asker] = {}
+        """Which sub-agent asked, by the id of its question, until all results are there."""
 
     @property
     def waiting_calls(self) -> tuple[ToolCall, ...]:
-        """The open calls that wait for an approval, or behind a call that does; no questions of the model."""
+        """The open calls that wait for an approval, or behind a call that does. Questions of the model do not count."""
         if not any(self._asked.values()):
             return ()
         return tuple(call for call in self.open_calls if self._asked.get(call.id, True))
@@ -77,6 +83,7 @@ class Transcript:
         other.messages = list(self.messages)
         other._open, other._results, other._missing = dict(self._open), dict(self._results), set(self._missing)
         other._asked, other._begun, other.approvals = dict(self._asked), set(self._begun), dict(self.approvals)
+        other.askers = dict(self.askers)
         return other
 
     def feed(self, event: ev.Event) -> None:
@@ -89,11 +96,12 @@ class Transcript:
             case ev.RunStarted():
                 self._begin(event)
             case ev.MessageAdded(ephemeral=False):
-                self._add(UserMessage(event.text))
+                self._add(UserMessage(event.text, event.images))
             case ev.StepStarted():
                 self._results.clear()
+                self._missing = set(self._open)  # empty, unless the record is damaged: then their results are lost
             case ev.ResponseFinished(message=message, finish=finish):
-                resumes = finish == "pause" and any(block.vendor and block.redacted for block in message.reasoning)
+                resumes = finish == "pause" and message.has_vendor_items
                 if message.text.strip() or message.calls or resumes:  # some providers reject blank messages
                     self._add(message)
                 self._open = {call.id: call for call in message.calls}
@@ -109,14 +117,22 @@ class Transcript:
             case ev.ToolExecutionStarted(call_id=id):
                 if self._asked:
                     self._begun.add(id)
+            case ev.QuestionAsked(call_id=id, asker=Asker() as asker):
+                self.askers.pop(id, None)  # the latest question comes last
+                self.askers[id] = asker
+                self._asked[asker.call_id] = True
+                self._begun.discard(asker.call_id)
+                self.approvals.pop(id, None)  # what was said to an earlier question of this id
             case ev.QuestionAsked(call_id=id, tool=tool):
                 self._asked[id] = tool is not None
             case ev.QuestionAnswered(call_id=id, text=text, says=says):
-                if id in self._open and says != "unclear":
+                if id in self.askers and says != "unclear":
+                    self.approvals[id] = event
+                elif id in self._open and says != "unclear":
                     if self._asked.get(id):
                         self.approvals[id] = event
                     else:
-                        self._answer(ToolResult(id, self._open[id].name, text))
+                        self._answer(ToolResult(id, self._open[id].name, text, images=event.images))
             case ev.VerdictGiven(role="system", said="changed", detail=system):
                 self._set_system(system)
             case ev.VerdictGiven(role="handler", said="answered", detail=answer):
@@ -140,12 +156,15 @@ class Transcript:
         if started.prompt is None:
             return
         waiting = {call.id for call in self.waiting_calls}
+        asking = {asker.call_id for asker in self.askers.values()}
         for call in self.open_calls:  # what the new prompt leaves open: questions, approvals, calls behind them
             answer = self.approvals.get(call.id)
             if answer is not None and answer.says == "no":
                 self._answer(ToolResult(call.id, call.name, denial(answer), "denied"))
             elif call.id in self._begun:
                 self._answer(ToolResult(call.id, call.name, PROCESS_DIED, "unknown"))
+            elif call.id in asking:
+                self._answer(ToolResult(call.id, call.name, SUBAGENT_LEFT, "unanswered"))
             else:
                 content = NOT_APPROVED if call.id in waiting else UNANSWERED
                 self._answer(ToolResult(call.id, call.name, content, "unanswered"))
@@ -184,6 +203,7 @@ class Transcript:
             self._asked.clear()
             self._begun.clear()
             self.approvals.clear()
+            self.askers.clear()
 
     def _compact(self, event: ev.ContextCompacted) -> None:
         self.edition += 1
@@ -197,14 +217,14 @@ class Transcript:
 
 
 def denial(answer: ev.QuestionAnswered) -> str:
-    """What the model reads as the result of a call that the user did not approve."""
+    """Return the result that the model gets for a call that the user did not approve."""
     if answer.expired:
         return f"Not run: it needs the user's approval, and {answer.text}."
     return f"Not run: the user did not approve it and said: {answer.text}"
 
 
 def _edited_note(answer: ev.QuestionAnswered | None) -> str:
-    """What stands before the result of a call that ran with other arguments than the model's."""
+    """Return a note to put before the result of a call that ran with the user's arguments; empty for other calls."""
     if answer is None or answer.arguments is None:
         return ""
     given = msgspec.json.encode(answer.arguments).decode()

@@ -30,7 +30,7 @@ Step = tuple[str, str, str] | tuple[str, str, str, ResultStatus] | None
 
 def foreign(*steps: Step, history: StepHistory | None = None) -> StepHistory:
     """The history after steps of an imported session: name, arguments, result; None for a step without a call."""
-    history = history or StepHistory.of([], imported=True)
+    history = history or StepHistory.of([], foreign=True)
     for step in steps:
         if step is None:
             history = history.with_step(0, [])
@@ -124,14 +124,14 @@ def test_what_tools_declare_counts_before_their_names() -> None:
         return ToolSpec(name=name, description="", parameters={"type": "object"}, **more)
 
     tools = [spec("get_rows"), spec("insert", reads=True), spec("wait_for", polls=True)]
-    own = StepHistory.of(tools, imported=False)
+    own = StepHistory.of(tools, foreign=False)
     assert own.with_step(1, [(ToolCall("c", "get_rows"), "3 rows", "ok")]).judgement.brought == "change"
     assert own.with_step(1, [(ToolCall("c", "insert"), "3 rows", "ok")]).judgement.brought == "news"
     assert own.with_step(1, [(ToolCall("c", "wait_for"), "still running", "ok")]).judgement.brought == "none"
 
 
 def test_parallel_calls_are_judged_together() -> None:
-    history = StepHistory.of([], imported=True)
+    history = StepHistory.of([], foreign=True)
     calls = [
         (ToolCall("1", "read_file", '{"path": "a"}'), "Error: not found", "ok"),
         (ToolCall("2", "read_file", '{"path": "b"}'), "something", "ok"),

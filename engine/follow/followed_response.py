@@ -1,0 +1,189 @@
+"""One response of a followed loop, while it streams: where it is to be cut, by the same rules as in the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from ..completion_cut import CompletionCut
+from ..decision import AnyChunk, Assembler, AssistantMessage, Event, Policy, ToolCall, ToolCallDelta, ToolSpec, Usage
+from ..decision.chunks import FinishReport, UsageReport
+from ..decision.degeneration import RepeatedText, RepetitionDetector
+from ..decision.events import AttemptFailed, ResponseFinished, ToolCallEnd
+from ..decision.messages import FinishReason
+from ..decision.transcript import estimate_tokens, message_size
+
+
+class Cut(Struct, frozen=True):
+    """Leave the stream here: nothing that follows in this response is wanted."""
+
+    reason: Literal["completion", "repetition"]
+    call_id: str = ""
+    """The completion call at which it is cut, as the provider named it."""
+    detail: str = ""
+    """Why, for people."""
+
+
+class FollowedResponse:
+    """Assembles one attempt at a response from its chunks.
+
+    sink: gets each event. taken: ids of the session's calls, each of which must differ. tools: by name. cuts: whether
+    it still streams, so that it can be cut.
+    """
+
+    def __init__(
+        self,
+        step: int,
+        attempt: str,
+        policy: Policy,
+        tools: Mapping[str, ToolSpec],
+        taken: set[str],
+        sink: Callable[[Event], Any],
+        *,
+        cuts: bool,
+    ) -> None:
+        self.attempt = attempt
+        self.cut: Cut | None = None
+        """Why the response is cut; None if it is not."""
+        self._step = step
+        self._tools = tools
+        self._sink = sink
+        self._assembler = Assembler(step, attempt, taken)
+        self._completions = CompletionCut(self._assembler)
+        watches = cuts and policy.degeneration.watches
+        self._repetition = RepetitionDetector(policy.degeneration) if watches else None
+        self._cuts_at_completion = cuts and policy.inner_cancel and policy.mixed != "all"
+        self._repeated: RepeatedText | None = None
+        self._asks = False
+        self._cut_at: str | None = None
+        self._raw_ids: dict[int, list[str]] = {}
+
+    @property
+    def usage(self) -> Usage | None:
+        """The usage that the provider has reported so far."""
+        return self._assembler.usage
+
+    def feed(self, chunk: AnyChunk) -> Cut | None:
+        """Add a chunk; returns why the response is to be cut, or None to read on. After a cut nothing is added."""
+        if self.cut is not None:
+            return self.cut
+        if type(chunk) is ToolCallDelta:
+            self._note_id(chunk)
+        for event in self._assembler.feed(chunk):
+            self._take(event)
+        self._cut_at = self._completions.call_id() if self._completions else None
+        if self._cut_at is not None:
+            called = self._assembler.call(self._cut_at).name
+            raw = self.raw_ids.get(self._cut_at, self._cut_at)
+            self.cut = Cut("completion", raw, f"the call {called} completes the task")
+        elif self._repeated is not None:
+            self.cut = Cut("repetition", detail=str(self._repeated))
+        return self.cut
+
+    @property
+    def raw_ids(self) -> dict[str, str]:
+        """The provider's id of each call, by its id in the record."""
+        raw = [id for ids in self._raw_ids.values() for id in ids]
+        calls = self._assembler.message.calls
+        return {call.id: id for call, id in zip(calls, raw, strict=False) if id}
+
+    def finish(
+        self, finish: FinishReason | None, raw_finish: str, usage: Usage | None, context_tokens: int, model: str
+    ) -> ResponseFinished:
+        """The response as an event, once it has ended or is cut.
+
+        finish, raw_finish and usage: what is known of them beside the chunks. context_tokens: an estimate of its input,
+        for a response whose usage is not known.
+        """
+        assembler = self._assembler
+        if assembler.finish is None and finish is not None and self.cut is None:
+            for event in assembler.feed(FinishReport(finish, raw_finish)):
+                self._take(event)
+        if usage is not None and usage != assembler.usage:
+            for event in assembler.feed(UsageReport(usage)):
+                self._sink(event)
+        message = assembler.message
+        for event in assembler.close():
+            self._take(event)
+        return ResponseFinished(
+            step=self._step,
+            attempt=self.attempt,
+            model=model,
+            message=message,
+            finish=assembler.finish or ("tool_calls" if message.calls else "stop"),
+            raw_finish=assembler.raw_finish,
+            usage=self._usage(message, context_tokens, whole=self.cut is None or usage is not None),
+            cut_at=self._cut_at,
+            truncated=assembler.truncated,
+            without_arguments=assembler.without_arguments,
+            cut_at_end=self._cut_at is not None and assembler.finish is not None,
+        )
+
+    def failure(self, kind: str, text: str, status: int | None, context_tokens: int, model: str) -> AttemptFailed:
+        """The attempt as an event, if its request failed or its response repeats itself.
+
+        kind: one of `providers.errors.KINDS`. text: the error's message. status: of HTTP.
+        """
+        message = self._assembler.message
+        shown = bool(message.text or message.calls or message.reasoning)
+        before = message.text
+        if self._repeated is not None:
+            before = self._repeated.before(message.text) if self._repeated.part == "text" else message.text
+        usage = self._usage(message, context_tokens, whole=False) if shown else None
+        return AttemptFailed(
+            attempt=self.attempt,
+            model=model,
+            kind=kind,
+            message=text,
+            status=status,
+            after_output=shown,
+            usage=usage,
+            text=before,
+        )
+
+    def _note_id(self, delta: ToolCallDelta) -> None:
+        ids = self._raw_ids.setdefault(delta.index, [delta.id])
+        if delta.id and delta.id != ids[-1]:
+            if ids[-1]:
+                ids.append(delta.id)
+            else:
+                ids[-1] = delta.id
+
+    def _take(self, event: Event) -> None:
+        if self._repetition is not None:
+            self._repeated = self._repetition.feed(event) or self._repeated
+        if type(event) is ToolCallEnd:
+            self._repeated = None  # a call that has come whole is not endless
+            self._end_call(event)
+        else:
+            self._sink(event)
+
+    def _end_call(self, event: ToolCallEnd) -> None:
+        call = self._assembler.call(event.call_id)
+        tool = self._tools.get(call.name)
+        self._asks = self._asks or (tool is not None and tool.kind == "question")
+        may_end = None if tool is None or tool.kind != "completion" else has_required_arguments(call, tool)
+        self._sink(msgspec.structs.replace(event, may_end=may_end))
+        if may_end and not self._asks and self._cuts_at_completion:
+            self._completions.add(call)
+
+    def _usage(self, message: AssistantMessage, context_tokens: int, *, whole: bool) -> Usage:
+        """The usage as reported, if that is of the whole response; else with an estimate of what is not known."""
+        reported = self._assembler.usage
+        if reported is not None and whole:
+            return reported
+        written = estimate_tokens(message_size(message))
+        return (reported or Usage()).for_cut_response(input_tokens=context_tokens, output_tokens=written)
+
+
+def has_required_arguments(call: ToolCall, tool: ToolSpec) -> bool:
+    """Whether a call's arguments are a JSON object with all members that its tool's schema requires."""
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    required = tool.parameters.get("required", ())
+    return isinstance(arguments, dict) and all(name in arguments for name in required)

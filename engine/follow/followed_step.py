@@ -1,0 +1,183 @@
+"""One step of a followed loop: its attempts at a response, its calls and their results, as events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from ..decision import (
+    AnyChunk,
+    AssistantMessage,
+    FinishReason,
+    Policy,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
+from ..decision import events as ev
+from ..decision.transcript import estimate_tokens, message_size
+from ..event_log import Log
+from ..formats.run_events import CallResolver
+from .followed_response import FollowedResponse
+
+NO_RESULT = "The loop reported no result of this call."
+
+
+class ContextSize:
+    """The tokens of a loop's context: the provider's last count, and an estimate of what came since."""
+
+    def __init__(self) -> None:
+        self._counted = 0
+        self._characters = 0
+
+    @property
+    def tokens(self) -> int:
+        """The estimate for the next request."""
+        return self._counted + estimate_tokens(self._characters)
+
+    def add(self, characters: int) -> None:
+        """More characters came into the context."""
+        self._characters += characters
+
+    def count(self, usage: Usage, message: AssistantMessage) -> None:
+        """A response came, with this usage."""
+        if usage.estimated:
+            self.add(message_size(message))
+        else:
+            self._counted, self._characters = usage.input_tokens + usage.output_tokens, 0
+
+
+class FollowedStep:
+    """A step that is being made. It begins with its first event.
+
+    model: of its requests, where nothing else is said. priced: adds what a usage of a model costs. taken: ids of the
+    session's calls.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        policy: Policy,
+        tools: Mapping[str, ToolSpec],
+        taken: set[str],
+        size: ContextSize,
+        model: str,
+        priced: Callable[[Usage, str], Usage],
+    ) -> None:
+        self.message: AssistantMessage | None = None
+        """The response; None until it is whole or cut."""
+        self.repeats = False
+        """Whether the response was cut because it repeats itself."""
+        self._log = log
+        self._policy = policy
+        self._tools = tools
+        self._taken = taken
+        self._size = size
+        self._model = model
+        self._priced = priced
+        self._number = log.facts.steps + 1
+        self._attempts = 0
+        self._stream: FollowedResponse | None = None
+        self._results: dict[str, ToolResult] = {}
+        log.append(ev.StepStarted(step=self._number, round=log.facts.rounds))
+
+    @property
+    def settled(self) -> bool:
+        """Whether the step has its response, so that what follows belongs to another one."""
+        return self.message is not None or self.repeats
+
+    def takes(self, result: ToolResult) -> bool:
+        """Whether this may be the result of a call of this step."""
+        if self.message is None or self._stream is None:
+            return True
+        raw_ids = self._stream.raw_ids
+        return any(result.call_id in (call.id, raw_ids.get(call.id)) for call in self.message.calls)
+
+    def add_result(self, result: ToolResult) -> None:
+        """Add the result of a call. The first one of a call counts."""
+        if result.call_id not in self._results:
+            self._results[result.call_id] = result
+            self._size.add(message_size(result))
+
+    def stream(self, *, cuts: bool = True) -> FollowedResponse:
+        """The response that streams; a new attempt if none does. cuts: whether it can be cut."""
+        if self._stream is None:
+            self._stream = self._attempt(cuts=cuts)
+        return self._stream
+
+    def respond(
+        self, message: AssistantMessage, usage: Usage | None, finish: FinishReason | None, raw_finish: str, model: str
+    ) -> ev.ResponseFinished | None:
+        """The response has ended. `message` counts if nothing of it has streamed.
+
+        Returns it as it is recorded; None if it was cut because it repeats itself, which is a failed attempt.
+        """
+        if self._stream is None:
+            self._stream = self._attempt(cuts=False)
+            for chunk in chunks_of(message):
+                self._stream.feed(chunk)
+        stream, model = self._stream, model or self._model
+        if stream.cut is not None and stream.cut.reason == "repetition":
+            self.fail("degenerate", stream.cut.detail, None, model)
+            self.repeats = True
+            return None
+        finished = stream.finish(finish, raw_finish, usage, self._size.tokens, model)
+        finished = replace(finished, usage=self._priced(finished.usage, model))
+        self.message = finished.message
+        self._size.count(finished.usage, finished.message)
+        return self._log.append(finished)
+
+    def fail(self, kind: str, text: str, status: int | None, model: str) -> None:
+        """The request failed; another attempt may follow."""
+        stream, self._stream = self.stream(), None
+        failure = stream.failure(kind, text, status, self._size.tokens, model or self._model)
+        if failure.usage is not None:
+            failure = replace(failure, usage=self._priced(failure.usage, failure.model))
+        self._log.append(failure)
+
+    def end(self) -> list[ToolResult]:
+        """Write the calls with their results, and end the step. Returns the user's answers to its questions."""
+        if self._stream is not None and not self.settled:
+            self.respond(AssistantMessage(), None, None, "", "")
+        answers = self._write_calls() if self.message is not None else []
+        self._log.append(ev.StepFinished(step=self._number))
+        return answers
+
+    def _write_calls(self) -> list[ToolResult]:
+        assert self.message is not None
+        assert self._stream is not None
+        kinds = {name: spec.kind for name, spec in self._tools.items()}
+        resolver = CallResolver(self._log, kinds, self.message.calls, goes_on=False)
+        raw_ids = self._stream.raw_ids
+        for call in self.message.calls:
+            result = self._results.get(raw_ids.get(call.id, call.id)) or self._results.get(call.id)
+            if result is None and kinds.get(call.name, "ordinary") in ("ordinary", "think"):
+                skipped = self._log.facts.accepted is not None
+                result = None if skipped else ToolResult(call.id, call.name, NO_RESULT, "unknown")
+            if result is None:
+                resolver.resolve_missing(call)
+            else:
+                resolver.resolve(call, replace(result, call_id=call.id, name=call.name))
+        return resolver.answers
+
+    def _attempt(self, *, cuts: bool) -> FollowedResponse:
+        self._attempts += 1
+        attempt = f"{self._number}.{self._attempts}"
+        self._log.append(ev.AttemptStarted(attempt=attempt, model=self._model))
+        return FollowedResponse(
+            self._number, attempt, self._policy, self._tools, self._taken, self._log.append, cuts=cuts
+        )
+
+
+def chunks_of(message: AssistantMessage) -> Iterator[AnyChunk]:
+    """The chunks of a response that arrived as a whole."""
+    for thought in message.reasoning:
+        yield ReasoningDelta(thought.text, thought.signature, thought.redacted, thought.vendor)
+    if message.text:
+        yield TextDelta(message.text)
+    for index, call in enumerate(message.calls):
+        yield ToolCallDelta(index, call.id, call.name, call.arguments, whole=True)

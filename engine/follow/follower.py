@@ -1,0 +1,526 @@
+"""The decision for a loop that is not ours: the same rules, facts and records as in the engine, as an object.
+
+    follower = Follower(policy, completion=("finish_task",), record="run.jsonl")
+    follower.prompt("Set the port to 8080")
+    decision = follower.step(text, calls, results)     # after each step of the loop; a Stop says why to leave it
+    cut = follower.chunk(delta)                        # while a response streams; a Cut says to leave the stream
+
+The loop tells what happened, and asks. Nothing waits here and nothing is sent: each method costs the same at any length
+of the session. What it is told becomes events, the events become facts, and `decide` sees nothing else, so the record
+can be replayed, reported and backtested like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from uuid import uuid4
+
+from msgspec.structs import replace
+
+from .._version import __version__
+from ..decision import (
+    POLICIES,
+    AnyChunk,
+    AssistantMessage,
+    Decision,
+    Event,
+    Facts,
+    FinishReason,
+    GoOn,
+    Image,
+    Message,
+    Outcome,
+    Pause,
+    Policy,
+    Reasoning,
+    Rule,
+    Stop,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    UserMessage,
+    WrongUse,
+    decide,
+)
+from ..decision import events as ev
+from ..decision.cost import Price, with_cost
+from ..decision.decide import applies_before_first_step, continues_round
+from ..decision.errors import did_you_mean, error_text
+from ..decision.facts import add_usage, usage_of
+from ..decision.run_origin import FOLLOW_PREFIX
+from ..event_log import Log
+from ..formats.imported_session import ImportOptions
+from ..formats.reconstruction import infer_ending
+from ..formats.run_events import PREPARED, write_outcome
+from ..providers._logging import log_warning
+from ..providers.clock import Clock, SystemClock
+from ..providers.prices import Prices
+from ..records.event_redaction import Redact
+from ..records.recorder import RecordWriter
+from .followed_response import Cut
+from .followed_step import ContextSize, FollowedStep
+
+
+class Follower:
+    """Follows the sessions of one loop, one run after another. Not safe for use by several threads at once.
+
+    policy: a policy or the name of a shipped one. A loop that is not ours writes its own closing words and compacts its
+        own context, so the policy's closing step and its rule `compaction` are left out.
+    completion, question: names of the tools that complete the task, or ask the user. Where `completion` is empty, tools
+        with the usual names (`finish_task`, `submit`, ...) count among `tools`.
+    tools: what the loop offers its model, where that is known.
+    speaks: whether the loop adds to its messages what a decision says. If it cannot, nothing is nudged or reminded, and
+        nothing of it is recorded.
+    model, system: for the record, and for prices.
+    record: the file to write, or to append to. redact: applied to each text before it is written.
+    session_id: a unique id of your own. agent: the loop's name, for the record.
+    on_event: called with each event, in order. It must neither wait nor raise.
+
+    Raises WrongUse if the policy is not known, or the record cannot be written.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | str = Policy(),  # noqa: B008
+        *,
+        completion: Sequence[str] = (),
+        question: Sequence[str] = (),
+        tools: Sequence[ToolSpec] = (),
+        speaks: bool = True,
+        model: str = "",
+        system: str = "",
+        record: str | PathLike[str] | None = None,
+        redact: Redact | None = None,
+        session_id: str | None = None,
+        agent: str = "",
+        rules: Sequence[Rule] = (),
+        prices: Prices | None = None,
+        clock: Clock | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.policy = followed_policy(policy, speaks=speaks)
+        self.speaks = speaks
+        self.session_id = session_id or f"session_{uuid4().hex[:12]}"
+        self.model, self.system = model, system
+        """Of the next run."""
+        self.decision: Decision | None = None
+        """The latest decision."""
+        self.outcome: Outcome | None = None
+        """The outcome of the latest run that has ended."""
+        self._options = ImportOptions(completion=tuple(completion), question=tuple(question))
+        self._rules = tuple(rules)
+        self._prices = prices or Prices()
+        self._price: dict[str, Price | None] = {}
+        self._clock = clock or SystemClock()
+        self._agent = agent
+        self._on_event = on_event
+        self._tools: dict[str, ToolSpec] = {}
+        self.offer(tools)
+        self._writer = None if record is None else self._open(record, redact)
+        self._taken: set[str] = set()
+        self._log: Log | None = None
+        self._before = ev.Carried()
+        self._run_id = ""
+        self._size = ContextSize()
+        self._size.add(len(system))
+        self._step: FollowedStep | None = None
+        self._nudged = False
+        """Whether the next step begins a round: the loop said something, or handed back a completion."""
+        self._said = ""
+        """What the latest decision asked the loop to say, recorded already."""
+        self._early: list[ToolResult] = []
+        """Results of calls that ran while their response streamed, before the loop reported any of it."""
+        self._decided = -1
+        """Steps of the run when the latest decision was made."""
+
+    @property
+    def record(self) -> Path | None:
+        """The file that is being written; None without a record, or once it cannot be written any more."""
+        return None if self._writer is None else self._writer.path
+
+    @property
+    def facts(self) -> Facts:
+        """The facts of the current run; empty facts before the first one."""
+        return Facts() if self._log is None else self._log.facts
+
+    @property
+    def running(self) -> bool:
+        """Whether a run has begun that no decision has ended."""
+        return self._log is not None and not self._log.finished
+
+    def offer(self, tools: Iterable[ToolSpec]) -> None:
+        """Set the tools that the loop offers its model, from the next run on."""
+        specs = {spec.name: spec for spec in tools}
+        for name in (*self._options.completion, *self._options.question):
+            specs.setdefault(name, ToolSpec(name=name, description="", parameters={"type": "object"}))
+        self._tools = {name: self._with_kind(spec) for name, spec in specs.items()}
+
+    # ---- what the loop reports
+
+    def prompt(self, text: str, images: Sequence[Image] = ()) -> None:
+        """The user said this. It begins a run; while calls have results to go on with, it is one more message of it."""
+        if self.running and not self._in_the_middle():
+            self.end()
+        if self.running:
+            self._end_step()
+            self._add_message(text, "user")
+        else:
+            self._begin(text, images)
+
+    def said(self, text: str) -> None:
+        """The loop itself said this in the user's role, to keep the model going: a nudge is no new prompt.
+
+        What `Decision.say` asked for is recorded already, and not once more.
+        """
+        if text == self._said:
+            self._said = ""
+            return
+        log = self._running_log()
+        self._end_step()
+        log.append(ev.DecisionMade(round=log.facts.rounds, decision=_own_words(text)))
+        self._add_message(text, "nudge")
+        self._nudged = True
+
+    def chunk(self, delta: AnyChunk, *, cuts: bool = True) -> Cut | None:
+        """A piece of a response that streams. Returns why to leave the stream, or None to read on.
+
+        cuts: whether the loop would leave it; a response that is read to its end anyway is told with False.
+        """
+        return self._current_step().stream(cuts=cuts).feed(delta)
+
+    def response(
+        self,
+        text: str = "",
+        calls: Sequence[ToolCall] = (),
+        *,
+        reasoning: Sequence[Reasoning] = (),
+        usage: Usage | None = None,
+        finish: FinishReason | None = None,
+        raw_finish: str = "",
+        model: str = "",
+    ) -> ev.ResponseFinished | None:
+        """The response of a step is whole, or was cut. What came by `chunk` counts, and else `text` and `calls`.
+
+        usage: as the provider reported it; estimated at 4 characters a token where it is None. raw_finish: the
+        provider's word for the end. Returns what the record has of it; None if it was cut because it repeats itself.
+        """
+        message = AssistantMessage(text, tuple(calls), tuple(reasoning))
+        finished = self._current_step().respond(message, usage, finish, raw_finish, model)
+        self._flush()
+        return finished
+
+    def failed(self, message: str, *, kind: str = "connection", status: int | None = None) -> None:
+        """The request of this step failed. If the loop tries again, the next response is one of the same step.
+
+        kind: one of `providers.errors.KINDS`. status: of HTTP.
+        """
+        self._current_step().fail(kind, message, status, "")
+
+    def result(self, result: ToolResult) -> None:
+        """The result of a call of this step, or of a response that still streams. Of several, the first counts.
+
+        A result of a call that no response made is left out.
+        """
+        if self._step is not None and self._step.takes(result):
+            self._step.add_result(result)
+        else:
+            self._early.append(result)
+
+    def step(
+        self,
+        text: str = "",
+        calls: Sequence[ToolCall] = (),
+        results: Sequence[ToolResult] = (),
+        *,
+        reasoning: Sequence[Reasoning] = (),
+        usage: Usage | None = None,
+        finish: FinishReason | None = None,
+        raw_finish: str = "",
+        model: str = "",
+    ) -> Decision:
+        """A whole step: `response`, its results, and the decision."""
+        self.response(text, calls, reasoning=reasoning, usage=usage, finish=finish, raw_finish=raw_finish, model=model)
+        for result in results:
+            self.result(result)
+        return self.decide()
+
+    def messages(self, messages: Iterable[Message]) -> None:
+        """What the loop's history holds in addition, in order: prompts, responses and results that happened before.
+
+        For a session that began before it was followed, or a loop that only shows its history.
+        """
+        for message in messages:
+            match message:
+                case UserMessage(text, images):
+                    self.prompt(text, images)
+                case AssistantMessage():
+                    self._current_step().respond(message, None, None, "", "")
+                case ToolResult():
+                    self.result(message)
+                case _:
+                    self.system = message.text
+
+    # ---- what the loop asks
+
+    def decide(self) -> Decision:
+        """End the step, and decide what follows. Calls without a result count as lost, a completion as accepted.
+
+        After a GoOn the loop adds `say` to its messages and `remind` to its next request; what is to be said is in the
+        record already. After a Stop or a Pause the run has ended, and what follows begins another one.
+        """
+        log = self._running_log()
+        answers = self._end_step()
+        if self.decision is not None and self._decided == log.facts.steps:
+            return self.decision
+        self._decided = log.facts.steps
+        if log.facts.steps == 0:
+            return self._decide_before_first_step()
+        if continues_round(log.facts, self.policy, self._decide_untraced):
+            self.decision = self._decide_untraced(log.facts, self.policy)
+            return self.decision
+        decision = decide(log.facts, self.policy, self._rules)
+        if isinstance(decision, Pause) and answers:
+            return self._go_on_after_answers(decision, answers)
+        return self._act_on(decision)
+
+    def end(self, decision: Stop | None = None) -> Outcome | None:
+        """The loop ended by itself, or for `decision`. Returns the outcome of the run, or of the one before.
+
+        Without a decision it is that of the policy if it ends the run, and else what the last response amounts to.
+        """
+        log = self._log
+        if log is None or log.finished:
+            return self.outcome
+        self._end_step()
+        ends = decision or decide(log.facts, self.policy, self._rules)
+        if isinstance(ends, GoOn):
+            seen = infer_ending(log.facts, user_speaks=False)
+            ends = Stop(rule="followed", reason=seen.reason, detail=seen.detail, status=seen.status)
+        self._act_on(ends)
+        return self.outcome
+
+    def rest(self) -> None:
+        """Close the record's file until there is more to write, for who follows thousands of sessions."""
+        if self._writer is not None:
+            self._guard(self._writer.rest)
+
+    def close(self) -> None:
+        """End the run if one goes on, and close the record."""
+        try:
+            self.end()
+        finally:
+            if self._writer is not None:
+                self._guard(self._writer.close)
+                self._writer = None
+
+    def abandon(self) -> None:
+        """Leave the record as it is, without an end: nothing more is followed, as after an error in following."""
+        if self._writer is not None:
+            self._guard(self._writer.close)
+            self._writer = None
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # ---- runs
+
+    def _begin(self, prompt: str | None, images: Sequence[Image] = (), paused: Facts | None = None) -> Log:
+        if self.policy.completion == "required" and not any(t.kind == "completion" for t in self._tools.values()):
+            raise WrongUse(
+                f"policy {self.policy.name!r} requires a completion tool, and none is known: name it, as in "
+                "Follower(policy, completion=('finish_task',))"
+            )
+        if paused is None and self._log is not None:
+            self._before = add_usage(self._before, usage_of(self._log.facts))
+        continues, self._run_id = self._run_id, f"run_{uuid4().hex[:12]}"
+        price = self._price_of(self.model)
+        log = self._log = Log(self._clock, _no_transcript, (self._take,))
+        log.append(
+            ev.RunStarted(
+                run_id=self._run_id,
+                session_id=self.session_id,
+                prompt=prompt,
+                images=tuple(images),
+                system=self.system,
+                model=self.model,
+                policy=self.policy,
+                tools=tuple(self._tools.values()),
+                prices={} if price is None else {self.model: price},
+                continues=continues if paused is not None else None,
+                carried=None if paused is None else usage_of(paused),
+                before=self._before if self._before != ev.Carried() else None,
+                started_at=self._clock.wall().isoformat(timespec="milliseconds"),
+                engine=f"{FOLLOW_PREFIX}{self._agent or 'loop'} {__version__}",
+            )
+        )
+        if paused is None:
+            log.append(PREPARED)
+        self._size.add(len(prompt or ""))
+        self._nudged, self._decided = True, -1
+        return log
+
+    def _running_log(self) -> Log:
+        """The log of the run that goes on; of a new one without a prompt if none does."""
+        return self._log if self._log is not None and self.running else self._begin(None)
+
+    def _act_on(self, decision: Decision) -> Decision:
+        log = self._running_log()
+        log.append(ev.DecisionMade(round=log.facts.rounds, decision=decision))
+        self.decision = decision
+        if isinstance(decision, GoOn):
+            self._say(decision)
+        else:
+            self.outcome = write_outcome(log, self.policy, decision)
+        self._flush()
+        return decision
+
+    def _say(self, decision: GoOn) -> None:
+        self._nudged = True
+        if not self.speaks:
+            return
+        self._said = decision.say
+        if decision.say:
+            self._add_message(decision.say, "nudge")
+        if decision.remind:
+            self._running_log().append(
+                ev.MessageAdded(text=decision.remind, origin="reminder", ephemeral=True, topics=decision.topics)
+            )
+
+    def _go_on_after_answers(self, pause: Pause, answers: Sequence[ToolResult]) -> Decision:
+        """The loop has asked the user itself: end the run as a pause, and begin the one that continues it."""
+        paused = self._running_log().facts
+        self._act_on(pause)
+        log = self._begin(None, paused=paused)
+        for answer in answers:
+            log.append(ev.QuestionAnswered(call_id=answer.call_id, text=answer.content))
+        log.append(PREPARED)
+        return self._decide_before_first_step()
+
+    def _decide_before_first_step(self) -> Decision:
+        """The decision before the first step of a run: earlier runs may have used up a limit of the session."""
+        log = self._running_log()
+        decision = decide(log.facts, self.policy, self._rules)
+        if applies_before_first_step(decision):
+            return self._act_on(decision)
+        self.decision = GoOn(rule=decision.rule, why="the run begins")
+        return self.decision
+
+    # ---- steps
+
+    def _current_step(self) -> FollowedStep:
+        """The step that is being made; a new one if the latest has its response."""
+        if self._step is not None and self._step.settled:
+            self._end_step()
+        if self._step is None:
+            log = self._running_log()
+            if self._nudged or log.facts.rejection is not None:
+                log.append(ev.RoundStarted(round=log.facts.rounds + 1))
+            self._nudged, self._said = False, ""
+            self._step = FollowedStep(
+                log, self.policy, self._tools, self._taken, self._size, self.model, self._with_price
+            )
+            for result in self._early:
+                self._step.add_result(result)
+            self._early.clear()
+        return self._step
+
+    def _end_step(self) -> list[ToolResult]:
+        """End the step if one is being made. Returns the user's answers to its questions."""
+        step, self._step = self._step, None
+        return [] if step is None else step.end()
+
+    def _in_the_middle(self) -> bool:
+        """Whether the loop goes on by itself, so that what the user says belongs to the same run."""
+        facts = self.facts
+        return facts.steps == 0 or (facts.calls > 0 and facts.accepted is None)
+
+    def _add_message(self, text: str, origin: Any) -> None:
+        self._running_log().append(ev.MessageAdded(text=text, origin=origin))
+        self._size.add(len(text))
+
+    def _decide_untraced(self, facts: Facts, policy: Policy) -> Decision:
+        return decide(facts, policy, self._rules, traced=False)
+
+    # ---- tools, tokens and the record
+
+    def _with_kind(self, spec: ToolSpec) -> ToolSpec:
+        if spec.kind != "ordinary":
+            return spec
+        return replace(spec, kind=self._options.tool_kind(spec.name, ""))
+
+    def _with_price(self, usage: Usage, model: str) -> Usage:
+        return with_cost(usage, self._price_of(model))
+
+    def _price_of(self, model: str) -> Price | None:
+        if model and model not in self._price:
+            self._price[model] = self._prices.price(model)
+        return self._price.get(model)
+
+    def _take(self, event: Event) -> None:
+        """Hand an event to the record and to `on_event`."""
+        writer = self._writer
+        if writer is not None:
+            try:
+                writer.write(event)
+            except OSError as error:
+                self._lose_record(writer, error)
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def _open(self, record: str | PathLike[str], redact: Redact | None) -> RecordWriter:
+        now = self._clock.wall().isoformat(timespec="milliseconds")
+        return RecordWriter(record, self.session_id, now, __version__, redact=redact)
+
+    def _flush(self) -> None:
+        if self._writer is not None:
+            self._guard(self._writer.flush)
+
+    def _guard(self, write: Callable[[], None]) -> None:
+        """Write to the record. If it cannot be written, the loop goes on without one, and a line is logged."""
+        writer = self._writer
+        try:
+            write()
+        except (OSError, WrongUse) as error:
+            if writer is not None:
+                self._lose_record(writer, error)
+
+    def _lose_record(self, writer: RecordWriter, error: Exception) -> None:
+        writer.abandon()
+        self._writer = None
+        log_warning("the record cannot be written any more", record=str(writer.path), error=error_text(error))
+
+
+def followed_policy(policy: Policy | str, *, speaks: bool = True) -> Policy:
+    """The policy for a loop that is not ours. Raises WrongUse if a name is not that of a shipped policy.
+
+    speaks: whether the loop adds what a decision says. If not, the policy says nothing that a loop could go on without.
+    """
+    if isinstance(policy, str):
+        if policy not in POLICIES:
+            raise WrongUse(
+                f"unknown policy {policy!r}{did_you_mean(policy, POLICIES)}: use one of {', '.join(POLICIES)}"
+            )
+        policy = POLICIES[policy]
+    rules = tuple(name for name in policy.rules if name != "compaction")
+    followed = replace(policy, closing=False, rules=rules)
+    if speaks:
+        return followed
+    repetition = replace(followed.repetition, nudge_at=())
+    stagnation = replace(followed.stagnation, nudge_at=None)
+    return replace(followed, repetition=repetition, stagnation=stagnation, reminder=None)
+
+
+def _own_words(text: str) -> GoOn:
+    return GoOn(rule="followed", say=text, why="the loop said this by itself, and went on")
+
+
+def _no_transcript(event: Event) -> None:
+    """The loop keeps its messages itself."""

@@ -1,0 +1,257 @@
+"""A follower: what a loop that is not ours tells it, what it answers, and what its record holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endstop import Limits, Policy, WrongUse, read_record
+from endstop.decision import GoOn, Pause, Stop, ToolCall, ToolResult, ToolSpec, Usage
+from endstop.decision.chunks import FinishReport, TextDelta, ToolCallDelta, UsageReport
+from endstop.decision.events import MessageAdded, QuestionAnswered, ResponseFinished, RunStarted
+from endstop.follow import Cut, Follower
+from endstop.replay import replay
+from endstop.testing import FakeClock
+
+FINISH = ToolSpec(
+    name="finish_task",
+    description="",
+    parameters={"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]},
+)
+
+
+def call(id: str, name: str = "work", arguments: str = '{"n": 1}') -> ToolCall:
+    return ToolCall(id, name, arguments)
+
+
+def result(id: str, content: str = "ok", name: str = "work") -> ToolResult:
+    return ToolResult(id, name, content)
+
+
+def follower(policy: Policy | str = "agent", **more: Any) -> Follower:
+    one = Follower(policy, clock=FakeClock(), **{"completion": ("finish_task",), **more})
+    one.prompt("go")
+    return one
+
+
+def test_the_same_call_for_ever_is_stuck_after_nudges_that_are_the_same_run() -> None:
+    one, said = follower(), []
+    for number in range(20):
+        decision = one.step(calls=[call(f"c{number}")], results=[result(f"c{number}")])
+        if isinstance(decision, Stop):
+            break
+        assert isinstance(decision, GoOn)
+        if decision.say:
+            said.append(decision.say)
+            one.said(decision.say)  # as a loop does that reports all that it adds
+    assert isinstance(decision, Stop)
+    assert (decision.reason, number + 1) == ("stuck", 6)
+    assert said
+    assert one.outcome is not None
+    assert (one.outcome.steps, one.outcome.status) == (6, "exhausted")
+
+
+def test_words_of_the_loop_itself_begin_no_run() -> None:
+    events: list[Any] = []
+    one = follower(on_event=events.append)
+    one.step(calls=[call("a")], results=[result("a")])
+    one.said("Please go on.")
+    one.step(calls=[call("b")], results=[result("b")])
+    assert sum(isinstance(event, RunStarted) for event in events) == 1
+    assert [event.origin for event in events if isinstance(event, MessageAdded)] == ["nudge"]
+    assert one.facts.steps == 2
+
+
+def test_a_completion_is_cut_in_the_stream_and_what_comes_after_is_not_read() -> None:
+    one = follower(tools=[FINISH])
+    assert one.chunk(TextDelta("I am done. ")) is None
+    assert one.chunk(ToolCallDelta(0, "x", "finish_task", '{"summary": ')) is None
+    cut = one.chunk(ToolCallDelta(0, arguments='"port is 8080"}'))
+    assert isinstance(cut, Cut)
+    assert (cut.reason, cut.call_id) == ("completion", "x")
+    assert one.chunk(TextDelta("and now I check again")) == cut
+    one.response()
+    one.result(result("x", "noted", "finish_task"))
+    decision = one.decide()
+    assert isinstance(decision, Stop)
+    assert decision.reason == "completed"
+    assert one.outcome is not None
+    assert one.outcome.answer == "port is 8080"
+
+
+@pytest.mark.parametrize("arguments", ['{"text": "no summary"}', "[1]", '{"summary": 1'])
+def test_a_completion_whose_arguments_do_not_fit_is_not_cut(arguments: str) -> None:
+    one = follower(tools=[FINISH])
+    assert one.chunk(ToolCallDelta(0, "x", "finish_task", arguments)) is None
+    assert one.chunk(TextDelta("more")) is None
+
+
+def test_a_question_before_the_completion_keeps_the_stream() -> None:
+    one = follower(tools=[FINISH], question=("ask_user",))
+    one.chunk(ToolCallDelta(0, "q", "ask_user", '{"question": "Which port?"}'))
+    assert one.chunk(ToolCallDelta(1, "x", "finish_task", '{"summary": "done"}')) is None
+
+
+def test_a_response_that_repeats_itself_is_cut_and_ends_the_run_as_degenerate() -> None:
+    one = follower()
+    cuts = [cut for _ in range(2000) if (cut := one.chunk(TextDelta("and now I check again "))) is not None]
+    assert cuts[0].reason == "repetition"
+    one.response()
+    decision = one.decide()
+    assert isinstance(decision, Stop)
+    assert decision.reason == "degenerate"
+
+
+def test_the_result_of_a_rejected_completion_lets_the_loop_go_on() -> None:
+    one = follower()
+    refused = ToolResult("x", "finish_task", "Tests fail.", "error")
+    decision = one.step(calls=[call("x", "finish_task", '{"summary": "done"}')], results=[refused])
+    assert isinstance(decision, GoOn)
+    assert one.running
+
+
+def test_a_completion_without_a_result_counts_as_accepted() -> None:
+    one = follower()
+    decision = one.step(calls=[call("x", "finish_task", '{"summary": "done"}')])
+    assert isinstance(decision, Stop)
+    assert decision.reason == "completed"
+
+
+def test_an_open_question_pauses_and_an_answered_one_goes_on() -> None:
+    ask = call("q", "ask_user", '{"question": "Which port?"}')
+    one = follower(question=("ask_user",))
+    assert one.step(calls=[ask]) == one.decision
+    assert isinstance(one.decision, Pause)
+    events: list[Any] = []
+    two = follower(question=("ask_user",), on_event=events.append)
+    decision = two.step(calls=[ask], results=[result("q", "8080", "ask_user")])
+    assert isinstance(decision, GoOn)
+    assert [event.text for event in events if isinstance(event, QuestionAnswered)] == ["8080"]
+    assert two.running
+
+
+def test_results_that_come_while_the_response_streams_are_those_of_its_calls() -> None:
+    one = follower()
+    for number in range(10):
+        one.result(result(f"c{number}"))
+        decision = one.step(calls=[call(f"c{number}")])
+        if isinstance(decision, Stop):
+            break
+    assert isinstance(decision, Stop)
+    assert decision.reason == "stuck"
+
+
+def test_ids_that_repeat_from_step_to_step_find_their_results() -> None:
+    one, events = follower(), []
+    one = follower(on_event=events.append)
+    for number in range(2):
+        one.step(calls=[call("call_0", arguments=f'{{"n": {number}}}')], results=[result("call_0", f"result {number}")])
+    one.chunk(ToolCallDelta(0, "call_0", "work", '{"n": 3}'))
+    one.chunk(FinishReport("tool_calls", "tool_calls"))
+    one.response()
+    one.result(result("call_0", "result 3"))
+    one.decide()
+    results = [event for event in events if type(event).__name__ == "ToolCallResult"]
+    assert [event.content for event in results] == ["result 0", "result 1", "result 3"]
+    assert len({event.call_id for event in results}) == 3
+
+
+def test_a_failed_request_and_the_one_that_follows_are_one_step() -> None:
+    one = follower()
+    one.failed("overloaded", kind="server", status=529)
+    decision = one.step("The port is 8080.")
+    assert isinstance(decision, Stop)
+    assert (decision.reason, one.facts.steps, one.facts.requests) == ("text_final", 1, 2)
+
+
+def test_a_request_that_failed_for_good_ends_as_a_providers_error() -> None:
+    one = follower()
+    one.failed("invalid key", kind="auth", status=401)
+    outcome = one.end()
+    assert outcome is not None
+    assert outcome.stop_reason == "provider_error"
+
+
+def test_a_loop_that_ends_in_the_middle_is_not_called_complete() -> None:
+    one = follower()
+    one.step(calls=[call("a")], results=[result("a")])
+    outcome = one.end()
+    assert outcome is not None
+    assert (outcome.status, outcome.stop_reason) == ("cancelled", "custom:unfinished")
+
+
+def test_limits_on_steps_and_on_the_session_hold() -> None:
+    one = follower(Policy(limits=Limits(steps=3)))
+    decisions = [
+        one.step(calls=[call(f"c{n}", arguments=f'{{"n": {n}}}')], results=[result(f"c{n}", f"page {n}")])
+        for n in range(3)
+    ]
+    assert isinstance(decisions[-1], Stop)
+    assert decisions[-1].reason == "step_limit"
+
+
+def test_usage_is_as_reported_and_estimated_where_the_stream_was_cut() -> None:
+    events: list[Any] = []
+    one = follower(on_event=events.append)
+    one.step(calls=[call("a")], results=[result("a")], usage=Usage(input_tokens=100, output_tokens=7))
+    one.chunk(UsageReport(Usage(input_tokens=120)))
+    one.chunk(ToolCallDelta(0, "x", "finish_task", '{"summary": "done"}'))
+    one.response()
+    one.decide()
+    first, second = [event.usage for event in events if isinstance(event, ResponseFinished)]
+    assert (first.input_tokens, first.output_tokens, first.estimated) == (100, 7, False)
+    assert (second.input_tokens, second.estimated) == (120, True)
+
+
+async def test_the_record_replays_with_the_same_decisions(tmp_path: Path) -> None:
+    path = tmp_path / "followed.jsonl"
+    with Follower(completion=("finish_task",), record=path, agent="plain", clock=FakeClock()) as one:
+        one.prompt("go")
+        for number in range(6):
+            one.step(calls=[call(f"c{number}")], results=[result(f"c{number}")])
+        one.prompt("again")
+        one.step("I finish.", calls=[call("x", "finish_task", '{"summary": "done"}')])
+        one.prompt("a greeting")
+        one.step("Hello!")
+    record = read_record(path)
+    assert [run.finished is not None for run in record.runs] == [True] * 3
+    assert record.runs[0].started.engine.startswith("follow:plain ")
+    report = await replay(path)
+    assert report.same, [str(run.divergence) for run in report.runs]
+
+
+def test_a_record_that_cannot_be_written_any_more_does_not_end_the_loop(tmp_path: Path, monkeypatch: Any) -> None:
+    one = Follower(record=tmp_path / "full.jsonl", clock=FakeClock())
+    one.prompt("go")
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("endstop.records.recorder.RecordWriter.flush", lambda self: full())
+    decision = one.step(calls=[call("a")], results=[result("a")])
+    assert isinstance(decision, GoOn)
+    assert isinstance(one.step("The port is 8080."), Stop)
+
+
+def test_bad_input_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match="unknown policy 'agnt'"):
+        Follower("agnt")
+    with pytest.raises(WrongUse, match="requires a completion tool"):
+        Follower("strict").prompt("go")
+    (tmp_path / "text").write_text("not a record")
+    with pytest.raises(WrongUse):
+        Follower(record=tmp_path / "text")
+
+
+def test_what_happened_before_it_was_followed_is_told_as_messages() -> None:
+    from endstop.decision import AssistantMessage, UserMessage
+
+    one = Follower(completion=("finish_task",), clock=FakeClock())
+    history: list[Any] = [UserMessage("go")]
+    for number in range(5):
+        history += [AssistantMessage(calls=(call(f"c{number}"),)), result(f"c{number}")]
+    one.messages(history)
+    decision = one.step(calls=[call("c9")], results=[result("c9")])
+    assert isinstance(decision, Stop)
+    assert (decision.reason, one.facts.steps) == ("stuck", 6)
