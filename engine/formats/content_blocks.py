@@ -18,7 +18,7 @@ from .parsing import as_dict, as_json, as_list, as_text, first_text
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal"})
 _IMAGE_TYPES = frozenset({"image", "image_url", "input_image"})
 OPENAI = "openai"
-"""`vendor` of a block whose signature OpenAI encrypted, so that no other vendor's wire sends it."""
+"""`vendor` of a block whose signature OpenAI encrypted. Providers of other vendors do not send such a block."""
 _COMMON_FIELDS = frozenset({"type", "cache_control", "id"})
 _FIELDS_READ: dict[str, frozenset[str]] = {
     **dict.fromkeys(_TEXT_TYPES, _COMMON_FIELDS | {"text", "refusal"}),
@@ -140,16 +140,17 @@ def message_reasoning(message: dict[str, Any]) -> list[Reasoning]:
 def _parse_image(part: dict[str, Any]) -> Image | None:
     source = as_dict(part.get("source"))
     if source.get("type") == "base64":
-        return _decode_image(as_text(source.get("data")), as_text(source.get("media_type")))
+        return decode_image(as_text(source.get("data")), as_text(source.get("media_type")))
     address = part.get("image_url") or source
     url = address if isinstance(address, str) else as_text(as_dict(address).get("url"))
     if url.startswith("data:"):
         head, _, data = url[5:].partition(",")
-        return _decode_image(data, head.partition(";")[0])
-    return Image(url=url) if url else None
+        return decode_image(data, head.partition(";")[0])
+    return Image(url=url, media_type=as_text(source.get("media_type")) or "image/png") if url else None
 
 
-def _decode_image(data: str, media_type: str) -> Image | None:
+def decode_image(data: str, media_type: str) -> Image | None:
+    """An image from its bytes in Base64; None if they are no Base64."""
     try:
         return Image(data=b64decode(data), media_type=media_type or "image/png")
     except (binascii.Error, ValueError):

@@ -16,7 +16,7 @@ from ..providers.anthropic_format import encode_turn
 
 
 def to_anthropic_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The messages of a session, but the system prompt. All results of one response are one message."""
+    """Return the messages of a session without the system prompt. The results of a response are one message."""
     out: list[dict[str, Any]] = []
     before: Message | None = None
     for message in messages:
@@ -33,7 +33,7 @@ def to_anthropic_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _text_or(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """The blocks; the text alone if they are one text."""
+    """Return the blocks, or only the text if they are one block of text."""
     match blocks:
         case [{"type": "text", "text": str(text)}]:
             return text

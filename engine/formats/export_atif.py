@@ -8,15 +8,16 @@ Source: Harbor, RFC 0001 "Agent Trajectory Interchange Format (ATIF) Specificati
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from ..decision import Event, Image, Outcome, ToolCall, Usage
+from ..decision import Event, Image, Outcome, ToolCall, ToolResult, Usage, UserMessage
 from ..decision import events as ev
 from ..providers.openai_format import encode_tools
 from .export_losses import count_losses
+from .exported_messages import exported_messages
 from .parsing import format_time, parse_time
 
 VERSION = "ATIF-v1.7"
@@ -29,6 +30,7 @@ def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Co
     builder = _TrajectoryBuilder()
     for event in events:
         builder.feed(event)
+    builder.add_results(message for message in exported_messages(events) if isinstance(message, ToolResult))
     lost = count_losses(events, _LOSS_KINDS)
     lost.update(builder.lost)
     return builder.trajectory(session_id), lost
@@ -43,11 +45,8 @@ class _TrajectoryBuilder:
         self._began: float | None = None
         self._run_id = ""
         self._model = ""
-        self._results: dict[str, dict[str, Any]] = {}
         self._calls: list[tuple[dict[str, Any], Sequence[ToolCall]]] = []
         self._usage = Usage()
-        self._approvals: set[str] = set()
-        """Ids of the calls that waited for the user's approval: the answer is not their result."""
 
     def feed(self, event: Event) -> None:
         match event:
@@ -60,12 +59,6 @@ class _TrajectoryBuilder:
                 self._model = model
             case ev.ResponseFinished():
                 self._respond(event)
-            case ev.ToolCallResult():
-                self._answer(event.call_id, event.content, event.images, event.status)
-            case ev.QuestionAsked(call_id=id, tool=str()):
-                self._approvals.add(id)
-            case ev.QuestionAnswered() if event.says != "unclear" and event.call_id not in self._approvals:
-                self._answer(event.call_id, event.text, (), "ok")
             case ev.VerdictGiven(role="system", said="changed"):
                 self._add("system", event.detail, event.t)
             case ev.VerdictGiven(role="handler", said="answered"):
@@ -78,12 +71,16 @@ class _TrajectoryBuilder:
             case _:
                 pass
 
-    def trajectory(self, session_id: str) -> dict[str, Any]:
-        """The trajectory of all events so far."""
+    def add_results(self, results: Iterable[ToolResult]) -> None:
+        """Put the results, as the model read them, into the observations of the steps with their calls."""
+        answers = {result.call_id: result for result in results}
         for step, calls in self._calls:
-            results = [self._results[call.id] for call in calls if call.id in self._results]
-            if results:
-                step["observation"] = {"results": results}
+            observed = [self._result(answers[call.id]) for call in calls if call.id in answers]
+            if observed:
+                step["observation"] = {"results": observed}
+
+    def trajectory(self, session_id: str) -> dict[str, Any]:
+        """The trajectory of all events and results so far."""
         whole: dict[str, Any] = {"schema_version": VERSION, "session_id": session_id, "agent": self._agent()}
         whole["steps"] = self._steps
         whole["final_metrics"] = _final_metrics(self._usage, len(self._steps))
@@ -110,7 +107,7 @@ class _TrajectoryBuilder:
         if event.system and not self._steps:
             self._add("system", event.system, 0)
         if event.prompt is not None:
-            self._add("user", event.prompt, 0)
+            self._add("user", self._message(UserMessage(event.prompt, event.images)), 0)
 
     def _respond(self, event: ev.ResponseFinished) -> None:
         message = event.message
@@ -138,20 +135,29 @@ class _TrajectoryBuilder:
         self.lost["arguments"] += 1
         return {**out, "arguments": {}, "extra": {"arguments_text": call.arguments}}
 
-    def _answer(self, call_id: str, content: str, images: Sequence[Image], status: str) -> None:
-        if call_id in self._results:
-            return
-        exported = [image for image in images if image.url and image.media_type in _IMAGE_TYPES]
-        if len(images) > len(exported):
-            self.lost["image"] += len(images) - len(exported)  # ATIF refers to images by path or URL only
-        parts = [{"type": "image", "source": {"media_type": one.media_type, "path": one.url}} for one in exported]
-        result: dict[str, Any] = {"source_call_id": call_id}
-        result["content"] = [{"type": "text", "text": content}, *parts] if parts else content
-        if status != "ok":
-            result["extra"] = {"status": status}
-        self._results[call_id] = result
+    def _result(self, answer: ToolResult) -> dict[str, Any]:
+        exported = [part for image in answer.images if (part := _image_part(image)) is not None]
+        if len(answer.images) > len(exported):
+            self.lost["image"] += len(answer.images) - len(exported)
+        result: dict[str, Any] = {"source_call_id": answer.call_id}
+        result["content"] = [{"type": "text", "text": answer.content}, *exported] if exported else answer.content
+        if answer.status != "ok":
+            result["extra"] = {"status": answer.status}
+        return result
 
-    def _add(self, source: str, message: str, t: int, **fields: Any) -> dict[str, Any]:
+    def _message(self, message: UserMessage) -> str | list[dict[str, Any]]:
+        """A prompt: its text, or its texts and images if one can be exported."""
+        parts: list[dict[str, Any]] = []
+        exported = 0
+        for part in message.parts:
+            shown = _image_part(part) if isinstance(part, Image) else None
+            exported += shown is not None
+            parts.append(shown or {"type": "text", "text": part if isinstance(part, str) else "[image]"})
+        if len(message.images) > exported:
+            self.lost["image"] += len(message.images) - exported
+        return parts if exported else message.text
+
+    def _add(self, source: str, message: str | list[dict[str, Any]], t: int, **fields: Any) -> dict[str, Any]:
         step: dict[str, Any] = {"step_id": len(self._steps) + 1}
         if self._began is not None:
             step["timestamp"] = format_time(self._began + t / 1000)
@@ -160,6 +166,13 @@ class _TrajectoryBuilder:
         self._steps.append(step)
         step |= {**fields, "extra": extra}
         return step
+
+
+def _image_part(image: Image) -> dict[str, Any] | None:
+    """The image by its address; None if it has none, since ATIF refers to images by path or URL only."""
+    if not image.url or image.media_type not in _IMAGE_TYPES:
+        return None
+    return {"type": "image", "source": {"media_type": image.media_type, "path": image.url}}
 
 
 def _metrics(usage: Usage) -> dict[str, Any]:

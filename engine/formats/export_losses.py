@@ -17,7 +17,7 @@ EXPORT_LOSSES: dict[str, str] = {
     "status": "statuses of tool results other than `ok` (failed, skipped, rejected, ...)",
     "origin": "messages of the loop, which are exported as the user's",
     "ephemeral": "messages that the model was shown only once",
-    "image": "images in tool results",
+    "image": "images",
     "signature": "signatures of reasoning blocks",
     "reasoning": "responses that consist of reasoning only",
     "attempt": "failed requests",

@@ -11,29 +11,24 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ..decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, Transcript, UserMessage
+from ..decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, UserMessage
 from ..decision import events as ev
 from ..providers.openai_format import encode_message, encode_pictures, encode_tools
 from .export_losses import EXPORT_LOSSES, count_losses
+from .exported_messages import exported_messages
 
 _LOSS_KINDS = EXPORT_LOSSES.keys() - {"arguments"}
 
 
 def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Counter[str]]:
     """The session, and the counts of what it leaves out (`EXPORT_LOSSES`)."""
-    transcript = Transcript()
     started: ev.RunStarted | None = None
     work: str | None = None
-    answered: dict[str, ToolResult] = {}
     for event in events:
         if isinstance(event, ev.RunStarted):
             started = started or event
         elif isinstance(event, ev.RunFinished):
             work = event.outcome.work
-        elif isinstance(event, ev.ToolCallResult):
-            answered[event.call_id] = ToolResult(event.call_id, event.name, event.content)
-        if not isinstance(event, ev.ContextCompacted):  # the export keeps what a compaction removed
-            transcript.feed(event)
     whole: dict[str, Any] = {"id": session_id}
     if started is not None and started.model:
         whole["model"] = started.model
@@ -41,23 +36,12 @@ def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Co
         whole["tools"] = encode_tools(started.tools)
     if work is not None:
         whole["metadata"] = {"work": work}
-    whole["messages"] = [
-        to_openai(message) for message in [*transcript.messages, *_results_beside_question(transcript, answered)]
-    ]
+    whole["messages"] = [to_openai(message) for message in exported_messages(events)]
     return whole, count_losses(events, _LOSS_KINDS)
 
 
-def _results_beside_question(transcript: Transcript, answered: dict[str, ToolResult]) -> list[Message]:
-    """Results of a last response with an open question: the transcript holds them back until it is answered."""
-    if not transcript.open_calls:
-        return []
-    response = transcript.messages[-1]
-    assert isinstance(response, AssistantMessage)
-    return [answered[call.id] for call in response.calls if call.id in answered]
-
-
 def to_openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The messages of a session. Images of tool results follow the last result of a response, as the user's."""
+    """Return the messages of a session. Images of tool results follow a response's last result, in a user's message."""
     out: list[dict[str, Any]] = []
     seen: list[ToolResult] = []
     for message, following in zip(messages, [*messages[1:], None], strict=True):
@@ -71,7 +55,7 @@ def to_openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def to_openai(message: Message) -> dict[str, Any]:
-    """One message, without the images of a tool result."""
+    """Return one message in OpenAI's form, without the images of a tool result."""
     match message:
         case SystemMessage(text):
             return {"role": "system", "content": text}

@@ -34,9 +34,10 @@ from ..decision.messages import ResultStatus
 from ..providers.error_replies import build_error, parse_error_body
 from .parsing import count_characters, count_contents
 
-Origin = Literal["user", "nudge", "beside"]
+Origin = Literal["user", "nudge", "beside", "interrupt"]
 """Who wrote a message in the user's role: the user, the loop itself (`nudge`), or one of the two, not known which,
-because the text stands next to tool results (`beside`)."""
+because the text stands next to tool results (`beside`). `interrupt`: the loop's note that the user interrupted it,
+perhaps without words."""
 
 RawCall = tuple[str, str, str]
 """A tool call as the data has it: id (may be empty), name, arguments as text."""
@@ -45,6 +46,7 @@ LOSSES: dict[str, str] = {
     "time": "messages without a time: dated like the message before them",
     "usage": "responses without token counts: estimated at 4 characters per token",
     "usage split": "sessions with token counts for the whole session only: split over the responses by size",
+    "usage without a response": "token counts that belong to no response: left out",
     "finish reason": "responses without a finish reason: inferred from their content",
     "result": "calls without a result: marked as unknown, cancelled or unanswered",
     "result without a call": "results that belong to no call: left out",
@@ -59,8 +61,17 @@ LOSSES: dict[str, str] = {
     "reply": "replies of chat endpoints in a format that is not supported: left out",
     "side chain": "messages of subagents: left out",
     "no message": "entries that are not messages: left out",
+    "no part": "parts of messages that cannot be read: left out",
     "another form": "messages in an unknown form: left out",
     "last words": "final user messages that only ended the session: left out",
+    "rewound": "messages of branches that the user went back from: left out",
+    "repeated line": "lines that stand in the transcript twice: left out",
+    "other request": "requests outside of the conversation, such as a grader's: left out",
+    "user's tool": "calls and results of a simulated user's own tools: left out",
+    "other span": "spans that are no requests to a model: left out",
+    "copied step": "responses copied from an earlier trajectory: left out",
+    "local command": "commands that called no model, with what they printed: left out",
+    "failed response": "what was said in responses that failed: left out",
     "own words": "messages that the loop wrote in the model's name: left out",
     "step": "steps whose place in the history is unknown: left out",
     "choice": "further choices of a response: left out",
@@ -79,6 +90,7 @@ LOSS_GROUPS: dict[str, str] = {
     "field": "fields that are not read ({}): left out",
     "item": "response items of an unknown type ({}): left out",
     "item field": "fields of response items that are not read ({}): left out",
+    "call field": "fields of calls that are not read ({}): left out",
     "line": "lines that hold no message ({}): left out",
     "line field": "fields of lines that are not read ({}): left out",
 }
@@ -161,6 +173,10 @@ class ImportedSession(Struct, kw_only=True):
     def count_dropped(self, kind: str, value: Any) -> None:
         """Count a message (or part of one) that is left out, together with its contents."""
         self.count_loss(kind)
+        self.count_contents(value)
+
+    def count_contents(self, value: Any) -> None:
+        """Count the contents of what is left out, but not the thing itself."""
         for content, times in count_contents(value).items():
             self.count_loss(content, times)
 
@@ -213,7 +229,8 @@ class SessionBuilder:
 
     def add_user(self, message: UserMessage, origin: Origin = "user", t: float | None = None) -> None:
         """Add a message in the user's role. A text that is known to be a loop's own is a nudge in any case."""
-        self._add(ImportedMessage(message=message, origin="nudge" if is_nudge(message.text) else origin, t=t))
+        own = origin != "interrupt" and is_nudge(message.text)
+        self._add(ImportedMessage(message=message, origin="nudge" if own else origin, t=t))
 
     def add_response(
         self,
@@ -326,12 +343,15 @@ QUESTION_NAMES = frozenset(
     {
         "ask_follow_up_question", "ask_followup_question", "ask_for_clarification", "ask_human", "ask_question",
         "ask_user", "ask_user_question", "askuserquestion", "clarify", "get_user_input", "human_input",
-        "plan_mode_respond", "request_user_input",
+        "exit_plan_mode", "exitplanmode", "plan_mode_respond", "request_user_input",
     }
 )  # fmt: skip
 """Tools that ask the user, in lower case."""
 THINK_NAMES = frozenset({"think", "thinking", "thought", "think_aloud"})
-FORMAT_COMPLETION_NAMES: dict[str, frozenset[str]] = {"tau-bench": frozenset({"transfer_to_human_agents"})}
+FORMAT_COMPLETION_NAMES: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("tau-bench", "tau2-bench"), frozenset({"transfer_to_human_agents"})),
+    "pydantic-ai": frozenset({"final_result"}),
+}
 """Further completion tools, by format."""
 
 

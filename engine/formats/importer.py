@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from copy import copy
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -38,6 +39,7 @@ _DEVICE_NAMES = frozenset(
 )
 """Names of devices on Windows, which no file can have, whatever follows the first dot of its name."""
 T = TypeVar("T")
+Complete = Callable[[str, ImportedSession], None]
 
 
 class ImportedRecord(Struct, frozen=True, kw_only=True):
@@ -63,14 +65,21 @@ class Importer:
         self,
         folder: RecordFolder,
         options: ImportOptions = ImportOptions(),  # noqa: B008
-        complete: Callable[[str, ImportedSession], None] | None = None,
+        complete: Complete | None = None,
+        assign: Callable[[str], str] | None = None,
+        now: float | None = None,
     ) -> None:
-        """`complete`: called with each session and the name of its record before that is written; may add to it."""
+        """Say where to import to, and how.
+
+        complete: called with each session and the name of its record before that is written; may add to it.
+        assign: returns the name of the record for a session's id (default: `RecordNames`).
+        now: seconds since the epoch at which the records are made.
+        """
         self._folder = folder
         self._options = options
         self._complete = complete
-        self._names = RecordNames()
-        self._now = datetime.now(UTC).timestamp()
+        self._assign = assign or RecordNames().assign
+        self._now = datetime.now(UTC).timestamp() if now is None else now
         self.tool_names: set[str] = set()
         """Names of all tools that were offered or called so far."""
 
@@ -86,7 +95,7 @@ class Importer:
             try:
                 result: ImportedRecord | SkippedSession = self._import_one(one)
             except RecordExists as error:
-                there = f"{self._folder.path} already has a record of it: {error}"
+                there = f"{self._folder.target} already has a record of it: {error}"
                 result = SkippedSession(source=one.source, place=one.place, why=there, known=True)
             except (WrongUse, OSError):
                 raise  # the folder is at fault, not the session
@@ -95,7 +104,7 @@ class Importer:
             yield result
 
     def _import_one(self, one: FoundSession) -> ImportedRecord:
-        name = self._names.assign(one.id)
+        name = self._assign(one.id)
         if self._complete is not None:
             self._complete(name, one.session)
         path, stats = self._folder.write(
@@ -145,6 +154,7 @@ class RecordFolder:
         self._redact = redact
         self._ending = COMPRESSED if compress else PLAIN
         self._replace = replace
+        self._staged_for: RecordFolder | None = None
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -158,10 +168,9 @@ class RecordFolder:
         The record appears once it is complete. Raises RecordExists if the name is taken, unless the folder replaces
         records; a file that is not a record is never replaced.
         """
-        path = self.path / f"{name}{self._ending}"
-        there = [old for ending in (PLAIN, COMPRESSED) if os.path.lexists(old := self.path / f"{name}{ending}")]
-        if there and not (self._replace and all(map(_is_record, there))):
-            raise RecordExists(there[0].name)
+        if self._staged_for is not None:
+            self._staged_for.records_to_replace(name)
+        path, there = self._record_path(name), self.records_to_replace(name)
         part = self.path / f".{name}.{os.getpid()}.part"
         attachments = attachments_folder(path)
         had_attachments = os.path.lexists(attachments)
@@ -172,7 +181,9 @@ class RecordFolder:
                 result = write_events(writer.write)
             finally:
                 writer.close()
-            self._appear(part, path, there)
+            if self._ending == COMPRESSED:
+                _compress(part)
+            _appear(part, path, there)
         except BaseException:
             if not had_attachments:
                 rmtree(attachments, ignore_errors=True)
@@ -181,30 +192,72 @@ class RecordFolder:
             part.unlink(missing_ok=True)
         return path, result
 
-    def _appear(self, part: Path, path: Path, there: list[Path]) -> None:
-        """Give a complete record its name, compressed if the folder asks for it, in place of the records in `there`.
+    @property
+    def target(self) -> Path:
+        """The folder that the records are for."""
+        return self.path if self._staged_for is None else self._staged_for.path
 
-        Raises RecordExists if `there` is empty and another process has written the record meanwhile.
+    def staged(self, path: Path) -> RecordFolder:
+        """Return a folder for records that this one takes in later. A name that is taken here is taken there."""
+        other = copy(self)
+        other.path, other._staged_for = path, self
+        path.mkdir(parents=True)
+        return other
+
+    def take_in(self, record: Path) -> Path:
+        """Move a record and its attachments here from a folder that is `staged`, and return its path.
+
+        Raises RecordExists as `write` does.
         """
-        if self._ending == COMPRESSED:
-            packed = part.with_name(f"{part.name}{zst.SUFFIX}")
-            with open(part, "rb") as plain, zst.create_file(packed) as file:
-                copyfileobj(plain, file, 1024 * 1024)
-            os.replace(packed, part)
-        if there:
-            os.replace(part, path)
-            for old in there:
-                if old != path:
-                    old.unlink()
-            return
-        try:
-            os.link(part, path)  # unlike a replacement, fails if another process was faster
-        except FileExistsError:
+        name = record.name.removesuffix(self._ending)
+        path, there = self._record_path(name), self.records_to_replace(name)
+        staged, attachments = attachments_folder(record), attachments_folder(path)
+        for attachment in staged.iterdir() if staged.is_dir() else ():
+            attachments.mkdir(exist_ok=True)
+            os.replace(attachment, attachments / attachment.name)
+        _appear(record, path, there)
+        record.unlink(missing_ok=True)
+        return path
+
+    def records_to_replace(self, name: str) -> list[Path]:
+        """The records of this name that a new one takes the place of. Raises RecordExists if they stay."""
+        paths = (self.path / f"{name}{ending}" for ending in (PLAIN, COMPRESSED))
+        there = [old for old in paths if os.path.lexists(old)]
+        if there and not (self._replace and all(map(_is_record, there))):
+            raise RecordExists(there[0].name)
+        return there
+
+    def _record_path(self, name: str) -> Path:
+        return self.path / f"{name}{self._ending}"
+
+
+def _compress(part: Path) -> None:
+    """Compress a complete record in its place."""
+    packed = part.with_name(f"{part.name}{zst.SUFFIX}")
+    with open(part, "rb") as plain, zst.create_file(packed) as file:
+        copyfileobj(plain, file, 1024 * 1024)
+    os.replace(packed, part)
+
+
+def _appear(part: Path, path: Path, there: list[Path]) -> None:
+    """Give a complete record its name, in place of the records in `there`.
+
+    Raises RecordExists if `there` is empty and another process has written the record meanwhile.
+    """
+    if there:
+        os.replace(part, path)
+        for old in there:
+            if old != path:
+                old.unlink()
+        return
+    try:
+        os.link(part, path)  # unlike a replacement, fails if another process was faster
+    except FileExistsError:
+        raise RecordExists(path.name) from None
+    except OSError:  # the file system has no hard links
+        if os.path.lexists(path):
             raise RecordExists(path.name) from None
-        except OSError:  # the file system has no hard links
-            if os.path.lexists(path):
-                raise RecordExists(path.name) from None
-            os.replace(part, path)
+        os.replace(part, path)
 
 
 def _is_record(path: Path) -> bool:

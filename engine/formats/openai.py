@@ -180,9 +180,6 @@ def add_message(builder: SessionBuilder, message: Any) -> None:
         return
     t = message_time(message)
     role = message.get("role")
-    inside = message.get("message")
-    if message.get("content") is None and isinstance(inside, dict) and "content" in inside:
-        message = {**message, **inside, "role": role, "message": None}  # lines of Cursor
     session.count_unread_fields("message field", message, _MESSAGE_FIELDS)
     if not any(message.get(name) is not None for name in _CONTENT_FIELDS) and set(message) - _MESSAGE_FIELDS:
         session.count_loss("another form")
@@ -209,20 +206,15 @@ def add_message(builder: SessionBuilder, message: Any) -> None:
             session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", message)
 
 
-def add_user_message(
-    builder: SessionBuilder, content: MessageContent, t: float | None, *, by_loop: bool = False
-) -> None:
-    """Add a message in the user's role, which may contain tool results (Anthropic).
-
-    by_loop: whether the loop wrote it, not the user.
-    """
+def add_user_message(builder: SessionBuilder, content: MessageContent, t: float | None) -> None:
+    """Add a message in the user's role, which may contain tool results (Anthropic)."""
     for result in content.results:
         inside = parse_content(result.content, builder.session, pictures=True)
         count_dropped_parts(inside, builder.session, calls=True, results=True, reasoning=True)
         status: ResultStatus = "error" if result.is_error else "ok"
         builder.add_result(result.call_id, "", inside.text, status, inside.images, t)
     if content.text or not content.results:
-        origin: Origin = "nudge" if by_loop else "beside" if content.results else "user"
+        origin: Origin = "beside" if content.results else "user"
         builder.add_user(UserMessage.of(content.parts), origin, t)
 
 

@@ -146,11 +146,16 @@ def count_characters(text: str) -> int:
 def count_contents(value: Any) -> Counter[str]:
     """Count characters without white space, calls, results (`answer`) and reasoning blocks (`thought`) in a message."""
     held: Counter[str] = Counter()
+    _count_into(held, value)
+    return +held
+
+
+def _count_into(held: Counter[str], value: Any) -> None:
     if isinstance(value, str):
         held["characters"] += count_characters(value)
     elif isinstance(value, list):
         for part in value:
-            held += count_contents(part)
+            _count_into(held, part)
     elif isinstance(value, dict):
         kind = as_text(value.get("type"))
         if kind in _REASONING_TYPES:
@@ -159,12 +164,13 @@ def count_contents(value: Any) -> Counter[str]:
             held["call"] += 1
         else:
             held["answer"] += kind in _RESULT_TYPES or value.get("role") in ("tool", "function")
-            held["call"] += len(as_list(value.get("tool_calls"))) or bool(as_dict(value.get("function_call")))
+            held["answer"] += bool(value.get("functionResponse"))
+            held["call"] += len(as_list(value.get("tool_calls") or value.get("toolCalls")))
+            held["call"] += bool(as_dict(value.get("function_call") or value.get("functionCall")))
             blocks = as_list(value.get("thinking_blocks"))
             held["thought"] += len(blocks) or bool(first_text(value, "reasoning_content", "reasoning"))
-            for name in ("content", "text", "refusal", "output", "message"):
-                held += count_contents(value.get(name))
-    return +held
+            for name in ("content", "text", "parts", "refusal", "output", "message"):
+                _count_into(held, value.get(name))
 
 
 def describe_failure(data: Mapping[str, Any]) -> str:

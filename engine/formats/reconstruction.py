@@ -78,18 +78,23 @@ def infer_policy(session: ImportedSession, tools: Sequence[ToolSpec]) -> Policy:
 # ---- how a run ended
 
 
+_CANCELLED = ImportedEnding(reason="cancelled", detail="cancelled from outside: user")
+
+
 def final_decision(
-    facts: Facts, policy: Policy, session: ImportedSession, *, last: bool, user_speaks: bool
+    facts: Facts, policy: Policy, session: ImportedSession, *, last: bool, user_speaks: bool, interrupted: bool = False
 ) -> Stop | Pause:
     """The decision that ended a run: as the other loop reports it, else inferred from the state at the end of the run.
 
     `last`: it is the last run of the session, so that the ending of the session is the run's. `user_speaks`: the user's
     next message ended the run, so that a run that was in the middle of its work counts as cancelled by the user.
+    `interrupted`: the other loop noted that the user interrupted the run.
     If our own rules decide the same, the decision is theirs, with its trace.
     """
     ending = session.ending if last else None
-    wanted = ending or _infer_ending(facts, user_speaks)
-    if not (user_speaks and wanted.reason == "cancelled"):
+    interrupted = interrupted and facts.accepted is None
+    wanted = ending or (_CANCELLED if interrupted else infer_ending(facts, user_speaks=user_speaks))
+    if wanted is not _CANCELLED:
         decision = decide(facts, policy)
         if isinstance(decision, Pause) and wanted.reason == "awaiting_input":
             return decision
@@ -98,7 +103,8 @@ def final_decision(
     return Stop(rule="imported", reason=wanted.reason, detail=wanted.detail, status=wanted.status)
 
 
-def _infer_ending(facts: Facts, user_speaks: bool) -> ImportedEnding:
+def infer_ending(facts: Facts, *, user_speaks: bool) -> ImportedEnding:
+    """How a run ended that no decision of ours ended, by what happened last."""
     if facts.accepted is not None:
         return ImportedEnding(reason="completed", detail="a completion was accepted")
     if facts.questions:
@@ -131,7 +137,7 @@ def _infer_ending(facts: Facts, user_speaks: bool) -> ImportedEnding:
         case _:
             pass
     if user_speaks:
-        return ImportedEnding(reason="cancelled", detail="cancelled from outside: user")
+        return _CANCELLED
     return _unfinished_ending("the transcript ends in the middle of the work, and does not say why")
 
 

@@ -52,7 +52,7 @@ class _ItemMerger:
         if not is_item(entry):
             self._message(entry)
         elif kind == "reasoning":
-            self._part("thinking_blocks", _reasoning_block(item))
+            self._part("thinking_blocks", reasoning_block(item))
             self._session.count_unread_fields("item field", item, _ITEM_FIELDS)
         elif kind in CALL_ITEMS:
             arguments = (
@@ -79,7 +79,7 @@ class _ItemMerger:
             self._messages.append(entry)
             return
         begun = self._response
-        if begun is None or "content" in begun or begun.get("tool_calls"):
+        if begun is None or "content" in begun:
             self._close()
             begun = {}
         self._response = {**entry, **begun}
@@ -94,7 +94,8 @@ class _ItemMerger:
         self._response = None
 
 
-def _reasoning_block(item: dict[str, Any]) -> dict[str, str]:
+def reasoning_block(item: dict[str, Any]) -> dict[str, str]:
+    """A reasoning item as a block of a message: its text and its summary, or only what is encrypted."""
     parts: Iterable[Any] = [*as_list(item.get("content")), *as_list(item.get("summary"))]
     text = "\n".join(first_text(as_dict(part), "text") for part in parts)
     hidden = as_text(item.get("encrypted_content"))

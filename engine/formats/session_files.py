@@ -1,53 +1,61 @@
-"""Finds the sessions in files of other loops: JSON or JSON Lines, in any of the formats in `FORMATS`.
+"""Finds the sessions in files of other loops, in any of the formats in `FORMATS`, packed or not.
 
-JSON Lines are read line by line, so that a file may have any size. JSON is mapped into memory, and an array of sessions
-is split without decoding it as a whole. What cannot be read is reported with its place, and the rest is still read.
+A format reads decoded JSON (`file_values.py` finds it in a file), and may read files and folders of its own shape by
+a `store`. What cannot be read is reported with its place, and the rest is still read.
 """
 
 from __future__ import annotations
 
-import json
-import mmap
 import os
-import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..decision import AssistantMessage
 from ..decision.errors import error_text
 from ..decision.events import SessionSource
-from ..records.format import HEADER_PREFIX
-from . import anthropic, cline, openai, swe_agent, tau_bench
+from . import (
+    anthropic,
+    atif,
+    claude_code,
+    cline,
+    codex,
+    copilot_cli,
+    cursor,
+    gemini_cli,
+    inspect_log,
+    kimi_cli,
+    langchain_messages,
+    mini_swe_agent,
+    openai,
+    openai_agents,
+    opencode,
+    opencode_store,
+    openhands,
+    openhands_sdk,
+    otlp_spans,
+    pi,
+    pydantic_messages,
+    qwen_code,
+    sharegpt,
+    swe_agent,
+    tau2_bench,
+    tau_bench,
+)
+from .file_values import MESSAGES, TOO_DEEP, FileValue, is_session_part, read_values
 from .imported_session import ImportedSession, Unreadable
-from .response_items import is_item
+from .known_formats import KnownFormat, describe_database, find_known
+from .packed_files import MAX_NESTING, Allowance, is_packed, plain_name, unpack
+from .sqlite_files import is_database, table_names
 
 AUTO = "auto"
 """Given instead of the name of a format: the format of each value is detected."""
-MAX_SESSION_BYTES = 256 * 1024 * 1024
-"""Size limit of a session: a line of JSON Lines, or an element of a JSON array."""
-TOO_LARGE = (
-    f"larger than {MAX_SESSION_BYTES // 1024 // 1024} MiB, which no session should be: split the file into sessions"
-)
-TOO_DEEP = "nested too deeply to be a session"
-_LINES_SAMPLED = 20
-"""A file is JSON Lines if one of this many lines at its beginning is JSON."""
-_UNSUPPORTED_ENCODINGS: tuple[tuple[bytes, str], ...] = (
-    (b"\x1f\x8b", "compressed with gzip: unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstandard: unpack it first"),
-    (b"PK\x03\x04", "a ZIP archive: unpack it first"),
-    (b"\xff\xfe", "text in UTF-16: convert it to UTF-8"),
-    (b"\xfe\xff", "text in UTF-16: convert it to UTF-8"),
-)
-_STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]', re.DOTALL)
-_decode = msgspec.json.Decoder().decode
 
 
 class Format(Struct, frozen=True):
@@ -59,19 +67,92 @@ class Format(Struct, frozen=True):
     matches: Callable[[Any], bool]
     description: str
     """Description for help texts."""
+    is_part: Callable[[Any], bool] | None = None
+    """Whether this is one of many parts of a session, such as a line of a transcript: the lines that follow each other,
+    or the elements of an array, are then read as one list. A line that no format knows stays in the list."""
+    store: Callable[[Path], Iterator[FileValue] | None] | None = None
+    """What is in a file or folder that the format reads by itself, such as a database or a session in several files:
+    values for `sessions`, each with its place, or with an error. None if the path is nothing of the kind; nothing at
+    all if it belongs to a session that is read elsewhere. Asked for each folder before its files, so it must be quick
+    to say no; below a folder that it reads nothing else is looked for."""
 
 
 FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
         Format("cline", cline.sessions, cline.matches, "recorded HTTP replies of chat endpoints"),
+        Format("tau2-bench", tau2_bench.sessions, tau2_bench.matches, "results of tau2-bench"),
         Format("tau-bench", tau_bench.sessions, tau_bench.matches, "results of tau-bench"),
+        Format("atif", atif.sessions, atif.matches, "trajectories in ATIF, the Agent Trajectory Interchange Format"),
+        Format("inspect", inspect_log.sessions, inspect_log.matches, "logs of Inspect", store=inspect_log.read_store),
+        Format(
+            "mini-swe-agent",
+            mini_swe_agent.sessions,
+            mini_swe_agent.matches,
+            "trajectories of mini-SWE-agent (.traj.json)",
+        ),
+        Format(
+            "openhands-sdk",
+            openhands_sdk.sessions,
+            openhands_sdk.matches,
+            "conversations of the OpenHands SDK",
+            openhands_sdk.is_line,
+            openhands_sdk.read_store,
+        ),
+        Format(
+            "openhands",
+            openhands.sessions,
+            openhands.matches,
+            "events of OpenHands before its SDK, and rows of its evaluations",
+            openhands.is_line,
+            openhands.read_store,
+        ),
         Format("swe-agent", swe_agent.sessions, swe_agent.matches, "trajectories of SWE-agent (.traj)"),
-        Format("anthropic", anthropic.sessions, anthropic.matches, "Anthropic messages, transcripts of Claude Code"),
+        Format("gemini-cli", gemini_cli.sessions, gemini_cli.matches, "sessions of Gemini CLI", gemini_cli.is_line),
+        Format("qwen-code", qwen_code.sessions, qwen_code.matches, "transcripts of Qwen Code", qwen_code.is_line),
+        Format(
+            "claude-code", claude_code.sessions, claude_code.matches, "transcripts of Claude Code", claude_code.is_line
+        ),
+        Format(
+            "copilot-cli", copilot_cli.sessions, copilot_cli.matches, "sessions of Copilot CLI", copilot_cli.is_line
+        ),
+        Format("kimi-cli", kimi_cli.sessions, kimi_cli.matches, "sessions of Kimi CLI", kimi_cli.is_line),
+        Format("cursor", cursor.sessions, cursor.matches, "conversations of Cursor", cursor.is_line, cursor.read_store),
+        Format(
+            "opencode", opencode.sessions, opencode.matches, "sessions of OpenCode", store=opencode_store.read_store
+        ),
+        Format("pi", pi.sessions, pi.matches, "sessions of pi", pi.is_line),
+        Format("codex", codex.sessions, codex.matches, "rollouts of Codex", codex.is_line),
+        Format(
+            "openai-agents",
+            openai_agents.sessions,
+            openai_agents.matches,
+            "databases of the OpenAI Agents SDK",
+            store=openai_agents.read_store,
+        ),
+        Format(
+            "pydantic-ai",
+            pydantic_messages.sessions,
+            pydantic_messages.matches,
+            "messages of Pydantic AI",
+            pydantic_messages.is_line,
+        ),
+        Format(
+            "langchain",
+            langchain_messages.sessions,
+            langchain_messages.matches,
+            "messages of LangChain and LangGraph",
+            langchain_messages.is_line,
+        ),
+        Format("otlp", otlp_spans.sessions, otlp_spans.matches, "OpenTelemetry spans (OTLP/JSON)", otlp_spans.is_line),
+        Format("sharegpt", sharegpt.sessions, sharegpt.matches, "conversations in ShareGPT's form"),
+        Format("anthropic", anthropic.sessions, anthropic.matches, "Anthropic messages"),
         Format("openai", openai.sessions, openai.matches, "OpenAI messages"),
     )
 }
 """The formats that can be imported, by name, in the order in which they are tried: the most specific first."""
+GENERIC = frozenset({"anthropic", "openai"})
+"""Formats that read whatever looks like messages: what `find_known` knows by name is not taken for one of them."""
 
 
 class FoundSession(Struct, frozen=True, kw_only=True):
@@ -99,34 +180,64 @@ class SkippedSession(Struct, frozen=True, kw_only=True):
     """Whether it is a file of a folder that simply holds no sessions, which is not an error."""
 
 
-def find_sessions(path: str | os.PathLike[str], format: str = AUTO) -> Iterator[FoundSession | SkippedSession]:
-    """Find the sessions of a file, or of all files below a folder."""
+Found = FoundSession | SkippedSession
+Store = tuple[str, Iterator[FileValue]]
+"""The format that reads a file or folder by itself, and what it reads there."""
+
+
+def find_sessions(
+    path: str | os.PathLike[str], format: str = AUTO, progress: Callable[[int, int], None] | None = None
+) -> Iterator[Found]:
+    """Find the sessions of a file, or of all files below a folder.
+
+    progress: called before each file with the number of files that are done, and of all.
+    """
     place = Path(path)
-    for file in list_files(place):
-        try:
-            opened = open(file, "rb")  # noqa: SIM115  closed below
-        except OSError as error:
-            yield SkippedSession(source=str(file), place="", why=f"cannot be read: {error.strerror}")
-            continue
-        with opened:
-            if file.is_file():
-                name = _path_below(file, place if place != file else file.parent)
-                yield from _sessions_in_file(opened, str(file), name, format, inside=place != file)
-            else:
-                yield from find_sessions_in_stream(opened, format, str(file))
+    files = list_files(place, format)
+    for number, (file, store) in enumerate(files):
+        if progress is not None:
+            progress(number, len(files))
+        yield from find_sessions_below(place, file, format, store)
 
 
-def find_sessions_in_stream(
-    stream: IO[bytes], format: str = AUTO, source: str = "-"
-) -> Iterator[FoundSession | SkippedSession]:
+def find_sessions_below(searched: Path, file: Path, format: str, store: Store | None = None) -> Iterator[Found]:
+    """Find the sessions of one of the files that `list_files(searched)` names.
+
+    store: what reads it by itself; asked for if it is a folder.
+    """
+    folder = searched if searched.is_dir() else searched.parent
+    below = SearchedFile(source=str(file), file=_path_below(file, folder), format=format, inside=searched != file)
+    if store is None and file.is_dir():
+        store = _find_store(file, format)
+    if store is not None:
+        yield from below.read_store(*store)
+    elif file.is_file():
+        yield from below.read_file(file)
+    else:
+        yield from _find_in_device(file, format)
+
+
+def _find_in_device(path: Path, format: str) -> Iterator[Found]:
+    """The sessions of a pipe, or why it cannot be opened."""
+    try:
+        opened = open(path, "rb")  # noqa: SIM115  closed below
+    except OSError as error:
+        yield SkippedSession(source=str(path), place="", why=f"cannot be read: {error.strerror}")
+        return
+    with opened:
+        yield from find_sessions_in_stream(opened, format, str(path))
+
+
+def find_sessions_in_stream(stream: IO[bytes], format: str = AUTO, source: str = "-") -> Iterator[Found]:
     """Find the sessions of a stream, which is copied to a temporary file first."""
-    with _temporary_copy(stream) as file:
-        yield from _sessions_in_file(file, source, "stdin", format, inside=False)
+    with _temporary_copy(stream) as path:
+        yield from SearchedFile(source=source, file="stdin", format=format, inside=False).read_file(path)
 
 
 def detect_format(data: Any) -> str | None:
     """The name of the format of this decoded JSON; None if it is none of `FORMATS`."""
-    return next((format.name for format in FORMATS.values() if format.matches(data)), None)
+    name = next((format.name for format in FORMATS.values() if format.matches(data)), None)
+    return None if name in GENERIC and find_known(data) is not None else name
 
 
 def explain_error(error: Exception) -> str:
@@ -140,34 +251,153 @@ def explain_error(error: Exception) -> str:
             return f"it does not follow its format: {error_text(error)}"
 
 
-def _sessions_in_file(
-    file: IO[bytes], source: str, name: str, format: str, inside: bool
-) -> Iterator[FoundSession | SkippedSession]:
-    try:
-        for value in read_values(file):
-            yield from _sessions_in_value(value, source, name, format)
-    except Unreadable as error:
-        yield SkippedSession(source=source, place="", why=str(error), aside=inside)
+def part_owner(data: Any, before: str) -> str:
+    """The format that has parts of sessions like this one (see `Format.is_part`); `MESSAGES` for those of no program.
+
+    before: the owner of the part before it, which is asked first.
+    """
+    known = FORMATS.get(before)
+    if known is not None and known.is_part is not None and known.is_part(data):
+        return before
+    for format in FORMATS.values():
+        if format.is_part is not None and format.is_part(data):
+            return format.name
+    return MESSAGES if is_session_part(data) else ""
 
 
-def _sessions_in_value(
-    value: FileValue, source: str, file: str, format: str
-) -> Iterator[FoundSession | SkippedSession]:
-    """The sessions of a value. After the first one that cannot be read, the rest of the value is skipped."""
-    try:
-        if value.error:
-            raise Unreadable(value.error)
-        name = format if format != AUTO else detect_format(value.data)
-        if name is None:
-            raise Unreadable(f"in none of the formats {', '.join(FORMATS)}")
-        for session in FORMATS[name].sessions(value.data):
-            if not any(isinstance(imported.message, AssistantMessage) for imported in session.messages):
-                raise Unreadable(_no_response(session))
-            id = _session_id(session, file_stem(file), value.number)
-            session.source = SessionSource(file=file, place=value.place, id=id)
-            yield FoundSession(session=session, format=name, id=id, source=source, place=value.place)
-    except Exception as error:
-        yield SkippedSession(source=source, place=value.place, why=explain_error(error) + _hint(value, format))
+class SearchedFile(Struct, frozen=True, kw_only=True):
+    """Where sessions are looked for: a file, or one that is packed in it."""
+
+    source: str
+    """Path of the file, for people."""
+    file: str
+    """Its path below the folder that was searched, for records."""
+    format: str
+    inside: bool
+    """Whether it is one of many files, of which some hold no sessions."""
+    member: str = ""
+    """Its path in an archive; empty if it is not in one."""
+    depth: int = 0
+    """How many layers were unpacked."""
+
+    def read_file(self, path: Path, allowance: Allowance | None = None) -> Iterator[Found]:
+        """The sessions of a file, which may be packed, or a store."""
+        try:
+            with open(path, "rb") as file:
+                head = file.read(8)
+            store = _find_store(path, self.format)
+            if store is not None:
+                yield from self.read_store(*store)
+            elif is_packed(head):
+                yield from self._read_packed(path, allowance or Allowance())
+            elif is_database(path):
+                yield self._skip(_describe_database(path, self.format), aside=False)
+            else:
+                with open(path, "rb") as file:
+                    yield from self._read_values(read_values(file, part_owner), self.format)
+        except Unreadable as error:
+            yield self._skip(str(error), aside=self.inside)
+        except OSError as error:
+            yield self._skip(f"cannot be read: {error.strerror}", aside=False)
+
+    def read_store(self, name: str, values: Iterator[FileValue]) -> Iterator[Found]:
+        """The sessions of what a format reads by itself."""
+        try:
+            yield from self._read_values(values, name)
+        except Exception as error:
+            yield self._skip(explain_error(error), aside=False)
+
+    def _read_packed(self, path: Path, allowance: Allowance) -> Iterator[Found]:
+        if self.depth >= MAX_NESTING:
+            raise Unreadable(f"packed {self.depth + 1} times: unpack it first")
+        for unpacked in unpack(path, allowance):
+            inner = self._inner(unpacked.name)
+            if not unpacked.error or unpacked.path.stat().st_size:
+                yield from inner.read_file(unpacked.path, allowance)
+            if unpacked.error:
+                yield inner._skip(unpacked.error, aside=False)
+
+    def _inner(self, name: str) -> SearchedFile:
+        """What was packed here under this name; empty if it is all there is."""
+        member = "/".join(part for part in (self.member, name) if part)
+        return replace(self, member=member, inside=self.inside or bool(name), depth=self.depth + 1)
+
+    def _skip(self, why: str, *, aside: bool, place: str = "") -> SkippedSession:
+        return SkippedSession(source=self.source, place=self._place(place), why=why, aside=aside)
+
+    def _place(self, place: str) -> str:
+        return ", ".join(part for part in (self.member, place) if part)
+
+    # ---- values
+
+    def _read_values(self, values: Iterator[FileValue], format: str) -> Iterator[Found]:
+        """The sessions of all values. What is in no format, or in one that is not read, is named once."""
+        named: dict[str, SkippedSession] = {}
+        unknown, others = 0, False
+        for value in values:
+            name = format if value.error or format != AUTO else detect_format(value.data)
+            if name is not None:
+                others = True
+                yield from self._read_value(value, name)
+                continue
+            known = find_known(value.data)
+            unknown += known is None
+            kind = "" if known is None else known.name
+            if kind not in named:
+                named[kind] = self._name_unread(value, known)
+        if len(named) > 1:
+            named.pop("", None)  # lines of a format that is named
+        if "" in named:
+            first = named[""]
+            more = f", nor are {unknown - 1:,} more values of the file" if unknown > 1 else ""
+            named[""] = replace(first, why=first.why + more, aside=self.inside and not others)
+        yield from named.values()
+
+    def _name_unread(self, value: FileValue, known: KnownFormat | None) -> SkippedSession:
+        if known is None:
+            return self._skip(f"in none of the formats {', '.join(FORMATS)}", aside=False, place=value.place)
+        aside = self.inside and not known.sessions
+        return self._skip(known.describe(value.data), aside=aside, place=value.place)
+
+    def _read_value(self, value: FileValue, format: str) -> Iterator[Found]:
+        """The sessions of a value. After the first one that cannot be read, the rest of the value is skipped."""
+        try:
+            if value.error:
+                raise Unreadable(value.error)
+            for session in FORMATS[format].sessions(value.data):
+                yield self._found(session, value, format)
+        except Exception as error:
+            why = explain_error(error) + _hint(value, self.format)
+            yield self._skip(why, aside=False, place=value.place)
+
+    def _found(self, session: ImportedSession, value: FileValue, format: str) -> FoundSession:
+        """Say where a session was found. Raises Unreadable if it holds no response."""
+        if not any(isinstance(imported.message, AssistantMessage) for imported in session.messages):
+            raise Unreadable(_no_response(session))
+        place = self._place(value.place)
+        id = _session_id(session, file_stem(self.member or plain_name(self.file)), value.number)
+        session.source = SessionSource(file=self.file, place=place, id=id)
+        return FoundSession(session=session, format=format, id=id, source=self.source, place=place)
+
+
+def _find_store(path: Path, format: str) -> Store | None:
+    """The format that reads this file or folder by itself, with what it reads there; None if no format does."""
+    for one in FORMATS.values() if format == AUTO else (FORMATS[format],):
+        if one.store is not None and (values := one.store(path)) is not None:
+            return one.name, values
+    return None
+
+
+def _describe_database(path: Path, format: str) -> str:
+    """Why a database is not read: no format does, or another one than was asked for."""
+    other = _find_store(path, AUTO) if format != AUTO else None
+    if other is not None:
+        return f"an SQLite database that {format} does not read (it looks like {other[0]})"
+    tables = table_names(path)
+    what = describe_database(tables)
+    if what is None:
+        return f"an SQLite database that no format reads (tables: {', '.join(sorted(tables)[:8]) or 'none'})"
+    return f"this is {what}, which endstop does not read yet"
 
 
 def _no_response(session: ImportedSession) -> str:
@@ -198,310 +428,44 @@ def _path_below(file: Path, folder: Path) -> str:
 
 def file_stem(path: str) -> str:
     """The name of a file without its folder and its extension."""
-    name = path.rpartition("/")[2]
+    name = plain_name(path.rpartition("/")[2])
     return name.rsplit(".", 1)[0] if "." in name.strip(".") else name
 
 
 @contextmanager
-def _temporary_copy(stream: IO[bytes]) -> Iterator[IO[bytes]]:
-    with tempfile.TemporaryFile() as file:
-        copyfileobj(stream, file, 1024 * 1024)
-        file.flush()
-        file.seek(0)
-        yield file
+def _temporary_copy(stream: IO[bytes]) -> Iterator[Path]:
+    with TemporaryDirectory(prefix="endstop-") as folder:
+        path = Path(folder, "stdin")
+        with open(path, "wb") as file:
+            copyfileobj(stream, file, 1024 * 1024)
+        yield path
 
 
-def list_files(path: Path) -> list[Path]:
-    """The file itself, or all files below a folder, sorted by name, without hidden ones."""
-    if not path.is_dir():
-        return [path]
-    return sorted(
-        file
-        for file in path.rglob("*")
-        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
-    )
+# ---- the files of a folder
 
 
-# ---- values of a file
+def list_files(path: Path, format: str = AUTO) -> list[tuple[Path, Store | None]]:
+    """The file itself; or, of a folder, the files and the folders that a format reads by itself, sorted by name.
 
-
-class FileValue(Struct, kw_only=True):
-    """One JSON value of a file, which holds one or more sessions: the whole file, a line, or an element of an array."""
-
-    place: str
-    """`line 3`, `element 2`; empty if it is the whole file."""
-    number: int = 0
-    """Number of the line or element, from 1; 0 if it is the whole file."""
-    data: Any = None
-    error: str = ""
-    """Why it cannot be read; empty if it can."""
-
-
-def read_values(file: IO[bytes]) -> Iterator[FileValue]:
-    """The values in a seekable file. Raises Unreadable if it is neither JSON nor JSON Lines."""
-    head = file.read(4096)
-    if not head.strip(b" \t\r\n\xef\xbb\xbf") and len(head) < 4096:
-        raise Unreadable("empty")
-    if head.startswith(HEADER_PREFIX):
-        raise Unreadable("already an endstop record: no import needed")
-    for mark, what in _UNSUPPORTED_ENCODINGS:
-        if head.startswith(mark):
-            raise Unreadable(what)
-    begins = 3 if head.startswith(b"\xef\xbb\xbf") else 0
-    if _is_json_lines(file, begins):
-        yield from _group_messages(_read_lines(file, begins))
-    else:
-        yield from _read_json(file, begins)
-
-
-def _is_json_lines(file: IO[bytes], begins: int) -> bool:
-    """Whether it is JSON Lines: the first line is JSON and others follow, or another line is and the file is not."""
-    file.seek(begins)
-    lines = islice(_bounded_lines(file), _LINES_SAMPLED)
-    first = next(lines, None)
-    if first is None:
-        raise Unreadable("empty")
-    if _is_container(first[1]):
-        return next(lines, None) is not None
-    return any(_is_container(line) for _, line in lines) and not _is_json(_map_file(file, begins))
-
-
-def _is_container(line: bytes | None) -> bool:
-    if line is None or line.lstrip()[:1] not in (b"{", b"["):
-        return False
-    try:
-        decode_json(line)
-    except Unreadable:
-        return False
-    return True
-
-
-def _is_json(text: memoryview) -> bool:
-    try:
-        msgspec.json.decode(text, type=msgspec.Raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    except RecursionError:
-        pass
-    return True
-
-
-# ---- JSON Lines
-
-
-def _bounded_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
-    """The lines that are not blank, with their numbers; None instead of a line that is too long."""
-    number = 0
-    while line := file.readline(MAX_SESSION_BYTES + 1):
-        number += 1
-        if len(line) <= MAX_SESSION_BYTES:
-            if line.strip():
-                yield number, line
-            continue
-        while line and not line.endswith(b"\n"):
-            line = file.readline(1024 * 1024)
-        yield number, None
-
-
-def _read_lines(file: IO[bytes], begins: int) -> Iterator[FileValue]:
-    file.seek(begins)
-    for number, line in _bounded_lines(file):
-        value = FileValue(place=f"line {number}", number=number)
-        try:
-            if line is None:
-                raise Unreadable(TOO_LARGE)
-            value.data = decode_json(line.rstrip(b"\r\n"))
-        except Unreadable as error:
-            value.error = str(error)
-        yield from _split_line(value)
-
-
-def _split_line(value: FileValue) -> Iterator[FileValue]:
-    """Split a line that holds a list of sessions into its elements; yield any other line as it is."""
-    if not isinstance(value.data, list) or not value.data or is_session_part(value.data[0]):
-        yield value
-        return
-    for number, data in enumerate(value.data, 1):
-        yield FileValue(place=f"{value.place}, element {number}", number=value.number, data=data)
-
-
-def _group_messages(values: Iterator[FileValue]) -> Iterator[FileValue]:
-    """Join consecutive lines that are messages into one session."""
-    group: list[FileValue] = []
-    others = False
-    for value in values:
-        if not value.error and is_session_part(value.data):
-            group.append(value)
-            continue
-        if group and not value.error:
-            yield _join_lines(group, alone=False)
-            group = []
-        others = True
-        yield value
-    if group:
-        yield _join_lines(group, alone=not others)
-
-
-def _join_lines(group: list[FileValue], alone: bool) -> FileValue:
-    first, last = group[0], group[-1]
-    data = [value.data for value in group]
-    if alone:
-        return FileValue(place="", data=data)
-    return FileValue(place=f"lines {first.number} to {last.number}", number=first.number, data=data)
-
-
-def is_session_part(data: Any) -> bool:
-    """Whether this is a part of a session: a message, a wrapped message, a response item or a recorded HTTP reply."""
-    if not isinstance(data, dict):
-        return False
-    if isinstance(data.get("role"), str):
-        return not any(isinstance(data.get(name), list) for name in ("messages", "traj", "history"))
-    if is_item(data):
-        return True
-    if isinstance(data.get("message"), dict) and "role" in data["message"]:
-        return True
-    if "sessionId" in data or (data.get("type") == "summary" and "leafUuid" in data):
-        return "type" in data and "messages" not in data
-    return {"path", "status", "response"} <= data.keys()
-
-
-# ---- JSON
-
-
-def _map_file(file: IO[bytes], begins: int) -> memoryview:
-    """The file mapped into memory, until nothing refers to it any more."""
-    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[begins:]
-
-
-def _read_json(file: IO[bytes], begins: int) -> Iterator[FileValue]:
-    text = _map_file(file, begins)
-    values = [(0, len(text))] if _is_json(text) else list(split_values(text))
-    if not values or bytes(text[: values[0][0]]).strip():
-        raise Unreadable("neither JSON nor JSON Lines")
-    number = 0
-    for start, end in values:
-        for value in _sessions_of_value(text[start:end], len(values) == 1):
-            number += 1
-            if value.place:
-                value.number, value.place = number, f"element {number}"
-            yield value
-
-
-def _sessions_of_value(text: memoryview, alone: bool) -> Iterator[FileValue]:
-    """The elements of an array of sessions; any other value as it is."""
-    place = "" if alone else "one of several"
-    if bytes(text[:64]).lstrip()[:1] != b"[":
-        yield _read_value(text, place)
-        return
-    parts = list(split_array(text)) if (raws := _raw_elements(text)) is None else raws
-    if not parts:
-        raise Unreadable("an empty array")
-    if is_session_part(_read_value(_slice(text, parts[0]), "").data):
-        yield _read_value(text, place)
-        return
-    for part in parts:
-        yield _read_value(_slice(text, part), "one of several")
-
-
-def _raw_elements(text: memoryview) -> list[Any] | None:
-    try:
-        return msgspec.json.decode(text, type=list[msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _slice(text: memoryview, part: Any) -> memoryview:
-    return text[part[0] : part[1]] if isinstance(part, tuple) else memoryview(part)
-
-
-def _read_value(data: memoryview, place: str) -> FileValue:
-    try:
-        return FileValue(place=place, data=decode_json(data))
-    except Unreadable as error:
-        return FileValue(place=place, error=str(error))
-
-
-# ---- tolerant decoding
-
-
-def decode_json(data: bytes | memoryview) -> Any:
-    """Decode JSON, including some that strict decoders refuse. Raises Unreadable that says where it is invalid.
-
-    Python writes NaN and escapes lone surrogates; a file that was cut by bytes holds invalid UTF-8. NaN is read as a
-    number, surrogates and invalid bytes as replacement characters.
+    Hidden ones below the folder are left out.
     """
-    if len(data) > MAX_SESSION_BYTES:
-        raise Unreadable(TOO_LARGE)
+    return list(_walk(path, format)) if path.is_dir() else [(path, None)]
+
+
+def _walk(folder: Path, format: str) -> Iterator[tuple[Path, Store | None]]:
+    store = _find_store(folder, format)
+    if store is not None:
+        yield folder, store
+        return
+    for entry in _visible_entries(folder):
+        if entry.is_dir() and not entry.is_symlink():
+            yield from _walk(entry, format)
+        elif entry.is_file():
+            yield entry, None
+
+
+def _visible_entries(folder: Path) -> list[Path]:
     try:
-        return _decode(data)
-    except RecursionError:
-        raise Unreadable(TOO_DEEP) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return _decode_tolerantly(bytes(data), error)
-
-
-def _decode_tolerantly(data: bytes, strict: Exception) -> Any:
-    try:
-        return _replace_surrogates(json.loads(data.decode("utf-8", "replace")))
-    except RecursionError:
-        raise Unreadable(TOO_DEEP) from None
-    except ValueError:
-        raise Unreadable(f"invalid JSON: {str(strict)[:200]}") from None
-
-
-def _replace_surrogates(value: Any) -> Any:
-    """The value without lone surrogates, which UTF-8 cannot encode."""
-    match value:
-        case str():
-            return value.encode("utf-8", "replace").decode() if not value.isascii() else value
-        case list():
-            return [_replace_surrogates(part) for part in value]
-        case dict():
-            return {_replace_surrogates(name): _replace_surrogates(part) for name, part in value.items()}
-        case _:
-            return value
-
-
-# ---- values in broken JSON
-
-
-def split_values(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
-    """Start and end of each top-level object or array, also in text that is not valid JSON.
-
-    Only strings and brackets are looked at, so that what is intact around an error is found. The last value may be cut
-    off.
-    """
-    depth, start = 0, -1
-    for mark in _STRUCTURE.finditer(text):
-        sign = mark[0][:1]
-        if sign in (b"{", b"["):
-            if not depth:
-                start = mark.start()
-            depth += 1
-        elif sign in (b"}", b"]") and depth:
-            depth -= 1
-            if not depth:
-                yield start, mark.end()
-    if depth:
-        yield start, len(text)
-
-
-def split_array(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
-    """Start and end of each element of the array at the beginning of the text, also if it is not valid JSON."""
-    depth, start, end = 0, -1, len(text)
-    for mark in _STRUCTURE.finditer(text):
-        sign = mark[0][:1]
-        if sign in (b"{", b"["):
-            depth += 1
-            if depth == 1:
-                start = mark.end()
-        elif sign in (b"}", b"]"):
-            depth -= 1
-            if not depth:
-                end = mark.start()
-                break
-        elif sign == b"," and depth == 1:
-            yield start, mark.start()
-            start = mark.end()
-    if start >= 0 and bytes(text[start:end]).strip():
-        yield start, end
+        return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError:  # it may not be read
+        return []

@@ -121,10 +121,22 @@ def _missing_from_history(
         for step in steps[len(spoken) :]:
             session.count_dropped("step", {"content": [step.get("response"), step.get("observation")]})
         return []
+    for step in _unheard(steps[: latest[-1]], spoken):
+        session.count_dropped("step", {"content": [step.get("response"), step.get("observation")]})
     known, more = steps[latest[-1] - 1], list(_steps_as_history(steps[latest[-1] :]))
     if more and history[-1] is spoken[-1] and "observation" in known:
         more.insert(0, {"role": "user", "content": known["observation"]})
     return more
+
+
+def _unheard(steps: list[dict[str, Any]], spoken: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The steps that the history leaves out in its middle, if there are more steps than responses."""
+    heard = 0
+    for step in steps if len(steps) > len(spoken) else ():
+        if heard < len(spoken) and _is_step(spoken[heard], step):
+            heard += 1
+        else:
+            yield step
 
 
 def _is_step(entry: dict[str, Any], step: dict[str, Any]) -> bool:
@@ -195,7 +207,7 @@ class _HistoryReader:
         self._action = as_text(entry.get("action"))
         calls = parse_calls(entry) or self._call_of(self._action)
         thought = as_text(entry.get("thought"))
-        if calls and "thought" in entry and _is_only(thought + self._action, text):
+        if calls and "thought" in entry and _is_only((thought, self._action), text):
             text = thought
         self._builder.add_response(text, calls, message_reasoning(entry))
 
@@ -213,9 +225,15 @@ class _HistoryReader:
             self._builder.add_result(id, "", text, images=images)
 
 
-def _is_only(parts: str, text: str) -> bool:
+def _is_only(parts: Iterable[str], text: str) -> bool:
     """Whether a response consists of these parts and the markup around an action only."""
-    return not (Counter(_LETTERS.findall(text)) - Counter(_LETTERS.findall(parts)) - _FENCES)
+    elsewhere = ""
+    for part in parts:
+        if part in text:
+            text = text.replace(part, "", 1)  # counting letters takes longer
+        else:
+            elsewhere += part
+    return not (Counter(_LETTERS.findall(text)) - Counter(_LETTERS.findall(elsewhere)) - _FENCES)
 
 
 def _text(entry: dict[str, Any], session: ImportedSession) -> str:

@@ -7,9 +7,8 @@ continues it. Calls after an accepted completion are kept: a report measures the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -21,48 +20,24 @@ from ..decision import (
     Facts,
     FinishReason,
     GoOn,
-    Pause,
     StepJudge,
     Stop,
-    ToolCall,
-    ToolKind,
     ToolResult,
     Usage,
     UserMessage,
-    Verdict,
-    build_outcome,
     decide,
     fold,
 )
 from ..decision import events as ev
-from ..decision.events import (
-    STREAM_PARTS,
-    CompletionAccepted,
-    CompletionRejected,
-    PhaseReported,
-    QuestionAsked,
-    ThoughtRecorded,
-    ToolCallResult,
-    ToolExecutionStarted,
-)
+from ..decision.events import STREAM_PARTS
 from ..decision.facts import add_usage, usage_of
 from ..decision.finish_words import parse_finish_reason
-from ..decision.messages import ResultStatus
-from ..decision.outcome import RUN_STAGE_STATUS
-from ..tools.results import ANSWER_FIELDS, SKIPPED, Completion, Continue, Phase, fingerprint, parse_completion
 from .imported_session import ImportedMessage, ImportedSession, ImportOptions, tool_specs
-from .parsing import as_dict, as_list, format_time
+from .parsing import format_time
 from .reconstruction import estimate_usage, final_decision, infer_policy
+from .run_events import PREPARED, CallResolver, write_outcome
 
 Sink = Callable[[Event], None]
-NO_RESULT = "The transcript that was imported holds no result of this call."
-CANCELLED = "Cancelled while it was running or waiting to run."
-MAX_OPEN_QUESTIONS = 100
-"""Open questions of a step at most, since the facts of a run hold each of them. Further ones are ordinary calls."""
-_ANSWER_ARGUMENTS = (*ANSWER_FIELDS, "reason")
-_QUESTION_ARGUMENTS = ("question", "questions", "message", "text", "prompt", "query", "response")
-_THOUGHT_ARGUMENTS = ("thought", "thinking", "thoughts", "text", "content", "message")
-_PREPARED = ev.StageFinished(stage="prepare", status="absent")
 
 
 class ImportStats(Struct, frozen=True):
@@ -118,6 +93,8 @@ class _EventWriter:
         """Requests that failed since the latest response; a retry may follow."""
         self._nudges: list[ImportedMessage] = []
         """Messages of the loop since the last response."""
+        self._interrupted = False
+        """Whether the user has interrupted the run since its latest response."""
         self._before = ev.Carried()
         self._latest: Facts | None = None
         """Facts at the end of the latest run. Not yet in `_before`, since the next run may continue it."""
@@ -145,7 +122,14 @@ class _EventWriter:
     def _add_user_message(self, imported: ImportedMessage, message: UserMessage, t: float | None) -> None:
         self._end_failed_step()
         log = self._log
-        by_loop = imported.origin == "nudge" or (
+        if imported.origin == "interrupt":
+            self._interrupted = self._interrupted or (log is not None and self._run_steps > 0)
+            if not message.text:
+                return
+            if log is None:
+                self._session.count_dropped("last words", message.text)
+                return
+        by_loop = imported.origin in ("nudge", "interrupt") or (
             imported.origin == "beside" and (log is None or log.facts.accepted is None)
         )
         if log is not None and by_loop:
@@ -154,8 +138,7 @@ class _EventWriter:
         elif log is not None and not self._run_steps:
             self._write_nudges(log)
             log.advance_to(imported.t)
-            self._session.count_loss("image", len(message.images))
-            log.append(ev.MessageAdded(text=message.text, origin="user"))
+            log.append(ev.MessageAdded(text=message.text, origin="user", images=message.images))
         else:
             self._end_run(user_speaks=True)
             self._start_run(message, t)
@@ -188,7 +171,7 @@ class _EventWriter:
             )
         )
         if paused is None:
-            log.append(_PREPARED)
+            log.append(PREPARED)
         return log
 
     def _end_run(self, *, last: bool = False, user_speaks: bool = False) -> None:
@@ -201,29 +184,17 @@ class _EventWriter:
         log, self._log = self._log, None
         if log is None:
             return
-        if last:
+        interrupted, self._interrupted = self._interrupted, False
+        if last or interrupted:
             self._write_nudges(log)
-        decision = final_decision(log.facts, self._policy, self._session, last=last, user_speaks=user_speaks)
+        decision = final_decision(
+            log.facts, self._policy, self._session, last=last, user_speaks=user_speaks, interrupted=interrupted
+        )
         if isinstance(decision, Stop) and decision.reason == "cancelled":
             log.append(ev.CancelRequested(cause="user"))
         log.append(ev.DecisionMade(round=log.facts.rounds, decision=decision))
-        self._write_outcome(log, decision, last)
+        write_outcome(log, self._policy, decision, self._session.verdict if last else None)
         self._latest = log.facts
-
-    def _write_outcome(self, log: ImportLog, decision: Stop | Pause, last: bool) -> None:
-        outcome = build_outcome(log.facts, self._policy, decision)
-        if outcome.stop_reason.startswith("custom:") and outcome.status == "completed" and not outcome.answer:
-            outcome = replace(outcome, answer=log.facts.text)
-        log.append(ev.StageFinished(stage="run", status=RUN_STAGE_STATUS[outcome.status], detail=outcome.stop_reason))
-        judged = self._session.verdict if last else None
-        if judged is None:
-            log.append(ev.StageFinished(stage="evaluate", status="absent", detail=f"the run is {outcome.status}"))
-        else:
-            verdict: Verdict = "passed" if judged.passed else "failed"
-            log.append(ev.EvaluationFinished(verdict=verdict, name=judged.name, details=judged.details))
-            log.append(ev.StageFinished(stage="evaluate", status="ok", detail=verdict))
-            outcome = replace(outcome, verdict=verdict, evaluation={"name": judged.name, **judged.details})
-        log.append(ev.RunFinished(outcome=outcome))
 
     def _new_run_id(self) -> str:
         mark = blake2b(f"{self._session_id}\0{self.runs}".encode("utf-8", "replace"), key=self._mark, digest_size=6)
@@ -241,6 +212,7 @@ class _EventWriter:
     ) -> None:
         if imported.starts_run:
             self._end_run()
+        self._interrupted = False
         log = self._log or self._start_run(None, t)
         step, attempt = self._start_step(log)
         self._write_response(log, imported, message, attempt, step)
@@ -251,12 +223,14 @@ class _EventWriter:
                 resolver.resolve_missing(call)
             else:
                 assert isinstance(result.message, ToolResult)
-                resolver.resolve(call, result, result.message)
+                if not resolver.is_answer(call, result.message):
+                    log.advance_to(result.t)  # the time that the user takes to answer does not count
+                resolver.resolve(call, result.message)
         if resolver.lost:
             self._session.count_loss("result", resolver.lost)
         log.append(ev.StepFinished(step=step))
         if resolver.answers:
-            self._resume_after_answers(log, resolver.answers)
+            self._resume_after_answers(log, [results[answer.call_id] for answer in resolver.answers])
 
     def _start_step(self, log: ImportLog) -> tuple[int, str]:
         """Begin a step with its failed requests. Returns its number and the id of the next attempt."""
@@ -318,49 +292,28 @@ class _EventWriter:
             log.advance_to(imported.t)
             log.append(ev.MessageAdded(text=imported.message.text, origin="nudge"))
 
-    def _resume_after_answers(self, log: ImportLog, answers: list[tuple[str, ImportedMessage]]) -> None:
+    def _resume_after_answers(self, log: ImportLog, answers: list[ImportedMessage]) -> None:
         """The user answered: end the run as a pause and continue it in another run."""
         paused = log.facts
         self._end_run()
-        log = self._start_run(None, answers[0][1].t, paused)
-        for call_id, imported in answers:
+        log = self._start_run(None, answers[0].t, paused)
+        for imported in answers:
             assert isinstance(imported.message, ToolResult)
             log.advance_to(imported.t)
-            log.append(ev.QuestionAnswered(call_id=call_id, text=imported.message.content))
-        log.append(_PREPARED)
+            log.append(ev.QuestionAnswered(call_id=imported.message.call_id, text=imported.message.content))
+        log.append(PREPARED)
 
     # ---- one response
 
     def _write_response(
         self, log: ImportLog, imported: ImportedMessage, message: AssistantMessage, attempt: str, step: int
     ) -> None:
-        """Write a response as if it had been streamed: its parts, then the whole."""
+        """Write a response as a whole: nothing of it was streamed here."""
         model = imported.model or self._session.model
         log.append(ev.AttemptStarted(attempt=attempt, model=model))
         log.advance_to(imported.t)
-        for thought in message.reasoning:
-            log.append(
-                ev.ReasoningMessageContent(
-                    attempt=attempt,
-                    delta=thought.text,
-                    signature=thought.signature,
-                    redacted=thought.redacted,
-                    vendor=thought.vendor,
-                )
-            )
-        if message.text:
-            log.append(ev.TextMessageContent(attempt=attempt, delta=message.text))
-        for call in message.calls:
-            log.append(ev.ToolCallStart(attempt=attempt, call_id=call.id, name=call.name))
-            if call.arguments:
-                log.append(ev.ToolCallArgs(attempt=attempt, call_id=call.id, delta=call.arguments))
-            may_end = True if self.kinds.get(call.name) == "completion" else None
-            log.append(ev.ToolCallEnd(attempt=attempt, call_id=call.id, may_end=may_end))
         finish = self._finish_of(imported, message)
-        log.append(ev.FinishReported(attempt=attempt, reason=finish, raw=imported.raw_finish))
         usage = imported.usage or Usage(estimated=True)
-        if not usage.estimated:
-            log.append(ev.UsageReported(attempt=attempt, usage=usage))
         log.append(
             ev.ResponseFinished(
                 step=step, attempt=attempt, message=message, finish=finish, raw_finish=imported.raw_finish, usage=usage
@@ -402,140 +355,9 @@ def _look_ahead(
         t = times[index] = t if one.t is None else one.t
         if isinstance(one.message, AssistantMessage):
             continues = not one.starts_run
-        elif isinstance(one.message, UserMessage) and one.origin == "user":
+        elif isinstance(one.message, UserMessage) and one.origin in ("user", "interrupt"):
             continues = False
     return results, goes_on, times
-
-
-# ---- the calls of a step
-
-
-class CallResolver:
-    """Writes the events of the calls of one step, with the recorded results, or inferred ones where none is recorded.
-
-    `goes_on`: whether the run has a later response.
-    """
-
-    def __init__(self, log: ImportLog, kinds: Mapping[str, ToolKind], calls: Sequence[ToolCall], goes_on: bool) -> None:
-        self._log = log
-        self._kinds = kinds
-        self._goes_on = goes_on
-        self._may_pause = log.facts.accepted is None and not any(kinds.get(call.name) == "completion" for call in calls)
-        self._completed = False
-        self._asked = 0
-        self.answers: list[tuple[str, ImportedMessage]] = []
-        """Answers of the user to questions of this step, with their call ids, for the run that continues."""
-        self.lost = 0
-        """Number of calls whose result is unknown."""
-
-    def resolve(self, call: ToolCall, imported: ImportedMessage, result: ToolResult) -> None:
-        """Write a call with a recorded result."""
-        log, kind, status = self._log, self._kinds.get(call.name, "ordinary"), result.status
-        asks = kind == "question" and status == "ok" and self._may_ask and not result.images
-        if not asks:
-            log.advance_to(imported.t)  # the time that the user takes to answer does not count
-        if status in ("ok", "error", "rejected"):
-            log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
-        if asks:
-            self._write_question(call)
-            self.answers.append((call.id, imported))
-            return
-        if kind == "completion" and log.facts.accepted is None:
-            status = self._complete(call, result)
-        elif kind == "think" and status == "ok":
-            log.append(ThoughtRecorded(call_id=call.id, text=_text_argument(call, _THOUGHT_ARGUMENTS)))
-        self._write_result(call, result.content, status, result)
-
-    def resolve_missing(self, call: ToolCall) -> None:
-        """Write a call without a recorded result.
-
-        By its kind and what follows, it is an accepted completion, an open question, skipped, unknown or cancelled.
-        """
-        log, kind = self._log, self._kinds.get(call.name, "ordinary")
-        if kind == "completion" and log.facts.accepted is None:
-            log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
-            answer = _text_argument(call, _ANSWER_ARGUMENTS)
-            self._write_accepted(call, answer)
-            self._write_result(call, answer, "ok")
-        elif kind == "question" and self._may_ask and not self._goes_on:
-            log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
-            self._write_question(call)
-        elif self._completed and not self._goes_on:
-            self._write_result(call, SKIPPED, "skipped")
-        elif self._goes_on:
-            self.lost += 1
-            log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
-            self._write_result(call, NO_RESULT, "unknown")
-        else:
-            self.lost += 1
-            self._write_result(call, CANCELLED, "cancelled")
-
-    @property
-    def _may_ask(self) -> bool:
-        return self._may_pause and self._asked < MAX_OPEN_QUESTIONS
-
-    def _write_question(self, call: ToolCall) -> None:
-        self._asked += 1
-        self._log.append(QuestionAsked(call_id=call.id, text=_text_argument(call, _QUESTION_ARGUMENTS)))
-
-    def _complete(self, call: ToolCall, result: ToolResult) -> ResultStatus:
-        """Accept or reject a completion. Returns the status of its result."""
-        imported = parse_completion(result.content, {})
-        if result.status == "ok" and isinstance(imported, Completion):
-            self._write_accepted(call, _text_argument(call, _ANSWER_ARGUMENTS) or imported.answer)
-            return "ok"
-        if result.status == "ok" and isinstance(imported, Phase):
-            phase = PhaseReported(
-                call_id=call.id,
-                percentage=imported.percentage,
-                summary=imported.summary,
-                next_phase=imported.next_phase,
-            )
-            self._log.append(phase)
-            return "ok"
-        if result.status == "ok":
-            reason = imported.reason if isinstance(imported, Continue) else result.content
-            self._log.append(CompletionRejected(call_id=call.id, name=call.name, reason=reason, by="tool"))
-            return "rejected"
-        if result.status in ("error", "rejected"):
-            self._log.append(CompletionRejected(call_id=call.id, name=call.name, reason=result.content, by="tool"))
-            return "rejected"
-        return result.status
-
-    def _write_accepted(self, call: ToolCall, answer: str) -> None:
-        self._completed = True
-        self._log.append(CompletionAccepted(call_id=call.id, name=call.name, answer=answer))
-
-    def _write_result(
-        self, call: ToolCall, content: str, status: ResultStatus, result: ToolResult | None = None
-    ) -> None:
-        images = () if result is None else result.images
-        mark = "" if status == "unknown" else fingerprint(call, content, images)
-        self._log.append(
-            ToolCallResult(
-                call_id=call.id, name=call.name, content=content, status=status, fingerprint=mark, images=images
-            )
-        )
-
-
-def _text_argument(call: ToolCall, names: Sequence[str]) -> str:
-    """The text in a call's arguments: the first of these that has one, else any other but `command`."""
-    try:
-        arguments: Any = msgspec.json.decode(call.arguments)
-    except (msgspec.DecodeError, RecursionError):
-        return call.arguments
-    values = as_dict(arguments)
-    order = (*names, *(name for name in values if name != "command"))
-    texts = (values[name] for name in order if name in values)
-    return next((text for value in texts if (text := _plain_text(value))), "")
-
-
-def _plain_text(value: Any) -> str:
-    """The text itself, or the texts of a list of questions."""
-    if isinstance(value, str):
-        return value.strip() and value
-    parts = [as_dict(part).get("question", part) for part in as_list(value)]
-    return "\n".join(part for part in parts if isinstance(part, str))
 
 
 # ---- the log

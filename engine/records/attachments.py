@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..decision import Image, Message, ToolResult, UserMessage
-from ..decision.events import ContextCompacted, RunStarted, ToolCallResult
+from ..decision.events import ContextCompacted, MessageAdded, QuestionAnswered, RunStarted, ToolCallResult
 from .files import ATTACHMENTS_SUFFIX, MAX_LINE_BYTES, RECORD_SUFFIXES
 
 ATTACH_ABOVE = 256 * 1024
@@ -32,8 +32,10 @@ PREVIEW_CHARS = 1000
 MAX_MISSING_NAMES = 100
 """`AttachmentReader.missing` lists at most this many names."""
 _HASH = re.compile(r"[0-9a-f]{64}")
-MAY_HOLD_IMAGES: frozenset[type] = frozenset({RunStarted, ToolCallResult, ContextCompacted})
-"""Types of events with images, whose lines are written and read through this module."""
+MAY_HOLD_IMAGES: frozenset[type] = frozenset(
+    {RunStarted, MessageAdded, QuestionAnswered, ToolCallResult, ContextCompacted}
+)
+"""Types of events that may hold images. Their lines are written and read through this module."""
 E = TypeVar("E", bound=Struct)
 ImageMap = Callable[[Image], Image | None]
 

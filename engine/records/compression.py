@@ -41,7 +41,7 @@ def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
         with open(path, "rb", buffering=0) as file:
             block = file.read(BLOCK)
             if block.startswith(MAGIC):
-                yield from _decompress(block, file)
+                yield from decompress(block, file)
                 return
             while block:
                 yield block
@@ -50,7 +50,8 @@ def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
         raise WrongUse(f"cannot read the record {path}: {error.strerror or error}") from None
 
 
-def _decompress(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
+def decompress(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
+    """The data of a compressed file that begins with this block and goes on in `file`. Raises CorruptData."""
     zstd, empty = _zstd(), 0
     try:
         while block and empty < MAX_EMPTY_FRAMES:

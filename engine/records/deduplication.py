@@ -1,38 +1,41 @@
-"""What stands twice in a session is written once, and is whole again for whoever reads the record.
+"""Leaves out of a record what the record already holds, and restores it when the record is read.
 
-- A response's message stands in its deltas already. `RESPONSE_FINISHED` is written without it if the deltas of its
-  attempt say exactly the same, and then says which they are (`deltas`). The deltas stay: a record is only appended to,
-  and after a kill they are all there is of a response. After redaction the redacted texts are compared.
+- The message of a response is contained in its deltas. `RESPONSE_FINISHED` is written without it if the deltas of its
+  attempt have exactly the same content, and then names them (`deltas`). The deltas stay: a record is only appended to,
+  and after a kill they are all that is left of a response. After redaction the redacted texts are compared.
 - In a file, a later run of the session mostly has the system prompt, policy and tools of the first one. Its
   `RUN_STARTED` is written without these three if all are equal, and names the run that has them (`as_in`).
+- The policy of an imported run is the same for all, and longer than many a session. It is written without the settings
+  that a reader fills in by itself.
 
-In memory, on the bus and over HTTP events are always whole. `Deduplicator` is used by what writes, `MessageRestorer` by
-what reads; `format.decode_line` restores `RUN_STARTED`.
+In memory, on the bus and over HTTP events are always whole. Writers of records use `Deduplicator`, readers use
+`MessageRestorer`; `format.decode_line` restores `RUN_STARTED`.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from ..decision import AssistantMessage, Event, ToolCall
+from ..decision import AssistantMessage, Event, Policy, ToolCall
 from ..decision.assembler import block_of
 from ..decision.events import (
-    NO_MESSAGE,
-    MessageDeltas,
     ReasoningMessageContent,
     ResponseFinished,
     RunStarted,
     TextMessageContent,
     ToolCallArgs,
     ToolCallStart,
+    is_imported,
 )
-from ..decision.messages import Reasoning
-from .format import DECODE_ERRORS, SHARED_FIELDS
+from ..decision.messages import NO_MESSAGE, MessageDeltas, Reasoning
+from ..decision.settings import settings_to_record
+from .format import DECODE_ERRORS, SHARED_FIELDS, encode_line
 
 MAX_DELTAS = 4096
 """A response with more deltas is written whole: it hardly saves anything, and bounds what a reader has to remember."""
@@ -76,11 +79,21 @@ class Deduplicator:
     def _without_shared(self, started: RunStarted) -> RunStarted | dict[str, Any]:
         first = self._first = self._first or started
         if first is started or any(getattr(started, name) != getattr(first, name) for name in SHARED_FIELDS):
-            return started
+            return _with_short_policy(started) if is_imported(started.engine) else started
         plain: dict[str, Any] = msgspec.to_builtins(started, enc_hook=repr)
         for name in SHARED_FIELDS:
             plain.pop(name, None)
         return {**plain, "as_in": first.run_id}
+
+
+def _with_short_policy(started: RunStarted) -> RunStarted:
+    policy: Any = _short_policy(started.policy)
+    return replace(started, policy=policy)
+
+
+@lru_cache(maxsize=16)
+def _short_policy(policy: Policy) -> msgspec.Raw:
+    return msgspec.Raw(encode_line(settings_to_record(policy)))
 
 
 def _without_message(response: ResponseFinished, parts: Sequence[Part]) -> ResponseFinished:

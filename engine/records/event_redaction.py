@@ -69,7 +69,7 @@ TEXT_FIELDS: dict[type, Mapping[str, str]] = {
     ev.SubagentStarted: {"record": "text"},
     ev.SessionSource: {"file": "text", "id": "text"},
     ev.Carried: {"phases": "many", "questions": "many"},
-    ev.MessageAdded: {"text": "text"},
+    ev.MessageAdded: {"text": "text", "images": "many"},
     ev.CancelRequested: {"cause": "text"},
     ev.RunFinished: {"outcome": "struct"},
     ev.AttemptFailed: {"message": "text", "text": "text"},
@@ -85,7 +85,7 @@ TEXT_FIELDS: dict[type, Mapping[str, str]] = {
     ev.CompletionRejected: {"reason": "text"},
     ev.PhaseReported: {"summary": "text", "next_phase": "text"},
     ev.QuestionAsked: {"text": "text", "confirms": "text", "pending_issues": "texts", "arguments": "plain"},
-    ev.QuestionAnswered: {"text": "text", "arguments": "plain"},
+    ev.QuestionAnswered: {"text": "text", "arguments": "plain", "images": "many"},
     ev.ThoughtRecorded: {"text": "text"},
     ev.VerdictGiven: {"name": "text", "detail": "arguments"},
     ev.ContextCompacted: {"put_first": "many"},
@@ -190,7 +190,7 @@ class TextRedactor:
             yield name, self._part(called, part)
 
     def _is_secret(self, part: Reasoning | ReasoningDelta | ev.ReasoningMessageContent) -> bool:
-        """Whether an item that its vendor wants back unchanged would have to be changed: it is then left out."""
+        """Whether redaction would change an item that its vendor wants back unchanged. The item is then left out."""
         return bool(part.redacted and part.vendor) and self.arguments(part.signature) != part.signature
 
     def _part(self, name: Any, part: Any) -> Any:

@@ -26,7 +26,8 @@ from ..decision import (
     ToolSpec,
     WrongUse,
 )
-from ..decision.events import NO_MESSAGE, CutOff, ResponseFinished, RunStarted
+from ..decision.events import CutOff, ResponseFinished, RunStarted
+from ..decision.messages import NO_MESSAGE
 from ..decision.settings import settings_from_record
 from ..decision.transcript import estimate_tokens
 

@@ -57,7 +57,7 @@ def default_path() -> Path:
 
 
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
-"""What a database raises that cannot be used. SQLite's message about a damaged schema may quote bytes that are no text,
+"""Errors of a database that cannot be used. SQLite's message about a damaged schema may quote bytes that are no text,
 and Python then fails to decode the message."""
 
 

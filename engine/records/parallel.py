@@ -66,13 +66,18 @@ def map_files(
     Memory is bounded: workers wait until the results are taken. Leaving the loop, also by an exception, ends the
     workers at once. Raises WrongUse if the workers cannot be started.
     """
-    many = _worker_count(paths) if processes is None else processes
-    if many < 1:
-        raise WrongUse(f"processes is {processes}: use 1 or more")
-    many = min(many, len(paths))
+    many = count_workers(paths, processes)
     report = progress or _ignore_progress
     report(0, len(paths))
     return _map_in_process(work, paths, report) if many <= 1 else _map_in_workers(work, paths, many, report)
+
+
+def count_workers(paths: Sequence[Path], processes: int | None = None) -> int:
+    """Return how many workers `map_files` would start for these files: 1 or 0 for none. Raises WrongUse."""
+    many = _default_workers(paths) if processes is None else processes
+    if many < 1:
+        raise WrongUse(f"processes is {processes}: use 1 or more")
+    return min(many, len(paths))
 
 
 def _map_in_process(
@@ -93,7 +98,7 @@ def _run_work(work: Callable[[Path], R], path: Path) -> R | FileFailure:
         return FileFailure(path, error_text(error))
 
 
-def _worker_count(paths: Sequence[Path]) -> int:
+def _default_workers(paths: Sequence[Path]) -> int:
     """One worker per core, if there is enough to read; else 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     size = 0

@@ -75,7 +75,7 @@ class RecordWriter:
             if is_compressed(self.path):
                 raise WrongUse(f"{self.path} is compressed and cannot be appended to: run `zstd -d` on it first")
         try:
-            self._file: IO[bytes] = open(self.path, "ab", buffering=256 * 1024)  # noqa: SIM115  closed by `close`
+            self._file = self._open()
         except OSError as error:
             raise WrongUse(f"cannot write the record {self.path}: {error.strerror}") from None
         if not _lock(self._file):
@@ -85,6 +85,8 @@ class RecordWriter:
                 "that two runs write at once could not be read"
             )
         self._broken = False
+        self._resting = False
+        """Whether the file is closed until there is more to write."""
         self._run_begun = False
         """Whether an event of this run is in the file."""
         self._pending: list[Event | DrainedChunk] = []
@@ -116,13 +118,24 @@ class RecordWriter:
             begins = bool(self._pending)
             try:
                 self._write_pending()
-                self._file.flush()
+                if not self._resting:
+                    self._file.flush()
             except OSError as error:
                 if not self._run_begun:
                     raise self._close_unused(error) from None
-                self._abandon()
+                self.abandon()
                 raise
             self._run_begun = self._run_begun or begins
+
+    def rest(self) -> None:
+        """Flush, and close the file until there is more to write: who waits for long needs no open file, and no lock.
+
+        Raises as `flush` does.
+        """
+        self.flush()
+        if not self._resting and not self._broken:
+            self._file.close()
+            self._resting = True
 
     def close(self) -> None:
         """Flush and close."""
@@ -132,13 +145,16 @@ class RecordWriter:
         if not self._broken:
             self._file.close()
 
+    def _open(self) -> IO[bytes]:
+        return open(self.path, "ab", buffering=16 * 1024)
+
     def _write(self, line: Struct | dict[str, Any]) -> None:
         if self._broken:
             return  # `flush` has raised, which ends the run; its last events go only to its subscribers
         try:
             self._file.write(encode_line(line) + b"\n")
         except OSError:
-            self._abandon()
+            self.abandon()
             raise
 
     def _write_pending(self) -> None:
@@ -146,6 +162,8 @@ class RecordWriter:
         if self._broken:
             return
         try:
+            if pending and self._resting:
+                self._file, self._resting = self._open(), False
             lines = [self._attachments.write(line) if type(line) in MAY_HOLD_IMAGES else line for line in pending]
             if self._deduplicator is not None:
                 lines = [self._deduplicator.feed(line) for line in lines]
@@ -155,18 +173,18 @@ class RecordWriter:
                 for line in lines:
                     self._write(line)
         except OSError:
-            self._abandon()
+            self.abandon()
             raise
 
     def _close_unused(self, error: OSError) -> WrongUse:
         """Close the file, remove it if it is new, and return the error to raise: no run can begin in this record."""
-        self._abandon()
+        self.abandon()
         if self._new:
             with suppress(OSError):
                 self.path.unlink()
         return WrongUse(f"cannot write the record {self.path}: {error.strerror or error}")
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """Close a file that cannot be written any more. What its buffer holds is lost."""
         self._broken = True
         with suppress(OSError):
@@ -196,7 +214,7 @@ def last_seq(path: str | os.PathLike[str]) -> int | None:
 
 
 def last_event(path: str | os.PathLike[str]) -> tuple[str | None, int] | None:
-    """The last event in an uncompressed record, read from its end: the run that it ends, if it does, and its number."""
+    """Read the last event of an uncompressed record: the run that it ends, if it ends one, and its number."""
     with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         end = len(content)
         while end > 0:

@@ -86,7 +86,7 @@ async def asked_too_early() -> None:
 
 async def say_a_list() -> None:
     async with engine().start("x") as run:
-        run.say(["more"])  # type: ignore[arg-type]
+        run.say(["more", 3])  # type: ignore[arg-type]
 
 
 async def fleet_of_a_text() -> None:
@@ -112,7 +112,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a prompt in bytes": (lambda: engine().run(b"x"), ("bytes", "decode()")),  # type: ignore[arg-type]
     "an empty prompt": (lambda: engine().run(" \n"), ("prompt is empty",)),
     "a number in a prompt of a race": (lambda: engine().race([3], [Scripted("a")]), ("prompt[0]",)),  # type: ignore
-    "a list said to a run": (say_a_list, ("message", "list")),
+    "a number in a list said to a run": (say_a_list, ("message[1]", "write a text")),
     "a system prompt that takes no argument": (lambda: engine(system=lambda: "x"), ("system", "takes one argument")),
     "a list as system prompt": (lambda: engine(system=["x"]), ("system", "list", "one text")),
     # settings of requests

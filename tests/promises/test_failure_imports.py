@@ -35,7 +35,7 @@ HELLO, DONE = line("user", "fix the bug"), line("assistant", [{"type": "text", "
 
 
 def test_A4_an_api_error_in_a_transcript_of_claude_code_is_a_failed_request() -> None:
-    heard = hear("anthropic", [HELLO, api_error()])
+    heard = hear("claude-code", [HELLO, api_error()])
     assert [(outcome.status, outcome.stop_reason) for outcome in heard.outcomes] == [("failed", "provider_error")]
     (failed,) = heard.of(ev.AttemptFailed)
     assert (failed.kind, failed.status, failed.message) == ("server", 529, OVERLOADED)
@@ -43,13 +43,13 @@ def test_A4_an_api_error_in_a_transcript_of_claude_code_is_a_failed_request() ->
 
 
 def test_A4_a_run_that_failed_so_is_followed_by_one_that_did_not() -> None:
-    heard = hear("anthropic", [HELLO, api_error(), line("user", "go on"), DONE])
+    heard = hear("claude-code", [HELLO, api_error(), line("user", "go on"), DONE])
     assert heard.stops == ["provider_error", "text_final"]
     assert [outcome.steps for outcome in heard.outcomes] == [1, 1]
 
 
 def test_A4_a_request_that_was_made_again_is_one_step_with_the_failure_in_it() -> None:
-    heard = hear("anthropic", [HELLO, api_error(), api_error("API Error: Request timed out."), DONE])
+    heard = hear("claude-code", [HELLO, api_error(), api_error("API Error: Request timed out."), DONE])
     assert heard.stops == ["text_final"]
     assert [event.attempt for event in heard.of(ev.AttemptFailed)] == ["1.1", "1.2"]
     assert [event.attempt for event in heard.of(ev.ResponseFinished)] == ["1.3"]
@@ -66,13 +66,13 @@ def test_A4_a_request_that_was_made_again_is_one_step_with_the_failure_in_it() -
     ],
 )
 def test_A4_the_kind_of_a_failure_is_read_from_its_status(text: str, kind: str) -> None:
-    (failed,) = hear("anthropic", [HELLO, api_error(text)]).of(ev.AttemptFailed)
+    (failed,) = hear("claude-code", [HELLO, api_error(text)]).of(ev.AttemptFailed)
     assert (failed.kind, failed.message) == (kind, text)
 
 
 def test_A4_the_older_lines_without_a_mark_are_known_by_their_words() -> None:
     content = [{"type": "text", "text": "API Error: 500 internal"}]
-    assert hear("anthropic", [HELLO, line("assistant", content, model="<synthetic>")]).stops == ["provider_error"]
+    assert hear("claude-code", [HELLO, line("assistant", content, model="<synthetic>")]).stops == ["provider_error"]
 
 
 # ---- the other formats

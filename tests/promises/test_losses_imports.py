@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from endstop.decision import events as ev
 from endstop.decision.messages import AssistantMessage, ToolResult
-from endstop.formats import FORMATS, FoundSession, ImportedMessage, SkippedSession, events_of, find_sessions
+from endstop.formats import FoundSession, ImportedMessage, SkippedSession, events_of, find_sessions
 
 from ..console import endstop
 from ..engine.formats.heard import answer, call, hear, says, user
@@ -162,23 +162,31 @@ def check_chat(path: Path, messages: list[dict[str, Any]], found: FoundSession) 
 def check_lines(path: Path, found: FoundSession) -> None:
     """A transcript of Claude Code's: each line has a block of a response, whose id they share."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    beside = [
+        read_content(line.get("content")) for line in lines if "message" not in line
+    ]  # what was queued, and notes
     lines = [line for line in lines if "message" in line]
     kept = [line for line in lines if not line.get("isSidechain")]
     messages = [line["message"] for line in kept]
     own = [m for m in messages if m.get("model") == "<synthetic>" and "API Error" not in json.dumps(m)]
     failed = {line["uuid"] for line in kept if line.get("isApiErrorMessage")}
     own = [m for m in own if not any(line["message"] is m and line["uuid"] in failed for line in kept)]
-    stands = read_messages(line["message"] for line in lines)
+    stands = sum(beside, read_messages(line["message"] for line in lines))
     stands["users"] = users_in(messages)
     ids = {m["id"] for m in messages if m["role"] == "assistant" and not any(m is one for one in own)}
     stands["responses"] = len(ids)
-    assert told(found) == +stands, path
+    tally, lost = told(found), found.session.losses
+    left = lost["rewound"] + lost["last words"]  # whose messages these were is not counted
+    if left:
+        spoken = ("users", "responses")
+        assert sum(tally.pop(name) for name in spoken) + left == sum(stands.pop(name) for name in spoken), path
+    assert tally == +stands, path
 
 
 def check_file(path: Path) -> None:
     """Whatever stands in a file of the recorded material."""
     if path.suffix == ".jsonl" and "cc_" in str(path):
-        (found,) = only(path, "anthropic")
+        (found,) = only(path, "claude-code")
         check_lines(path, found)
         return
     data = json.loads(path.read_text(encoding="utf-8"))
@@ -273,10 +281,12 @@ def samples(archive: str, every: int, tmp_path: Path, names: Callable[[str], boo
 @ABSENT
 @pytest.mark.parametrize("path", sorted(MADE.glob("cc_*.jsonl")), ids=lambda path: path.stem)
 def test_D4_transcripts_of_claude_code_lose_nothing_unsaid(path: Path) -> None:
-    if path.stem == "cc_sidefile":
-        (skipped,) = find_sessions(path, "anthropic")
-        assert isinstance(skipped, SkippedSession)
-        assert "subagents" in skipped.why
+    if path.stem == "cc_sidefile":  # a sub-agent's file is a session of its own
+        (found,) = only(path, "claude-code")
+        messages = [json.loads(line)["message"] for line in path.read_text(encoding="utf-8").splitlines()]
+        stands = read_messages(messages) + Counter(users=users_in(messages))
+        stands["responses"] = sum(message["role"] == "assistant" for message in messages)
+        assert told(found) == +stands
     else:
         check_file(path)
 
@@ -304,12 +314,13 @@ def test_D4_sessions_with_a_known_end_lose_nothing_unsaid(tmp_path: Path) -> Non
 
 @ABSENT
 @pytest.mark.parametrize("name", ["gemini.json", "langchain.json", "pydantic_ai.json", "sharegpt.jsonl"])
-def test_D4_what_no_format_reads_is_refused_and_says_why(name: str) -> None:
-    sessions = list(find_sessions(MADE / name))
-    assert sessions
-    for one in sessions:
-        assert isinstance(one, SkippedSession)
-        assert "in none of the formats" in one.why or "not known: message" in one.why or "parts" in one.why
+def test_D4_what_no_format_reads_is_named_once(name: str) -> None:
+    results = list(find_sessions(MADE / name))
+    assert results
+    for one in results:
+        if isinstance(one, SkippedSession):
+            assert len(results) == 1
+            assert one.why.startswith("this is ")
 
 
 @ABSENT
@@ -319,14 +330,14 @@ def test_D4_the_hand_made_files_lose_nothing_unsaid() -> None:
     assert told(found) == read_messages(items) + Counter(users=1, responses=2)
     (found,) = only(MADE / "responses.json", "auto")
     output = json.loads((MADE / "responses.json").read_text())["output"]
-    assert told(found) == read_messages(output) + Counter(responses=2)
+    assert told(found) == read_messages(output) + Counter(responses=1), "all items of an output are one response"
     for found in only(MADE / "finetune.jsonl", "auto"):
         assert told(found) == Counter(characters=9, calls=1, results=1, users=1, responses=2)
     (found,) = only(MADE / "mini2.traj.json", "auto")
     messages = json.loads((MADE / "mini2.traj.json").read_text())["messages"]
-    assert told(found) == read_messages(messages) + Counter(users=1, responses=4)
-    assert found.session.losses["role: exit"] == 1
-    assert found.session.losses["message field: extra"] == 4
+    left_with = Counter(results=1)  # with what the agent handed in, which is the result of its last call
+    assert messages[-1]["role"] == "exit"
+    assert told(found) == read_messages(messages) + left_with + Counter(users=1, responses=4)
 
 
 # ---- one by one
@@ -359,14 +370,14 @@ def test_D4_lines_of_cursors_kind_are_read() -> None:
 
     text, used = {"type": "text", "text": "Look."}, {"type": "tool_use", "name": "ls", "input": {"path": "."}}
     lines = [line("user", {"type": "text", "text": "Fix it"}), line("assistant", text, used), line("assistant", text)]
-    heard = hear("openai", lines)
+    heard = hear("cursor", lines)
     assert [len(e.message.calls) for e in heard.of(ev.ResponseFinished)] == [1, 0]
     assert [e.message.text for e in heard.of(ev.ResponseFinished)] == ["Look.", "Look."]
     assert [e.prompt for e in heard.of(ev.RunStarted)] == ["Fix it"]
 
 
 def test_D4_messages_in_another_form_are_no_empty_steps(tmp_path: Path) -> None:
-    strange = [{"role": role, "parts": [{"text": "hello"}]} for role in ("user", "assistant", "assistant")]
+    strange = [{"role": role, "parts": ["hello"]} for role in ("user", "assistant", "assistant")]
     path = tmp_path / "s.json"
     path.write_text(json.dumps(strange))
     (skipped,) = find_sessions(path)
@@ -452,10 +463,11 @@ def test_D4_words_of_claude_code_in_the_models_name_are_no_response() -> None:
         {"type": "assistant", "sessionId": "s", "message": own},
         {"type": "system", "sessionId": "s", "subtype": "api_error"},
     ]
-    heard = hear("anthropic", lines)
+    heard = hear("claude-code", lines)
     assert [e.message.text for e in heard.of(ev.ResponseFinished)] == ["Done."]
     lost = heard.session.losses
-    assert (lost["own words"], lost["characters"], lost["line: system"]) == (1, 20, 1)
+    assert (lost["own words"], lost["characters"]) == (1, 20)
+    assert len(heard.of(ev.AttemptFailed)) == 1, "a request that failed is in the record"
 
 
 async def test_D4_the_command_line_names_every_loss(tmp_path: Path) -> None:
@@ -465,7 +477,3 @@ async def test_D4_the_command_line_names_every_loss(tmp_path: Path) -> None:
     assert "lost: 1 fields of messages that are not read (parts): left out" in done.err
     assert "lost: 3 characters of text (without white space) in what was left out" in done.err
     assert "things of other kinds" not in done.err
-
-
-def test_D4_every_format_is_compared_here() -> None:
-    assert set(FORMATS) == {"openai", "anthropic", "cline", "tau-bench", "swe-agent"}

@@ -1,4 +1,4 @@
-"""Anthropic's messages, and the transcripts of Claude Code."""
+"""Anthropic's messages."""
 
 from __future__ import annotations
 
@@ -115,34 +115,3 @@ def test_pictures_in_results_are_kept_and_tools_of_the_provider_are_counted() ->
     )
     assert heard.results[0].images == (Image(data=b"\0\1\2", media_type="image/jpeg"),)
     assert heard.session.losses["provider tool"] == 2
-
-
-def line(kind: str, message: dict[str, Any], time: str, **more: Any) -> dict[str, Any]:
-    return {"type": kind, "message": message, "timestamp": f"2026-01-01T10:00:{time}Z", "sessionId": "abc", **more}
-
-
-def test_a_transcript_of_claude_code_is_put_together_from_its_lines() -> None:
-    one = {"id": "m1", "role": "assistant", "model": "claude", "usage": {"input_tokens": 9, "output_tokens": 4}}
-    lines = [
-        {"type": "summary", "summary": "x", "leafUuid": "y"},
-        line("user", user("<system-reminder>rules</system-reminder>"), "00", isMeta=True),
-        line("user", user("Fix it"), "01"),
-        line("assistant", {**one, "content": [text("Looking.")]}, "02"),
-        line("assistant", {**one, "content": [use("t1", "Read", path="a")], "stop_reason": "tool_use"}, "03"),
-        line("assistant", says(text("I am a subagent")), "03", isSidechain=True),
-        line("user", user([result("t1", "A")]), "04"),  # type: ignore[arg-type]
-        line("assistant", {**one, "id": "m2", "content": [use("t2", "Bash", command="ls")]}, "05"),
-        line("user", user("[Request interrupted by user]"), "06"),
-        line("user", user("Stop that"), "07"),
-        line("assistant", {**one, "id": "m3", "content": [text("Stopped.")]}, "08"),
-    ]
-    heard = hear("anthropic", lines)
-    assert detect_format(lines) == "anthropic"
-    assert heard.session.id == "abc"
-    assert heard.session.model == "claude"
-    assert heard.session.losses["side chain"] == 1
-    assert heard.said[2] == AssistantMessage("Looking.", (called("t1", "Read", '{"path":"a"}'),))
-    assert [event.prompt for event in heard.of(ev.RunStarted)][-1] == "Stop that"
-    assert heard.stops == ["cancelled", "text_final"]
-    assert heard.results[-1].status == "cancelled"
-    assert sum(outcome.usage.input_tokens for outcome in heard.outcomes) == 27

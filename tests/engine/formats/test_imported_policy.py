@@ -9,7 +9,7 @@ from endstop.formats.reconstruction import IMPORTED_POLICY
 
 
 def test_it_neither_stops_nor_nudges_a_session_that_goes_round_in_circles() -> None:
-    facts, judge = Facts(), StepJudge(StepHistory.of([], imported=True))
+    facts, judge = Facts(), StepJudge(StepHistory.of([], foreign=True))
     for step in range(1, 60):
         call = ToolCall("c", "read_file", '{"path": "a"}')
         for event in (

@@ -242,15 +242,13 @@ def test_a_bad_session_is_skipped_with_its_place_and_the_rest_goes_on(tmp_path: 
     results = run(source, tmp_path / "out")
     assert [result.session_id for result in results if isinstance(result, ImportedRecord)] == ["a", "b"]
     skipped = [result for result in results if isinstance(result, SkippedSession)]
-    assert [result.place for result in skipped] == [f"line {n}" for n in range(2, 8)]
-    assert [result.why[:25] for result in skipped] == [
-        "invalid JSON: Input data ",
-        "in none of the formats cl",
-        "it holds no response of a",
-        "nested too deeply to be a",
-        "in none of the formats cl",
-        "in none of the formats cl",
+    assert [(result.place, result.why[:25]) for result in skipped] == [
+        ("line 2", "invalid JSON: Input data "),
+        ("line 4", "it holds no response of a"),
+        ("line 5", "nested too deeply to be a"),
+        ("line 3", "in none of the formats cl"),
     ]
+    assert skipped[-1].why.endswith(", nor are 2 more values of the file"), "what nobody knows is named once a file"
 
 
 def test_what_looks_like_another_format_is_said_to(tmp_path: Path) -> None:
@@ -273,6 +271,14 @@ def test_a_folder_is_searched_and_what_holds_no_sessions_is_passed_over(tmp_path
     assert [result.aside for result in results if isinstance(result, SkippedSession)] == [True] * 3
     again = run(folder, tmp_path / "out")
     assert len([result for result in again if isinstance(result, ImportedRecord)]) == 3, "records are passed over, too"
+
+
+def test_progress_is_told_file_by_file(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        write(tmp_path / f"{name}.json", session(name))
+    told: list[tuple[int, int]] = []
+    assert len(list(find_sessions(tmp_path, progress=lambda done, total: told.append((done, total))))) == 3
+    assert told == [(0, 3), (1, 3), (2, 3)]
 
 
 def test_a_file_that_is_not_there_is_skipped(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from endstop.formats import Unreadable
-from endstop.formats import session_files as source
-from endstop.formats.session_files import FileValue, list_files, read_values
+from endstop.formats import file_values as source
+from endstop.formats.file_values import FileValue, read_values
+from endstop.formats.session_files import list_files
 
 ONE = {"messages": [{"role": "user", "content": "a"}]}
 TEXT = json.dumps(ONE).encode()
@@ -104,9 +105,10 @@ def test_what_is_broken_is_named_with_its_place_and_the_rest_goes_on(
         (b"1\n2\n", "neither JSON nor JSON Lines"),
         (b"[]", "an empty array"),
         (json.dumps(ONE).encode("utf-16"), "UTF-16"),
-        (b"\x1f\x8b\x08\x00", "gzip"),
-        (b"\x28\xb5\x2f\xfd\x00", "zstandard"),
-        (b"PK\x03\x04", "ZIP"),
+        (b"BZh91AY", "bzip2"),
+        (b"\xfd7zXZ\x00", "xz"),
+        (b"7z\xbc\xaf\x27\x1c", "7z"),
+        (b"a.json".ljust(257, b"\0") + b"ustar", "tar"),
         (b'{"type":"HEADER","format":"endstop-record","version":"1.0"}\n', "already"),
     ],
 )
@@ -149,5 +151,6 @@ def test_files_of_a_folder_come_in_order_and_hidden_ones_not_at_all(tmp_path: Pa
     for name in ("b.json", "a/c.jsonl", ".hidden/x.json", "a/.y.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(TEXT)
-    assert [file.relative_to(tmp_path).as_posix() for file in list_files(tmp_path)] == ["a/c.jsonl", "b.json"]
-    assert list_files(tmp_path / "absent") == [tmp_path / "absent"]
+    assert [file.relative_to(tmp_path).as_posix() for file, _ in list_files(tmp_path)] == ["a/c.jsonl", "b.json"]
+    assert [file.name for file, _ in list_files(tmp_path / ".hidden")] == ["x.json"], "unless it is named"
+    assert list_files(tmp_path / "absent") == [(tmp_path / "absent", None)]

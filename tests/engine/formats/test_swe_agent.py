@@ -177,3 +177,16 @@ def test_each_attempt_is_a_session() -> None:
 def test_what_holds_no_response_is_refused() -> None:
     with pytest.raises(Unreadable, match="no response"):
         list(FORMATS["swe-agent"].sessions(trajectory(shown("Fix it"))))
+
+
+def test_a_step_that_the_history_leaves_out_in_its_middle_is_counted() -> None:
+    history = [shown("Fix"), acted("Look.", "ls"), shown("a"), acted("Done.", "submit"), shown("diff")]
+    steps = [
+        {"action": "ls", "observation": "a", "response": "Look.", "thought": "Look."},
+        {"action": "oops", "observation": "no", "response": "Hm?", "thought": "Hm?"},
+        {"action": "submit", "observation": "diff", "response": "Done.", "thought": "Done."},
+    ]
+    heard = hear("swe-agent", trajectory(*history, trajectory=steps))
+    assert len(heard.of(ev.ResponseFinished)) == 2
+    assert heard.session.losses["step"] == 1
+    assert heard.session.losses["characters"] == len("Hm?no")

@@ -9,8 +9,9 @@ import pytest
 from endstop import Engine, read_record, tool
 from endstop.decision import Event, Policy, ToolResult
 from endstop.decision import events as ev
+from endstop.decision.backtest import backtest
 from endstop.formats import FORMATS, ImportOptions, events_of
-from endstop.formats.to_events import MAX_OPEN_QUESTIONS
+from endstop.formats.run_events import MAX_OPEN_QUESTIONS
 from endstop.providers import Scripted
 from endstop.providers import call as calls
 from endstop.providers import say as text
@@ -62,6 +63,44 @@ async def test_an_imported_session_has_the_events_that_the_engine_writes_for_the
         [event.fingerprint for event in of if isinstance(event, ev.ToolCallResult)] for of in (native, heard.events)
     ]
     assert marks[0] == marks[1]
+
+
+def test_a_response_is_whole_and_has_no_stream_parts(tmp_path: Path) -> None:
+    heard = hear("openai", [user("a"), says("Look.", call("1", "read", "{}")), answer("1"), says("Done.")])
+    assert not [event for event in heard.events if type(event) in ev.STREAM_PARTS]
+    assert not [event for event in heard.events if isinstance(event, ev.FinishReported | ev.UsageReported)]
+    (run,) = read_record(recorded(heard.events, tmp_path / "r.jsonl")).runs
+    assert [event.seq for event in run.events] == list(range(1, len(heard.events) + 1)), "and numbers without a gap"
+    assert [e.message for e in run.events if isinstance(e, ev.ResponseFinished)] == heard.said[1::2]
+
+
+def test_a_backtest_cuts_an_imported_response_at_its_completion_call() -> None:
+    def findings(status: dict[str, Any]) -> tuple[Any, ...]:
+        done = call("d", "finish_task", '{"summary": "Done."}')
+        heard = hear(
+            "openai", [user("a"), says(None, done), answer("d", "no", **status), says(None, call("e", "read"))]
+        )
+        (result,) = backtest(heard.events, [Policy(inner_cancel=True, mixed="before")])
+        return result.findings
+
+    (rejected,), (accepted,) = findings({"is_error": True}), findings({})
+    assert "it would have cut the response at its completion call" in str(rejected)
+    assert "it would have cut" not in str(accepted)
+
+
+async def test_a_session_that_goes_on_after_an_import_uses_no_call_id_twice(tmp_path: Path) -> None:
+    heard = hear("openai", [user("a"), says(None, call("c1", "read", '{"path":"a"}')), answer("c1", "x"), says("Ok.")])
+    path = recorded(heard.events, tmp_path / "session.jsonl")
+    engine = Engine(
+        Scripted([calls("read", id="c1", path="b")], [text("Both read.")]), tools=[read], presets=(), policy=Policy()
+    )
+    session = engine.session(record=path)
+    session.load(read_record(path).runs)
+    await session.run("Read b as well")
+    *_, run = read_record(path).runs
+    ids = [event.call_id for event in run.events if isinstance(event, ev.ToolCallResult)]
+    assert ids
+    assert ids != ["c1"]
 
 
 def _told(events: list[Event]) -> list[tuple[Any, ...]]:

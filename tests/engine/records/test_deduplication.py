@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from endstop import Engine, RecordOptions, WrongUse, read_record, tool
-from endstop.decision import AnyChunk, Assembler, AssistantMessage, Event, Policy, ReasoningDelta, ToolCallDelta
+from endstop.decision import (
+    POLICIES,
+    AnyChunk,
+    Assembler,
+    AssistantMessage,
+    Event,
+    Policy,
+    Prompts,
+    ReasoningDelta,
+    ToolCallDelta,
+)
 from endstop.decision import events as ev
+from endstop.decision.messages import MessageDeltas
+from endstop.decision.settings import settings_from_record, settings_to_record
+from endstop.formats.reconstruction import IMPORTED_POLICY
 from endstop.providers import Interrupted, Retry, Scripted, call, say
 from endstop.records.deduplication import MAX_DELTAS, Deduplicator, MessageRestorer, is_part, lacks_message
 from endstop.records.event_redaction import redact_file
@@ -244,7 +258,7 @@ def test_a_response_with_very_many_deltas_is_written_whole() -> None:
             ev.ResponseFinished(seq=count + 1, step=1, attempt="1.1", message=message, finish="stop")
         )
 
-    assert written(MAX_DELTAS).deltas == ev.MessageDeltas(1, MAX_DELTAS)
+    assert written(MAX_DELTAS).deltas == MessageDeltas(1, MAX_DELTAS)
     assert written(MAX_DELTAS + 1).deltas is None
     assert len(written(MAX_DELTAS + 1).message.text) == MAX_DELTAS + 1
 
@@ -300,3 +314,51 @@ async def test_a_writer_that_goes_on_with_a_file_leaves_out_what_its_first_run_s
         writer.close()
     assert [line.get("as_in") for line in lines_of(path) if line["type"] == "RUN_STARTED"] == [None, "run_0", "run_0"]
     assert [run.started.policy for run in read_record(path).runs] == [Policy()] * 3
+
+
+# ---- the policy of an imported run
+
+
+def imported_run() -> ev.RunStarted:
+    return replace(run_started(), engine="import:openai", policy=IMPORTED_POLICY)
+
+
+def run_started() -> ev.RunStarted:
+    return ev.RunStarted(run_id="r", session_id="s", seq=1, policy=Policy(name="mine"))
+
+
+def test_the_policy_of_an_imported_run_is_written_without_what_a_reader_fills_in(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    nudging = replace(IMPORTED_POLICY, text="nudge", prompts=Prompts(text_is_no_end="Go \N{SNOWMAN} on"))
+    for run in (imported_run(), replace(imported_run(), policy=nudging), run_started()):
+        path.unlink(missing_ok=True)
+        writer = RecordWriter(path, "s", "", "test")
+        writer.write(run)
+        writer.close()
+        line = path.read_bytes().splitlines()[1]
+        assert len(encode_line(run)) > 3000
+        assert (len(line) < 1200) is bool(run.engine), "only imported ones: our own say all that they were made with"
+        (read,) = scan(path)
+        assert read == run
+
+
+@pytest.mark.parametrize("policy", [IMPORTED_POLICY, Policy(), *POLICIES.values()])
+def test_settings_that_are_left_out_are_read_as_they_were(policy: Policy) -> None:
+    written = settings_to_record(policy)
+    assert settings_from_record(Policy, json.loads(encode_line(written))) == policy
+    assert encode_line(written) != encode_line(policy)
+
+
+def test_what_a_left_out_setting_means_never_changes() -> None:
+    """Records of imported runs leave settings out. A default may change if `legacy_defaults` names the old one."""
+    held = json.loads((Path(__file__).parent / "policy_of_no_settings.json").read_text(encoding="utf-8"))
+    read = msgspec.to_builtins(settings_from_record(Policy, {}))
+    assert list(_changed(held, json.loads(encode_line(read)))) == []
+
+
+def _changed(held: dict[str, Any], read: dict[str, Any], section: str = "") -> Iterator[str]:
+    for name, value in held.items():
+        if isinstance(value, dict) and isinstance(read.get(name), dict):
+            yield from _changed(value, read[name], f"{section}{name}.")
+        elif read.get(name, ...) != value:
+            yield f"{section}{name}: give legacy_defaults the value {value!r}"

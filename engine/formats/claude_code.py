@@ -1,0 +1,308 @@
+"""Transcripts of Claude Code: `~/.claude/projects/<project>/<session>.jsonl`, and `agent-<id>.jsonl` of its sub-agents.
+
+Each line wraps a message in Anthropic's form, or one block of it, with its time, its own id and that of the line before
+it. One response is spread over several lines with the same message id. The words in the user's role are the user's,
+Claude Code's own (`isMeta`, reminders, notices, summaries of a compaction), or what a local command printed; only the
+first begin a run. A transcript is a tree: where the user went back, the branch that was left stays in the file.
+Claude Code publishes no description of it; it is read as versions 1.0 to 2.1 write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..decision import UserMessage
+from ..decision.messages import ResultStatus
+from .content_blocks import MessageContent, count_dropped_parts, parse_content
+from .imported_session import ImportedSession, Origin, SessionBuilder, Unreadable, is_nudge
+from .line_tree import leave_out_rewound
+from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+
+SYNTHETIC_MODEL = "<synthetic>"
+"""Model name of messages that Claude Code writes itself: errors, and placeholders for an answer."""
+_INTERRUPT = "[Request interrupted by user"
+_COMMAND = ("<command-name>", "<command-message>")
+_LOCAL_OUTPUT = ("<local-command-stdout>", "<local-command-stderr>")
+_OWN_WORDS = ("<local-command-caveat>", "<task-notification>", "<bash-input>", "<bash-stdout>", "<bash-stderr>")
+"""How words in the user's role begin that are not the user's, apart from those in `NUDGE_PREFIXES`."""
+_REJECTED = "The user doesn't want to proceed with this tool use."
+_LINES_SAMPLED = 50
+"""A transcript has a message among so many lines at its beginning."""
+_MESSAGE_FIELDS = frozenset(
+    {"role", "content", "id", "type", "model", "stop_reason", "stop_sequence", "usage", "container",
+     "context_management"}
+)  # fmt: skip
+_LINE_FIELDS = frozenset(
+    {"message", "type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "timestamp", "isMeta",
+     "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage", "error", "requestId",
+     "userType", "cwd", "version", "gitBranch", "entrypoint", "slug", "promptId", "permissionMode", "agentId",
+     "sourceToolAssistantUUID", "sourceToolUseID", "parent_tool_use_id"}
+)  # fmt: skip
+"""Fields of a line that are read or carry no content; others are counted as losses."""
+
+
+def is_line(data: Any) -> bool:
+    """Whether this is a line of a transcript, with a message or without one."""
+    line = as_dict(data)
+    if line.get("type") in ("user", "assistant"):
+        return "role" in as_dict(line.get("message")) and ("sessionId" in line or "session_id" in line)
+    if line.get("type") in ("system", "result") and "session_id" in line:
+        return "subtype" in line
+    return ("type" in line and "sessionId" in line) or line.get("type") in ("file-history-snapshot", "summary")
+
+
+def matches(data: Any) -> bool:
+    """Whether these are the lines of a transcript."""
+    lines = as_list(data)[:_LINES_SAMPLED]
+    return any(_is_message(as_dict(line)) for line in lines) and not any("role" in as_dict(line) for line in lines)
+
+
+def sessions(data: Any) -> Iterator[ImportedSession]:
+    """The session of a transcript, then those of the sub-agents whose messages stand among its lines."""
+    if not matches(data):
+        raise Unreadable("it is no transcript of Claude Code")
+    agents = _split_agents([as_dict(line) for line in data])
+    main = agents.pop("", [])
+    if not agents or any(_is_response(line) for line in main):
+        yield _read_session(main, "")
+    elif main:
+        agents = {name: (main if number == 0 else []) + agents[name] for number, name in enumerate(agents)}
+    for agent, lines in agents.items():
+        yield _read_session(lines, agent)
+
+
+def _is_message(line: dict[str, Any]) -> bool:
+    return line.get("type") in ("user", "assistant") and "role" in as_dict(line.get("message"))
+
+
+def _is_response(line: dict[str, Any]) -> bool:
+    return line.get("type") == "assistant" and _is_message(line)
+
+
+def _split_agents(lines: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The lines of each agent, by its id: empty for the main one. Sub-agents without an id are counted."""
+    agents: dict[str, list[dict[str, Any]]] = {"": []}
+    agent_of: dict[str, str] = {}
+    for line in lines:
+        agent = ""
+        if line.get("isSidechain") is True or line.get("parent_tool_use_id"):
+            parent = agent_of.get(as_text(line.get("parentUuid")), "")
+            agent = first_text(line, "agentId", "parent_tool_use_id") or parent or f"agent-{len(agents)}"
+            agent_of[as_text(line.get("uuid"))] = agent
+        agents.setdefault(agent, []).append(line)
+    return agents
+
+
+def _read_session(lines: Sequence[dict[str, Any]], agent: str) -> ImportedSession:
+    session = ImportedSession()
+    kept = _merge_responses(leave_out_rewound(lines, session, _is_message, _is_prompt), session)
+    reader = _TranscriptReader(session, agent)
+    for line, next_text in zip(kept, _following_texts(kept), strict=True):
+        reader.add_line(line, next_text)
+    reader.finish()
+    return session
+
+
+# ---- what a line is
+
+
+def _is_prompt(line: dict[str, Any]) -> bool:
+    """Whether a line is the user's own."""
+    return line.get("type") == "user" and not _has_result(line) and not line.get("isMeta")
+
+
+def _has_result(line: dict[str, Any]) -> bool:
+    blocks = as_list(as_dict(line.get("message")).get("content"))
+    return any(as_dict(block).get("type") == "tool_result" for block in blocks)
+
+
+def _following_texts(lines: Sequence[dict[str, Any]]) -> list[str]:
+    """For each line, how the next message begins; empty if it is a response or a result."""
+    texts: list[str] = []
+    text = ""
+    for line in reversed(lines):
+        texts.append(text)
+        if _is_message(line):
+            text = "" if _is_response(line) else _first_text(line)
+    return texts[::-1]
+
+
+def _first_text(line: dict[str, Any]) -> str:
+    content = as_dict(line.get("message")).get("content")
+    if isinstance(content, str):
+        return content.lstrip()
+    return next((as_text(as_dict(block).get("text")).lstrip() for block in as_list(content)), "")
+
+
+# ---- the messages
+
+
+def _merge_responses(lines: Sequence[dict[str, Any]], session: ImportedSession) -> list[dict[str, Any]]:
+    """The lines, with those of one response merged into the first of them. Its last token counts are the whole ones."""
+    merged: list[dict[str, Any]] = []
+    first_of: dict[str, dict[str, Any]] = {}
+    seen: set[str] = set()
+    for line in lines:
+        uuid = as_text(line.get("uuid"))
+        if uuid and uuid in seen:
+            session.count_loss("repeated line")
+            continue
+        seen.add(uuid)
+        id = as_text(line["message"].get("id")) if _is_response(line) and not _is_failure(line) else ""
+        if id in first_of:
+            session.count_unread_fields("line field", line, _LINE_FIELDS)
+            _extend(first_of[id]["message"], line["message"])
+            continue
+        if id:
+            line = first_of[id] = {**line, "message": dict(line["message"])}
+        merged.append(line)
+    return merged
+
+
+def _extend(message: dict[str, Any], more: dict[str, Any]) -> None:
+    blocks = [*_as_blocks(message.get("content")), *_as_blocks(more.get("content"))]
+    message |= {name: value for name, value in more.items() if value is not None}
+    message["content"] = blocks
+
+
+def _as_blocks(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [] if content is None else [content]
+
+
+class _TranscriptReader:
+    """Adds the lines of one agent to a session.
+
+    Words that are not the user's are held back until it is known what they precede: a prompt, which then begins the
+    run, or a response. At the end of a session, nothing follows them.
+    """
+
+    def __init__(self, session: ImportedSession, agent: str) -> None:
+        self._session = session
+        self._agent = agent
+        self._builder = SessionBuilder(session)
+        self._held: list[tuple[MessageContent, float | None]] = []
+
+    def add_line(self, line: dict[str, Any], next_text: str) -> None:
+        """Add a line. `next_text`: how the next message in the user's role begins, if a response is not before it."""
+        t = parse_time(line.get("timestamp"))
+        if not _is_message(line):
+            self._add_other(line, t)
+        elif _is_response(line) and _is_placeholder(line):
+            self._session.count_dropped("own words", line["message"])
+        else:
+            self._read_fields(line)
+            content = parse_content(line["message"].get("content"), self._session, pictures=not _is_response(line))
+            if _is_response(line):
+                self._add_response(line, content, t)
+            else:
+                self._add_results(content, t)
+                self._add_words(line, content, next_text, t)
+
+    def finish(self) -> None:
+        """Count what followed the last response."""
+        for content, _ in self._held:
+            self._session.count_dropped("last words", content.text)
+
+    def _read_fields(self, line: dict[str, Any]) -> None:
+        session = self._session
+        session.count_unread_fields("line field", line, _LINE_FIELDS)
+        session.count_unread_fields("message field", line["message"], _MESSAGE_FIELDS)
+        if not session.id:
+            session.id = ".".join(filter(None, (first_text(line, "sessionId", "session_id"), self._agent)))
+
+    def _add_other(self, line: dict[str, Any], t: float | None) -> None:
+        """Add a line without a message: a failed request, words that were queued, or nothing that is read."""
+        type, inside = as_text(line.get("type"))[:40] or "none", as_dict(line.get("attachment"))
+        if type == "system" and line.get("subtype") == "api_error":
+            self._release()
+            self._builder.add_failure(_failure_text(line), t=t)
+        elif inside.get("type") == "queued_command" and inside.get("prompt"):
+            content = parse_content(inside["prompt"], self._session, pictures=True)
+            kind = as_text(as_dict(inside.get("origin")).get("kind")) or as_text(inside.get("commandMode"))
+            self._add_words({"isMeta": kind not in ("human", "prompt", "")}, content, "", t)
+        else:
+            detail = first_text(line, "subtype") or first_text(as_dict(line.get("data")) or inside, "type")
+            self._session.count_dropped(f"line: {type}{f' ({detail[:40]})' if detail else ''}", line)
+            self._session.count_contents(line.get("data") or inside)
+
+    def _add_response(self, line: dict[str, Any], content: MessageContent, t: float | None) -> None:
+        self._release()
+        message, model = line["message"], as_text(line["message"].get("model"))
+        if _is_failure(line):
+            self._builder.add_failure(content.text or describe_failure(line), t=t)
+            return
+        count_dropped_parts(content, self._session, results=True)
+        self._session.model = self._session.model or model
+        self._builder.add_response(
+            content.text,
+            content.calls,
+            content.reasoning,
+            usage=parse_usage(message.get("usage")),
+            raw_finish=as_text(message.get("stop_reason")),
+            model=model,
+            t=t,
+        )
+
+    def _add_results(self, content: MessageContent, t: float | None) -> None:
+        session = self._session
+        count_dropped_parts(content, session, calls=True, reasoning=True)
+        for result in content.results:
+            inside = parse_content(result.content, session, pictures=True)
+            count_dropped_parts(inside, session, calls=True, results=True, reasoning=True)
+            status = _result_status(inside.text, result.is_error)
+            self._builder.add_result(result.call_id, "", inside.text, status, inside.images, t)
+
+    def _add_words(self, line: dict[str, Any], content: MessageContent, next_text: str, t: float | None) -> None:
+        """Add words in the user's role: those of the user begin a run, others are held back."""
+        if not content.text and (content.results or not content.images):
+            return
+        origin = _origin(line, content.text, next_text)
+        if origin == "nudge":
+            self._held.append((content, t))
+            return
+        self._builder.add_user(UserMessage.of(content.parts), origin, t)
+        if origin == "user":
+            self._release()
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for content, t in held:
+            self._builder.add_user(UserMessage.of(content.parts), "nudge", t)
+
+
+def _origin(line: dict[str, Any], text: str, next_text: str) -> Origin:
+    """Whose words these are. A command that prints something calls no model; any other is a prompt."""
+    begins = text.lstrip()
+    if begins.startswith(_INTERRUPT):
+        return "interrupt"
+    own = line.get("isMeta") is True or line.get("isCompactSummary") is True
+    local = begins.startswith(_COMMAND) and next_text.startswith(_LOCAL_OUTPUT)
+    if own or local or is_nudge(text) or begins.startswith((*_LOCAL_OUTPUT, *_OWN_WORDS)):
+        return "nudge"
+    return "user"
+
+
+def _result_status(text: str, is_error: bool) -> ResultStatus:
+    if is_error and text.startswith(_REJECTED):
+        return "denied"
+    return "cancelled" if text.startswith(_INTERRUPT) else "error" if is_error else "ok"
+
+
+def _is_placeholder(line: dict[str, Any]) -> bool:
+    """Whether Claude Code wrote this in the model's name, and it is not an error: no model was called."""
+    return line["message"].get("model") == SYNTHETIC_MODEL and not _is_failure(line)
+
+
+def _is_failure(line: dict[str, Any]) -> bool:
+    """Whether Claude Code reports here, in the model's name, that a request failed."""
+    if line.get("isApiErrorMessage") is True or line.get("error"):
+        return True
+    return line["message"].get("model") == SYNTHETIC_MODEL and _first_text(line).startswith("API Error")
+
+
+def _failure_text(line: dict[str, Any]) -> str:
+    error = as_dict(line.get("error"))
+    text = as_json(error.get("error")) if error.get("error") else describe_failure(line)
+    status = as_text(error.get("status"))
+    return f"API Error: {status} {text}" if status else text

@@ -1,0 +1,307 @@
+"""Rollouts of Codex: `~/.codex/sessions/<year>/<month>/<day>/rollout-<time>-<id>.jsonl`.
+
+A line is a `session_meta`, a `turn_context` (the model), a `response_item` (an item of OpenAI's Responses API), a
+`compacted` history or an `event_msg` (what the interface showed: most of it repeats the items). Older rollouts have the
+items as they are, after a line with the session's id. Consecutive items of the model are one response, up to the next
+result or message; its token counts are in the `token_count` event before it, or after it and its results, by version.
+Source: Codex, `codex-rs/protocol/src/{protocol,models}.rs`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ..decision import Reasoning, Usage, UserMessage
+from ..decision.messages import ResultStatus
+from .content_blocks import MessageContent, count_dropped_parts, parse_content, parse_reasoning
+from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+from .response_items import RESULT_ITEMS, is_item, reasoning_block
+
+_LINE_TYPES = frozenset(
+    {"session_meta", "turn_context", "response_item", "compacted", "event_msg", "world_state",
+     "inter_agent_communication_metadata"}
+)  # fmt: skip
+_LINES_SAMPLED = 20
+_PROVIDER_CALLS = frozenset({"web_search_call", "image_generation_call", "file_search_call", "code_interpreter_call"})
+_ITEM_FIELDS = frozenset(
+    {"type", "id", "role", "content", "summary", "encrypted_content", "name", "namespace", "arguments", "input",
+     "action", "call_id", "output", "tools", "status", "execution", "phase", "metadata",
+     "internal_chat_message_metadata_passthrough"}
+)  # fmt: skip
+"""Fields of an item that are read or carry no content."""
+_META_FIELDS = frozenset(
+    {"id", "session_id", "timestamp", "instructions", "base_instructions", "cwd", "originator", "cli_version", "source",
+     "git", "model_provider"}
+)  # fmt: skip
+_OWN_WORDS = re.compile(r"\s*(?:<([a-z][\w-]*)[^>]*>.*</\1>\s*\Z|# AGENTS\.md instructions)", re.DOTALL | re.IGNORECASE)
+"""Words in the user's role that Codex writes: wrapped in a tag, such as `<environment_context>`, or from AGENTS.md."""
+_EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)", re.MULTILINE)
+_HEAD = 400
+"""Characters of a result in which its exit code is looked for."""
+
+
+def is_line(data: Any) -> bool:
+    """Whether this is a line of a rollout of the present shape."""
+    return "payload" in as_dict(data) and data.get("type") in _LINE_TYPES
+
+
+def is_old_line(data: Any) -> bool:
+    """Whether this is a line of the older shape that is no item: the first one, or one of `record_type`."""
+    line = as_dict(data)
+    return "type" not in line and ("record_type" in line or _is_old_header(line))
+
+
+def matches(data: Any) -> bool:
+    """Whether these are the lines of a rollout."""
+    return any(is_line(line) or is_old_line(line) for line in as_list(data)[:_LINES_SAMPLED])
+
+
+def sessions(data: Any) -> Iterator[ImportedSession]:
+    """The session of a rollout."""
+    reader = _RolloutReader(data)
+    for line in as_list(data):
+        reader.add_line(as_dict(line))
+    reader.finish()
+    if not reader.session.messages:
+        raise Unreadable(f"a Codex rollout{reader.version} in which nothing was said")
+    yield reader.session
+
+
+def _is_old_header(line: dict[str, Any]) -> bool:
+    return {"id", "timestamp", "instructions"} <= line.keys() and "type" not in line
+
+
+class _Response:
+    """The items of one response with the results of its calls, as they are read."""
+
+    def __init__(self, t: float | None) -> None:
+        self.t = t
+        self.texts: list[str] = []
+        self.calls: list[RawCall] = []
+        self.reasoning: list[Reasoning] = []
+        self.results: list[tuple[dict[str, Any], float | None]] = []
+        self.usage: Usage | None = None
+
+
+class _RolloutReader:
+    """Adds the lines of a rollout to a session.
+
+    Words that are not the user's are held back until it is known what they precede, as in `claude_code.py`.
+    """
+
+    def __init__(self, lines: Any) -> None:
+        self.session = ImportedSession()
+        self.version = ""
+        self._builder = SessionBuilder(self.session)
+        self._model = ""
+        self._response: _Response | None = None
+        self._usage: Usage | None = None
+        """Token counts of a response whose items follow."""
+        self._total: Any = None
+        """Token counts of the whole session, by which a count that is shown twice is recognised."""
+        self._held: list[tuple[MessageContent, float | None]] = []
+        self._typed = frozenset(_typed_texts(as_list(lines)))
+
+    def add_line(self, line: dict[str, Any]) -> None:
+        t = parse_time(line.get("timestamp"))
+        payload = as_dict(line.get("payload"))
+        match line.get("type") if "payload" in line else "":
+            case "session_meta":
+                self._add_meta(payload)
+            case "turn_context":
+                self._model = as_text(payload.get("model")) or self._model
+            case "response_item":
+                self._add_item(payload, t)
+            case "event_msg":
+                self._add_event(payload, t)
+            case "compacted":
+                self._end_response()
+                self.session.count_unread_fields("line field", payload, ("message",), "compacted.")
+                self._hold(parse_content(payload.get("message"), self.session), t)
+            case "" if _is_old_header(line):
+                self._add_meta(line)
+            case "" if is_item(line) or "role" in line:
+                self._add_item(line, t)
+            case kind:
+                named = as_text(kind) or as_text(line.get("record_type")) or "none"
+                self.session.count_dropped(f"line: {named[:40]}", payload)
+
+    def finish(self) -> None:
+        """Add what is left, and count what followed the last response."""
+        self._end_response()
+        for content, _ in self._held:
+            self.session.count_dropped("last words", content.text)
+        self.session.count_loss("usage without a response", self._usage is not None)
+        self.session.model = self.session.model or self._model
+
+    def _add_meta(self, meta: dict[str, Any]) -> None:
+        session = self.session
+        session.count_unread_fields("line field", meta, _META_FIELDS, "session_meta.")
+        if session.id:
+            return  # a rollout that goes on from another one repeats that one's line
+        session.id = first_text(meta, "id", "session_id")
+        self.version = f" of version {meta['cli_version']}" if meta.get("cli_version") else ""
+        instructions = meta.get("base_instructions") or meta.get("instructions")
+        self._builder.add_system(as_text(as_dict(instructions).get("text")) or as_text(instructions))
+
+    # ---- events
+
+    def _add_event(self, event: dict[str, Any], t: float | None) -> None:
+        match event.get("type"):
+            case "token_count":
+                self._add_usage(as_dict(event.get("info")))
+            case "turn_aborted" if event.get("reason") != "review_ended":
+                self._end_response()
+                self._builder.add_user(UserMessage(""), "interrupt", t)
+            case "error" | "stream_error":
+                self._end_response()
+                self._release()
+                self._builder.add_failure(describe_failure(event) or as_text(event.get("message")), t=t)
+            case kind:
+                self.session.count_loss(f"line: event_msg ({as_text(kind)[:40]})")
+
+    def _add_usage(self, info: dict[str, Any]) -> None:
+        total, last = info.get("total_token_usage"), info.get("last_token_usage")
+        usage = _parse_usage(as_dict(last))
+        if usage is None or (total is not None and total == self._total):
+            return
+        self._total = total
+        if self._response is not None and self._response.usage is None:
+            self._response.usage = usage
+            return
+        self.session.count_loss("usage without a response", self._usage is not None)
+        self._usage = usage
+
+    # ---- items
+
+    def _add_item(self, item: dict[str, Any], t: float | None) -> None:
+        kind = as_text(item.get("type")) or "message"
+        self.session.count_unread_fields("item field", item, _ITEM_FIELDS)
+        if kind == "message":
+            self._add_message(item, t)
+        elif kind == "reasoning":
+            thought = parse_reasoning(reasoning_block(item))
+            if thought is not None:
+                self._open(t).reasoning.append(thought)
+        elif kind in RESULT_ITEMS or (kind.endswith("_output") and item.get("call_id")):
+            self._add_result(item, t)
+        elif kind in _PROVIDER_CALLS:
+            self.session.count_loss("provider tool")
+        elif kind.endswith("_call"):
+            self._open(t).calls.append(_parse_call(kind, item))
+        else:
+            self.session.count_dropped(f"item: {kind[:40]}", item)
+
+    def _add_message(self, item: dict[str, Any], t: float | None) -> None:
+        role = item.get("role")
+        content = parse_content(item.get("content"), self.session, pictures=role == "user")
+        count_dropped_parts(content, self.session, calls=True, results=True, reasoning=True)
+        if role == "assistant":
+            self._open(t).texts.append(content.text)
+            return
+        self._end_response()
+        if role in ("developer", "system"):
+            self._builder.add_system(content.text, t)
+        elif role != "user":
+            self.session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", item)
+        elif content.text not in self._typed and _OWN_WORDS.match(content.text):
+            self._hold(content, t)
+        elif content.parts:
+            self._builder.add_user(UserMessage.of(content.parts), "user", t)
+            self._release()
+
+    def _add_result(self, item: dict[str, Any], t: float | None) -> None:
+        """Add a result. It waits with its response, whose token counts may follow it."""
+        if self._response is not None:
+            self._response.results.append((item, t))
+        else:
+            self._write_result(item, t)
+
+    def _write_result(self, item: dict[str, Any], t: float | None) -> None:
+        output = item.get("output") if "output" in item else as_json(item.get("tools"))
+        whole = as_dict(output)
+        failed = whole.get("success") is False
+        if "content" in whole:
+            output = whole.get("content_items") or whole["content"]
+        content = parse_content(output, self.session, pictures=True)
+        status: ResultStatus = "error" if failed or _exit_code(content.text) else "ok"
+        self._builder.add_result(as_text(item.get("call_id")), "", content.text, status, content.images, t)
+
+    def _open(self, t: float | None) -> _Response:
+        if self._response is not None and self._response.results:
+            self._end_response()
+        if self._response is None:
+            self._response = _Response(t)
+            self._response.usage, self._usage = self._usage, None
+        return self._response
+
+    def _end_response(self) -> None:
+        response, self._response = self._response, None
+        if response is None:
+            return
+        self._release()
+        self.session.model = self.session.model or self._model
+        self._builder.add_response(
+            "\n".join(response.texts),
+            response.calls,
+            response.reasoning,
+            usage=response.usage,
+            model=self._model,
+            t=response.t,
+        )
+        for item, t in response.results:
+            self._write_result(item, t)
+
+    def _hold(self, content: MessageContent, t: float | None) -> None:
+        if content.parts:
+            self._held.append((content, t))
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for content, t in held:
+            self._builder.add_user(UserMessage.of(content.parts), "nudge", t)
+
+
+def _typed_texts(lines: list[Any]) -> Iterator[str]:
+    """What the user typed, as the interface showed it."""
+    for line in lines:
+        payload = as_dict(as_dict(line).get("payload"))
+        if payload.get("type") == "user_message":
+            yield as_text(payload.get("message"))
+
+
+def _parse_call(kind: str, item: dict[str, Any]) -> RawCall:
+    id = first_text(item, "call_id", "id")
+    name = as_text(item.get("name")) or kind.removesuffix("_call")
+    if kind == "custom_tool_call":
+        return id, name, as_json({"input": item.get("input")})
+    return id, name, as_json(item.get("arguments") if "arguments" in item else item.get("action"))
+
+
+def _parse_usage(counted: dict[str, Any]) -> Usage | None:
+    """Token counts as Codex writes them: cached tokens are part of the input, reasoning is part of the output."""
+    return parse_usage(
+        {
+            "prompt_tokens": counted.get("input_tokens"),
+            "completion_tokens": counted.get("output_tokens"),
+            "prompt_tokens_details": {"cached_tokens": counted.get("cached_input_tokens")},
+            "completion_tokens_details": {"reasoning_tokens": counted.get("reasoning_output_tokens")},
+        }
+    )
+
+
+def _exit_code(text: str) -> int:
+    """The exit code that a result names; 0 if it names none."""
+    if text.startswith("{"):
+        try:
+            code = as_dict(as_dict(msgspec.json.decode(text)).get("metadata")).get("exit_code")
+        except (msgspec.DecodeError, RecursionError):
+            return 0
+        return code if isinstance(code, int) else 0
+    found = _EXIT_CODE.search(text[:_HEAD])
+    return int(found[1]) if found else 0

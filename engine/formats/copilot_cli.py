@@ -1,0 +1,217 @@
+"""Sessions of GitHub Copilot CLI: `~/.copilot/session-state/<session>/events.jsonl`.
+
+A line is an event. A response may be several `assistant.message` of one request (`apiCallId`); its token counts are in
+the `session.usage_record` of that request, where a version writes one. Sub-agents' events name the call that started
+them. Source: no description is published; read as versions 0.0.420 to 1.0.95 write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..decision import Reasoning, Usage, UserMessage
+from ..decision.messages import ResultStatus
+from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+
+_PREFIXES = ("session.", "user.", "assistant.", "tool.", "hook.", "system.", "subagent.", "skill.", "permission.")
+_MESSAGE_FIELDS = frozenset(
+    {"content", "toolRequests", "messageId", "originatingMessageId", "model", "providerId", "interactionId", "turnId",
+     "apiCallId", "clientRequestId", "requestId", "serviceRequestId", "phase", "reasoningText", "reasoningOpaque",
+      "reasoningBlocks", "encryptedContent", "parentToolCallId", "chunkIndex", "chunkCount", "rte"}
+)  # fmt: skip
+_USER_FIELDS = frozenset(
+    {"content", "transformedContent", "messageId", "delivery", "interactionId", "turnId", "parentAgentTaskId",
+     "supportedNativeDocumentMimeTypes", "source", "agentMode"}
+)  # fmt: skip
+_RESULT_FIELDS = frozenset(
+    {
+        "toolCallId",
+        "model",
+        "interactionId",
+        "turnId",
+        "success",
+        "result",
+        "error",
+        "parentToolCallId",
+        "shellExecution",
+        "rte",
+    }
+)
+
+
+def is_line(data: Any) -> bool:
+    """Whether this is an event."""
+    line = as_dict(data)
+    return {"type", "data", "id", "timestamp", "parentId"} <= line.keys() and (
+        line["type"] == "abort" or as_text(line["type"]).startswith(_PREFIXES)
+    )
+
+
+def matches(data: Any) -> bool:
+    """Whether these are the events of a session."""
+    return isinstance(data, list) and any(is_line(line) for line in data[:5])
+
+
+def sessions(data: Any) -> Iterator[ImportedSession]:
+    """The session of a file, then those of its sub-agents."""
+    if not matches(data):
+        raise Unreadable("it is no session of Copilot CLI")
+    lines = [as_dict(line) for line in data]
+    usages = _usages(lines)
+    agents: dict[str, list[dict[str, Any]]] = {"": []}
+    for line in lines:
+        agents.setdefault(as_text(as_dict(line.get("data")).get("parentToolCallId")), []).append(line)
+    id = ""
+    for agent, events in agents.items():
+        reader = _EventReader(usages)
+        for event in events:
+            reader.add_event(event)
+        reader.finish()
+        id = id or reader.session.id
+        if agent:
+            reader.session.id = f"{id}.{agent}"
+        if not agent or reader.responses:
+            yield reader.session
+
+
+def _usages(lines: Sequence[dict[str, Any]]) -> dict[str, Usage]:
+    """The token counts of each request, by its id."""
+    usages: dict[str, Usage] = {}
+    for line in lines:
+        counted = as_dict(as_dict(line.get("data")).get("usage"))
+        if line.get("type") == "session.usage_record" and (usage := _parse_usage(counted)) is not None:
+            usages[as_text(counted.get("apiCallId"))] = usage
+    return usages
+
+
+class _Response:
+    """The messages of one response, as they are read."""
+
+    def __init__(self, id: str, model: str, t: float | None) -> None:
+        self.id = id
+        self.model = model
+        self.t = t
+        self.texts: list[str] = []
+        self.calls: list[RawCall] = []
+        self.reasoning: list[Reasoning] = []
+
+
+class _EventReader:
+    """Adds the events of one agent to a session. Words that are not the user's wait for what they precede."""
+
+    def __init__(self, usages: dict[str, Usage]) -> None:
+        self.session = ImportedSession()
+        self.responses = 0
+        self._usages = usages
+        self._builder = SessionBuilder(self.session)
+        self._response: _Response | None = None
+        self._held: list[tuple[str, float | None]] = []
+        self._model = ""
+
+    def add_event(self, line: dict[str, Any]) -> None:
+        """Add an event."""
+        data, kind, t = as_dict(line.get("data")), as_text(line.get("type")), parse_time(line.get("timestamp"))
+        match kind:
+            case "session.start":
+                self.session.id = as_text(data.get("sessionId"))
+                self._model = as_text(data.get("selectedModel"))
+            case "session.model_change":
+                self._model = as_text(data.get("newModel")) or self._model
+            case "user.message":
+                self._add_prompt(data, t)
+            case "assistant.message":
+                self._add_message(data, t)
+            case "tool.execution_complete":
+                self._add_result(data, t)
+            case "system.message":
+                self._end_response()
+                self._builder.add_system(as_text(data.get("content")), t)
+            case "system.notification":
+                self._end_response()
+                self._held.append((as_text(data.get("content")), t))
+            case "session.error":
+                self._end_response()
+                self._release()
+                status = as_text(data.get("statusCode"))
+                text = first_text(data, "message", "errorType")
+                self._builder.add_failure(f"status {status}: {text}" if status else text, t=t)
+            case "abort":
+                self._end_response()
+                self._builder.add_user(UserMessage(""), "interrupt", t)
+            case _:
+                self.session.count_dropped(f"line: {kind[:40] or 'none'}", data)
+
+    def finish(self) -> None:
+        """Add what is left, and count what followed the last response."""
+        self._end_response()
+        for text, _ in self._held:
+            self.session.count_dropped("last words", text)
+        self.session.model = self.session.model or self._model
+
+    def _add_prompt(self, data: dict[str, Any], t: float | None) -> None:
+        self._end_response()
+        self.session.count_unread_fields("message field", data, _USER_FIELDS, "user.")
+        self._builder.add_user(UserMessage(as_text(data.get("content"))), "user", t)
+        self._release()
+
+    def _add_message(self, data: dict[str, Any], t: float | None) -> None:
+        self.session.count_unread_fields("message field", data, _MESSAGE_FIELDS)
+        id = first_text(data, "apiCallId", "messageId")
+        if self._response is None or not id or self._response.id != id:
+            self._end_response()
+            self._response = _Response(id, as_text(data.get("model")) or self._model, t)
+        response = self._response
+        if text := as_text(data.get("content")):
+            response.texts.append(text)
+        if data.get("reasoningText") or data.get("reasoningOpaque"):
+            signature = as_text(data.get("reasoningOpaque"))
+            response.reasoning.append(Reasoning(as_text(data.get("reasoningText")), signature, vendor="copilot"))
+        for call in map(as_dict, as_list(data.get("toolRequests"))):
+            response.calls.append(
+                (as_text(call.get("toolCallId")), as_text(call.get("name")), as_json(call.get("arguments")))
+            )
+
+    def _add_result(self, data: dict[str, Any], t: float | None) -> None:
+        self._end_response()
+        self.session.count_unread_fields("line field", data, _RESULT_FIELDS, "tool.execution_complete.")
+        result = data.get("result")
+        text = first_text(as_dict(result), "content") or as_text(result) or describe_failure(data)
+        exit_code = as_dict(data.get("shellExecution")).get("exitCode")
+        status: ResultStatus = "error" if data.get("success") is False or exit_code else "ok"
+        self._builder.add_result(as_text(data.get("toolCallId")), "", text, status, t=t)
+
+    def _end_response(self) -> None:
+        response, self._response = self._response, None
+        if response is None:
+            return
+        self._release()
+        self.responses += 1
+        self.session.model = self.session.model or response.model
+        self._builder.add_response(
+            "\n".join(response.texts),
+            response.calls,
+            response.reasoning,
+            usage=self._usages.pop(response.id, None),
+            model=response.model,
+            t=response.t,
+        )
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for text, t in held:
+            if text:
+                self._builder.add_user(UserMessage(text), "nudge", t)
+
+
+def _parse_usage(counted: dict[str, Any]) -> Usage | None:
+    """Token counts of a request: cached tokens are part of the input."""
+    return parse_usage(
+        {
+            "prompt_tokens": counted.get("inputTokens"),
+            "completion_tokens": counted.get("outputTokens"),
+            "prompt_tokens_details": {"cached_tokens": counted.get("cacheReadTokens")},
+            "completion_tokens_details": {"reasoning_tokens": counted.get("reasoningTokens")},
+        }
+    )

@@ -1,0 +1,361 @@
+"""Conversations of Cursor: its database (`state.vscdb`), and the agent's transcripts.
+
+In the database a conversation (`composerData:<id>`) lists bubbles (`bubbleId:<conversation>:<id>`); older ones hold
+them themselves. A bubble of the model is a thought, a text or one call with its result: several are one response.
+A transcript (`~/.cursor/projects/<project>/agent-transcripts/<id>.jsonl`) has a message a line, without results.
+Cursor publishes no description of either.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..decision import Reasoning, Usage, UserMessage
+from ..decision.messages import ResultStatus
+from .content_blocks import count_dropped_parts, parse_content
+from .file_values import FileValue, decode_json
+from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .openai import add_user_message
+from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+from .sqlite_files import is_database, open_database, table_names
+
+_TABLE, _OLDER_TABLE = "cursordiskkv", "itemtable"
+_OLDER_KEYS = ("composer.composerData", "workbench.panel.aichat.view.aichat.chatdata")
+_COMPOSER, _BUBBLE = "composerData:", "bubbleId:"
+_USER, _MODEL = 1, 2
+_COMPOSER_FIELDS = frozenset(
+    {"_v", "composerId", "fullConversationHeadersOnly", "conversation", "createdAt", "lastUpdatedAt", "modelConfig",
+     "status", "unifiedMode", "forceMode", "isAgentic", "hasLoaded"}
+)  # fmt: skip
+_BUBBLE_FIELDS = frozenset(
+    {"_v", "type", "bubbleId", "text", "richText", "createdAt", "timingInfo", "modelInfo", "tokenCount", "thinking",
+     "allThinkingBlocks", "toolFormerData", "capabilityType", "requestId", "serverBubbleId", "usageUuid",
+     "errorDetails", "id", "rawText", "initText", "modelType", "aiType", "messageType", "isFocused", "isAgentic",
+     "unifiedMode", "checkpointId", "conversationState"}
+)  # fmt: skip
+_LINE_FIELDS = frozenset({"role", "message", "type", "status", "error"})
+_CALL_FIELDS = frozenset(
+    {"tool", "toolIndex", "modelCallId", "toolCallId", "status", "name", "rawArgs", "params", "result", "error",
+     "userDecision"}
+)  # fmt: skip
+_CUT_OFF = ("aborted", "cancelled")
+
+
+def is_line(data: Any) -> bool:
+    """Whether this is a line of a transcript."""
+    line = as_dict(data)
+    if line.get("type") == "turn_ended":
+        return "status" in line
+    return _is_message(line)
+
+
+def matches(data: Any) -> bool:
+    """Whether this is a conversation as `read_store` finds it, or the lines of a transcript."""
+    if isinstance(data, list):
+        return bool(data) and is_line(data[0]) and any(_is_message(as_dict(line)) for line in data[:2])
+    return "composer" in as_dict(data) and "bubbles" in data
+
+
+def sessions(data: Any) -> Iterator[ImportedSession]:
+    """The session of a conversation or a transcript."""
+    if not matches(data):
+        raise Unreadable("it is no conversation of Cursor")
+    yield _read_transcript(data) if isinstance(data, list) else _read_conversation(data)
+
+
+def _is_message(line: dict[str, Any]) -> bool:
+    return (
+        line.get("role") in ("user", "assistant")
+        and "content" in as_dict(line.get("message"))
+        and not {"content", "uuid", "sessionId", "session_id", "timestamp"} & line.keys()
+    )
+
+
+# ---- transcripts
+
+
+def _read_transcript(lines: list[Any]) -> ImportedSession:
+    session = ImportedSession()
+    builder = SessionBuilder(session)
+    for line in map(as_dict, lines):
+        session.count_unread_fields("line field", line, _LINE_FIELDS)
+        if line.get("type") == "turn_ended":
+            _end_turn(builder, line)
+        elif _is_message(line):
+            _add_line(builder, line)
+        else:
+            session.count_dropped(f"line: {as_text(line.get('type'))[:40] or 'none'}", line)
+    return session
+
+
+def _end_turn(builder: SessionBuilder, line: dict[str, Any]) -> None:
+    status = as_text(line.get("status"))
+    if status in _CUT_OFF:
+        builder.add_user(UserMessage(""), "interrupt")
+    elif status == "error":
+        builder.add_failure(describe_failure(line))
+
+
+def _add_line(builder: SessionBuilder, line: dict[str, Any]) -> None:
+    content = parse_content(line["message"]["content"], builder.session, pictures=line["role"] == "user")
+    if line["role"] == "user":
+        count_dropped_parts(content, builder.session, calls=True, reasoning=True)
+        add_user_message(builder, content, None)
+    else:
+        count_dropped_parts(content, builder.session, results=True)
+        builder.add_response(content.text, content.calls, content.reasoning)
+
+
+# ---- the database
+
+
+def read_store(path: Path) -> Iterator[FileValue] | None:
+    """The conversations of a database of Cursor; None if it is none."""
+    if not path.is_file() or not is_database(path):
+        return None
+    tables = {name.lower() for name in table_names(path)}
+    if _TABLE in tables:
+        return _read_database(path)
+    return _read_older(path) if _OLDER_TABLE in tables and _holds_chats(path) else None
+
+
+def _holds_chats(path: Path) -> bool:
+    with open_database(path) as connection:
+        return any(_older_entries(connection))
+
+
+def _older_entries(connection: sqlite3.Connection) -> list[Any]:
+    rows = connection.execute("SELECT value FROM ItemTable WHERE key IN (?, ?) ORDER BY key", _OLDER_KEYS)
+    return [_decode(value) for (value,) in rows]
+
+
+def _read_older(path: Path) -> Iterator[FileValue]:
+    """The conversations of a project, which versions of 2023 and 2024 keep in two entries."""
+    with open_database(path) as connection:
+        entries = [as_dict(entry) for entry in _older_entries(connection)]
+    composers = [as_dict(one) for entry in entries for one in as_list(entry.get("allComposers"))]
+    tabs = [as_dict(one) for entry in entries for one in as_list(entry.get("tabs"))]
+    found = [(as_text(one.get("composerId")), one) for one in composers if one.get("conversation")]
+    found += [(as_text(tab.get("tabId")), _composer_of_tab(tab)) for tab in tabs if tab.get("bubbles")]
+    for number, (id, composer) in enumerate(found, 1):
+        data = {"id": id, "composer": composer, "bubbles": {}}
+        yield FileValue(place=f"conversation {id}", number=number, data=data)
+
+
+def _composer_of_tab(tab: dict[str, Any]) -> dict[str, Any]:
+    """A tab of the chat as a conversation: its bubbles have other names for the same."""
+    types = {"user": _USER, "ai": _MODEL}
+    bubbles = [as_dict(bubble) for bubble in as_list(tab.get("bubbles"))]
+    return {
+        **{name: value for name, value in tab.items() if name not in ("bubbles", "tabId")},
+        "conversation": [
+            {
+                **bubble,
+                "type": types.get(as_text(bubble.get("type")), bubble.get("type")),
+                "text": first_text(bubble, "text", "rawText"),
+                "modelInfo": {"modelName": bubble.get("modelType")},
+            }
+            for bubble in bubbles
+        ],
+    }
+
+
+def _read_database(path: Path) -> Iterator[FileValue]:
+    with open_database(path) as connection:
+        ids = [key.removeprefix(_COMPOSER) for key, _ in _entries(connection, _COMPOSER, "key, 1")]
+        for number, id in enumerate(ids, 1):
+            ((_, composer),) = _entries(connection, _COMPOSER + id, "key, value", whole=True)
+            bubbles = {key.rpartition(":")[2]: value for key, value in _entries(connection, f"{_BUBBLE}{id}:")}
+            value = FileValue(place=f"conversation {id}", number=number)
+            value.data = {"id": id, "composer": _decode(composer), "bubbles": bubbles}
+            if bubbles or as_list(as_dict(value.data["composer"]).get("conversation")):
+                value.data["bubbles"] = {name: _decode(one) for name, one in bubbles.items()}
+                yield value
+
+
+def _entries(
+    connection: sqlite3.Connection, prefix: str, columns: str = "key, value", *, whole: bool = False
+) -> list[tuple[str, Any]]:
+    """The entries whose keys begin so, or the one whose key is it. The index finds them in a database of any size."""
+    where, end = ("key = ?", ()) if whole else ("key >= ? AND key < ?", (prefix[:-1] + chr(ord(prefix[-1]) + 1),))
+    return connection.execute(
+        f"SELECT {columns} FROM cursorDiskKV WHERE {where} ORDER BY key", (prefix, *end)
+    ).fetchall()
+
+
+def _decode(value: Any) -> Any:
+    try:
+        return decode_json(value.encode("utf-8", "replace") if isinstance(value, str) else bytes(value))
+    except (Unreadable, TypeError):
+        return None
+
+
+class _Response:
+    """The bubbles of one response, as they are read."""
+
+    def __init__(self, t: float | None) -> None:
+        self.t = t
+        self.model = ""
+        self.texts: list[str] = []
+        self.calls: list[RawCall] = []
+        self.call_of_model = ""
+        """Id of the request that made the calls, where one is written."""
+        self.reasoning: list[Reasoning] = []
+        self.results: list[dict[str, Any]] = []
+        self.usage: Usage | None = None
+
+
+def _read_conversation(data: dict[str, Any]) -> ImportedSession:
+    composer = as_dict(data.get("composer"))
+    reader = _ConversationReader()
+    reader.session.id = as_text(data.get("id"))
+    reader.session.count_unread_fields("field", composer, _COMPOSER_FIELDS)
+    reader.model = as_text(as_dict(composer.get("modelConfig")).get("modelName"))
+    for bubble in _bubbles(composer, as_dict(data.get("bubbles")), reader.session):
+        reader.add_bubble(bubble)
+    reader.finish(as_text(composer.get("status")))
+    return reader.session
+
+
+def _bubbles(composer: dict[str, Any], found: dict[str, Any], session: ImportedSession) -> Iterator[dict[str, Any]]:
+    """The bubbles in the order of the conversation. Those that it does not list are counted."""
+    headers = [
+        as_text(as_dict(header).get("bubbleId")) for header in as_list(composer.get("fullConversationHeadersOnly"))
+    ]
+    inside = [as_dict(bubble) for bubble in as_list(composer.get("conversation"))]
+    if not headers:
+        yield from inside
+        return
+    for id in headers:
+        bubble = as_dict(found.get(id))
+        session.count_loss("no message", not bubble)
+        if bubble:
+            yield bubble
+    for id in found.keys() - set(headers):
+        session.count_dropped("rewound", found[id])
+
+
+class _ConversationReader:
+    """Adds the bubbles of a conversation to a session."""
+
+    def __init__(self) -> None:
+        self.session = ImportedSession()
+        self.model = ""
+        self._builder = SessionBuilder(self.session)
+        self._response: _Response | None = None
+
+    def add_bubble(self, bubble: dict[str, Any]) -> None:
+        """Add a bubble."""
+        self.session.count_unread_fields("message field", bubble, _BUBBLE_FIELDS)
+        t = parse_time(bubble.get("createdAt")) or parse_time(as_dict(bubble.get("timingInfo")).get("clientStartTime"))
+        if bubble.get("type") == _USER:
+            self._end_response()
+            self._builder.add_user(UserMessage(as_text(bubble.get("text"))), "user", t)
+        elif bubble.get("type") == _MODEL:
+            self._add_part(bubble, t)
+        else:
+            self.session.count_dropped(f"role: {as_text(bubble.get('type'))[:40] or 'none'}", bubble)
+
+    def finish(self, status: str) -> None:
+        """Add what is left. `status`: how the conversation ended."""
+        self._end_response()
+        self.session.model = self.session.model or self.model
+        if status in _CUT_OFF:
+            self._builder.add_user(UserMessage(""), "interrupt")
+
+    def _add_part(self, bubble: dict[str, Any], t: float | None) -> None:
+        call, error = as_dict(bubble.get("toolFormerData")), as_dict(bubble.get("errorDetails"))
+        response = self._open(call, t)
+        response.model = as_text(as_dict(bubble.get("modelInfo")).get("modelName")) or response.model
+        if text := as_text(bubble.get("text")):
+            response.texts.append(text)
+        for thought in (bubble.get("thinking"), *as_list(bubble.get("allThinkingBlocks"))):
+            if text := first_text(as_dict(thought), "text", "thinking"):
+                response.reasoning.append(Reasoning(text, as_text(as_dict(thought).get("signature"))))
+        if call:
+            self._add_call(response, call)
+        response.usage = _add_usage(response.usage, as_dict(bubble.get("tokenCount")))
+        if error:
+            self._end_response()
+            self._builder.add_failure(first_text(error, "message", "error"), t=t)
+
+    def _open(self, call: dict[str, Any], t: float | None) -> _Response:
+        """The response that a bubble belongs to: after a call another begins, unless one request made both calls."""
+        response = self._response
+        if response is not None and response.calls:
+            made_by = as_text(call.get("modelCallId"))
+            if not made_by or made_by != response.call_of_model:
+                self._end_response()
+        self._response = self._response or _Response(t)
+        return self._response
+
+    def _add_call(self, response: _Response, call: dict[str, Any]) -> None:
+        self.session.count_unread_fields("call field", call, _CALL_FIELDS)
+        response.call_of_model = as_text(call.get("modelCallId"))
+        arguments = as_json(call.get("rawArgs") or call.get("params") or {})
+        name = as_text(call.get("name")) or f"tool_{as_text(call.get('tool'))}"
+        response.calls.append((as_text(call.get("toolCallId")), name, arguments))
+        response.results.append(call)
+
+    def _end_response(self) -> None:
+        response, self._response = self._response, None
+        if response is None or not (response.texts or response.calls or response.reasoning):
+            return
+        model = response.model or self.model
+        self.session.model = self.session.model or model
+        self._builder.add_response(
+            "\n".join(response.texts),
+            response.calls,
+            response.reasoning,
+            usage=response.usage,
+            model=model,
+            t=response.t,
+        )
+        for call in response.results:
+            self._add_result(call, response.t)
+
+    def _add_result(self, call: dict[str, Any], t: float | None) -> None:
+        content = as_json(call.get("result")) or as_json(call.get("error"))
+        status = _result_status(call)
+        if content or status in ("ok", "denied"):
+            self._builder.add_result(as_text(call.get("toolCallId")), as_text(call.get("name")), content, status, t=t)
+
+
+def _result_status(call: dict[str, Any]) -> ResultStatus:
+    if call.get("userDecision") == "rejected":
+        return "denied"
+    match call.get("status"):
+        case "completed":
+            return "error" if _exit_code(call.get("result")) else "ok"
+        case "cancelled" | "aborted":
+            return "cancelled"
+        case "error":
+            return "error"
+        case _:
+            return "unknown"
+
+
+def _exit_code(result: Any) -> int:
+    """The exit code in a result of a terminal; 0 if there is none."""
+    if isinstance(result, str) and result.startswith("{"):
+        try:
+            result = msgspec.json.decode(result)
+        except (msgspec.DecodeError, RecursionError):
+            return 0
+    code = as_dict(result).get("exitCode")
+    return code if isinstance(code, int) else 0
+
+
+def _add_usage(usage: Usage | None, counted: dict[str, Any]) -> Usage | None:
+    """The token counts of a response with those of one more bubble, which are 0 where Cursor does not know them."""
+    more = parse_usage({"prompt_tokens": counted.get("inputTokens"), "completion_tokens": counted.get("outputTokens")})
+    if usage is None or more is None:
+        return usage or more
+    return Usage(
+        input_tokens=max(usage.input_tokens, more.input_tokens), output_tokens=usage.output_tokens + more.output_tokens
+    )

@@ -1,0 +1,131 @@
+"""Formats that are recognised and not read: each with what recognises it, and what to call it.
+
+They are asked when no format in `FORMATS` matches, or only one that reads whatever looks like messages. A format that
+gets a reader of its own leaves this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from msgspec import Struct
+
+from .parsing import as_dict, as_list, as_text
+
+
+class KnownFormat(Struct, frozen=True):
+    """A format that is recognised and not read."""
+
+    name: str
+    """What people call it, with its article."""
+    matches: Callable[[Any], bool]
+    """Whether decoded JSON is of the format: a whole file, or a line of JSON Lines."""
+    version: Callable[[dict[str, Any]], str] = lambda data: ""
+    """The version that the data names; empty if it names none."""
+    sessions: bool = True
+    """Whether it holds sessions: a list of prompts has none to lose."""
+
+    def describe(self, data: Any) -> str:
+        """What this data is, and that it is not read: "this is an HTTP archive of version 1.2, which ..."."""
+        first = as_dict(data) or as_dict(next(iter(as_list(data)), None))
+        version = self.version(first)[:40]
+        named = f"{self.name} of version {version}" if version else self.name
+        return f"this is {named}, which {'endstop does not read yet' if self.sessions else 'holds no session'}"
+
+
+def find_known(data: Any) -> KnownFormat | None:
+    """The format of this decoded JSON, if it is one of `KNOWN`."""
+    return next((known for known in KNOWN if known.matches(data)), None)
+
+
+def describe_database(tables: Collection[str]) -> str | None:
+    """What an SQLite database with these tables is; None if it is not known."""
+    names = {name.lower() for name in tables}
+    return next((what for needed, what in _DATABASES if needed <= names), None)
+
+
+def _has(*names: str) -> Callable[[Any], bool]:
+    """Whether data is an object with all of these fields."""
+    wanted = set(names)
+    return lambda data: isinstance(data, dict) and wanted <= data.keys()
+
+
+def _has_text(name: str, *values: str, also: Collection[str] = ()) -> Callable[[Any], bool]:
+    """Whether data is an object with one of these texts in a field, and with all fields of `also`."""
+    return lambda data: isinstance(data, dict) and data.get(name) in values and data.keys() >= set(also)
+
+
+def _elements(matches: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Whether data, or the first element of a list, matches."""
+    return lambda data: matches(data[0]) if isinstance(data, list) and data else matches(data)
+
+
+def _listed(name: str, matches: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Whether data is an object with a list in a field whose first element matches."""
+    return lambda data: any(matches(one) for one in as_list(as_dict(data).get(name))[:1])
+
+
+def _inside(name: str, matches: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Whether data is an object with something in a field that matches."""
+    return lambda data: matches(as_dict(data).get(name))
+
+
+def _either(*matches: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda data: any(one(data) for one in matches)
+
+
+def _all(*matches: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda data: all(one(data) for one in matches)
+
+
+def _field(*path: str) -> Callable[[dict[str, Any]], str]:
+    """The text at the end of a path of fields."""
+
+    def read(data: dict[str, Any]) -> str:
+        for name in path[:-1]:
+            data = as_dict(data.get(name))
+        return as_text(data.get(path[-1]))
+
+    return read
+
+
+_GEMINI_PARTS = _all(_has_text("role", "user", "model"), _listed("parts", lambda one: isinstance(one, dict)))
+
+KNOWN: tuple[KnownFormat, ...] = (
+    KnownFormat("a list of Codex prompts", _elements(_has("session_id", "ts", "text")), sessions=False),
+    KnownFormat(
+        "a list of Claude Code prompts", _elements(_has("display", "pastedContents", "project")), sessions=False
+    ),
+    KnownFormat("messages of the Gemini API", _either(_elements(_GEMINI_PARTS), _listed("contents", _GEMINI_PARTS))),
+    KnownFormat(
+        "a part of an OpenCode session",
+        _either(_has("sessionID", "messageID", "type"), _has("sessionID", "role", "id"), _has("projectID", "title")),
+        _field("version"),
+    ),
+    KnownFormat(
+        "an old Copilot CLI session",
+        _elements(_has("sessionId", "chatMessages", "timeline")),
+    ),
+    KnownFormat(
+        "a VS Code chat session", _has("requests", "requesterUsername", "responderUsername"), _field("version")
+    ),
+    KnownFormat(
+        "the wire of an older Kimi CLI",
+        _elements(_all(_has("timestamp"), _inside("message", _has("type", "payload")))),
+    ),
+    KnownFormat("a run of LangSmith", _elements(_has("run_type", "inputs", "trace_id"))),
+    KnownFormat("a ChatGPT export", _elements(_has("mapping", "current_node"))),
+    KnownFormat("an export of claude.ai", _elements(_has("chat_messages", "uuid"))),
+    KnownFormat("a Continue session", _all(_has("sessionId"), _listed("history", _has("message", "contextItems")))),
+    KnownFormat("an HTTP archive (HAR)", _inside("log", _has("entries", "creator")), _field("log", "version")),
+)
+"""The formats that are recognised, the most specific first."""
+
+_DATABASES: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"blobs", "meta"}), "a database of the Cursor agent"),
+    (frozenset({"checkpoints", "writes"}), "a database of LangGraph checkpoints"),
+    (frozenset({"app_states", "sessions", "events"}), "a database of Google ADK sessions"),
+    (frozenset({"itemtable"}), "a database of VS Code or Cursor"),
+)
+"""Tables, in lower case, that tell what a database is."""

@@ -1,0 +1,81 @@
+"""Where agents keep their sessions on the disk of whoever uses them, and which of those is the newest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from .session_files import AUTO, Found, FoundSession, find_sessions, list_files
+
+_ENVIRONMENT_PLACES: tuple[tuple[str, str, str, str], ...] = (
+    ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
+    ("Codex", "CODEX_HOME", ".codex", "sessions"),
+    ("OpenCode", "XDG_DATA_HOME", ".local/share", "opencode"),
+)
+"""A program, the variable that may name its folder, that folder below the home folder, and where in it sessions are."""
+_HOME_PLACES: tuple[tuple[str, str], ...] = (
+    ("Gemini CLI", ".gemini/tmp"),
+    ("Qwen Code", ".qwen/projects"),
+    ("Copilot CLI", ".copilot/session-state"),
+    ("Kimi CLI", ".kimi/sessions"),
+    ("pi", ".pi/agent/sessions"),
+)
+
+
+class Place(Struct, frozen=True):
+    """A folder in which a program keeps its sessions, or one that the user names."""
+
+    path: Path
+    program: str = ""
+
+
+class NewestSession(Struct, frozen=True, kw_only=True):
+    """The newest session of some places."""
+
+    found: FoundSession | None
+    """None if there is none."""
+    searched: tuple[tuple[Place, int], ...]
+    """The places in their order, each with the number of its files and stores."""
+
+
+def known_places(home: Path, environment: Mapping[str, str]) -> list[Place]:
+    """The places where the programs that are known keep their sessions; not all of them need exist."""
+    places = [
+        Place(Path(environment.get(variable) or home / default) / inside, program)
+        for program, variable, default, inside in _ENVIRONMENT_PLACES
+    ]
+    return [*places, *(Place(home / path, program) for program, path in _HOME_PLACES)]
+
+
+def newest_session(places: Sequence[Place], format: str = AUTO) -> NewestSession:
+    """The newest session below these places: the latest of the file that was written last and holds any."""
+    files = [[file for file, _ in list_files(place.path, format)] if place.path.exists() else [] for place in places]
+    newest_first = sorted({file for listed in files for file in listed}, key=_written_at, reverse=True)
+    latest = (_latest(find_sessions(file, format)) for file in newest_first)
+    found = next((one for one in latest if one is not None), None)
+    return NewestSession(found=found, searched=tuple(zip(places, map(len, files), strict=True)))
+
+
+def _latest(results: Iterable[Found]) -> FoundSession | None:
+    sessions = [one for one in results if isinstance(one, FoundSession)]
+    return max(enumerate(sessions), key=lambda pair: (_last_time(pair[1]), pair[0]))[1] if sessions else None
+
+
+def _last_time(found: FoundSession) -> float:
+    return max((one.t for one in found.session.messages if one.t is not None), default=0.0)
+
+
+def _written_at(path: Path) -> float:
+    """When a file was last written, or the last file of a folder; of a database also what it has not taken in yet."""
+    files: Iterator[Path] = path.rglob("*") if path.is_dir() else iter((path, path.with_name(f"{path.name}-wal")))
+    return max(map(_modified, files), default=0.0)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0

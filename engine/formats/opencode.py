@@ -1,0 +1,273 @@
+"""Sessions of OpenCode, as `opencode export` writes them, or as `opencode_store.py` finds them.
+
+A message of the model has parts. From each `step-start` to its `step-finish` they are one response, with the results
+of its calls. Version 2 keeps a message as one row, whose content holds the same in another form.
+Source: opencode, `packages/opencode/src/session/message-v2.ts`; for version 2, files that were found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..decision import Image, Reasoning, Usage, UserMessage
+from ..decision.messages import ResultStatus
+from .content_blocks import parse_content
+from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
+
+_INFO_FIELDS = frozenset(
+    {"id", "sessionID", "role", "time", "modelID", "providerID", "model", "mode", "agent", "parentID", "path", "cost",
+     "tokens", "error", "finish", "variant", "summary", "system"}
+)  # fmt: skip
+_PART_FIELDS = frozenset(
+    {"id", "sessionID", "messageID", "type", "text", "time", "synthetic", "ignored", "callID", "tool", "state",
+     "metadata", "tokens", "cost", "reason", "snapshot", "mime", "url", "filename", "source", "error", "attempt"}
+)  # fmt: skip
+_SESSION_FIELDS = frozenset({"id", "version", "projectID", "directory", "parentID", "slug", "time"})
+_ABORTED = ("MessageAbortedError", "AbortedError", "aborted")
+_FINISH_WORDS = {"tool-calls": "tool_calls", "content-filter": "content_filter"}
+
+
+def matches(data: Any) -> bool:
+    """Whether this is a session."""
+    whole = as_dict(data)
+    if "info" not in whole:
+        return False
+    messages = as_list(whole.get("messages"))
+    return "rows" in whole or any({"info", "parts"} <= as_dict(one).keys() for one in messages)
+
+
+def sessions(data: Any) -> Iterator[ImportedSession]:
+    """The session."""
+    if not matches(data):
+        raise Unreadable("it is no session of OpenCode")
+    info = as_dict(data.get("info"))
+    reader = _SessionReader()
+    reader.session.id = as_text(info.get("id"))
+    reader.session.count_unread_fields("field", info, _SESSION_FIELDS)
+    for row in as_list(data.get("rows")):
+        reader.add_row(as_dict(row))
+    reverted = as_text(as_dict(info.get("revert")).get("messageID"))
+    for message in as_list(data.get("messages")):
+        reader.add_message(as_dict(message), reverted)
+    reader.finish()
+    yield reader.session
+
+
+class _Step:
+    """A response and the results of its calls, as they are read."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.calls: list[RawCall] = []
+        self.reasoning: list[Reasoning] = []
+        self.results: list[tuple[str, dict[str, Any]]] = []
+        self.usage: Usage | None = None
+        self.finish = ""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.texts or self.calls or self.reasoning or self.finish)
+
+
+class _SessionReader:
+    """Adds messages to a session. Words that are not the user's wait for what they precede."""
+
+    def __init__(self) -> None:
+        self.session = ImportedSession()
+        self._builder = SessionBuilder(self.session)
+        self._held: list[tuple[str, float | None]] = []
+
+    def finish(self) -> None:
+        """Count what followed the last response."""
+        for text, _ in self._held:
+            self.session.count_dropped("last words", text)
+
+    # ---- version 1
+
+    def add_message(self, message: dict[str, Any], reverted: str) -> None:
+        """Add a message with its parts. `reverted`: id of the first message that the user took back."""
+        session, info, parts = self.session, as_dict(message.get("info")), as_list(message.get("parts"))
+        if not info:
+            session.count_loss("no message")
+            return
+        if reverted and as_text(info.get("id")) >= reverted:
+            session.count_dropped("rewound", parts)
+            return
+        session.count_unread_fields("message field", info, _INFO_FIELDS)
+        t = parse_time(as_dict(info.get("time")).get("created"))
+        known = [part for part in map(as_dict, parts) if part]
+        session.count_loss("no part", len(parts) - len(known))
+        for part in known:
+            session.count_unread_fields("part field", part, _PART_FIELDS)
+        match info.get("role"):
+            case "user":
+                self._add_prompt(known, t)
+            case "assistant":
+                self._add_answer(info, known, t)
+            case role:
+                session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", parts)
+
+    def _add_prompt(self, parts: list[dict[str, Any]], t: float | None) -> None:
+        words: list[str | Image] = []
+        for part in parts:
+            kind = as_text(part.get("type"))
+            if kind == "text" and (part.get("synthetic") or part.get("ignored")):
+                self._hold(as_text(part.get("text")), t, seen=not part.get("ignored"))
+            elif kind == "text":
+                words.append(as_text(part.get("text")))
+            elif kind == "file" and as_text(part.get("mime")).startswith("image/"):
+                block = {"type": "image_url", "image_url": {"url": part.get("url")}}
+                words += parse_content([block], self.session, pictures=True).parts
+            else:
+                self.session.count_dropped(f"content part: {kind[:40] or 'none'}", part)
+        if any(words):
+            self._builder.add_user(UserMessage.of([word for word in words if word]), "user", t)
+            self._release()
+
+    def _add_answer(self, info: dict[str, Any], parts: list[dict[str, Any]], t: float | None) -> None:
+        model = as_text(info.get("modelID"))
+        steps = [_Step()]
+        for part in parts:
+            if part.get("type") == "step-start":
+                steps.append(_Step())
+            elif part.get("type") == "retry":
+                self._builder.add_failure(_describe_error(as_dict(part.get("error"))), model=model, t=t)
+            else:
+                self._add_part(steps[-1], part)
+        made = [step for step in steps if not step.is_empty]
+        if made and all(step.usage is None for step in made):
+            made[-1].usage = _parse_tokens(info)
+        for step in made:
+            step.finish = step.finish or (as_text(info.get("finish")) if step is made[-1] else "")
+            self._add_step(step, model, t)
+        error = as_dict(info.get("error"))
+        if error:
+            self._add_error(error, first_text(error, "name", "type"), model, t)
+
+    def _add_part(self, step: _Step, part: dict[str, Any]) -> None:
+        match part.get("type"):
+            case "text":
+                step.texts.append(as_text(part.get("text")))
+            case "reasoning":
+                step.reasoning.append(Reasoning(as_text(part.get("text"))))
+            case "tool":
+                state, id = as_dict(part.get("state")), as_text(part.get("callID"))
+                step.calls.append((id, as_text(part.get("tool")), as_json(state.get("input") or {})))
+                step.results.append((id, state))
+            case "step-finish":
+                step.usage, step.finish = _parse_tokens(part), as_text(part.get("reason"))
+            case kind:
+                self.session.count_dropped(f"content part: {as_text(kind)[:40] or 'none'}", part)
+
+    # ---- version 2
+
+    def add_row(self, row: dict[str, Any]) -> None:
+        """Add a row of `session_message`."""
+        kind, data, t = as_text(row.get("type")), as_dict(row.get("data")), parse_time(row.get("t"))
+        match kind:
+            case "user":
+                for name in ("files", "agents"):
+                    self.session.count_loss(f"message field: {name}", len(as_list(data.get(name))))
+                self._builder.add_user(UserMessage(as_text(data.get("text"))), "user", t)
+                self._release()
+            case "synthetic" | "compaction":
+                self._hold(first_text(data, "text", "summary"), t, seen=True)
+            case "assistant":
+                self._add_row_of_model(data, t)
+            case _:
+                self.session.count_dropped(f"line: {kind[:40] or 'none'}", data)
+
+    def _add_row_of_model(self, data: dict[str, Any], t: float | None) -> None:
+        model, error = as_text(as_dict(data.get("model")).get("id")), as_dict(data.get("error"))
+        step = _Step()
+        for part in map(as_dict, as_list(data.get("content"))):
+            if part.get("type") == "tool":
+                state, id = as_dict(part.get("state")), as_text(part.get("id"))
+                step.calls.append((id, as_text(part.get("name")), as_json(state.get("input") or {})))
+                step.results.append((id, state))
+            else:
+                self._add_part(step, part)
+        if not step.is_empty:
+            step.usage = _parse_tokens(data)
+            step.finish = "" if error else as_text(data.get("finish"))
+            self._add_step(step, model, t)
+        if error:
+            self._add_error(error, as_text(error.get("type")), model, t)
+
+    # ---- both
+
+    def _add_step(self, step: _Step, model: str, t: float | None) -> None:
+        self._release()
+        self.session.model = self.session.model or model
+        self._builder.add_response(
+            "\n".join(step.texts),
+            step.calls,
+            step.reasoning,
+            usage=step.usage,
+            raw_finish=_FINISH_WORDS.get(step.finish, step.finish),
+            model=model,
+            t=t,
+        )
+        for id, state in step.results:
+            self._add_result(id, state, t)
+
+    def _add_result(self, id: str, state: dict[str, Any], t: float | None) -> None:
+        outcome = as_text(state.get("status"))
+        if outcome not in ("completed", "success", "error"):
+            return
+        failed = outcome == "error"
+        output = state.get("error") if failed else state.get("output", state.get("content"))
+        if isinstance(output, dict):
+            output = as_text(output.get("message")) or as_json(output)
+        content = parse_content(output, self.session, pictures=True)
+        exit_code = as_dict(state.get("metadata")).get("exit")
+        status: ResultStatus = "error" if failed or (isinstance(exit_code, int) and exit_code) else "ok"
+        ended = parse_time(as_dict(state.get("time")).get("end")) or t
+        self.session.count_loss("image", len(as_list(state.get("attachments"))))
+        self._builder.add_result(id, "", content.text, status, content.images, ended)
+
+    def _add_error(self, error: dict[str, Any], name: str, model: str, t: float | None) -> None:
+        """Add how a message ended. What came before stays a response; a call without a result was cut off."""
+        if name in _ABORTED:
+            self._builder.add_user(UserMessage(""), "interrupt", t)
+        else:
+            self._release()
+            self._builder.add_failure(_describe_error(error), model=model, t=t)
+
+    def _hold(self, text: str, t: float | None, *, seen: bool) -> None:
+        """Keep words of the loop. `seen`: whether the model saw them."""
+        if seen and text:
+            self._held.append((text, t))
+        elif text:
+            self.session.count_dropped("own words", text)
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for text, t in held:
+            self._builder.add_user(UserMessage(text), "nudge", t)
+
+
+def _describe_error(error: dict[str, Any]) -> str:
+    inside = as_dict(error.get("data")) or error
+    status = first_text(inside, "statusCode", "status")
+    message = first_text(inside, "message") or first_text(error, "name", "type")
+    return f"status {status}: {message}" if status else message
+
+
+def _parse_tokens(part: dict[str, Any]) -> Usage | None:
+    """Token counts: neither what a cache held nor the reasoning is part of the input and the output."""
+    tokens = as_dict(part.get("tokens"))
+    cache = as_dict(tokens.get("cache"))
+    counted = [one for one in (tokens.get("output"), tokens.get("reasoning")) if isinstance(one, int)]
+    return parse_usage(
+        {
+            "input_tokens": tokens.get("input"),
+            "output_tokens": sum(counted),
+            "cache_read_input_tokens": cache.get("read"),
+            "cache_creation_input_tokens": cache.get("write"),
+            "output_tokens_details": {"reasoning_tokens": tokens.get("reasoning")},
+            "cost": part.get("cost"),
+        }
+    )
