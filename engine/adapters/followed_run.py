@@ -1,0 +1,201 @@
+"""One run of a foreign agent as all adapters follow it: opened, guarded, ended, and what is said in its place."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from ..decision import Decision, Event, GoOn, Policy, Rule, Stop, ToolSpec
+from ..decision.errors import error_text
+from ..follow import Cut, Follower
+from ..follow.follower import followed_policy
+from ..providers._logging import log_warning
+from ..providers.clock import Clock
+from ..providers.prices import Prices
+from ..records.event_redaction import Redact
+
+T = TypeVar("T")
+MOST_RUNS = 1000
+"""Runs that are followed at once; the one that was opened first is given up for another."""
+STATUSES_OF_ITS_OWN = ("completed", "awaiting_input")
+"""After a response without calls a run with one of these needs no words of ours."""
+
+
+class FollowedRun:
+    """One run of an agent. Its follower is opened with it, and closed at its end.
+
+    follower: None if it could not be opened. streams: whether the adapter asks for streams, so that they can be cut.
+    """
+
+    def __init__(self, follower: Follower | None, *, streams: bool) -> None:
+        self.follower = follower
+        self.streams = streams
+        self.begun = False
+        """Whether the follower knows the prompt."""
+        self.cut: Cut | None = None
+        """Why the latest response was cut."""
+        self.remind = ""
+        """What is added to the next request alone."""
+        self.seen: set[Hashable] = set()
+        """The messages that the follower knows, by what the framework calls them."""
+        self.responses = 0
+        """Responses that were made."""
+        self.user_items = 0
+        """Messages of the user that the follower knows, where they have no names."""
+        self.nudges: list[tuple[int, str]] = []
+        """What was said to the model, and before which item of the agent's own history it stands: for adapters whose
+        framework keeps the history for itself."""
+        self._acted: Decision | None = None
+
+    @property
+    def broken(self) -> bool:
+        """Whether following it failed: the agent goes on by itself."""
+        return self.follower is None
+
+    @property
+    def record(self) -> Path | None:
+        """The file that is being written."""
+        return None if self.follower is None else self.follower.record
+
+    def guarded(self, work: Callable[[Follower], T]) -> T | None:
+        """Do something with the follower. If it fails, the run is followed no more, and a line is logged."""
+        if self.follower is None:
+            return None
+        try:
+            return work(self.follower)
+        except Exception as error:
+            self._give_up(error)
+            return None
+
+    def next_decision(self) -> Decision | None:
+        """The decision after a step, if it is a new one. What it reminds of is kept for the next request."""
+        decision = self.guarded(lambda follower: follower.decide())
+        if decision is None or decision is self._acted:
+            return None
+        self._acted = decision
+        self.remind = decision.remind if isinstance(decision, GoOn) else ""
+        return decision
+
+    def take_reminder(self) -> str:
+        """The reminder for the request that is about to be made; empty if there is none."""
+        remind, self.remind = self.remind, ""
+        return remind
+
+    def end_text(self, stop: Stop) -> str:
+        """What the agent answers where a decision ends it: its own summary of a completed task, or a marked text."""
+        if stop.final_status == "completed":
+            outcome = None if self.follower is None else self.follower.outcome
+            return (outcome.answer if outcome is not None else "") or "The task is complete."
+        return f"[endstop stopped this run: {stop.reason}: {stop.detail}. The task may be unfinished.]"
+
+    def mark(self, stop: Stop) -> dict[str, Any]:
+        """What is attached to a message that was written here, for programs."""
+        session = "" if self.follower is None else self.follower.session_id
+        return {"stop": stop.reason, "status": stop.final_status, "detail": stop.detail, "session_id": session}
+
+    def close(self) -> None:
+        """The agent has ended."""
+        self.guarded(lambda follower: follower.close())
+
+    def _give_up(self, error: Exception) -> None:
+        follower, self.follower, self.cut, self.remind = self.follower, None, None, ""
+        if follower is not None:
+            follower.abandon()
+        session = "" if follower is None else follower.session_id
+        log_warning("an agent cannot be followed any more, and goes on", session_id=session, error=error_text(error))
+
+
+class FollowedRuns:
+    """Opens the runs of one adapter, and knows those that go on. The arguments are those of `Follower`.
+
+    record: a folder, in which each run gets a file of its own; or a file that ends in `.jsonl`, to which one run after
+        the other is appended. A run that begins while another one writes it gets one beside it (`run-2.jsonl`).
+    stream: whether the model is asked for a stream also where the agent wants none, so that a response can be cut.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        policy: Policy | str,
+        *,
+        completion: Sequence[str],
+        question: Sequence[str],
+        record: str | PathLike[str] | None,
+        stream: bool,
+        redact: Redact | None,
+        rules: Sequence[Rule],
+        prices: Prices | None,
+        clock: Clock | None,
+        on_event: Callable[[Event], None] | None,
+    ) -> None:
+        self.policy = followed_policy(policy)  # a mistake is said where it is made, not in the middle of a run
+        self.streams = stream
+        self._record = None if record is None else Path(record)
+        self._follow: dict[str, Any] = {
+            "agent": agent,
+            "completion": tuple(completion),
+            "question": tuple(question),
+            "redact": redact,
+            "rules": tuple(rules),
+            "prices": prices,
+            "clock": clock,
+            "on_event": on_event,
+        }
+        self._open: OrderedDict[Hashable, FollowedRun] = OrderedDict()
+
+    def open(self, key: Hashable) -> FollowedRun:
+        """A new run. An earlier one with this key is ended."""
+        self.end(key)
+        while len(self._open) >= MOST_RUNS:
+            self.end(next(iter(self._open)))
+        run = self._open[key] = FollowedRun(self._follower(), streams=self.streams)
+        return run
+
+    def get(self, key: Hashable) -> FollowedRun | None:
+        """The run that goes on under this key."""
+        return self._open.get(key)
+
+    def end(self, key: Hashable) -> None:
+        """The run under this key has ended, if there is one."""
+        run = self._open.pop(key, None)
+        if run is not None:
+            run.close()
+
+    def close(self) -> None:
+        """End all runs."""
+        for key in list(self._open):
+            self.end(key)
+
+    def _follower(self) -> Follower | None:
+        session_id = f"session_{uuid4().hex[:12]}"
+        try:
+            return Follower(self.policy, record=self._path(session_id), session_id=session_id, **self._follow)
+        except Exception as error:
+            log_warning("the record cannot be written", session_id=session_id, error=error_text(error))
+        try:
+            return Follower(self.policy, session_id=session_id, **self._follow)
+        except Exception as error:
+            log_warning("an agent cannot be followed, and goes on", session_id=session_id, error=error_text(error))
+            return None
+
+    def _path(self, session_id: str) -> Path | None:
+        record = self._record
+        if record is None:
+            return None
+        if record.suffix != ".jsonl":
+            record.mkdir(parents=True, exist_ok=True)
+            return record / f"{session_id}.jsonl"
+        written = {run.record for run in self._open.values()}
+        beside = (record.with_stem(f"{record.stem}-{number}") for number in range(2, MOST_RUNS + 2))
+        return next(path for path in (record, *beside) if path not in written)
+
+
+def offered(name: str, description: str, parameters: Any, *, completes_run: bool = False) -> ToolSpec:
+    """A tool as the framework offers it. completes_run: whether the framework ends at a call of it by itself."""
+    schema = parameters if isinstance(parameters, dict) else {}
+    kind = "completion" if completes_run else "ordinary"
+    return ToolSpec(name=name, description=description, parameters={"type": "object", **schema}, kind=kind)  # type: ignore[arg-type]

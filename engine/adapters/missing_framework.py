@@ -1,0 +1,38 @@
+"""What stands for the names of a framework that is not installed.
+
+So each module of this package can be imported, and whoever makes an adapter is told what to install.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..decision import WrongUse
+
+
+class MissingFramework:
+    """Takes the place of a framework's classes and decorators, where a class is made of them.
+
+    extra: the extra of ours that installs the framework.
+    """
+
+    def __init__(self, extra: str, error: ModuleNotFoundError) -> None:
+        self._told = (
+            f"endstop.adapters needs a framework that is not installed ({error}): pip install 'endstop[{extra}]'"
+        )
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        told = self._told
+
+        class Refusing:
+            def __new__(cls, *_: Any, **__: Any) -> Any:
+                raise WrongUse(told)
+
+        return (Refusing,)
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        """A decorator that leaves what it decorates as it is."""
+        return lambda decorated: decorated
+
+    def __getitem__(self, _: Any) -> Any:
+        return self

@@ -1,0 +1,150 @@
+"""One agent in each framework, with or without the adapter: the same prompt, tools and model. For the benchmark."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from typing import Any, NamedTuple
+
+SCHEMA = {"type": "object", "properties": {}, "additionalProperties": True}
+
+
+class Play(NamedTuple):
+    """What an agent is made of, and how long it may go on."""
+
+    url: str
+    model: str
+    tools: Mapping[str, Callable[[str, dict[str, Any]], tuple[str, bool]]]
+    """By name: from the call's id and arguments to the result, and whether the call failed."""
+    prompt: str
+    most: int
+    """Requests after which the framework gives up."""
+
+
+async def langchain(play: Play, endstop: Any) -> str:
+    """`create_agent`."""
+    from langchain.agents import create_agent
+    from langchain.agents.middleware import AgentMiddleware
+    from langchain_core.messages import ToolMessage
+    from langchain_core.tools import StructuredTool
+    from langchain_openai import ChatOpenAI
+
+    class Tools(AgentMiddleware):
+        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+            call = request.tool_call
+            content, failed = play.tools[call["name"]](call["id"], call["args"])
+            status = "error" if failed else "success"
+            return ToolMessage(content, tool_call_id=call["id"], name=call["name"], status=status)
+
+    def never(**_: Any) -> str:
+        raise AssertionError
+
+    tools = [StructuredTool(name=name, description=name, args_schema=SCHEMA, func=never) for name in play.tools]
+    chat = ChatOpenAI(model=play.model, base_url=play.url, api_key="x", max_retries=0, timeout=60)
+    middleware = [Tools(), *([endstop] if endstop else [])]
+    agent = create_agent(chat, tools, middleware=middleware)
+    limit = 4 * play.most + 4 if endstop else 2 * play.most
+    state = await agent.ainvoke({"messages": [("user", play.prompt)]}, {"recursion_limit": limit})
+    return str(state["messages"][-1].text)
+
+
+async def openai_agents(play: Play, endstop: Any) -> str:
+    """`Runner.run`."""
+    from agents import Agent, FunctionTool, OpenAIChatCompletionsModel, Runner, set_tracing_disabled
+    from openai import AsyncOpenAI
+
+    set_tracing_disabled(True)
+
+    def tool(name: str) -> Any:
+        async def invoke(context: Any, arguments: str) -> str:
+            return play.tools[name](context.tool_call_id, {})[0]
+
+        return FunctionTool(
+            name=name, description=name, params_json_schema=SCHEMA, on_invoke_tool=invoke, strict_json_schema=False
+        )
+
+    async with AsyncOpenAI(base_url=play.url, api_key="x", max_retries=0, timeout=60) as client:
+        model: Any = OpenAIChatCompletionsModel(play.model, client)
+        more = {"hooks": endstop} if endstop else {}
+        agent = Agent(name="mine", model=endstop.model(model) if endstop else model, tools=[*map(tool, play.tools)])
+        result = await Runner.run(agent, play.prompt, max_turns=play.most, **more)
+    return str(result.final_output)
+
+
+async def pydantic_ai(play: Play, endstop: Any) -> str:
+    """`Agent.run`."""
+    from openai import AsyncOpenAI
+    from pydantic_ai import Agent, RunContext, Tool, UsageLimits
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    def tool(name: str) -> Any:
+        def invoke(ctx: RunContext[None], **_: Any) -> str:
+            return play.tools[name](ctx.tool_call_id or "", {})[0]
+
+        return Tool.from_schema(invoke, name=name, description=name, json_schema=SCHEMA, takes_ctx=True)
+
+    async with AsyncOpenAI(base_url=play.url, api_key="x", max_retries=0, timeout=60) as client:
+        model = OpenAIChatModel(play.model, provider=OpenAIProvider(openai_client=client))
+        agent = Agent(model, tools=[*map(tool, play.tools)], capabilities=[endstop] if endstop else [])
+        result = await agent.run(play.prompt, usage_limits=UsageLimits(request_limit=play.most))
+    return str(result.output)
+
+
+async def openai(play: Play, endstop: Any) -> str:
+    """A loop by hand."""
+    import json
+
+    from openai import AsyncOpenAI
+
+    messages: list[Any] = [{"role": "user", "content": play.prompt}]
+    offered: Any = [{"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in play.tools]
+    async with AsyncOpenAI(base_url=play.url, api_key="x", max_retries=0, timeout=60) as client:
+        mine = endstop.client(client) if endstop else client
+        try:
+            for _ in range(play.most):
+                reply = await mine.chat.completions.create(model=play.model, messages=messages, tools=offered)
+                message = reply.choices[0].message
+                messages.append(message)
+                if not message.tool_calls:
+                    return str(message.content)
+                for call in message.tool_calls:
+                    arguments = json.loads(call.function.arguments or "{}")
+                    content, _ = play.tools[call.function.name](call.id, arguments)
+                    messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
+            return "went on (the loop's own limit)"
+        finally:
+            if endstop:
+                mine.end()
+
+
+LOOPS: dict[str, Callable[[Play, Any], Any]] = {
+    "langchain": langchain,
+    "openai_agents": openai_agents,
+    "pydantic_ai": pydantic_ai,
+    "openai": openai,
+}
+PACKAGES = {
+    "langchain": "langchain",
+    "openai_agents": "openai-agents",
+    "pydantic_ai": "pydantic-ai-slim",
+    "openai": "openai",
+}
+
+
+def version(framework: str) -> str:
+    """The framework with its version."""
+    return f"{PACKAGES[framework]} {metadata.version(PACKAGES[framework])}"
+
+
+def run(framework: str, play: Play, endstop: Any) -> str:
+    """How an agent ends: its answer, or the error that it raises."""
+
+    async def played() -> str:
+        try:
+            return str(await LOOPS[framework](play, endstop))
+        except Exception as error:
+            return type(error).__name__
+
+    return asyncio.run(played())

@@ -1,0 +1,38 @@
+"""What records of followed runs say, for the tests of all adapters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from endstop import read_record
+from endstop.decision.events import MessageAdded, ResponseFinished
+from endstop.decision.messages import Usage
+from endstop.records.reader import RecordedRun
+from endstop.replay import replay
+
+
+def runs_in(folder: Path) -> list[RecordedRun]:
+    """All runs that were recorded in a folder, in the order of their records' names."""
+    return [run for path in sorted(folder.glob("*.jsonl")) for run in read_record(path).runs]
+
+
+def ends(folder: Path) -> list[tuple[str, int]]:
+    """How each run ended, and after how many steps."""
+    return sorted(
+        (run.finished.outcome.stop_reason, run.finished.outcome.steps) for run in runs_in(folder) if run.finished
+    )
+
+
+def said(run: RecordedRun) -> list[tuple[str, str]]:
+    """What was said in the user's role beside the prompt: the origin, and the first words."""
+    return [(one.origin, one.text[:30]) for one in run.events if isinstance(one, MessageAdded)]
+
+
+def usages(run: RecordedRun) -> list[Usage]:
+    """The usage of each response."""
+    return [one.usage for one in run.events if isinstance(one, ResponseFinished)]
+
+
+async def replays(folder: Path) -> bool:
+    """Whether each record decides the same again."""
+    return all([(await replay(path)).same for path in sorted(folder.glob("*.jsonl"))])

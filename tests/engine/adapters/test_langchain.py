@@ -1,0 +1,235 @@
+"""The middleware in LangChain's own agents, before a model that never stops. Needs langchain and langchain-openai."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endstop import WrongUse
+
+from . import records
+from .endless_model import AFTER, EndlessModel, serving
+
+WHY = "is not installed: `make test-adapters` installs it"
+pytest.importorskip("langchain.agents", reason=f"langchain {WHY}")
+pytest.importorskip("langchain_openai", reason=f"langchain-openai {WHY}")
+from endstop.adapters.langchain import Endstop  # noqa: E402
+from endstop.follow import Follower  # noqa: E402
+from langchain.agents import create_agent  # noqa: E402
+from langchain_core.tools import tool  # noqa: E402
+from langchain_openai import ChatOpenAI  # noqa: E402
+
+MOST = 60
+"""Steps of the graph after which LangGraph gives up."""
+
+
+@tool
+def work(n: int) -> str:
+    """Work."""
+    return "ok"
+
+
+@tool
+def finish_task(summary: str) -> str:
+    """Finish."""
+    return "noted"
+
+
+@pytest.fixture
+def model() -> Iterator[EndlessModel]:
+    with serving() as served:
+        yield served
+
+
+def chat(model: EndlessModel, name: str, **more: Any) -> ChatOpenAI:
+    return ChatOpenAI(model=name, base_url=model.url, api_key="x", max_retries=0, **more)
+
+
+def agent(model: EndlessModel, name: str, endstop: Endstop, tools: Any = (work, finish_task), **more: Any) -> Any:
+    return create_agent(chat(model, name, **more), tools, middleware=[endstop])
+
+
+def endstop(folder: Path, **more: Any) -> Endstop:
+    return Endstop(policy="agent", completion=("finish_task",), record=folder, **more)
+
+
+def last(state: Any) -> Any:
+    return state["messages"][-1]
+
+
+GO: Any = {"messages": [("user", "go")]}
+
+
+@pytest.mark.parametrize("responses", [False, True])
+async def test_a_completion_is_cut_and_ends_the_agent_with_its_summary(
+    model: EndlessModel, tmp_path: Path, responses: bool
+) -> None:
+    graph = agent(model, "finisher", endstop(tmp_path), use_responses_api=responses)
+    for answer in (await graph.ainvoke(GO), graph.invoke(GO)):
+        assert last(answer).text == "port is 8080"
+        assert last(answer).response_metadata["endstop"]["stop"] == "completed"
+    assert len(model.requests) == 6
+    assert model.chunks_after < AFTER  # of two times that many: the streams were left
+    assert records.ends(tmp_path) == [("completed", 3)] * 2
+    assert await records.replays(tmp_path)
+
+
+async def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(model: EndlessModel, tmp_path: Path) -> None:
+    state = await agent(model, "circle", endstop(tmp_path)).ainvoke(GO, {"recursion_limit": MOST})
+    assert last(state).text.startswith("[endstop stopped this run: stuck: ")
+    assert last(state).text.endswith("The task may be unfinished.]")
+    assert len(model.requests) == 6
+    nudges = [text for text in model.said(-1) if text != "go"]
+    assert len(nudges) == len(set(nudges)) == 3
+    (run,) = records.runs_in(tmp_path)
+    assert [text for origin, text in records.said(run) if origin == "nudge"] == [text[:30] for text in nudges]
+
+
+def test_without_the_middleware_it_goes_on(model: EndlessModel) -> None:
+    from langgraph.errors import GraphRecursionError
+
+    graph = create_agent(chat(model, "circle"), [work, finish_task])
+    with pytest.raises(GraphRecursionError):
+        graph.invoke(GO, {"recursion_limit": MOST})
+    assert len(model.requests) > 20
+
+
+def test_an_announcement_in_place_of_a_call_is_nudged_and_the_agent_goes_on(
+    model: EndlessModel, tmp_path: Path
+) -> None:
+    state = agent(model, "forgetful", endstop(tmp_path)).invoke(GO)
+    assert last(state).text == "port is 8080"
+    assert len(model.said(2)) == 2
+    assert records.ends(tmp_path) == [("completed", 4)]
+
+
+def test_text_ends_the_agent_as_ever(model: EndlessModel, tmp_path: Path) -> None:
+    state = agent(model, "talker", endstop(tmp_path)).invoke(GO)
+    assert [message.text for message in state["messages"]] == ["go", "The port is 8080."]
+    assert records.ends(tmp_path) == [("text_final", 1)]
+
+
+async def test_many_runs_of_one_agent_at_once_are_kept_apart(model: EndlessModel, tmp_path: Path) -> None:
+    middleware = endstop(tmp_path)
+    graphs = [agent(model, name, middleware) for name in ("finisher", "circle", "talker")]
+    await asyncio.gather(*(graph.ainvoke(GO) for graph in graphs for _ in range(4)))
+    assert records.ends(tmp_path) == [("completed", 3)] * 4 + [("stuck", 6)] * 4 + [("text_final", 1)] * 4
+
+
+async def test_a_file_takes_one_run_after_the_other_and_one_beside_it_those_at_once(
+    model: EndlessModel, tmp_path: Path
+) -> None:
+    graph = agent(model, "finisher", endstop(tmp_path / "run.jsonl"))
+    for _ in range(2):
+        await graph.ainvoke(GO)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
+    await asyncio.gather(*(graph.ainvoke(GO) for _ in range(2)))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run-2.jsonl", "run.jsonl"]
+    assert records.ends(tmp_path) == [("completed", 3)] * 4
+
+
+def test_usage_is_as_reported_where_nothing_was_cut(model: EndlessModel, tmp_path: Path) -> None:
+    agent(model, "finisher", endstop(tmp_path), stream_usage=True).invoke(GO)
+    (run,) = records.runs_in(tmp_path)
+    found = [(usage.input_tokens, usage.output_tokens, usage.estimated) for usage in records.usages(run)]
+    assert found[:2] == [(100, 10, False)] * 2
+    assert found[2][2]
+
+
+def test_a_model_that_is_not_to_stream_is_followed_whole(model: EndlessModel, tmp_path: Path) -> None:
+    state = agent(model, "finisher", endstop(tmp_path, stream=False)).invoke(GO)
+    assert last(state).text == "port is 8080"
+    assert not any(request.get("stream") for request in model.requests)
+    (run,) = records.runs_in(tmp_path)
+    assert not any(usage.estimated for usage in records.usages(run))
+
+
+def test_a_tool_that_fails_is_an_error_in_the_record(model: EndlessModel, tmp_path: Path) -> None:
+    @tool
+    def work(n: int) -> str:
+        """Work."""
+        from langchain_core.tools import ToolException
+
+        raise ToolException("no such file")
+
+    work.handle_tool_error = True
+    agent(model, "finisher", endstop(tmp_path), tools=[work, finish_task]).invoke(GO)
+    (run,) = records.runs_in(tmp_path)
+    found = [(one.status, one.content) for one in run.events if type(one).__name__ == "ToolCallResult"]
+    assert found == [("error", "no such file")] * 2 + [("ok", "noted")]
+
+
+def test_a_follower_that_fails_lets_the_agent_go_on(
+    model: EndlessModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("broken")
+
+    for method in ("prompt", "chunk", "decide"):
+        with monkeypatch.context() as patched:
+            patched.setattr(Follower, method, fail)
+            before = len(model.requests)
+            state = agent(model, "talker", endstop(tmp_path)).invoke(GO)
+        assert last(state).text == "The port is 8080."
+        assert len(model.requests) == before + 1
+        assert "broken" in capsys.readouterr().out
+
+
+def test_a_record_that_cannot_be_written_does_not_keep_the_agent(model: EndlessModel, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    state = agent(model, "circle", endstop(tmp_path / "file" / "below")).invoke(GO)
+    assert last(state).response_metadata["endstop"]["stop"] == "stuck"
+
+
+def test_a_request_that_fails_is_raised_as_ever(tmp_path: Path) -> None:
+    nowhere = ChatOpenAI(model="talker", base_url="http://127.0.0.1:9/v1", api_key="x", max_retries=0)
+    middleware = endstop(tmp_path)
+    with pytest.raises(Exception, match="Connection error"):
+        create_agent(nowhere, [work], middleware=[middleware]).invoke(GO)
+    middleware.close()
+    assert records.ends(tmp_path) == [("provider_error", 1)]
+
+
+def test_a_run_that_was_interrupted_goes_on_as_the_same_run(model: EndlessModel, tmp_path: Path) -> None:
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    graph = create_agent(
+        chat(model, "finisher"),
+        [work, finish_task],
+        middleware=[endstop(tmp_path)],
+        checkpointer=InMemorySaver(),
+        interrupt_before=["tools"],
+    )
+    config: Any = {"configurable": {"thread_id": "one"}}
+    graph.invoke(GO, config)
+    for _ in range(3):
+        graph.invoke(None, config)
+    assert last(graph.get_state(config).values).text == "port is 8080"
+    assert records.ends(tmp_path) == [("completed", 3)]
+
+
+def test_structured_output_is_a_completion(model: EndlessModel, tmp_path: Path) -> None:
+    from langchain.agents.structured_output import ToolStrategy
+    from pydantic import BaseModel
+
+    class finish_task(BaseModel):  # noqa: N801
+        summary: str
+
+    graph = create_agent(
+        chat(model, "finisher"),
+        [work],
+        middleware=[Endstop(record=tmp_path)],
+        response_format=ToolStrategy(finish_task),
+    )
+    state = graph.invoke(GO)
+    assert state["structured_response"].summary == "port is 8080"
+    assert len(model.requests) == 3
+    assert records.ends(tmp_path) == [("completed", 3)]
+
+
+def test_a_policy_that_is_not_known_is_refused_at_once() -> None:
+    with pytest.raises(WrongUse, match="unknown policy 'agnt'"):
+        Endstop(policy="agnt")

@@ -1,0 +1,45 @@
+"""Each example of docs/adapters.md as a script of its own, where its framework is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from endstop import read_record
+
+from .endless_model import AFTER, serving
+
+PAGE = Path(__file__).parents[3] / "docs" / "adapters.md"
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+MODULES = [re.findall(r"endstop\.adapters\.(\w+)", example)[0] for example in EXAMPLES]
+PACKAGES = {
+    "openai": ("openai",),
+    "langchain": ("langchain", "langchain_openai"),
+    "openai_agents": ("agents",),
+    "pydantic_ai": ("pydantic_ai",),
+}
+"""What an example imports, beside ours."""
+
+
+@pytest.mark.parametrize("place", range(len(EXAMPLES)), ids=MODULES)
+def test_an_example_ends_with_its_completion(place: int, tmp_path: Path) -> None:
+    for package in PACKAGES[MODULES[place]]:
+        pytest.importorskip(package, reason=f"{package} is not installed: `make test-adapters` installs it")
+    (tmp_path / "example.py").write_text(EXAMPLES[place], encoding="utf-8")
+    with serving() as model:
+        key = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "x"}
+        command = [sys.executable, "example.py"]
+        ran = subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, **key}, capture_output=True, text=True, timeout=120
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert "port is 8080" in ran.stdout
+        assert len(model.requests) == 3
+        assert model.chunks_after < AFTER / 2
+    (run,) = read_record(tmp_path / "run.jsonl").runs
+    assert run.finished is not None
+    assert (run.finished.outcome.stop_reason, run.finished.outcome.answer) == ("completed", "port is 8080")
