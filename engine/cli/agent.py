@@ -30,6 +30,7 @@ from ..tools import workspace_tools
 from ..tools.control import CONTROL_TOOLS
 from ..tools.output import NAME as OUTPUT_TOOL
 from ..tools.tool import Tool
+from ..user_message import Prompt
 from .factory import (
     build_evaluator,
     build_gates,
@@ -187,7 +188,7 @@ class ResumedSession:
         return recorded + [tool for tool in (*own, *defaults) if tool.name not in names]
 
     def starts(
-        self, session: Session, prompt: str | None, answers: Sequence[str], approvals: Mapping[str, Approve | Deny]
+        self, session: Session, prompt: Prompt | None, answers: Sequence[str], approvals: Mapping[str, Approve | Deny]
     ) -> list[Start]:
         """The runs to start, one after another; each but the last takes one answer and waits for the next.
 
@@ -258,7 +259,7 @@ class ForkedSession(ResumedSession):
         """Always True."""
         return True
 
-    def fork(self, engine: Engine, path: str, prompt: str | None, results: Sequence[str], *, drain: bool) -> Session:
+    def fork(self, engine: Engine, path: str, prompt: Prompt | None, results: Sequence[str], *, drain: bool) -> Session:
         """The fork, to be recorded at this path. results: `CALL_ID=TEXT` or `CALL_ID=@FILE`. Raises WrongUse."""
         session = engine.session(self.record.header.session_id, drain=drain)
         edited, run = _parse_results(results), self.point.number + 1

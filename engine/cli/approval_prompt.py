@@ -1,4 +1,4 @@
-"""Approvals on the command line: `--approve`, `--deny`, and what the terminal is asked when a call waits."""
+"""Approvals on the command line: `--approve`, `--deny`, and the question at the terminal when a call waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..tools.tool import Toolbox
 ASK = "Run it? [y]es, [n]o, [e]dit the arguments, or a reason why not: "
 EDIT = "All arguments, as a JSON object (empty: back): "
 MAX_SHOWN = 4000
-"""Characters of the arguments that the terminal is shown."""
+"""Most characters of the arguments that the terminal shows."""
 Answers = Mapping[str, str | Approve | Deny]
 
 
@@ -42,7 +42,7 @@ def _approval(option: str, call_id: str, text: str) -> Approve:
 
 
 def is_interactive() -> bool:
-    """Whether somebody at a terminal can be asked."""
+    """Whether there is a terminal at which a person can be asked."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from .._sanitize import one_line
 from ..analysis.audit import Audit, audit
 from ..decision import POLICIES, Policy, WrongUse
 from ..formats import FORMATS, FoundSession, ImportOptions, SkippedSession, events_of, find_sessions
+from ..formats.known_places import Place, known_places, newest_session
 from ..formats.session_files import AUTO
 from ..process.streams import StdStreams
 from ..records.reader import is_record
@@ -26,10 +28,13 @@ from .views.text import counted
 
 _HELP = "show what happened in one session: when the work was done, what came after, what would have ended it"
 _EPILOG = """\
-TRANSCRIPT is a record, or a transcript of another agent in any format that `endstop import` reads.
+TRANSCRIPT is a record, or a transcript of another agent in any format that `endstop import` reads: a file, packed or
+not, a database, or a folder that a format reads as one. --last shows the newest session that Claude Code, Codex and
+others have left below your home folder, or below the folder that is named.
 
 examples:
   endstop audit run.jsonl
+  endstop audit --last
   endstop audit trajectory.traj --policy strict
   endstop audit sessions.jsonl --session task-7 --completion hand_in
 
@@ -40,7 +45,12 @@ exit codes: 0 done, 2 usage error, or no session could be read
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = add_command(commands, "audit", _HELP, command, _EPILOG)
-    parser.add_argument("transcript", metavar="TRANSCRIPT", help="a record, or a transcript of another agent")
+    parser.add_argument(
+        "transcript", metavar="TRANSCRIPT", nargs="?", help="a record, or a transcript of another agent"
+    )
+    parser.add_argument(
+        "--last", action="store_true", help="the newest session below TRANSCRIPT, or where agents keep theirs"
+    )
     parser.add_argument("--session", metavar="ID", help="the session to show if there are several (default: the first)")
     parser.add_argument(
         "--format", choices=(*FORMATS, AUTO), default=AUTO, help="the format of a transcript (default: detected)"
@@ -67,9 +77,7 @@ def command(args: argparse.Namespace) -> int:
     """Show the audit and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
     policies = [load_policy(name, closing=True) for name in args.policy or POLICIES]
-    if not Path(args.transcript).is_file():
-        raise WrongUse(f"{args.transcript}: no such file")
-    result = audit(scan(args.transcript), policies) if is_record(args.transcript) else _audit_transcript(args, policies)
+    result = _audit_last(args, policies) if args.last else _audit_named(args, policies)
     if args.json:
         std_streams.write_answer(msgspec.json.encode(result).decode() + "\n")
     else:
@@ -77,9 +85,41 @@ def command(args: argparse.Namespace) -> int:
     return 0
 
 
-def _audit_transcript(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
-    """The audit of a transcript of another agent."""
-    chosen = _choose_session(args, find_sessions(args.transcript, args.format))
+def _audit_named(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
+    """The audit of the transcript that is named. Raises WrongUse if there is none, or no session in it."""
+    if args.transcript is None:
+        raise WrongUse("name a transcript, or --last for the newest session on this machine")
+    if not Path(args.transcript).exists():
+        raise WrongUse(f"{args.transcript}: no such file")
+    if Path(args.transcript).is_file() and is_record(args.transcript):
+        return audit(scan(args.transcript), policies)
+    return _audit_session(args, _choose_session(args, find_sessions(args.transcript, args.format)), policies)
+
+
+def _audit_last(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
+    """The audit of the newest session. Says where it was found. Raises WrongUse, with the places, if there is none."""
+    if args.session is not None:
+        raise WrongUse("--last and --session name two sessions: leave one of them out")
+    named = None if args.transcript is None else Place(Path(args.transcript))
+    newest = newest_session([named] if named else known_places(Path.home(), os.environ), args.format)
+    searched = "; ".join(_searched_words(place, files) for place, files in newest.searched if files or named)
+    if newest.found is None:
+        places = ", ".join(str(place.path) for place, _ in newest.searched)
+        raise WrongUse(f"no session found: looked below {one_line(places, 2000)}; name a folder or a file")
+    found = newest.found
+    where = f"{found.source}, {found.place}" if found.place else found.source
+    print(f"endstop: searched {one_line(searched, 1000)}", file=sys.stderr)
+    print(f"endstop: the newest session is {one_line(found.id, 200)} ({one_line(where, 400)})", file=sys.stderr)
+    return _audit_session(args, found, policies)
+
+
+def _searched_words(place: Place, files: int) -> str:
+    program = f"{place.program}, " if place.program else ""
+    return f"{place.path} ({program}{counted(files, 'file')})"
+
+
+def _audit_session(args: argparse.Namespace, chosen: FoundSession, policies: Sequence[Policy]) -> Audit:
+    """The audit of a session of another agent."""
     session = chosen.session
     events = events_of(session, chosen.id, chosen.format, ImportOptions(completion=tuple(args.completion)))
     return audit(events, policies, dict(session.losses))

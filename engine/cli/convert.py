@@ -24,6 +24,7 @@ from ..formats import export_openai as to_openai
 from ..formats.export_losses import EXPORT_LOSSES
 from ..formats.imported_session import LOSS_GROUPS, LOSSES, ImportedSession, ImportedVerdict, ImportOptions
 from ..formats.importer import ImportedRecord, Importer, RecordFolder, RecordNames, total_losses
+from ..formats.parallel_import import ImportPlan, import_files
 from ..formats.session_files import AUTO, FORMATS, FoundSession, SkippedSession, find_sessions, find_sessions_in_stream
 from ..process.streams import StdStreams
 from ..records.reader import read_record
@@ -36,6 +37,7 @@ from .options import (
     build_redaction,
     parse_finish_words,
 )
+from .views.tables import progress
 from .views.text import counted
 
 _IMPORT_HELP = "convert sessions of other agents to records"
@@ -111,6 +113,7 @@ def add_import(commands: Any) -> None:
     add_labels(parser, "written into the records as verdicts")
     parser.add_argument("--compress", action="store_true", help="write compressed records (.jsonl.zst)")
     parser.add_argument("--force", action="store_true", help="replace existing records")
+    parser.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one per core)")
     add_redaction(parser, "the records")
     add_output(parser, "print the result as one JSON object", "show only the result and the sessions that were skipped")
 
@@ -128,11 +131,17 @@ def import_sessions(args: argparse.Namespace) -> int:
         labels = SessionLabels(args.labels, options)
         labels.join(_found(args.files, args.format, stdin))
         folder = RecordFolder(args.output, compress=args.compress, replace=args.force, redact=build_redaction(args))
-        importer = Importer(folder, options, labels.complete)
-        results = list(importer.import_all(_found(args.files, args.format, stdin)))
+        with progress(args, "importing") as on_progress:
+            if stdin is None:
+                plan = ImportPlan(folder=folder, options=options, format=args.format, complete=labels.complete)
+                files = [Path(file) for file in args.files]
+                results, tools = import_files(plan, files, processes=args.processes, progress=on_progress)
+            else:
+                importer = Importer(folder, options, labels.complete)
+                results, tools = list(importer.import_all(_found(args.files, args.format, stdin))), importer.tool_names
     imported = [result for result in results if isinstance(result, ImportedRecord)]
     skipped = [result for result in results if isinstance(result, SkippedSession) and not labels.come_from(result)]
-    unused = options.unmatched_names(importer.tool_names)
+    unused = options.unmatched_names(tools)
     if not (args.quiet and args.json):  # the JSON has all of it
         for line in (*_report_lines(imported, skipped, unused, args.quiet), *labels.lines()):
             print(line, file=sys.stderr)

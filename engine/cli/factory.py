@@ -131,7 +131,7 @@ def with_retries(provider: Provider, retries: int, seconds: float | None) -> Pro
 
 
 def build_prices(price: str | None, provider: Provider, recorded: RunStarted | None) -> Prices:
-    """The model's prices: from `--price IN,OUT[,CACHED]`, else from the record to resume, else from litellm's list."""
+    """The model's prices: from `--price IN,OUT[,CACHED]`, else from the record to resume, else from the lists."""
     if price is None:
         if recorded is None or recorded.endpoint != getattr(provider, "endpoint", ""):
             return Prices()

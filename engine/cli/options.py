@@ -57,7 +57,7 @@ def add_model(model: argparse._ArgumentGroup) -> None:
     model.add_argument(
         "--price",
         metavar="IN,OUT",
-        help="prices in US dollars per million tokens, where litellm's list is wrong or has none",
+        help="prices in US dollars per million tokens, where the lists of prices are wrong or have none",
     )
 
 

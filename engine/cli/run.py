@@ -15,10 +15,13 @@ import msgspec
 from ..decision import Event, Outcome, WrongUse
 from ..process.shutdown import ShutdownSignals, run_to_end
 from ..process.streams import StdStreams
+from ..providers.endpoint_url import mask_url
 from ..records.reader import read_record
 from ..run import Run
 from ..session import Session
 from ..tools.tool import Toolbox
+from ..user_message import Prompt, image_at, user_message
+from ..validation import preview
 from .agent import Start, build_engine, options_to_repeat, read_forked, read_resumed
 from .approval_prompt import ask_approvals, is_interactive, parse_approvals
 from .exit_codes import exit_code
@@ -49,6 +52,7 @@ as --resume; options replace it, PROMPT replaces the prompt, and --result what a
 
 examples:
   endstop run "Set the port to 8080." --workspace . --record run.jsonl
+  endstop run "What is wrong here?" --image screen.png
   endstop run --resume run.jsonl "And the host?" --workspace .
   endstop run --fork run.jsonl --at 57 --policy strict --record fork.jsonl --workspace .
 """
@@ -58,6 +62,13 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = add_command(commands, "run", _HELP, command, _EPILOG)
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="the task; read from stdin if omitted")
+    parser.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="PATH_OR_URL",
+        help="an image after the prompt's text, from a file or for the provider to fetch; repeatable",
+    )
     add_agent(parser)
     again = parser.add_argument_group("resuming")
     again.add_argument("--resume", metavar="RECORD", help="resume the session of this record, and append to the record")
@@ -119,20 +130,20 @@ def command(args: argparse.Namespace) -> int:
     check_record(args.record, args.drain)
     engine = build_engine(args, None)
     session = engine.session(record=args.record, drain=args.drain)
-    work = _Work(session, engine.config.toolbox, [partial(session.start, read_prompt(args.prompt))])
+    work = _Work(session, engine.config.toolbox, [partial(session.start, _prompt(args))])
     return run_to_end(_run(work, args, std_streams))
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a command has to do."""
+    """The session of a command, and the runs that it starts in it."""
 
     session: Session[Any]
     toolbox: Toolbox
     starts: Sequence[Start]
     """The runs to start, one after another."""
     seen: Sequence[Event] = ()
-    """Events of the last one that are in its record already."""
+    """Events of the last of these runs that its record already holds."""
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -147,6 +158,8 @@ def _check_options(args: argparse.Namespace) -> None:
     for name in ("at", "run", "result"):
         if getattr(args, name) not in (None, []) and args.fork is None:
             raise WrongUse(f"--{name} is for a fork: give the record to fork with --fork RECORD")
+    if args.image and args.prompt is None and (args.fork is not None or args.resume is not None):
+        raise WrongUse("--image goes with a prompt: write the PROMPT that it belongs to")
     if args.resume is not None and args.record is not None:
         raise WrongUse("--resume appends to its record: leave out --record")
     if args.fork is not None:
@@ -155,12 +168,24 @@ def _check_options(args: argparse.Namespace) -> None:
                 raise WrongUse(f"--fork {args.fork}: add --{name}, {why}")
 
 
+def _prompt(args: argparse.Namespace) -> Prompt:
+    """The prompt, with its images after the text. Raises WrongUse."""
+    images = [image_at(f"--image {_shown(source)}", source) for source in args.image]
+    text = read_prompt(args.prompt)
+    return user_message([text, *images]) if images else text
+
+
+def _shown(source: str) -> str:
+    """The source of an image for people: without a password, and without the bytes of a data URL."""
+    return preview(mask_url(source.partition(",")[0] if source.startswith("data:") else source))
+
+
 def _resumed(args: argparse.Namespace) -> _Work:
     """How a session is resumed. Raises WrongUse."""
     resumed = read_resumed(args.resume)
     engine = build_engine(args, resumed)
     session = engine.session(resumed.record.header.session_id, record=args.resume, drain=args.drain)
-    prompt = None if args.prompt is None else read_prompt(args.prompt)
+    prompt = None if args.prompt is None else _prompt(args)
     approvals = parse_approvals(args.approve, args.deny, [one.call_id for one in resumed.questions if one.tool])
     starts = resumed.starts(session, prompt, args.answer, approvals)
     return _Work(session, engine.config.toolbox, starts, resumed.last.events if resumed.same_run else ())
@@ -171,7 +196,7 @@ def _forked(args: argparse.Namespace) -> _Work:
     check_record(args.record, args.drain)
     forked = read_forked(args.fork, args.at, args.run)
     engine = build_engine(args, forked)
-    prompt = None if args.prompt is None else read_prompt(args.prompt)
+    prompt = None if args.prompt is None else _prompt(args)
     session = forked.fork(engine, args.record, prompt, args.result, drain=args.drain)
     return _Work(session, engine.config.toolbox, [session.start_fork], session.copies)
 

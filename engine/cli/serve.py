@@ -13,6 +13,7 @@ from ..process.daemon import new_event_loop
 from ..process.shutdown import run_to_end
 from .agent import build_engine
 from .options import add_agent, add_command, add_lease, add_queue, add_redaction
+from .worker import require_queue
 
 PORT = 8642
 GRACE_SECONDS = 10.0
@@ -93,6 +94,8 @@ def add_to(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Serve until a signal and return the exit code. Raises WrongUse."""
+    if args.workers is not None:
+        require_queue(args.queue)
     from ..web.server import HttpServer
     from .worker_process import build_queue, keep_workers_alive
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
 from typing import Any
 
+from ..decision.errors import missing_extra
 from .options import add_agent, add_command, add_lease, add_queue, add_redaction
 
 MAX_RUNNING = 100
 GRACE_SECONDS = 10.0
+QUEUES = {"dbos": ("dbos", "dbos"), "temporal": ("temporalio", "temporal,postgres")}
+"""Beginnings of `--queue`: the package that each needs, and the extras that bring all that a worker with it needs."""
 _HELP = "run sessions from the queue of a shared store"
 _EPILOG = """\
 exit codes:
@@ -49,6 +53,18 @@ def add_to(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Run sessions from the queue until a signal, and return the exit code. Raises WrongUse."""
+    require_queue(args.queue)
     from .worker_process import run_worker
 
     return run_worker(args)
+
+
+def require_queue(queue: str) -> None:
+    """Raise WrongUse if a package that `--queue` needs is not installed.
+
+    It is asked before anything of the server is imported, so that one line installs all that a worker needs.
+    """
+    name = queue.partition(":")[0]
+    if name in QUEUES and find_spec(QUEUES[name][0]) is None:
+        package, extras = QUEUES[name]
+        raise missing_extra(f"workers with the queue {name} need {package}, which is not installed", extras)

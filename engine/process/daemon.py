@@ -6,12 +6,9 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from .shutdown import INTERRUPT_EXIT_CODE
-
-if TYPE_CHECKING:
-    from ..service.service import Service
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -48,17 +45,34 @@ def log_to_stderr() -> Iterator[None]:
             structlog.configure(**before)
 
 
+class Stoppable(Protocol):
+    """What a long-running process does: a service with its sessions, or a proxy with its requests."""
+
+    @property
+    def running(self) -> int:
+        """How much is in progress."""
+        ...
+
+    def begin_stopping(self) -> None:
+        """Begin nothing more, and let end what is in progress. Returns at once."""
+        ...
+
+
 class DaemonProcess:
-    """The service of a long-running process, as `ShutdownSignals` needs it: a `Cancellable` and a `ShutdownView`."""
+    """What a long-running process does, as `ShutdownSignals` needs it: a `Cancellable` and a `ShutdownView`.
+
+    work: named, for people, what `service.running` counts.
+    """
 
     begun = True
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Stoppable, work: str = "sessions") -> None:
         self.exit_code = 0
         """0, or `INTERRUPT_EXIT_CODE` after Ctrl-C."""
         self.stop_requested = asyncio.Event()
         """Set when the process should stop."""
         self._service = service
+        self._work = work
 
     def cancel(self, cause: str = "shutdown") -> None:
         """Begin to stop the service, and set `exit_code` and `stop_requested`. Returns at once."""
@@ -67,10 +81,10 @@ class DaemonProcess:
         self.stop_requested.set()
 
     def show_stopping(self) -> None:
-        """Print how many sessions are still running."""
+        """Print how much is still running."""
         running = self._service.running
         if running:
-            print(f"endstop: stopping; running sessions: {running}", file=sys.stderr, flush=True)
+            print(f"endstop: stopping; running {self._work}: {running}", file=sys.stderr, flush=True)
 
     def restore_terminal(self) -> None:
         """Does nothing: there is no live view."""

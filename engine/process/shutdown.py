@@ -117,7 +117,7 @@ class ShutdownSignals:
             self._wake, self._woken = socket.socketpair()
             for end in (self._wake, self._woken):
                 end.setblocking(False)
-            self._loop.add_reader(self._woken, self._woken.recv, 64)
+            self._loop.add_reader(self._woken, self._wake_up)
             self._before_wake = signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
             for number in _CAUSES:
                 if signal.getsignal(number) is not signal.SIG_IGN:  # ignored by our parent, as `nohup` does
@@ -134,6 +134,10 @@ class ShutdownSignals:
             self._loop.remove_reader(self._woken)
             self._wake.close()
             self._woken.close()
+
+    def _wake_up(self) -> None:
+        """Runs when a signal has come. Python handles it here: an idle loop of uvloop's runs no bytecode else."""
+        self._woken.recv(64)
 
     def attach(self, run: Cancellable) -> None:
         """From now on, cancel this run at the first signal."""

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..._sanitize import one_line, sanitize
-from ...decision import Event, Facts, Policy, fold
+from ...decision import AssistantMessage, Event, Facts, Policy, fold
 from ...decision import events as ev
 from ...decision.decide import complete_outcome
 from ...decision.limit_usage import limit_statuses
@@ -58,6 +58,8 @@ class EventNarrator:
         """What to say about a cut after its completion call, by call id."""
         self._failure: ev.AttemptFailed | None = None
         self._cause = ""
+        self._streamed = False
+        """Whether parts of the latest response were shown before it was whole."""
 
     @property
     def allowed(self) -> int:
@@ -122,6 +124,7 @@ class EventNarrator:
 
     def _attempt_started(self, event: ev.AttemptStarted) -> None:
         self.activity = "waiting for the model"
+        self._streamed = False
         self._show_failure()  # of an earlier attempt: the run went on
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
@@ -140,6 +143,8 @@ class EventNarrator:
         self.calls.clear()
 
     def _response_finished(self, event: ev.ResponseFinished) -> None:
+        if not self._streamed:
+            self._whole_response(event.message)
         self._view.end_writing()
         if event.cut_at is not None:
             name = next((call.name for call in event.message.calls if call.id == event.cut_at), "the completion")
@@ -170,16 +175,28 @@ class EventNarrator:
 
     # ---- the response
 
+    def _whole_response(self, message: AssistantMessage) -> None:
+        """Show a response that was not streamed, as imported ones are."""
+        reasoning = "".join(block.text for block in message.reasoning)
+        if reasoning:
+            self._view.write("reasoning", reasoning)
+        if message.text:
+            self._view.write("text", message.text)
+        for call in message.calls:
+            self.calls[call.id] = Call(call.name, self._kind(call.name), written=[call.arguments])
+
     def _text(self, event: ev.TextMessageContent) -> None:
-        self.activity = "writing"
+        self.activity, self._streamed = "writing", True
         self._view.write("text", event.delta)
 
     def _reasoning(self, event: ev.ReasoningMessageContent) -> None:
+        self._streamed = True
         if event.delta:
             self.activity = "thinking"
             self._view.write("reasoning", event.delta)
 
     def _call_started(self, event: ev.ToolCallStart) -> None:
+        self._streamed = True
         self._view.end_writing()
         self.calls[event.call_id] = Call(event.name, self._kind(event.name))
         self.activity = "calling"
@@ -284,7 +301,7 @@ class EventNarrator:
         self._show_round()
 
     def _question_asked(self, event: ev.QuestionAsked) -> None:
-        call = self.calls.pop(event.call_id, None)
+        call = self.calls.pop(event.waiting_call, None)
         if call is not None and call.kind == "completion":
             call.written, call.word, call.running = [], "waits for your answer", False
             self._view.end_writing()

@@ -449,13 +449,14 @@ def _of_steps(spread: Distribution) -> tuple[str, ...]:
 
 
 def saved_by_cuts(figures: RunMetrics) -> str:
-    """The output tokens that cuts saved: counted, estimated ("about"), or unknown ("?")."""
+    """Output tokens, and their price, that cuts saved: counted, estimated ("about"), or unknown ("?")."""
     saved = figures.spending.saved
     if not saved.cuts:
         return "-"
     if saved.output_tokens is None:
         return "?"
-    return f"{'' if saved.measured == saved.cuts else 'about '}{short(saved.output_tokens)}"
+    money = "" if saved.cost_usd is None else f" ({dollars(saved.cost_usd)}{'+' if saved.priced < saved.cuts else ''})"
+    return f"{'' if saved.measured == saved.cuts else 'about '}{short(saved.output_tokens)}{money}"
 
 
 def _how_saved(saved: SavedByCuts) -> str:

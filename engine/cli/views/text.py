@@ -338,7 +338,7 @@ def usage_line(outcome: Outcome) -> str:
 
 
 def _subagents(used: SubagentUse | None) -> str:
-    """What of a run's usage is that of its sub-agents; empty if it had none."""
+    """Return the part of a run's usage that its sub-agents used, as text; empty if it had none."""
     if used is None:
         return ""
     parts = ", ".join(_some(tokens(used.usage), cost(used.usage)))

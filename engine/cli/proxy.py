@@ -1,0 +1,157 @@
+"""`endstop proxy`: a proxy in front of an agent's provider."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..decision import Policy, WrongUse
+from ..process.daemon import new_event_loop
+from ..process.shutdown import run_to_end
+from ..process.tokens import Tokens
+from .factory import load_policy, with_limits
+from .options import add_command, add_redaction, build_redaction
+
+PORT = 8643
+GRACE_SECONDS = 30.0
+IDLE_SECONDS = 3600.0
+_HELP = "put a proxy in front of an agent's provider, which cuts, stops and records its runs"
+_EPILOG = """\
+exit codes:
+  0    stopped by SIGTERM; responses in progress got --grace seconds to end
+  2    usage error, such as a port in use, an upstream that is no URL, or no token for --host
+  130  stopped by Ctrl-C; a second Ctrl-C exits at once
+
+The agent is not changed: set the base URL of its client to the proxy's. Its key passes through in the header where it
+is, and is never recorded. Whatever goes wrong in following a run, the agent gets what the provider sent.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = add_command(commands, "proxy", _HELP, command, _EPILOG)
+    parser.add_argument(
+        "--upstream", required=True, metavar="URL", help="the URL of the provider, as in https://api.openai.com/v1"
+    )
+    server = parser.add_argument_group("server")
+    server.add_argument("--host", default="127.0.0.1", metavar="H", help="the address to listen on (default 127.0.0.1)")
+    server.add_argument(
+        "--port", type=int, default=PORT, metavar="N", help=f"the port to listen on (default {PORT}; 0: any free port)"
+    )
+    server.add_argument(
+        "--tokens",
+        metavar="FILE",
+        help="a file of tokens, with a line OWNER:TOKEN for each, which agents send as x-endstop-token",
+    )
+    server.add_argument(
+        "--grace",
+        type=float,
+        default=GRACE_SECONDS,
+        metavar="S",
+        help=f"seconds that responses in progress get to end when the proxy stops (default {GRACE_SECONDS:g})",
+    )
+    stopping = parser.add_argument_group("when to stop")
+    stopping.add_argument(
+        "--completion",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a tool that completes the task; repeatable (default: tools with the usual names, such as finish_task)",
+    )
+    stopping.add_argument(
+        "--offer-completion",
+        action="store_true",
+        help="offer a completion tool to agents that have tools but none to complete the task; its call becomes their "
+        "final message",
+    )
+    stopping.add_argument(
+        "--policy", default="agent", metavar="P", help="chat, agent (default), strict, or a TOML file"
+    )
+    stopping.add_argument(
+        "--on-stop",
+        choices=("error", "text"),
+        default="error",
+        help="how to stop a run that is not complete: an error that clients do not retry (default), or a marked text",
+    )
+    stopping.add_argument("--max-steps", type=int, metavar="N", help="the hard limit of steps in a run (default 30)")
+    for option, whose in (("--budget", "all agents together"), ("--key-budget", "each provider's key")):
+        stopping.add_argument(
+            option,
+            action="append",
+            default=[],
+            metavar="NAME=AMOUNT",
+            help=f"what {whose} may use in a day: cost_usd, input_tokens or output_tokens; repeatable",
+        )
+    stopping.add_argument("--dry-run", action="store_true", help="change nothing: record, and say what would be done")
+    stopping.add_argument(
+        "--idle",
+        type=float,
+        default=IDLE_SECONDS,
+        metavar="S",
+        help=f"seconds after which a run without requests has ended (default {IDLE_SECONDS:g})",
+    )
+    records = parser.add_argument_group("records")
+    records.add_argument("--record", metavar="DIR", help="write a record of each run to this folder")
+    add_redaction(records, "the records")
+
+
+def command(args: argparse.Namespace) -> int:
+    """Serve until a signal and return the exit code. Raises WrongUse."""
+    from ..proxy.day_budgets import DayBudgets, parse_limits
+    from ..proxy.proxy import ProxyOptions
+    from ..proxy.proxy_server import ProxyServer, RunFollowers, UpstreamPrices, parse_upstream
+
+    _check(args)
+    upstream = parse_upstream(args.upstream)
+    prices = UpstreamPrices(upstream)
+    limits = parse_limits("--budget", args.budget), parse_limits("--key-budget", args.key_budget)
+    server = ProxyServer(
+        options=ProxyOptions(
+            upstream=upstream,
+            on_stop=args.on_stop,
+            dry_run=args.dry_run,
+            completion=tuple(args.completion),
+            offer_completion=args.offer_completion,
+            idle_seconds=args.idle,
+        ),
+        followers=RunFollowers(
+            policy=_policy(args),
+            prices=prices,
+            completion=tuple(args.completion),
+            folder=_folder(args.record),
+            redact=build_redaction(args),
+        ),
+        host=args.host,
+        port=args.port,
+        tokens=Tokens.from_environment() if args.tokens is None else Tokens.from_file(args.tokens),
+        budgets=DayBudgets(*limits, prices) if any(limits) else None,
+        grace=args.grace,
+    )
+    return run_to_end(server.serve(), new_event_loop())
+
+
+def _policy(args: argparse.Namespace) -> Policy:
+    policy = with_limits(load_policy(args.policy), args.max_steps, closing=False)
+    if policy.completion == "required" and not (args.completion or args.offer_completion):
+        raise WrongUse(f"--policy {args.policy} requires a completion tool: name the agent's with --completion NAME")
+    return policy
+
+
+def _folder(name: str | None) -> Path | None:
+    """The folder of the records; makes it. Raises WrongUse if that is not possible."""
+    if name is None:
+        return None
+    try:
+        Path(name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongUse(f"--record {name} cannot be made a folder: {error.strerror}") from None
+    return Path(name)
+
+
+def _check(args: argparse.Namespace) -> None:
+    if not 0 <= args.port <= 65535:
+        raise WrongUse(f"--port is {args.port}: use 0 to 65535")
+    for name in ("grace", "idle"):
+        if not getattr(args, name) >= 0:
+            raise WrongUse(f"--{name} is {getattr(args, name):g}: use 0 or more")

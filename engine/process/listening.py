@@ -1,0 +1,83 @@
+"""Where a server listens: the address, the socket, and how many connections the system lets it have."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import resource
+import socket
+from typing import Any, NamedTuple
+
+from ..decision import WrongUse
+
+MAX_OPEN_FILES = 65_536
+"""Files and connections that may be open at once, if the system allows it."""
+
+
+class BindAddress(NamedTuple):
+    """An address to listen at, with its family and protocol."""
+
+    family: int
+    protocol: int
+    address: tuple[Any, ...]
+
+
+def resolve_address(host: str, port: int) -> BindAddress:
+    """The first address that the name `host` resolves to. Raises WrongUse if there is none."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError):
+        raise WrongUse(f"--host {host}: there is no such host") from None
+    family, _, protocol, _, address = found[0]
+    return BindAddress(family, protocol, address)
+
+
+def listen_at(place: BindAddress, host: str, port: int) -> socket.socket:
+    """A socket that listens at this address. Raises WrongUse if that is not possible."""
+    listening = socket.socket(place.family, socket.SOCK_STREAM, place.protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place.address)
+        listening.listen(2048)
+    except OSError as error:
+        listening.close()
+        raise WrongUse(_bind_error(error, host, port)) from None
+    return listening
+
+
+def _bind_error(error: OSError, host: str, port: int) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"--port {port} is in use: choose another one, or --port 0 for any free port"
+        case errno.EADDRNOTAVAIL:
+            return f"--host {host} is not an address of this machine"
+        case errno.EACCES:
+            return f"--port {port} needs privileges that this process does not have: choose one above 1023"
+        case _:
+            return f"--host {host} --port {port}: {error.strerror}"
+
+
+def url_of(listening: socket.socket) -> str:
+    """The URL at which a socket listens."""
+    address, port = listening.getsockname()[:2]
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+def is_loopback(name: str) -> bool:
+    """Whether this is a loopback name or address, such as `localhost` (RFC 6761) or `127.0.0.1`."""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def raise_file_limit() -> int:
+    """Raise the limit of open files, up to `MAX_OPEN_FILES`; returns the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        return most
+    return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft

@@ -1,0 +1,5 @@
+"""A proxy in front of an agent's provider that cuts, stops, records and explains, without a change of the agent."""
+
+from .proxy import Proxy, ProxyOptions
+
+__all__ = ["Proxy", "ProxyOptions"]

@@ -1,0 +1,127 @@
+"""OpenAI's chat completions. Source: OpenAI API reference, "Chat completions"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..decision import ToolSpec, Usage
+from ..formats.parsing import as_dict
+from ..providers.chat_stream import ChatStream
+from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, WireRequest
+
+DONE = b"data: [DONE]\n\n"
+
+
+class ChatEnd(ReplyEnd):
+    """Ends a stream of chunks."""
+
+    def __init__(self, request: WireRequest) -> None:
+        self._head: dict[str, Any] = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": request.model}
+        self._seen = False
+        self._wants_usage = as_dict(request.body.get("stream_options")).get("include_usage") is True
+
+    def see(self, event: bytes) -> None:
+        """Take id, time and model from the first chunk."""
+        if self._seen or not event.startswith(b"data: {"):
+            return
+        self._seen = True
+        chunk = as_dict(msgspec.json.decode(event[6:]))
+        self._head |= {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
+
+    def cut(self, usage: Usage) -> bytes:
+        """A chunk with the finish reason, one with the usage if it was asked for, and the end."""
+        return self._last("tool_calls", usage)
+
+    def _last(self, reason: str, usage: Usage) -> bytes:
+        last = [{"index": 0, "delta": {}, "finish_reason": reason}]
+        events = [_event({**self._head, "choices": last})]
+        if self._wants_usage:
+            events.append(_event({**self._head, "choices": [], "usage": usage_fields(usage)}))
+        return b"".join([*events, DONE])
+
+    def finish(self, text: str, usage: Usage) -> bytes:
+        """A chunk with the text, and the end."""
+        choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+        return _event({**self._head, "choices": [choice]}) + self._last("stop", usage)
+
+
+def usage_fields(usage: Usage) -> dict[str, Any]:
+    """A usage as chat completions report it."""
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }
+
+
+def _event(chunk: dict[str, Any]) -> bytes:
+    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+
+
+def _reply(request: WireRequest, text: str, id: str) -> OwnReply:
+    head = {"id": id, "created": 0, "model": request.model}
+    message = {"role": "assistant", "content": text}
+    if not request.streams:
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        whole = {**head, "object": "chat.completion", "choices": [choice], "usage": usage_fields(Usage())}
+        return OwnReply(body=msgspec.json.encode(whole))
+    head["object"] = "chat.completion.chunk"
+    chunks = [
+        {**head, "choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+        {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    ]
+    if as_dict(request.body.get("stream_options")).get("include_usage") is True:
+        chunks.append({**head, "choices": [], "usage": usage_fields(Usage())})
+    return OwnReply(content_type=EVENT_STREAM, body=b"".join([*map(_event, chunks), DONE]))
+
+
+def refusal(reason: str, detail: str) -> OwnReply:
+    """OpenAI's error for a request that is not retried."""
+    return OwnReply(status=400, body=msgspec.json.encode(_error(reason, detail)))
+
+
+def _error(reason: str, detail: str) -> dict[str, Any]:
+    code = f"endstop_{reason}"
+    return {"error": {"message": detail, "type": "invalid_request_error", "param": None, "code": code}}
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    return {"type": "function", "function": function_fields(spec)}
+
+
+def function_fields(spec: ToolSpec) -> dict[str, Any]:
+    """A function as OpenAI's requests describe it."""
+    return {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+
+
+def _without_call(response: dict[str, Any], name: str, text: str) -> None:
+    choice = response["choices"][0]
+    message = choice["message"]
+    kept = [call for call in message["tool_calls"] if as_dict(call.get("function")).get("name") != name]
+    message["tool_calls"] = kept
+    if not kept:
+        del message["tool_calls"]
+        choice["finish_reason"] = "stop"
+    if text:
+        message["content"] = "\n\n".join(filter(None, (message.get("content"), text)))
+
+
+def _stream_error(reason: str, detail: str) -> bytes:
+    return _event(_error(reason, detail)) + DONE
+
+
+CHAT = ProxyWire(
+    name="openai",
+    path="/chat/completions",
+    items="messages",
+    system="",
+    open_parser=lambda request: ChatStream(),
+    open_end=ChatEnd,
+    reply=_reply,
+    refusal=refusal,
+    tool=_tool,
+    without_call=_without_call,
+    stream_error=_stream_error,
+)

@@ -1,0 +1,218 @@
+"""One request of an agent's run and its response, as the proxy follows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from ..decision import AnyChunk, AssistantMessage, Stop, ToolCallDelta, Usage
+from ..decision.errors import error_text
+from ..decision.events import ResponseFinished
+from ..follow import Cut
+from ..formats.parsing import as_dict, as_text
+from ..providers._logging import log_warning
+from ..providers.errors import ProviderError
+from .agent_runs import AgentRun
+from .offered_completion import OFFERED, other_calls, reported_text, with_offer
+from .wire import ProxyWire, WireRequest
+
+MARK = "x-endstop"
+"""Header of every answer that the proxy wrote: `answered`, `stopped`, or what a dry run would do."""
+SESSION = "x-endstop-session"
+"""Header of a request that names its run, and of an answer: the session in the record."""
+LARGEST_EVENT = 32 * 1024 * 1024
+"""Bytes of the largest event of a stream that is followed."""
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+
+
+class EventSplitter:
+    """Finds the events of a stream in blocks that are cut anywhere."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def feed(self, block: bytes) -> list[tuple[bytes, int]]:
+        """The events that this block completes, each with its blank line and the place behind it in the block."""
+        before, held = len(self._held), self._held
+        held += block
+        events, begin = [], 0
+        for end in _EVENT_END.finditer(held, max(0, before - 3)):
+            events.append((bytes(held[begin : end.end()]), end.end() - before))
+            begin = end.end()
+        del held[:begin]
+        if len(held) > LARGEST_EVENT:
+            raise ValueError(f"an event of the stream has more than {LARGEST_EVENT:,} bytes")
+        return events
+
+    def end(self) -> bytes:
+        """What came after the last event."""
+        return bytes(self._held)
+
+
+class FollowedExchange:
+    """One request of a run and its response. cuts: whether the response may be cut."""
+
+    def __init__(self, wire: ProxyWire, request: WireRequest, run: AgentRun, *, cuts: bool) -> None:
+        self.wire = wire
+        self.request = request
+        self.run = run
+        self.stop: Stop | None = None
+        """The decision by which the request is answered here."""
+        self.cut: Cut | None = None
+        """Why the response is cut."""
+        self.changed_body = b""
+        """The request as it goes to the provider, if it is not as it came."""
+        self.withholds = False
+        """Whether the response calls the tool that was offered: what follows is no business of the agent."""
+        self.usage: Usage | None = None
+        """Of the response, once it is whole or cut."""
+        self._message: AssistantMessage | None = None
+        self._end_of_cut = b""
+        """What ends the response behind the cut."""
+        self._cuts = cuts and not request.after  # the provider would not know a response that is cut
+        self._ended = False
+        self._parser = wire.open_parser(request)
+        self._events = EventSplitter()
+        self._end = wire.open_end(request)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the answer says of the run."""
+        said = {SESSION: self.run.follower.session_id}
+        if self.stop is not None:
+            said |= {MARK: f"would stop: {self.stop.reason}"}
+        return said
+
+    def guard(self, work: Callable[[], None]) -> None:
+        """Follow the run. Whatever goes wrong, the agent goes on without being followed."""
+        if self.run.broken:
+            return
+        try:
+            work()
+        except Exception as error:
+            self.run.broken = True
+            self.stop = self.cut = None
+            log_warning(
+                "a run cannot be followed any more: its requests are passed through",
+                session_id=self.run.follower.session_id,
+                error=error_text(error),
+            )
+
+    def begin(self, digests: list[bytes]) -> None:
+        """Tell the run what the request has in addition."""
+        self.stop = self.run.take(self.request, digests)
+
+    def offer(self) -> None:
+        """Add the completion tool to the request."""
+        self.changed_body = with_offer(self.wire, self.request)
+
+    def take_block(self, block: bytes) -> bytes:
+        """Follow a block of a stream. Returns what is passed on of it: all, or what comes before a cut and its end.
+
+        Where a call is to be withheld, only whole events are passed on.
+        """
+        held = self._events.end() if self.run.offers_completion else b""
+        passed: list[bytes] = []
+        self.guard(lambda: passed.extend(self._follow(block, whole_events=self.run.offers_completion)))
+        return b"".join(passed) if not self.run.broken else held + block
+
+    def _follow(self, block: bytes, *, whole_events: bool) -> list[bytes]:
+        passed = []
+        for event, place in self._events.feed(block):
+            self._take_event(event)
+            if whole_events and not self.withholds:
+                passed.append(event)
+            if self.cut is not None:
+                self._finish()
+                return [*(passed if whole_events else [block[:place]]), self._end_of_cut]
+        return passed if whole_events else [block]
+
+    def _take_event(self, event: bytes) -> None:
+        if self._ended:
+            return
+        self._hear(lambda: self._parser.feed(event), cuts=self._cuts)
+        if not self.withholds:
+            self._end.see(event)
+
+    def _hear(self, read: Callable[[], list[AnyChunk]], *, cuts: bool) -> None:
+        """Tell the follower what the parser reads, or that the provider reports an error in place of a response."""
+        try:
+            chunks = read()
+        except ProviderError as error:
+            self.failed(error)
+            return
+        for chunk in chunks:
+            if self.run.offers_completion and type(chunk) is ToolCallDelta and chunk.name == OFFERED.name:
+                self.withholds = True
+            self.cut = self.run.follower.chunk(chunk, cuts=cuts) or self.cut
+
+    def take_whole(self, body: bytes) -> bytes:
+        """Follow a response that did not stream. Returns what is passed on of it."""
+        self._hear(lambda: self._parser.read_whole(body), cuts=False)
+        if self._ended:
+            return body
+        value = msgspec.json.decode(body)
+        self._end.response_id = as_text(as_dict(value).get("id"))
+        self._finish()
+        if not self.withholds or self._message is None:
+            return body
+        text = "" if other_calls(self._message) else reported_text(self._message) or ""
+        self.wire.without_call(value, OFFERED.name, text)
+        return msgspec.json.encode(value)
+
+    def end(self) -> bytes:
+        """The stream has ended by itself, or was cut. Returns what is passed on at its end."""
+        rest = self._events.end()
+        ended: list[bytes] = []
+        self.guard(lambda: ended.extend(self._end_stream(rest)))
+        if not self.run.offers_completion or self.cut is not None:
+            return b""  # it was passed on with its block
+        return b"".join(ended) if not self.run.broken else rest
+
+    def _end_stream(self, rest: bytes) -> list[bytes]:
+        self._take_event(rest)
+        if not self._ended:
+            self._hear(self._parser.end, cuts=False)
+        self._finish()
+        return [self._end_of_cut if self.withholds else rest]
+
+    def _finish(self) -> None:
+        if self._ended:
+            return
+        self._ended = self.run.answered = True
+        self.run.response_id = self._end.response_id
+        follower = self.run.follower
+        response = follower.response(model=self.request.model)
+        if response is not None:
+            self._message, self.usage = response.message, response.usage
+        if self.withholds and response is not None:
+            self._end_of_cut = self._end_without_call(response)
+        elif self.cut is not None and self.cut.reason == "completion" and response is not None:
+            self._end_of_cut = _comment(self.cut) + self._end.cut(response.usage)
+        elif self.cut is not None:
+            detail = f"endstop cut this response: {self.cut.detail}"
+            self._end_of_cut = _comment(self.cut) + self.wire.stream_error(self.cut.reason, detail)
+        own = self.withholds and response is not None and not other_calls(response.message)
+        if response is None or not response.message.calls or own:  # else it is decided with the results of the calls
+            follower.decide()
+
+    def _end_without_call(self, response: ResponseFinished) -> bytes:
+        """What ends a response whose call of the offered tool was withheld."""
+        if other_calls(response.message):
+            return self._end.cut(response.usage)
+        text = reported_text(response.message) or ""
+        said = "\n\n" if response.message.text else ""
+        return self._end.finish(said + text, response.usage)
+
+    def failed(self, error: ProviderError) -> None:
+        """The request failed, or its response broke off."""
+        if not self._ended:
+            self._ended = True
+            self.run.follower.failed(str(error), kind=error.kind, status=error.status)
+
+
+def _comment(cut: Cut) -> bytes:
+    """A comment in the stream, which clients skip: who looks at the bytes sees that it was cut."""
+    return f": endstop cut this response: {' '.join(cut.detail.split())}\n\n".encode()

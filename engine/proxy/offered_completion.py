@@ -1,0 +1,53 @@
+"""A completion tool for agents that have none: it is offered in their requests, and its call never reaches them.
+
+Whether it is offered is decided by a run's first request, before the model has said anything, and holds for all of the
+run: a tool that came later would cost the prompt's cache. The model's report becomes the text of a final message, which
+ends a loop whose rule is "no calls: end".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ..decision import AssistantMessage, ToolCall
+from ..formats.imported_session import ImportOptions
+from ..formats.parsing import as_dict, as_list, as_text
+from ..tools import finish_task
+from .wire import ProxyWire, WireRequest, is_from_model
+
+OFFERED = finish_task.spec
+
+
+def lacks_completion(request: WireRequest, completion: Sequence[str]) -> bool:
+    """Whether a conversation begins with this request, and its agent has tools, but none that completes a task."""
+    options = ImportOptions(completion=tuple(completion))
+    kinds = [options.tool_kind(tool.name, "") for tool in request.tools]
+    taken = any(tool.name == OFFERED.name for tool in request.tools)
+    begins = not any(map(is_from_model, request.items)) and not request.after
+    return begins and bool(kinds) and "completion" not in kinds and not taken
+
+
+def with_offer(wire: ProxyWire, request: WireRequest) -> bytes:
+    """The body of a request with the tool among the others."""
+    tools = [*as_list(request.body.get("tools")), wire.tool(OFFERED)]
+    return msgspec.json.encode({**request.body, "tools": tools})
+
+
+def reported_text(message: AssistantMessage) -> str | None:
+    """What the call of the offered tool in a response reports; None if there is no such call."""
+    call = next((one for one in message.calls if one.name == OFFERED.name), None)
+    return None if call is None else _summary(call) or message.text or "The task is complete."
+
+
+def other_calls(message: AssistantMessage) -> bool:
+    """Whether a response calls tools of the agent, too."""
+    return any(call.name != OFFERED.name for call in message.calls)
+
+
+def _summary(call: ToolCall) -> str:
+    try:
+        return as_text(as_dict(msgspec.json.decode(call.arguments or "{}")).get("summary"))
+    except (msgspec.DecodeError, RecursionError):
+        return ""

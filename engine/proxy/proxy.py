@@ -1,0 +1,463 @@
+"""A proxy between an agent and its provider, which knows when the agent should stop.
+
+It passes requests and responses on as they are, follows each run (`agent_runs.py`), cuts a stream at a completion call,
+and answers the next request itself once the run has ended. It fails open: whatever goes wrong in following a run, the
+agent gets what the provider sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import Literal
+from uuid import uuid4
+
+import aiohttp
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from ..decision.errors import error_text
+from ..follow import Follower
+from ..process.listening import is_loopback
+from ..process.tokens import Tokens
+from ..providers._logging import log_warning
+from ..providers.endpoint_url import public_url
+from ..providers.error_replies import build_error, parse_error_body
+from ..providers.errors import Cancelled, Unreachable
+from .agent_runs import AgentRuns, digests_of
+from .anthropic_wire import ANTHROPIC
+from .chat_wire import CHAT
+from .day_budgets import DayBudgets, Reservation
+from .exchange import MARK, SESSION, FollowedExchange
+from .offered_completion import lacks_completion
+from .responses_wire import RESPONSES
+from .statistics_page import CHARACTERS_PER_TOKEN, Statistics, metrics, page
+from .wire import EVENT_STREAM, OwnReply, ProxyWire
+
+WIRES: tuple[ProxyWire, ...] = (CHAT, ANTHROPIC, RESPONSES)
+OWN_PAGES = "/endstop"
+"""Path of the proxy's own page, and of what is below it."""
+OWN_HEADERS = "x-endstop-"
+"""How the headers of a request begin that are for the proxy and not for the provider."""
+VIA = f"{OWN_HEADERS}via"
+"""Header of every request that the proxy sends, by which it recognises its own."""
+TOKEN = f"{OWN_HEADERS}token"
+"""Header with the proxy's own token: `Authorization` has the key for the provider."""
+LARGEST_FOLLOWED = 32 * 1024 * 1024
+"""Bytes of the largest request that is followed; a larger one is passed through, and never held whole."""
+IDLE_SECONDS = 3600.0
+"""Seconds after which an idle run is forgotten."""
+CONNECT_SECONDS = 30.0
+LARGEST_HEADER = 64 * 1024
+"""Bytes of the longest line and header that are passed on."""
+_HOP_BY_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
+     "transfer-encoding", "upgrade", "host", "content-length", "expect"}
+)  # fmt: skip
+"""Headers of one connection, which are never passed on (RFC 9110, section 7.6.1), and those that are set anew."""
+_OTHERS_DEFAULTS = ("User-Agent", "Content-Type", "Accept", "Accept-Encoding")
+"""Headers that aiohttp would add where an agent sends none."""
+
+_PRIVATE = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Headers of the proxy's own pages."""
+
+Body = bytes | AsyncIterator[bytes]
+"""The body of a request, whole; or in blocks if it is too large to be followed."""
+
+
+class ProxyOptions(Struct, frozen=True, kw_only=True):
+    """How the proxy behaves."""
+
+    upstream: str
+    """URL of the provider, to which the path of a request is added."""
+    on_stop: Literal["error", "text"] = "error"
+    """How a run is stopped that has not completed: the wire's own error that no client retries, or a marked text."""
+    dry_run: bool = False
+    """Whether to say only what would have been done."""
+    completion: tuple[str, ...] = ()
+    """Names of the tools that complete a task; empty: the usual ones."""
+    offer_completion: bool = False
+    """Whether agents that have no such tool are offered one, which only the proxy sees called."""
+    idle_seconds: float = IDLE_SECONDS
+
+
+class Proxy:
+    """Handles the requests of agents.
+
+    open_follower: makes the follower of a new run; see `AgentRuns`. tokens: who may use the proxy; None: everybody.
+    """
+
+    def __init__(
+        self,
+        options: ProxyOptions,
+        open_follower: Callable[[str], Follower],
+        now: Callable[[], float] = monotonic,
+        tokens: Tokens | None = None,
+        statistics: Statistics | None = None,
+        budgets: DayBudgets | None = None,
+    ) -> None:
+        self.options = options
+        self.runs = AgentRuns(open_follower, now)
+        self.running = 0
+        """Requests in progress."""
+        self.statistics = statistics or Statistics()
+        self._tokens = tokens
+        self._budgets = budgets
+        self._stopping = False
+        self._ended: asyncio.Future[None] | None = None
+        """Awaited by who waits for the end of a request."""
+        self._upstream = URL(options.upstream)
+        self._id = uuid4().hex
+        self._client: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        """Open the connections to the provider."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)  # the rest is for the agent to decide
+        self._client = aiohttp.ClientSession(
+            timeout=timeout,
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+            cookie_jar=aiohttp.DummyCookieJar(),  # what one agent's response sets is not sent with another's request
+            auto_decompress=False,
+            max_line_size=LARGEST_HEADER,
+            max_field_size=LARGEST_HEADER,
+        )
+
+    def begin_stopping(self) -> None:
+        """Refuse new requests. Those in progress go on. Returns at once."""
+        self._stopping = True
+
+    async def idle(self) -> None:
+        """Return once no request is in progress."""
+        while self.running:
+            self._ended = asyncio.get_running_loop().create_future()
+            await self._ended
+
+    async def close(self) -> None:
+        """End all runs and close the connections."""
+        self.runs.close()
+        if self._client is not None:
+            await self._client.close()
+
+    async def handle(self, incoming: web.Request) -> web.StreamResponse:
+        """Answer a request of an agent."""
+        self.running += 1
+        try:
+            refusal = self._refusal(incoming)
+            if refusal is not None:
+                self.statistics.count_request("refused")
+                return refusal
+            own = self._own_page(incoming)
+            return await self._handle(incoming) if own is None else own
+        finally:
+            self.running -= 1
+            if self._ended is not None and not self._ended.done():
+                self._ended.set_result(None)
+
+    def _refusal(self, incoming: web.Request) -> web.Response | None:
+        """What is said to a request that is not passed on, whatever it asks for."""
+        if self._stopping:
+            return _error(503, "the proxy is stopping", {"Retry-After": "1", "Connection": "close"})
+        if self._id in incoming.headers.get(VIA, ""):
+            return _error(508, "the upstream of this proxy is the proxy itself: set another --upstream")
+        if not incoming.raw_path.startswith("/"):
+            return _error(400, "the request has no path: set this proxy as the base URL, not as an HTTP proxy")
+        if incoming.headers.get("upgrade", "").lower() == "websocket":
+            return _error(501, "WebSockets are not passed on: use HTTP")
+        if self._tokens is not None and self._tokens.owner_of(incoming.headers.get(TOKEN, "")) is None:
+            return _error(401, f"the proxy's token is missing or not valid: send it as the header {TOKEN}")
+        return None
+
+    def _own_page(self, incoming: web.Request) -> web.Response | None:
+        """The page of what the proxy saw, or its metrics; None for any other path."""
+        if incoming.method != "GET" or incoming.path not in (OWN_PAGES, f"{OWN_PAGES}/", f"{OWN_PAGES}/metrics"):
+            return None
+        if self._tokens is None and not is_loopback(incoming.url.host or ""):
+            return _error(421, "without tokens the proxy shows its page only by a name of this machine")
+        if incoming.path.endswith("/metrics"):
+            return web.Response(text=metrics(self.statistics, self.running, len(self.runs)), headers=_PRIVATE)
+        shown = page(self.statistics, self.running, public_url(self.options.upstream), dry_run=self.options.dry_run)
+        return web.Response(text=shown, content_type="text/html", headers=_PRIVATE)
+
+    async def _handle(self, incoming: web.Request) -> web.StreamResponse:
+        self.runs.forget_idle(self.options.idle_seconds)
+        wire = next((one for one in WIRES if incoming.method == "POST" and incoming.path.endswith(one.path)), None)
+        if wire is None or "content-encoding" in incoming.headers:
+            return await self._pass_through(incoming, incoming.content.iter_any())
+        body = await _read_body(incoming)
+        if not isinstance(body, bytes):
+            return await self._pass_through(incoming, body)
+        exchange = self._begin(wire, incoming, body)
+        if exchange is None:
+            return await self._pass_through(incoming, body)
+        if exchange.stop is not None and self.options.dry_run:
+            self.statistics.count_dry_stop(exchange.stop.reason)
+        own = None if self.options.dry_run else self._answer(exchange)
+        if own is not None:
+            self.statistics.count_request("answered" if own.headers[MARK] == "answered" else "stopped", len(body))
+            return own
+        held = await self._reserve(incoming, len(body), exchange)
+        if held is not None and held.refused is not None:
+            self.statistics.count_request("stopped", len(body))
+            detail = f"endstop made no request: {held.detail}"
+            return _own(wire.refusal("budget", detail), {**exchange.headers, MARK: "stopped"})
+        self.statistics.count_request("followed")
+        run = exchange.run
+        if run.offers_completion:
+            exchange.guard(exchange.offer)
+        run.busy, run.answered = True, False
+        try:
+            return await self._forward(incoming, body, exchange)
+        finally:
+            run.busy = False
+            if held is not None:
+                held.settle(exchange.usage)
+            if exchange.cut is not None:
+                self.statistics.count_cut(exchange.cut.reason)
+            self.runs.note_response(run, exchange.request)
+            run.follower.rest()
+
+    async def _reserve(self, incoming: web.Request, size: int, exchange: FollowedExchange) -> Reservation | None:
+        """Reserve a request of this size in the budgets; None without any, or if they fail: then they are open."""
+        if self._budgets is None or self.options.dry_run:
+            return None
+        key = incoming.headers.get("authorization") or incoming.headers.get("x-api-key") or ""
+        try:
+            price = self._budgets.prices.price(exchange.request.model)
+            return await self._budgets.reserve(key, size // CHARACTERS_PER_TOKEN, price)
+        except Exception as error:
+            log_warning("the budgets failed, and hold nothing back", error=error_text(error))
+            return None
+
+    def _begin(self, wire: ProxyWire, incoming: web.Request, body: bytes) -> FollowedExchange | None:
+        """Find the run of a request, and tell it what is new. None if the request is not to be followed."""
+        try:
+            decoded = msgspec.json.decode(body)
+            if not isinstance(decoded, dict) or decoded.get("n") not in (None, 1):
+                return None
+            request = wire.read(decoded)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None  # the provider says what is wrong with it
+        try:
+            digests = digests_of(request.items)
+            agent = incoming.headers.get("user-agent", "").split("/")[0][:40]
+            run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), agent)
+            if not run.known and self.options.offer_completion and not self.options.dry_run:
+                run.offers_completion = lacks_completion(request, self.options.completion)
+            exchange = FollowedExchange(wire, request, run, cuts=not self.options.dry_run)
+        except Exception as error:
+            log_warning("a run cannot be followed: its requests are passed through", error=error_text(error))
+            return None
+        exchange.guard(lambda: exchange.begin(digests))
+        return exchange
+
+    # ---- answers
+
+    def _answer(self, exchange: FollowedExchange) -> web.StreamResponse | None:
+        """The answer in place of the provider; None if the request is passed on."""
+        own: list[web.Response] = []
+        exchange.guard(lambda: own.extend(self._own_answer(exchange)))
+        return own[0] if own else None
+
+    def _own_answer(self, exchange: FollowedExchange) -> list[web.Response]:
+        stop = exchange.stop
+        if stop is None:
+            return []
+        outcome = exchange.run.follower.outcome
+        id = f"endstop-{uuid4().hex[:12]}"
+        if stop.final_status == "completed" and exchange.request.after:
+            return []  # the provider would not know the answer after which the conversation goes on
+        if stop.final_status == "completed":
+            text = (outcome.answer if outcome is not None else "") or "The task is complete."
+            return [_own(exchange.wire.reply(exchange.request, text, id), {**exchange.headers, MARK: "answered"})]
+        detail = f"endstop stopped this run: {stop.reason}: {stop.detail}"
+        reply = exchange.wire.refusal(stop.reason, detail)
+        if self.options.on_stop == "text":
+            reply = exchange.wire.reply(exchange.request, f"[{detail}. The task may be unfinished.]", id)
+        return [_own(reply, {**exchange.headers, MARK: "stopped"})]
+
+    async def _forward(self, incoming: web.Request, body: Body, exchange: FollowedExchange) -> web.StreamResponse:
+        """Pass a request on, and follow its response."""
+        headers = self._request_headers(incoming)
+        headers["Accept-Encoding"] = "identity"
+        try:
+            if exchange.changed_body and not exchange.run.broken:
+                body = exchange.changed_body
+                headers.pop("Content-Length", None)
+            reply = await self._request(incoming, headers, body)
+        except aiohttp.ClientError as error:
+            exchange.guard(partial(exchange.failed, Unreachable(error_text(error))))
+            return _unreachable(error)
+        except asyncio.CancelledError:
+            exchange.guard(partial(exchange.failed, Cancelled("the agent left before the response began")))
+            raise
+        try:
+            if reply.status != 200 or "content-encoding" in reply.headers:
+                failure = build_error(parse_error_body(_unread(reply)), status=reply.status)
+                exchange.guard(partial(exchange.failed, failure))
+                return await self._copy(incoming, reply)
+            if reply.headers.get("content-type", "").startswith(EVENT_STREAM):
+                return await self._stream(incoming, reply, exchange)
+            return await self._whole(reply, exchange)
+        finally:
+            if exchange.cut is not None:
+                reply.close()  # what follows the cut is not read
+            reply.release()
+
+    async def _whole(self, reply: aiohttp.ClientResponse, exchange: FollowedExchange) -> web.StreamResponse:
+        """Pass on a response that does not stream."""
+        try:
+            whole = await reply.read()
+        except aiohttp.ClientError as error:
+            exchange.guard(partial(exchange.failed, Unreachable(error_text(error))))
+            return _unreachable(error)
+        except asyncio.CancelledError:
+            exchange.guard(partial(exchange.failed, Cancelled("the agent left before it had the response")))
+            raise
+        passed = [whole]
+        exchange.guard(lambda: passed.append(exchange.take_whole(whole)))
+        headers = _passed_on(reply.headers)
+        headers.update(exchange.headers)
+        return web.Response(status=200, body=passed[-1], headers=headers)
+
+    async def _stream(
+        self, incoming: web.Request, reply: aiohttp.ClientResponse, exchange: FollowedExchange
+    ) -> web.StreamResponse:
+        """Pass a stream on as it comes, up to where it is cut."""
+        headers = _passed_on(reply.headers)
+        headers.update(exchange.headers)
+        outgoing = web.StreamResponse(headers=headers)
+        try:
+            await outgoing.prepare(incoming)
+            async for block in reply.content.iter_any():
+                await outgoing.write(exchange.take_block(block))
+                if exchange.cut is not None:
+                    break
+            await outgoing.write(exchange.end())
+            await outgoing.write_eof()
+        except aiohttp.ClientError as error:  # the provider: the agent must not take this for a whole response
+            exchange.guard(partial(exchange.failed, Unreachable(error_text(error))))
+            _abort(incoming)
+        except (ConnectionError, asyncio.CancelledError):  # the agent has left: nothing more is read
+            reply.close()
+            exchange.guard(partial(exchange.failed, Cancelled("the agent left in the middle of the response")))
+            raise
+        return outgoing
+
+    async def _pass_through(self, incoming: web.Request, body: Body) -> web.StreamResponse:
+        """Pass a request on that is not followed, and its response as it is."""
+        self.statistics.count_request("passed")
+        try:
+            reply = await self._request(incoming, self._request_headers(incoming), body)
+        except aiohttp.ClientError as error:
+            return _unreachable(error)
+        try:
+            return await self._copy(incoming, reply)
+        finally:
+            reply.release()
+
+    async def _copy(self, incoming: web.Request, reply: aiohttp.ClientResponse) -> web.StreamResponse:
+        outgoing = web.StreamResponse(status=reply.status, reason=reply.reason, headers=_passed_on(reply.headers))
+        if "content-length" in reply.headers:
+            outgoing.content_length = int(reply.headers["content-length"])
+        with suppress(ConnectionError):
+            await outgoing.prepare(incoming)
+            try:
+                async for block in reply.content.iter_any():
+                    await outgoing.write(block)
+            except aiohttp.ClientError:  # the provider broke off
+                _abort(incoming)
+            await outgoing.write_eof()
+        return outgoing
+
+    # ---- requests
+
+    async def _request(self, incoming: web.Request, headers: CIMultiDict[str], body: Body) -> aiohttp.ClientResponse:
+        assert self._client is not None, "open() comes first"
+        return await self._client.request(
+            incoming.method,
+            self._url(incoming.raw_path),
+            headers=headers,
+            data=body if incoming.body_exists else None,
+            allow_redirects=False,
+            skip_auto_headers=_OTHERS_DEFAULTS,
+        )
+
+    def _request_headers(self, incoming: web.Request) -> CIMultiDict[str]:
+        via = incoming.headers.get(VIA)
+        headers = _passed_on(incoming.headers)
+        for name in [name for name in headers if name.lower().startswith(OWN_HEADERS)]:
+            headers.popall(name, None)
+        headers[VIA] = f"{via}, {self._id}" if via else self._id
+        if "content-length" in incoming.headers:
+            headers["Content-Length"] = incoming.headers["content-length"]
+        return headers
+
+    def _url(self, path: str) -> URL:
+        """Where a request goes. The upstream's path counts once, whether or not the agent's address has it, too."""
+        below = self._upstream.raw_path.rstrip("/")
+        joined = path if below and path.startswith(f"{below}/") else below + path
+        return URL(f"{self._upstream.origin()}{joined}", encoded=True)
+
+
+async def _read_body(incoming: web.Request) -> Body:
+    """The body of a request, up to what is followed; beyond that, what has been read and the rest, in blocks."""
+    held, size = [], 0
+    async for block in incoming.content.iter_any():
+        held.append(block)
+        size += len(block)
+        if size > LARGEST_FOLLOWED:
+            return _blocks(held, incoming.content.iter_any())
+    return b"".join(held)
+
+
+async def _blocks(held: list[bytes], rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    while held:
+        yield held.pop(0)
+    async for block in rest:
+        yield block
+
+
+def _own(reply: OwnReply, headers: dict[str, str]) -> web.Response:
+    return web.Response(status=reply.status, body=reply.body, headers={"content-type": reply.content_type, **headers})
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
+    """An error of the proxy itself, in a form that both OpenAI's and Anthropic's clients read."""
+    said = {"message": f"endstop proxy: {message}", "type": "api_error"}
+    return web.json_response(
+        {"type": "error", "error": said}, status=status, headers={MARK: "error", **(headers or {})}
+    )
+
+
+def _unreachable(error: Exception) -> web.Response:
+    """What an agent gets if the provider cannot be reached: a failure of the gateway, which clients retry."""
+    return _error(502, error_text(error))
+
+
+def _unread(reply: aiohttp.ClientResponse) -> str:
+    """What is said of a reply that cannot be followed; its body belongs to the agent."""
+    if reply.status == 200:
+        return f"the response came with the encoding {reply.headers['content-encoding']}"
+    return f"HTTP {reply.status} {reply.reason}"
+
+
+def _abort(incoming: web.Request) -> None:
+    """Break the connection to an agent, so that it does not take what it has for a whole response."""
+    if incoming.transport is not None:
+        incoming.transport.abort()
+
+
+def _passed_on(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+    """The headers of a message without those of its connection."""
+    named = {name.strip().lower() for value in headers.getall("connection", []) for name in value.split(",")}
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _HOP_BY_HOP | named)

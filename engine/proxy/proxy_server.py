@@ -1,0 +1,197 @@
+"""The server of `endstop proxy`: from the socket to the exit code, and the followers with their records."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from aiohttp import web
+from msgspec import Struct
+from msgspec.structs import replace
+from yarl import URL
+
+from ..decision import Event, Policy, Price, WrongUse
+from ..decision.errors import error_text
+from ..follow import Follower
+from ..process.daemon import DaemonProcess, log_to_stderr
+from ..process.listening import is_loopback, listen_at, raise_file_limit, resolve_address, url_of
+from ..process.shutdown import ShutdownSignals
+from ..process.streams import StdStreams
+from ..process.tokens import TOKEN_VARIABLE, Tokens
+from ..providers._logging import log_warning
+from ..providers.endpoint_url import public_url
+from ..providers.prices import Prices
+from ..records.event_redaction import Redact
+from .day_budgets import DayBudgets
+from .proxy import LARGEST_HEADER, OWN_PAGES, TOKEN, Proxy, ProxyOptions
+from .statistics_page import Statistics
+
+CANCEL_SECONDS = 2.0
+"""Seconds that responses get to break off after the grace."""
+
+
+class UpstreamPrices(Prices):
+    """Prices of the models of one provider, by its address: a server of your own has no list price."""
+
+    def __init__(self, upstream: str) -> None:
+        super().__init__()
+        self._upstream = upstream
+
+    def price(self, model: str, endpoint: str = "") -> Price | None:
+        """The price of a model; None if it is not known."""
+        return super().price(model, endpoint or self._upstream)
+
+
+class RunFollowers(Struct, frozen=True, kw_only=True):
+    """Opens the follower of each new run.
+
+    completion: names of the tools that complete a task. folder: where records are written; None: nowhere.
+    """
+
+    policy: Policy
+    prices: Prices
+    completion: tuple[str, ...] = ()
+    folder: Path | None = None
+    redact: Redact | None = None
+    on_event: Callable[[Event], None] | None = None
+
+    def open(self, agent: str) -> Follower:
+        """The follower of a run of this agent; without a record if that cannot be written, which is logged."""
+        follower = self._follower(agent)
+        if self.folder is None:
+            return follower
+        path = self.folder / f"{follower.session_id}.jsonl"
+        try:
+            return self._follower(agent, follower.session_id, path)
+        except (WrongUse, OSError) as error:
+            log_warning("a run is not recorded", record=str(path), error=error_text(error))
+            return follower
+
+    def _follower(self, agent: str, session_id: str | None = None, record: Path | None = None) -> Follower:
+        return Follower(
+            self.policy,
+            completion=self.completion,
+            speaks=False,
+            record=record,
+            redact=self.redact,
+            session_id=session_id,
+            agent=agent or "agent",
+            prices=self.prices,
+            on_event=self.on_event,
+        )
+
+
+class ProxyServer(Struct, frozen=True, kw_only=True):
+    """The settings of `endstop proxy`; `serve` runs it."""
+
+    options: ProxyOptions
+    followers: RunFollowers
+    host: str
+    port: int
+    tokens: Tokens | None
+    budgets: DayBudgets | None
+    grace: float
+    """Seconds that responses in progress get to end once the proxy stops."""
+
+    async def serve(self) -> int:
+        """Serve until a signal; returns the exit code. Raises WrongUse for settings that cannot work."""
+        place = resolve_address(self.host, self.port)
+        if self.tokens is None and not is_loopback(place.address[0]):
+            raise WrongUse(
+                f"--host {self.host} is open to other machines, so requests need a token of the proxy's own: give "
+                f"--tokens FILE with a line OWNER:TOKEN for each user, or set {TOKEN_VARIABLE}"
+            )
+        with listen_at(place, self.host, self.port) as listening, log_to_stderr():
+            check_upstream(self.options.upstream, listening)
+            statistics = Statistics()
+            followers = replace(self.followers, on_event=statistics.take)
+            proxy = Proxy(self.options, followers.open, tokens=self.tokens, statistics=statistics, budgets=self.budgets)
+            raise_file_limit()
+            std_streams, daemon = StdStreams(), DaemonProcess(proxy, "requests")
+            runner = proxy_runner(proxy)
+            await proxy.open()
+            try:
+                await runner.setup()
+                site = web.SockSite(runner, listening)
+                await site.start()
+                std_streams.write_answer(self._ready_text(url_of(listening)))
+                with ShutdownSignals(daemon) as interrupts:
+                    interrupts.attach(daemon)
+                    await daemon.stop_requested.wait()
+                    await site.stop()
+                    await self._wait_for_responses(proxy)
+            finally:
+                await runner.cleanup()
+                await proxy.close()
+        return daemon.exit_code
+
+    async def _wait_for_responses(self, proxy: Proxy) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.grace):
+                await proxy.idle()
+
+    def _ready_text(self, url: str) -> str:
+        lines = [
+            f"endstop proxy listens at {url}, in front of {public_url(self.options.upstream)}",
+            f"  OpenAI's clients:    base_url = {url}/v1   (OPENAI_BASE_URL)",
+            f"  Anthropic's clients: base_url = {url}      (ANTHROPIC_BASE_URL)",
+        ]
+        lines.append(f"  what it sees and saves: {url}{OWN_PAGES}/")
+        if self.tokens is not None:
+            lines.append(
+                f"  with a token of the proxy's own in the header {TOKEN}; the provider's key stays where it is"
+            )
+        if self.options.dry_run:
+            lines.append("  dry run: nothing is cut or stopped")
+        if self.followers.folder is not None:
+            lines.append(f"  records: {self.followers.folder}")
+        return "\n".join([*lines, ""])
+
+
+def proxy_runner(proxy: Proxy) -> web.AppRunner:
+    """What serves a proxy. A handler is cancelled when its agent leaves, and bodies stay as they were sent."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", proxy.handle)
+    return web.AppRunner(
+        app,
+        handler_cancellation=True,
+        auto_decompress=False,
+        access_log=None,
+        shutdown_timeout=CANCEL_SECONDS,
+        max_line_size=LARGEST_HEADER,
+        max_field_size=LARGEST_HEADER,
+    )
+
+
+def parse_upstream(text: str) -> str:
+    """The URL of a provider. Raises WrongUse if it is none."""
+    try:
+        url = URL(text)
+        valid = url.scheme in ("http", "https") and bool(url.host) and url.port is not None
+    except ValueError:
+        valid = False
+    if not valid:
+        raise WrongUse(f"--upstream {text!r} is not a URL: write it like https://api.openai.com/v1")
+    if url.user or url.password or url.query_string or url.fragment:
+        raise WrongUse(
+            "--upstream has a user, a query or a fragment: the agent sends its key itself, give the URL alone"
+        )
+    return text
+
+
+def check_upstream(upstream: str, listening: socket.socket) -> None:
+    """Raise WrongUse if the upstream is the address at which the proxy listens."""
+    url, (address, port) = URL(upstream), listening.getsockname()[:2]
+    if url.port != port:
+        return
+    try:
+        found = socket.getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return  # it may be found later
+    addresses = {str(one[4][0]) for one in found}
+    everywhere = address in ("0.0.0.0", "::") and any(is_loopback(one) for one in addresses)
+    if everywhere or address in addresses:
+        raise WrongUse(f"--upstream {upstream} is the proxy itself: give the URL of the provider, or another --port")

@@ -1,0 +1,202 @@
+"""OpenAI's responses. Source: OpenAI API reference, "Responses" and "Streaming events".
+
+What stands before a `previous_response_id` is at the provider, and not known here: such a run is followed by what it
+sends. A response that is cut is not known at the provider either, so a run that names what is there is never cut at a
+completion, and its requests are not answered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ..decision import ToolSpec, Usage
+from ..formats.parsing import as_dict, as_list, as_text
+from ..providers.event_stream import EventStream
+from ..providers.responses_stream import ResponsesStream
+from .chat_wire import function_fields, refusal
+from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, WireRequest
+
+_WHOLE_FIELDS = {
+    "function_call": ("arguments", "response.function_call_arguments.done"),
+    "custom_tool_call": ("input", "response.custom_tool_call_input.done"),
+}
+"""For an item that came in deltas: its field that they fill, and the event that has it whole."""
+
+
+class ResponsesEnd(ReplyEnd):
+    """Ends a stream of output items."""
+
+    def __init__(self, request: WireRequest) -> None:
+        self._response: dict[str, Any] = _response(request, "", [], "in_progress", Usage())
+        self._items: dict[int, dict[str, Any]] = {}
+        self._open: dict[int, list[bytes]] = {}
+        """The deltas of each item that is not done, as they came."""
+        self._sequence = 0
+
+    def see(self, event: bytes) -> None:
+        """Keep the response and its items; the deltas of an item until it is done."""
+        self._sequence += 1
+        data = event.partition(b"data:")[2]
+        if b".delta" in data[:80]:
+            if self._open:
+                self._open[max(self._open)].append(data)
+            return
+        if b"response.created" not in data and b"response.output_item." not in data:
+            return
+        seen = as_dict(msgspec.json.decode(data))
+        index = seen.get("output_index")
+        match seen.get("type"):
+            case "response.created":
+                self._response |= as_dict(seen.get("response"))
+                self.response_id = as_text(self._response.get("id"))
+            case "response.output_item.added" if isinstance(index, int):
+                self._items[index], self._open[index] = as_dict(seen.get("item")), []
+            case "response.output_item.done" if isinstance(index, int):
+                self._items[index] = as_dict(seen.get("item"))
+                self._open.pop(index, None)
+            case _:
+                pass
+
+    def cut(self, usage: Usage) -> bytes:
+        """The ends of the open items, and the completed response with all of them."""
+        events = [one for index in sorted(self._open) for one in self._end_of_item(index)]
+        output = [item for _, item in sorted(self._items.items())]
+        whole = {**self._response, "status": "completed", "output": output, "usage": usage_fields(usage)}
+        return _events([*events, {"type": "response.completed", "response": whole}], self._sequence)
+
+    def finish(self, text: str, usage: Usage) -> bytes:
+        """A message with the text, and what ends the response."""
+        index = max(self._items, default=-1) + 1
+        item = _message(f"{self.response_id}_{index}", text)
+        begin = _events(_message_events(index, item, text), self._sequence)
+        self._items[index] = item
+        self._sequence += 6
+        return begin + self.cut(usage)
+
+    def _end_of_item(self, index: int) -> Iterable[dict[str, Any]]:
+        item = self._items[index]
+        text = "".join(_delta_of(data) for data in self._open[index])
+        item["status"] = "completed"
+        field, kind = _WHOLE_FIELDS.get(as_text(item.get("type")), ("", ""))
+        if field:
+            item[field] = text
+            yield {"type": kind, "item_id": item.get("id", ""), "output_index": index, field: text}
+        elif item.get("type") == "message":
+            item["content"] = _content(text)
+        yield {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
+def _delta_of(data: bytes) -> str:
+    return as_text(as_dict(msgspec.json.decode(data)).get("delta"))
+
+
+def usage_fields(usage: Usage) -> dict[str, Any]:
+    """A usage as responses report it."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }
+
+
+def _response(request: WireRequest, id: str, output: list[Any], status: str, usage: Usage) -> dict[str, Any]:
+    return {
+        "id": id,
+        "object": "response",
+        "created_at": 0,
+        "status": status,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "model": request.model,
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": usage_fields(usage),
+    }
+
+
+def _content(text: str) -> list[dict[str, Any]]:
+    return [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}]
+
+
+def _events(events: Iterable[dict[str, Any]], first: int = 0) -> bytes:
+    numbered = ({**event, "sequence_number": number} for number, event in enumerate(events, first))
+    encoded = ((event["type"].encode(), msgspec.json.encode(event)) for event in numbered)
+    return b"".join(b"event: %s\ndata: %s\n\n" % one for one in encoded)
+
+
+def _reply(request: WireRequest, text: str, id: str) -> OwnReply:
+    item = _message(id, text)
+    whole = _response(request, id, [item], "completed", Usage())
+    if not request.streams:
+        return OwnReply(body=msgspec.json.encode(whole))
+    begun = {**whole, "status": "in_progress", "output": [], "usage": None}
+    events = [
+        {"type": "response.created", "response": begun},
+        {"type": "response.in_progress", "response": begun},
+        *_message_events(0, item, text),
+        {"type": "response.completed", "response": whole},
+    ]
+    return OwnReply(content_type=EVENT_STREAM, body=_events(events))
+
+
+def _message(id: str, text: str) -> dict[str, Any]:
+    head = {"type": "message", "id": f"msg_{id}", "status": "completed", "role": "assistant"}
+    return {**head, "content": _content(text)}
+
+
+def _message_events(index: int, item: dict[str, Any], text: str) -> list[dict[str, Any]]:
+    place = {"item_id": item["id"], "output_index": index, "content_index": 0}
+    (part,) = item["content"]
+    return [
+        {"type": "response.output_item.added", "output_index": index, "item": {**item, "content": []}},
+        {"type": "response.content_part.added", **place, "part": {**part, "text": ""}},
+        {"type": "response.output_text.delta", **place, "delta": text, "logprobs": []},
+        {"type": "response.output_text.done", **place, "text": text, "logprobs": []},
+        {"type": "response.content_part.done", **place, "part": part},
+        {"type": "response.output_item.done", "output_index": index, "item": item},
+    ]
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    return {"type": "function", **function_fields(spec), "strict": False}
+
+
+def _without_call(response: dict[str, Any], name: str, text: str) -> None:
+    kept = [item for item in response["output"] if item.get("type") != "function_call" or item.get("name") != name]
+    response["output"] = [*kept, *([_message(as_text(response.get("id")), text)] if text else [])]
+
+
+def _stream_error(reason: str, detail: str) -> bytes:
+    error = {"code": f"endstop_{reason}", "message": detail}
+    response = {"id": f"endstop-{reason}", "object": "response", "status": "failed", "error": error, "output": []}
+    return _events([{"type": "response.failed", "response": response}])
+
+
+def _open_parser(request: WireRequest) -> EventStream:
+    offered = map(as_dict, as_list(request.body.get("tools")))
+    custom = frozenset(as_text(tool.get("name")) for tool in offered if tool.get("type") == "custom")
+    return ResponsesStream(custom=custom)
+
+
+RESPONSES = ProxyWire(
+    name="responses",
+    path="/responses",
+    items="input",
+    system="instructions",
+    open_parser=_open_parser,
+    open_end=ResponsesEnd,
+    reply=_reply,
+    refusal=refusal,
+    tool=_tool,
+    without_call=_without_call,
+    stream_error=_stream_error,
+)

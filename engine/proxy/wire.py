@@ -1,0 +1,156 @@
+"""What the proxy needs to know of a wire: how a request is read, and in what form its own answers are sent.
+
+The wire's parser of responses is the provider's of the same name, so the proxy hears what the engine would hear.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+from msgspec import Struct
+
+from ..decision import ToolSpec, Usage
+from ..formats.imported_session import ImportedMessage, ImportedSession, SessionBuilder
+from ..formats.openai import add_message, parse_tools
+from ..formats.parsing import as_dict, as_list, as_text
+from ..formats.response_items import merge_items
+from ..providers.event_stream import EventStream
+
+JSON = "application/json"
+EVENT_STREAM = "text/event-stream"
+
+
+class WireRequest(Struct, frozen=True, kw_only=True):
+    """One request for a response, as an agent sent it."""
+
+    model: str
+    streams: bool
+    system: str
+    items: Sequence[Any]
+    """The conversation: messages, or items of the Responses API."""
+    tools: tuple[ToolSpec, ...]
+    body: Mapping[str, Any]
+    """The whole request, decoded."""
+    after: str = ""
+    """The response at the provider after which the conversation goes on; empty if it is here whole."""
+
+
+class OwnReply(Struct, frozen=True, kw_only=True):
+    """A reply that the proxy writes itself."""
+
+    status: int = 200
+    content_type: str = JSON
+    body: bytes
+
+
+class ReplyEnd(ABC):
+    """Sees each event of a streamed reply, and can end the stream behind any of them.
+
+    So a client whose response was cut reads a whole response of its wire.
+    """
+
+    response_id = ""
+    """The id of the response, where later requests can name it."""
+
+    @abstractmethod
+    def see(self, event: bytes) -> None:
+        """An event was passed on, as it came: its lines with the blank one."""
+
+    @abstractmethod
+    def cut(self, usage: Usage) -> bytes:
+        """The events that end the response behind a whole call. usage: what was used, partly estimated."""
+
+    @abstractmethod
+    def finish(self, text: str, usage: Usage) -> bytes:
+        """The events that end the response with this text as its last."""
+
+
+class ProxyWire(Struct, frozen=True, kw_only=True):
+    """One wire."""
+
+    name: str
+    path: str
+    """How the path of its requests ends."""
+    items: str
+    """The field of a request that holds the conversation."""
+    system: str
+    """The field that holds the system prompt apart from the conversation; empty if none does."""
+    open_parser: Callable[[WireRequest], EventStream]
+    open_end: Callable[[WireRequest], ReplyEnd]
+    reply: Callable[[WireRequest, str, str], OwnReply]
+    """A whole response with this text, from (request, text, id)."""
+    refusal: Callable[[str, str], OwnReply]
+    """The wire's own error that no client retries, from (reason, detail)."""
+    tool: Callable[[ToolSpec], dict[str, Any]]
+    """A tool as a request offers it."""
+    without_call: Callable[[dict[str, Any], str, str], None]
+    """Takes the calls of a tool out of a whole response; from (response, tool, text). text: put in their place, if it
+    is not empty."""
+    stream_error: Callable[[str, str], bytes]
+    """The same as an event that ends a stream that has begun."""
+
+    def read(self, body: Mapping[str, Any]) -> WireRequest:
+        """Read a request. Raises ValueError if it holds no conversation that can be followed."""
+        if body.get("background") is True:
+            raise ValueError("the response does not come with this request")
+        given = body.get(self.items)
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        if not isinstance(items, list) or not items:
+            raise ValueError(f"the request has no {self.items}")
+        return WireRequest(
+            model=as_text(body.get("model")),
+            streams=body.get("stream") is True,
+            system=_plain_text(body.get(self.system)) if self.system else _first_system_text(items),
+            items=items,
+            tools=parse_tools(body.get("tools")),
+            body=body,
+            after=as_text(body.get("previous_response_id")) or _conversation(body.get("conversation")),
+        )
+
+
+def is_from_model(item: Any) -> bool:
+    """Whether the model said this item of a conversation."""
+    fields = as_dict(item)
+    if "role" in fields:
+        return as_text(fields["role"]) == "assistant"
+    kind = as_text(fields.get("type"))
+    return kind.endswith("_call") or kind == "reasoning"
+
+
+def read_messages(items: Sequence[Any]) -> list[ImportedMessage]:
+    """Items of a conversation as messages. Results of calls that are not among the items are left out.
+
+    But for those at the beginning of items that go on from a response which is not among them.
+    """
+    builder = SessionBuilder(ImportedSession())
+    for message in merge_items([*_missing_calls(items), *items], builder.session):
+        add_message(builder, message)
+    return builder.session.messages
+
+
+def _missing_calls(items: Sequence[Any]) -> list[dict[str, Any]]:
+    """The calls whose results come first."""
+    first = takewhile(lambda item: as_text(item.get("type")).endswith("_call_output"), map(as_dict, items))
+    return [
+        {"type": "function_call", "call_id": as_text(item.get("call_id")), "name": "", "arguments": "{}"}
+        for item in first
+    ]
+
+
+def _conversation(value: Any) -> str:
+    """The id of a conversation that the provider keeps."""
+    return as_text(value) or as_text(as_dict(value).get("id"))
+
+
+def _first_system_text(items: Sequence[Any]) -> str:
+    first = as_dict(items[0])
+    return _plain_text(first.get("content")) if first.get("role") in ("system", "developer") else ""
+
+
+def _plain_text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(as_text(as_dict(part).get("text")) for part in as_list(content))

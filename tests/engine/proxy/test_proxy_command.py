@@ -1,0 +1,119 @@
+"""`endstop proxy` in a process of its own: what it prints, how it stops, and where it refuses to begin."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from endstop import read_record
+from endstop.cli.main import main
+
+from ...console import PATIENCE, started
+from .agents import Provider, run_agent, serving
+
+
+async def url_said_by(process: Any) -> str:
+    async with asyncio.timeout(PATIENCE):
+        line = (await process.stdout.readline()).decode()
+    found = re.match(r"endstop proxy listens at (http://127\.0\.0\.1:\d+), in front of http://", line)
+    assert found is not None, line
+    return found[1]
+
+
+async def test_a_run_is_followed_recorded_and_ended_and_the_key_is_written_nowhere(tmp_path: Path) -> None:
+    provider = Provider()
+    async with serving(provider.handle) as upstream, aiohttp.ClientSession() as client:
+        options = ("--upstream", f"{upstream}/v1", "--port", "0", "--record", tmp_path / "records")
+        async with started("proxy", *options) as process:
+            url = await url_said_by(process)
+            assert await run_agent(url, client, streams=True) == (4, 200, "port is 8080", "answered")
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(PATIENCE):
+                out, err = await process.communicate()
+    assert process.returncode == 0
+    assert f"base_url = {url}/v1" in out.decode()
+    (record,) = (tmp_path / "records").glob("session_*.jsonl")
+    (run,) = read_record(record).runs
+    assert run.finished is not None
+    assert run.finished.outcome.status == "completed"
+    assert "sk-1" not in record.read_text(encoding="utf-8") + out.decode() + err.decode()
+
+
+async def test_a_response_in_progress_ends_and_its_record_is_closed_before_the_proxy_does(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        reply = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await reply.prepare(request)
+        for text, finish in (("the port ", None), ("is 8080", None), ("", "stop")):
+            chunk = {"id": "x", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
+            await reply.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+            await go_on.wait()
+        await reply.write(b"data: [DONE]\n\n")
+        return reply
+
+    body = {"model": "m", "messages": [{"role": "user", "content": "go"}], "stream": True}
+    async with serving(slow) as upstream, aiohttp.ClientSession() as client:
+        options = ("--upstream", upstream, "--port", "0", "--record", tmp_path)
+        async with started("proxy", *options) as process:
+            url = await url_said_by(process)
+            async with client.post(f"{url}/v1/chat/completions", json=body) as reply:
+                begun = await reply.content.readuntil(b"\n\n")
+                process.send_signal(signal.SIGTERM)
+                async with asyncio.timeout(PATIENCE):
+                    assert b"stopping; running requests: 1" in await process.stderr.readline()
+                with suppress(aiohttp.ClientConnectionError):  # it listens no more, or is about to
+                    async with client.post(f"{url}/v1/chat/completions", json=body) as refused:
+                        assert refused.status == 503
+                go_on.set()
+                whole = begun + await reply.content.read()
+            async with asyncio.timeout(PATIENCE):
+                assert await process.wait() == 0
+    assert whole.endswith(b"data: [DONE]\n\n")
+    (record,) = tmp_path.glob("*.jsonl")
+    (run,) = read_record(record).runs
+    assert run.finished is not None
+    assert run.finished.outcome.answer == "the port is 8080"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--upstream", "api.openai.com"], "is not a URL: write it like https://api.openai.com/v1"),
+        (["--upstream", "ftp://host/x"], "is not a URL"),
+        (["--upstream", "https://me:secret@host"], "--upstream has a user"),
+        (["--upstream", "http://127.0.0.1:9", "--host", "0.0.0.0"], "need a token of the proxy's own"),
+        (["--upstream", "http://127.0.0.1:9", "--policy", "nobody"], "neither a policy"),
+        (["--upstream", "http://127.0.0.1:9", "--policy", "strict"], "name the agent's with --completion"),
+        (["--upstream", "http://127.0.0.1:9", "--record", "/dev/null/x"], "cannot be made a folder"),
+        (["--upstream", "http://127.0.0.1:9", "--port", "70000"], "use 0 to 65535"),
+        (["--upstream", "http://127.0.0.1:9", "--idle", "-1"], "use 0 or more"),
+    ],
+)
+def test_what_cannot_work_is_said_and_nothing_begins(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ENDSTOP_TOKEN", raising=False)
+    assert main(["proxy", *options]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "secret" not in err
+
+
+def test_a_port_in_use_and_its_own_address_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["proxy", "--upstream", "http://127.0.0.1:9", "--port", str(port)]) == 2
+        assert f"--port {port} is in use" in capsys.readouterr().err
+    assert main(["proxy", "--upstream", f"http://localhost:{port}/v1", "--port", str(port)]) == 2
+    assert "is the proxy itself" in capsys.readouterr().err

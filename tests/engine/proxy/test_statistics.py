@@ -1,0 +1,90 @@
+"""What the proxy says of what it saw and saved: its page and its metrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aiohttp
+from endstop.decision import POLICIES
+from endstop.process.tokens import Tokens
+from endstop.providers.prices import Prices
+from endstop.proxy.proxy_server import RunFollowers
+from endstop.proxy.statistics_page import Statistics, metrics, page
+
+from .agents import Provider, proxied, proxy_before, run_agent
+
+FOLLOWERS = RunFollowers(policy=POLICIES["agent"], prices=Prices(), completion=("finish_task",))
+
+
+def values_of(text: str) -> dict[str, float]:
+    """Prometheus' text format: each sample by its name and labels."""
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+async def test_metrics_count_what_was_passed_cut_answered_and_stopped(tmp_path: Path) -> None:
+    async with proxied(Provider(), tmp_path) as (url, client, _):
+        await run_agent(url, client, streams=True)
+        async with client.get(f"{url}/v1/models") as reply:
+            await reply.read()
+        async with client.get(f"{url}/endstop/metrics") as reply:
+            assert reply.content_type == "text/plain"
+            seen = values_of(await reply.text())
+        async with client.get(f"{url}/endstop/") as reply:
+            shown = await reply.text()
+            assert reply.headers["content-security-policy"].startswith("default-src 'none'")
+    assert seen['endstop_proxy_requests_total{handling="followed"}'] == 3
+    assert seen['endstop_proxy_requests_total{handling="answered"}'] == 1
+    assert seen['endstop_proxy_requests_total{handling="passed"}'] == 1
+    assert seen['endstop_proxy_cut_responses_total{reason="completion"}'] == 1
+    assert seen['endstop_proxy_ended_runs_total{reason="completed"}'] == 1
+    assert seen["endstop_proxy_estimated_tokens_total"] > 0
+    assert seen["endstop_proxy_saved_input_tokens_estimated_total"] > 0
+    assert "answered here after a completion" in shown
+    assert "<script" not in shown
+
+
+async def test_a_dry_run_counts_what_it_would_have_stopped(tmp_path: Path) -> None:
+    async with proxied(Provider(same=True), tmp_path, dry_run=True) as (url, client, _):
+        await run_agent(url, client, streams=True, most=7)
+        async with client.get(f"{url}/endstop/metrics") as reply:
+            seen = values_of(await reply.text())
+    assert seen['endstop_proxy_dry_run_stops_total{reason="stuck"}'] == 1
+    assert seen['endstop_proxy_requests_total{handling="followed"}'] == 7
+
+
+async def test_the_page_is_for_this_machine_or_who_has_a_token() -> None:
+    elsewhere = {"host": "evil.example"}
+    async with (
+        proxy_before("http://127.0.0.1:9", FOLLOWERS) as (url, _),
+        aiohttp.ClientSession() as client,
+        client.get(f"{url}/endstop/", headers=elsewhere) as reply,
+    ):
+        assert reply.status == 421
+    tokens = Tokens({"me": "own-token"})
+    async with (
+        proxy_before("http://127.0.0.1:9", FOLLOWERS, tokens=tokens) as (url, _),
+        aiohttp.ClientSession() as client,
+    ):
+        async with client.get(f"{url}/endstop/", headers=elsewhere) as reply:
+            assert reply.status == 401
+        async with client.get(f"{url}/endstop/", headers={**elsewhere, "x-endstop-token": "own-token"}) as reply:
+            assert reply.status == 200
+
+
+def test_a_new_day_begins_at_nothing_and_the_metrics_go_on() -> None:
+    days = ["2026-01-01"]
+    statistics = Statistics(lambda: days[-1])
+    statistics.count_request("followed")
+    days.append("2026-01-02")
+    assert statistics.day.requests["followed"] == 0
+    statistics.count_request("followed")
+    assert statistics.day.requests["followed"] == 1
+    assert values_of(metrics(statistics, 0, 0))['endstop_proxy_requests_total{handling="followed"}'] == 2
+
+
+def test_names_from_elsewhere_are_text_on_the_page_and_in_the_metrics() -> None:
+    statistics = Statistics()
+    statistics.count_cut('<b>"a\n')
+    assert "<b>" + '"a' not in page(statistics, 0, "http://x", dry_run=False)
+    assert 'reason="<b>\\"a\\n"' in metrics(statistics, 0, 0)
