@@ -1,4 +1,10 @@
-"""The public names of `endstop`. `__init__.py` imports this module when one of them is first used."""
+"""The public names of `endstop`. `__init__.py` imports this module when one of them is first used.
+
+What only some programs need is imported when it is first used: a redaction's rules alone are hundreds of patterns.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 from .approvals import Approve, Deny
@@ -15,17 +21,33 @@ from .providers import LiteLLM, OpenAICompatible
 from .providers.clock import Clock, SystemClock
 from .race import RaceResult
 from .records.reader import SessionRecord, read_record
-from .records.redaction import Redaction
 from .run import Run
 from .session import Session
 from .subscribers import Subscriber
 from .tasks import Task, TaskResult
-from .tools.mcp import Stdio, mcp_tools
 from .tools.results import Completion, Continue, Happened, NotHappened, Phase, ProgressUpdate, Unclear
 from .tools.run_context import RunContext, ThisCall, this_call
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool, Toolbox, tool
-from .tools.yaml import tools_from_yaml
+
+if TYPE_CHECKING:
+    from .records.redaction import Redaction
+    from .tools.mcp import Stdio, mcp_tools
+    from .tools.yaml import tools_from_yaml
+else:
+    _MODULES = {
+        "Redaction": "records.redaction",
+        "Stdio": "tools.mcp",
+        "mcp_tools": "tools.mcp",
+        "tools_from_yaml": "tools.yaml",
+    }
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f".{_MODULES[name]}", __package__), name)
+        return value
+
 
 __all__ = [
     "Accept",

@@ -1,7 +1,7 @@
-"""Answers to the open questions of a paused run: what is checked of them, and what a run that begins with them records.
+"""Checks answers to the open questions of a paused run, and records them in the run that begins with them.
 
-A question of the model is answered with any text. One that asks to confirm a completion, or to approve a call, is
-answered with yes or no, and asked again if the answer is neither.
+A question of the model is answered with any text, or with texts and images as a prompt. One that asks to confirm a
+completion, or to approve a call, is answered with yes or no, and asked again if the answer is neither.
 """
 
 from __future__ import annotations
@@ -13,17 +13,22 @@ from typing import Any
 
 from .approvals import Approve, Deny, check_edited, has_expired
 from .context import Context
-from .decision import AssistantMessage, Question, WrongUse
+from .decision import AssistantMessage, Image, Question, ToolCall, UserMessage, WrongUse
 from .decision.confirmation import Reply, parse_reply
 from .decision.events import CompletionRejected, QuestionAnswered
+from .records.format import encode_line
 from .tool_calls import record_acceptance
 from .tools.results import Completion
 from .tools.tool import Toolbox
+from .user_message import Prompt, user_message
 from .validation import check_prompt
 
+Answer = Prompt | Approve | Deny
+"""What an open question is answered with."""
+
 ASK_AGAIN = 2
-"""How often the user is asked again whose reply to a confirmation or an approval is neither yes nor no. After that,
-such a reply is a no, and the model gets the reply."""
+"""How often the user is asked again if the reply to a confirmation or an approval is neither yes nor no. After that,
+such a reply counts as a no, and the model gets its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +42,20 @@ class AnswerGiven:
     arguments: dict[str, Any] | None = None
     """For an approved call: the arguments that replace those of the model."""
     expired: bool = False
-    """True if nobody answered in time: a denial."""
+    """True if nobody answered in time, which counts as a denial."""
+    images: tuple[Image, ...] = ()
+    """Images of an answer to the model's own question; `text` has their marks."""
+
+
+def calls_of(questions: Sequence[Question]) -> tuple[ToolCall, ...]:
+    """The calls about whose approval these questions ask, sub-agents' included, each with its question's id."""
+    return tuple(ToolCall(q.call_id, q.tool, encode_line(q.arguments).decode()) for q in questions if q.tool)
 
 
 def check_answers(
     questions: Sequence[Question], answers: Mapping[str, Any], toolbox: Toolbox, redacted: Collection[str], where: str
 ) -> tuple[AnswerGiven, ...]:
-    """The answers to open questions. Raises WrongUse for one that does not fit its question.
+    """Check answers to open questions, and return them. Raises WrongUse for one that does not fit its question.
 
     redacted: ids of calls whose arguments are known only in redacted form. where: the session, for messages.
     """
@@ -80,14 +92,26 @@ def _read(question: Question, given: Any, toolbox: Toolbox) -> AnswerGiven:
             if not isinstance(reason, str):
                 check_prompt(reason, "reason")
             return AnswerGiven(question, reason.strip() or "no", "no")
-        case _:
-            if not isinstance(given, str):
-                check_prompt(given, "answer")
+        case str():
             return AnswerGiven(question, given, understood(question, given))
+        case _:
+            return _read_parts(question, user_message(given, "answer"))
+
+
+def _read_parts(question: Question, message: UserMessage) -> AnswerGiven:
+    """An answer of texts and images. The text counts where a yes or a no is wanted, which no image can say."""
+    says = understood(question, message.text)
+    if message.images and says is not None:
+        asks = "to confirm a completion" if question.tool is None else "for an approval"
+        raise WrongUse(
+            f"question {question.call_id!r} asks {asks}: answer yes or no in words. An image can go into a message or "
+            "the next prompt"
+        )
+    return AnswerGiven(question, message.text, says, images=message.images)
 
 
 def understood(question: Question, text: str) -> Reply | None:
-    """How a text answers a question; None if the question takes any text."""
+    """Return how a text answers a confirmation or an approval; None for a question that takes any text."""
     if question.confirms is None and question.tool is None:
         return None
     says = parse_reply(text)
@@ -97,9 +121,9 @@ def understood(question: Question, text: str) -> Reply | None:
 def with_expired(
     questions: Sequence[Question], answers: Sequence[AnswerGiven], now: datetime, seconds: float | None
 ) -> tuple[AnswerGiven, ...]:
-    """These answers, and a denial of each call that was not approved in time, in place of an answer that comes later.
+    """Return the answers, with a denial for each question whose time is over in place of an answer that came too late.
 
-    seconds: how long there was for an approval.
+    seconds: the time that the policy gives for an approval; None if it has no limit.
     """
     late = [question for question in questions if has_expired(question, now)]
     text = "no approval came in time" if seconds is None else f"no approval came within {seconds:g} seconds"
@@ -108,7 +132,7 @@ def with_expired(
 
 
 def recorded_answers(questions: Sequence[Question], events: Sequence[QuestionAnswered]) -> tuple[AnswerGiven, ...]:
-    """The answers with which a recorded run began, to those of these questions that they answer."""
+    """Return the answers with which a recorded run began. Those to questions that are not given are left out."""
     by_id = {question.call_id: question for question in questions}
     return tuple(
         AnswerGiven(
@@ -117,6 +141,7 @@ def recorded_answers(questions: Sequence[Question], events: Sequence[QuestionAns
             _recorded_reply(by_id[event.call_id], event),
             event.arguments,
             event.expired,
+            event.images,
         )
         for event in events
         if event.call_id in by_id
@@ -124,14 +149,14 @@ def recorded_answers(questions: Sequence[Question], events: Sequence[QuestionAns
 
 
 def _recorded_reply(question: Question, answer: QuestionAnswered) -> Reply | None:
-    """How an answer was understood. Records of older versions do not say it; there, unclear answers were refusals."""
+    """Return how an answer was understood. Older records do not say it: there, an unclear answer counted as a no."""
     if answer.says is not None or question.confirms is None:
         return answer.says
     return "yes" if parse_reply(answer.text) == "yes" else "no"
 
 
 def record_answers(context: Context, answers: Sequence[AnswerGiven]) -> None:
-    """Log the answers with which a run begins, and accept or reject a completion that the user was asked about."""
+    """Log the answers with which a run begins. An answer to a confirmation also accepts or rejects its completion."""
     for given in answers:
         question = given.question
         context.log.append(
@@ -141,6 +166,7 @@ def record_answers(context: Context, answers: Sequence[AnswerGiven]) -> None:
                 says=given.says,
                 arguments=given.arguments,
                 expired=given.expired,
+                images=given.images,
             )
         )
         _settle_confirmation(context, question, given.text, given.says)
@@ -148,8 +174,8 @@ def record_answers(context: Context, answers: Sequence[AnswerGiven]) -> None:
 
 def _settle_confirmation(context: Context, question: Question, text: str, says: Reply | None) -> None:
     """Accept or reject the completion, if the question was to confirm one."""
-    if says is None or says == "unclear" or question.confirms is None:
-        return
+    if says is None or says == "unclear" or question.confirms is None or question.asker is not None:
+        return  # what a sub-agent asks about is settled by itself
     name = _name_of(context, question.call_id)
     if says == "yes":
         confirmed = Completion(
@@ -162,6 +188,6 @@ def _settle_confirmation(context: Context, question: Question, text: str, says: 
 
 
 def _name_of(context: Context, call_id: str) -> str:
-    """The name of the tool that a call in the transcript calls."""
+    """Return the name of the tool of this call in the transcript; empty if there is no such call."""
     latest = (message for message in reversed(context.transcript.messages) if isinstance(message, AssistantMessage))
     return next((call.name for message in latest for call in message.calls if call.id == call_id), "")

@@ -6,10 +6,10 @@
     @tool(approval=lambda arguments: arguments["amount"] > 100)
     async def pay(invoice: str, amount: float) -> str: ...
 
-Whether a call needs approval is decided once: what a function says is recorded, and neither a replay nor a resumed run
-asks it again. A function that fails or is late means that the user is asked. The run pauses as `awaiting_input`, with a
-`Question` for each such call. The run that begins with the last answer runs the calls, in the order of the response,
-before it asks the model again (`run_waiting_calls` in `loop.py`).
+Whether a call needs approval is decided once: the answer of an approval function is recorded, and neither a replay nor
+a resumed run asks it again. If the function fails or is late, the user is asked. The run pauses as `awaiting_input`,
+with a `Question` for each such call. The run that begins with the last answer runs the calls, in the order of the
+response, before it asks the model again (`run_waiting_calls` in `loop.py`).
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ REDACTED = (
 )
 """Content of the result of a call whose arguments are lost."""
 NEVER_ASKED = "Not run: its tool needs the user's approval now, and did not when it was called. Call it again."
-"""Content of the result of a call that waited behind an approval and whose tool has got one since."""
+"""Content of the result of a call that waited behind an approval, and whose own tool needs an approval only now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """The user's yes to a call. arguments: replace those of the model, all of them; None: the call keeps them."""
+    """The user approves a call. arguments: replace all of the model's arguments; None: the call keeps those."""
 
     arguments: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """The user's no to a call. reason: what the model reads about it."""
+    """The user denies a call. reason: given to the model in the call's result."""
 
     reason: str = ""
 
 
 async def needs_approval(context: Context, tool: Tool, call: ToolCall) -> bool:
-    """Whether this call runs only after the user's yes. A function that fails or is late does not say no."""
+    """Whether this call may run only after the user's yes. True if the approval function fails or is late."""
     if isinstance(tool.approval, bool):
         return tool.approval
     given = tool.parse(call.arguments)  # its own copy: what the function does with it does not change the call
@@ -74,7 +74,7 @@ def parse_approval(said: Any) -> Verdict:
 
 
 def approval_question(context: Context, call: ToolCall) -> QuestionAsked:
-    """The question to the user whether this call may run."""
+    """Return the question that asks the user whether this call may run."""
     seconds = context.policy.approval_seconds
     expires = (
         ""
@@ -91,7 +91,7 @@ def approval_question(context: Context, call: ToolCall) -> QuestionAsked:
 
 
 def _as_mapping(arguments: str) -> dict[str, Any]:
-    """Valid arguments as plain JSON values; empty if only a more lenient parser reads them."""
+    """Return arguments as plain JSON values; empty if they are not strict JSON, which a tool may still accept."""
     try:
         given = msgspec.json.decode(arguments.strip() or "{}")
     except (msgspec.DecodeError, RecursionError, ValueError):
@@ -100,14 +100,25 @@ def _as_mapping(arguments: str) -> dict[str, Any]:
 
 
 def has_expired(question: Question, now: datetime) -> bool:
-    """Whether the time in which a call had to be approved is over."""
+    """Whether the time to approve a call is over."""
     return question.expires_at != "" and now > datetime.fromisoformat(question.expires_at)
 
 
+def _asking_toolbox(toolbox: Mapping[str, Tool], question: Question) -> Mapping[str, Tool]:
+    """The tools of the run that asks: these, or those of a sub-agent."""
+    for name in () if question.asker is None else question.asker.names:
+        subagent = toolbox.get(name)
+        toolbox = {} if subagent is None or subagent.inner is None else subagent.inner
+    return toolbox
+
+
 def check_edited(toolbox: Toolbox, question: Question, arguments: Any) -> dict[str, Any]:
-    """The arguments that the user gave a call, as plain JSON values. Raises WrongUse if they do not fit its tool."""
+    """Check the arguments that the user gave a call, and return them as plain JSON values.
+
+    Raises WrongUse if they do not fit its tool.
+    """
     where = f"approve({question.call_id!r}, arguments=...)"
-    tool = toolbox.get(question.tool or "")
+    tool = _asking_toolbox(toolbox, question).get(question.tool or "")
     if tool is None:
         raise WrongUse(f"{where}: there is no tool {question.tool!r} any more")
     if not isinstance(arguments, Mapping):

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .decision import Event, Image
+from .decision import Event, Image, Question
 from .decision.events import (
     AttemptFailed,
     AttemptRetracted,
@@ -33,7 +33,17 @@ from .durability import ResultNotStored, StepKey, Steps
 from .effects import EffectKey, Live, Response
 from .event_log import Log
 from .providers._logging import log_warning
-from .tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Phase, images_in, render_result, truncate
+from .tools.results import (
+    CallOutcome,
+    Completion,
+    Continue,
+    NeedsUserInput,
+    Phase,
+    SubagentAsks,
+    images_in,
+    render_result,
+    truncate,
+)
 
 CHECKPOINTED_EVENTS: frozenset[type] = frozenset(
     {AttemptStarted, AttemptFailed, AttemptRetracted, ToolCallEnd, FinishReported, UsageReported, LimitReached}
@@ -206,8 +216,18 @@ class _Asked(Struct, frozen=True, tag_field="is", tag="asked"):
     question: str
 
 
-_Form = _Text | _Settled | _Completion | _Phase | _Continue | _Asked
-_FORMS: dict[type, type] = {Completion: _Completion, Phase: _Phase, Continue: _Continue, NeedsUserInput: _Asked}
+class _SubagentAsks(Struct, frozen=True, tag_field="is", tag="subagent_asks"):
+    questions: tuple[Question, ...]
+
+
+_Form = _Text | _Settled | _Completion | _Phase | _Continue | _Asked | _SubagentAsks
+_FORMS: dict[type, type] = {
+    Completion: _Completion,
+    Phase: _Phase,
+    Continue: _Continue,
+    NeedsUserInput: _Asked,
+    SubagentAsks: _SubagentAsks,
+}
 _BACK: dict[type, type] = {form: answer for answer, form in _FORMS.items()}
 
 

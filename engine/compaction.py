@@ -15,12 +15,13 @@ import msgspec
 from msgspec.structs import replace
 
 from .context import Context
-from .decision import AssistantMessage, Message, SystemMessage, ToolResult, UserMessage
+from .decision import Message, SystemMessage, ToolResult, UserMessage
 from .decision.events import ContextCompacted
 from .decision.messages import is_blank
 from .decision.transcript import estimate_tokens, message_size, shorten_results
 from .hook_runner import progress, run_hook
 from .hooks import ModelCompactor, Verdict
+from .message_history import call_ids, paired
 from .side_request import summarise
 
 _SUMMARY = "Summary of the conversation so far:\n{}"
@@ -145,13 +146,13 @@ def _read_summary(said: object) -> Verdict:
 
 
 async def _ask_compactor(context: Context) -> ContextCompacted | Literal["refused"] | None:
-    """What the user's compactor makes of the oldest messages; None if there is no compactor or no usable answer."""
+    """Ask the user's compactor to replace the oldest messages; None if there is none, or no usable answer."""
     compactor, old = context.compactor, tuple(_old(context))
     if compactor is None or not old:
         return None
     asks_model = isinstance(compactor, ModelCompactor)
     tokens = estimate_tokens(sum(message_size(message) for message in old)) if asks_model else None
-    read = partial(_read_answer, taken=_call_ids(context.transcript.messages) - _call_ids(old))
+    read = partial(_read_answer, taken=set(call_ids(context.transcript.messages)).difference(call_ids(old)))
     verdict = await run_hook(context, "compactor", compactor, (old, progress(context)), read, tokens=tokens)
     if verdict.said == "refused":
         return "refused"
@@ -163,7 +164,7 @@ async def _ask_compactor(context: Context) -> ContextCompacted | Literal["refuse
 
 
 def _put_first(verdict: Verdict) -> tuple[Message, ...] | None:
-    """The messages that a recorded answer of a compactor puts in place of the old ones; None if it has none."""
+    """Return the messages that replace the old ones, from a compactor's recorded answer; None if it has none."""
     if verdict.said == "summarised":
         return (UserMessage(_SUMMARY.format(verdict.detail)),)
     if verdict.said != "replaced":
@@ -174,12 +175,8 @@ def _put_first(verdict: Verdict) -> tuple[Message, ...] | None:
         return None
 
 
-def _call_ids(messages: Sequence[Message]) -> set[str]:
-    return {call.id for message in messages if isinstance(message, AssistantMessage) for call in message.calls}
-
-
 def _read_answer(said: Any, taken: Set[str]) -> Verdict:
-    """The verdict for what a compactor returned. taken: ids of the calls in the messages that stay.
+    """Return the verdict for a compactor's answer. taken: ids of the calls in the messages that stay.
 
     Raises TypeError or ValueError for an answer of another type, or one that no provider would take.
     """
@@ -192,7 +189,7 @@ def _read_answer(said: Any, taken: Set[str]) -> Verdict:
                 raise ValueError("the summary is empty")
             return verdict
         case list() | tuple() if all(isinstance(message, Message) for message in said):
-            _check_order(said, set(taken))
+            _check_messages(said, taken)
             written = msgspec.json.encode(said)
             msgspec.json.decode(written, type=tuple[Message, ...])  # fields of wrong types raise here
             return Verdict("replaced", written.decode())
@@ -200,22 +197,8 @@ def _read_answer(said: Any, taken: Set[str]) -> Verdict:
             raise TypeError(f"a compactor answers a text, a list of messages or None, not {type(said).__name__}")
 
 
-def _check_order(messages: Sequence[Message], taken: set[str]) -> None:
-    """Raise ValueError unless each call has an id of its own and its result after it, and each result a call."""
-    awaited: list[str] = []
-    for number, message in enumerate(messages):
+def _check_messages(messages: Sequence[Message], taken: Set[str]) -> None:
+    """Raise ValueError for a system prompt, or unless calls and results are `paired`."""
+    for place, message in paired(((f"message {number}", one) for number, one in enumerate(messages)), taken):
         if isinstance(message, SystemMessage):
-            raise ValueError(f"message {number} is a system prompt, and the run's own stays")
-        if isinstance(message, ToolResult):
-            if message.call_id not in awaited:
-                raise ValueError(f"message {number} is the result of {message.call_id}, without its call before it")
-            awaited.remove(message.call_id)
-            continue
-        if awaited:
-            raise ValueError(f"message {number} comes before the results of {', '.join(awaited)}")
-        awaited = [call.id for call in message.calls] if isinstance(message, AssistantMessage) else []
-        if len(taken.union(awaited)) < len(taken) + len(awaited):
-            raise ValueError(f"message {number} makes a call with the id of another one")
-        taken.update(awaited)
-    if awaited:
-        raise ValueError(f"the results of {', '.join(awaited)} are missing")
+            raise ValueError(f"{place} is a system prompt, and the run's own stays")

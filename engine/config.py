@@ -51,6 +51,7 @@ from .validation import (
     check_provider,
     check_size,
     check_system,
+    check_text_rule,
     check_tool_choice,
     check_tools,
     checked_rules,
@@ -91,6 +92,7 @@ class Hooks:
             evaluate=self.evaluate,
             prompt_handlers=self.prompt_handlers,
         )
+        check_text_rule(self.text_rule)
         object.__setattr__(self, "rules", checked_rules(self.rules))
 
 
@@ -132,7 +134,7 @@ class RecordOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observers:
-    """What observes or surrounds a run without influencing its decisions. Raises WrongUse for wrong values."""
+    """Functions that observe or surround a run without influencing it. Raises WrongUse for wrong values."""
 
     subscribers: Sequence[Subscriber] = ()
     """Called with each event and its run. Each has its own task, so a slow or failing one harms no run."""
@@ -156,7 +158,7 @@ class Observers:
 
 
 class ReplaySource(Protocol):
-    """What a replay does a run's effects and limits with, instead of the outside world and a clock."""
+    """Makes the effects and limits of a replayed run, which need neither the outside world nor a clock."""
 
     def effects(self, log: Log, /) -> Effects:
         """Makes the effects of a run with this log."""
@@ -209,7 +211,7 @@ class RunConfig:
     observers: Observers
     runtime: Runtime
     output: OutputType | None = None
-    """What `Outcome.output` is read as; None: the answer itself."""
+    """The type as which `Outcome.output` is read; None: the output is the answer's text."""
     deps: Any = None
     """Makes what belongs to a run that is given nothing (`dependencies.py`); None: nothing does."""
 
@@ -287,7 +289,7 @@ class RunConfig:
 
     @property
     def decide_untraced(self) -> Decide:
-        """The same function without a trace, for decisions that the loop only needs to foresee and does not record."""
+        """`decide` without a trace, for decisions that the loop only foresees and does not record."""
         looks = self.runtime.decide_untraced or self.runtime.decide
         return looks or partial(built_in_decide, user_rules=tuple(self.hooks.rules), traced=False)
 
@@ -336,13 +338,13 @@ class RunConfig:
         return {model: price for model, price in known.items() if price is not None}
 
     def with_provider(self, provider: Provider, evaluate: Evaluator | None = None) -> RunConfig:
-        """The same with another provider, and another evaluator if one is given. Raises WrongUse."""
+        """Return a copy with another provider, and another evaluator if one is given. Raises WrongUse."""
         check_provider(provider)
         hooks = self.hooks if evaluate is None else replace(self.hooks, evaluate=evaluate)
         return replace(self, provider=provider, hooks=hooks)
 
     def with_middleware(self, *middleware: Middleware) -> RunConfig:
-        """The same with more middleware, which is entered after (inside) the present one. Raises WrongUse."""
+        """Return a copy with more middleware, which is entered after (inside) the present one. Raises WrongUse."""
         observers = replace(self.observers, middleware=(*self.observers.middleware, *middleware))
         return replace(self, observers=observers)
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from .budget import Budget, BudgetShare
 from .cancel_scope import Cause, RoundScope
-from .decision import Decision, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
+from .decision import Decision, Facts, FinishReason, Image, Message, Policy, Price, ToolCall, Transcript, Usage
 from .decision.cost import with_cost
 from .decision.events import CutOff, MessageAdded
 from .decision.transcript import estimate_tokens
@@ -33,7 +33,7 @@ from .records.event_redaction import Redact
 from .tools.output import OutputType
 from .tools.run_context import RunContext
 from .tools.tool import Tool, Toolbox
-from .validation import check_prompt
+from .user_message import Prompt, user_message
 
 Decide = Callable[[Facts, Policy], Decision]
 
@@ -61,7 +61,7 @@ class Context:
     policy: Policy
     decide: Decide
     decide_untraced: Decide
-    """The same function without a trace, for decisions that the loop only needs to foresee and does not record."""
+    """`decide` without a trace, for decisions that the loop only foresees and does not record."""
     effects: Effects
     """Does everything that is not computed: see `effects.py`."""
     limits: HardLimits
@@ -79,22 +79,26 @@ class Context:
     share: BudgetShare | None = None
     """The run's part in a budget that it shares with other runs; None without a budget."""
     budget: Budget | None = None
-    """That budget, which sub-agents share, too."""
+    """The whole shared budget, for the run's sub-agents; None without a budget."""
     redact: Redact | None = None
-    """What is applied to the texts of the run's record, and to those of its sub-agents."""
+    """Redacts the texts in the records of the run and of its sub-agents; None: they are not redacted."""
     replays: bool = False
     """Whether the run is a replay of a record."""
     drain: bool = False
-    """Whether the rest of cut responses is read into the record; for sub-agents, too."""
+    """Whether the rest of cut responses is read, to record what the cuts saved. Sub-agents do the same."""
     children: dict[str, Any] = field(default_factory=dict)
     """The runs of its sub-agents so far in this process, by id; `Run.children` shows them."""
+    subagent_records: Any = None
+    """Where the sessions of its sub-agents are kept (`SubagentRecords`); None: beside its record."""
+    waiting_subagents: dict[str, Any] = field(default_factory=dict)
+    """Sessions of sub-agents that wait for the user's answers, by id."""
     deps: Any = None
-    """What belongs to this run, for the user's functions."""
+    """The dependencies of the run, which the user's functions get as `RunContext.deps`."""
     owner: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     gates: Sequence[Gate] = ()
     output: OutputType | None = None
-    """What the answer is read as, for gates and in the outcome; None for a plain text."""
+    """The type as which the answer is read, for gates and in the outcome; None: the output is the text."""
     text_rule: TextRule | None = None
     system_prompt: SystemPrompt | None = None
     judge: Judge | None = None
@@ -200,16 +204,17 @@ class QueuedMessage(Struct, frozen=True):
 
     id: str
     text: str
+    images: tuple[Image, ...] = ()
 
 
-def new_message(text: str, id: str | None = None) -> QueuedMessage:
-    """A message, with a new id if none is given. Raises WrongUse if the text is empty."""
-    check_prompt(text, "message")
-    return QueuedMessage(id or f"message_{uuid4().hex[:12]}", text)
+def new_message(said: Prompt, id: str | None = None) -> QueuedMessage:
+    """A message, with a new id if none is given. Raises WrongUse for what cannot be one (`user_message.py`)."""
+    message = user_message(said, "message")
+    return QueuedMessage(id or f"message_{uuid4().hex[:12]}", message.text, message.images)
 
 
 def deliver_messages(context: Context) -> None:
     """Add the user's waiting messages to the transcript; not before a step that is recorded already."""
     while context.inbox and not context.log.catching_up:
         message = context.inbox.popleft()
-        context.log.append(MessageAdded(text=message.text, origin="user", message_id=message.id))
+        context.log.append(MessageAdded(text=message.text, origin="user", message_id=message.id, images=message.images))

@@ -1,4 +1,4 @@
-"""What belongs to one run, such as a connection or the user's account: handed in, or made by a factory.
+"""The dependencies of a run, such as a connection or the user's account: given with the run, or made by a factory.
 
     @asynccontextmanager
     async def deps(ctx: RunContext[None]) -> AsyncIterator[Deps]:
@@ -7,9 +7,9 @@
 
     engine = Engine(provider, tools=[...], deps=deps)
 
-A run that is given nothing gets what the factory makes, in whichever process it runs: a worker has nobody who could
-hand anything in. A factory is an async function, or one that yields once: what follows its `yield` is done when the run
-has ended. It is called anew when a run is resumed. No record holds what it makes.
+A run that is started without dependencies gets them from the factory, in whichever process it runs: in a worker nobody
+can pass any. A factory is an async function, or an async generator that yields once and cleans up after its `yield`,
+when the run has ended. It is called again when a run is resumed. Dependencies are never recorded.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ DepsFactory = Callable[
     [RunContext[None]],
     AbstractAsyncContextManager[DepsT] | AsyncIterator[DepsT] | Awaitable[DepsT],
 ]
-"""Makes what belongs to a run. A plain function works, too; with it in this type, mypy would infer nothing."""
+"""Makes the dependencies of a run. A plain function works, too, but mypy infers nothing from a type that allows one."""
 
 
 class DepsFailed(RuntimeError):
-    """The factory failed, so that the run did not begin: nothing of it is recorded."""
+    """The factory failed before the run began, so nothing of the run is recorded."""
 
 
 def check_factory(factory: Any) -> None:
-    """Raise WrongUse unless this can be called with a run's context."""
+    """Raise WrongUse unless the factory can be called with a `RunContext` as its one argument."""
     if factory is None:
         return
     if not callable(factory):
@@ -57,9 +57,9 @@ def check_factory(factory: Any) -> None:
 
 @asynccontextmanager
 async def dependencies(factory: Any, given: Any, about: RunContext) -> AsyncIterator[Any]:
-    """What a run gets: what was given, or what the factory makes, until the end of the block.
+    """Provide the dependencies of a run inside the block: those given, or those that the factory makes.
 
-    Raises DepsFailed if the factory does; what it raises after its `yield` is logged.
+    Raises DepsFailed if the factory fails. An error after its `yield` is only logged.
     """
     if given is not None or factory is None:
         yield given

@@ -73,6 +73,21 @@ class Steps(Protocol):
         ...
 
 
+class JobAnswer(Struct, frozen=True, kw_only=True):
+    """The answer to an open question, as a job holds it."""
+
+    call_id: str
+    """Id of the call that asked the question."""
+    text: str = ""
+    """The answer in words, or the reason of a denial."""
+    approved: bool | None = None
+    """Whether it approves the call or denies it; None: an answer in words."""
+    arguments: dict[str, Any] | None = None
+    """With `approved`: the arguments that the call gets instead of the model's."""
+    images: tuple[Image, ...] = ()
+    """Images of an answer in words; the text has their marks."""
+
+
 class Job(Struct, frozen=True, kw_only=True):
     """A run to start or to resume. Everything else that it needs is in the store."""
 
@@ -82,17 +97,19 @@ class Job(Struct, frozen=True, kw_only=True):
     opening: Literal["prompt", "answer", "resume"]
     """What the run begins with. A run whose process died resumes where it stopped, whatever this says."""
     text: str = ""
-    """The prompt, or the answer."""
+    """The prompt."""
     images: tuple[Image, ...] = ()
     """Images of the prompt."""
     history: tuple[Message, ...] = ()
     """With the first run of a session: the messages with which it begins."""
+    answers: tuple[JobAnswer, ...] = ()
+    """With `answer`: answers to open questions."""
     call_id: str = ""
-    """With `answer`: id of the call that asked the question."""
+    """With `answer`, in jobs of an older version: id of the call whose question `text` answers."""
     approved: bool | None = None
-    """With `answer`: whether it approves the call or denies it, for the reason in `text`; None: an answer in words."""
+    """With `call_id`: as in `JobAnswer`."""
     arguments: dict[str, Any] | None = None
-    """With `approved`: the arguments that the call gets instead of the model's."""
+    """With `call_id`: as in `JobAnswer`."""
     heard: tuple[str, ...] = ()
     """Ids of the stored messages that make up the prompt."""
 

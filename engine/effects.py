@@ -78,7 +78,7 @@ class Effects(Protocol):
         ...
 
     def judgement(self, step: int, results: Sequence[ToolCallResult]) -> StepJudgement | None:
-        """What this step with these results brought, if that was judged before; None: it is judged now."""
+        """Return the recorded judgement of this step with these results; None if the step has to be judged now."""
         ...
 
 

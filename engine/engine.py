@@ -121,14 +121,14 @@ class Engine(Generic[DepsT, OutputT]):
         metadata: Mapping[str, Any] | None = None,
         history: Iterable[Any] = (),
     ) -> Session[DepsT, OutputT]:
-        """A new conversation.
+        """Return a new conversation.
 
-        history: messages with which it begins: `session.messages()` of another one, or messages in OpenAI's or
-        Anthropic's form; see `message_history.py`. Raises WrongUse if they are not a conversation that can go on.
+        history: messages before its first prompt: `session.messages()` of another one, or messages in OpenAI's or
+            Anthropic's form; see `message_history.py`. Raises WrongUse if the conversation cannot go on from them.
         record: a file to write its events to, in JSON Lines, which is appended to; or a `Journal` (`event_log.py`).
         drain: after a response was cut, read the rest of it, and pay for it: the outcome and the record then say what
             the cut would have saved.
-        owner, metadata: whose conversation it is, and what else your functions should know (`RunContext`).
+        owner, metadata: owner of the conversation, and other data about it. Your functions get both with `RunContext`.
         """
         if busy not in ("refuse", "queue"):
             raise WrongUse(f"busy is {busy!r}{did_you_mean(str(busy), ('refuse', 'queue'))}")
@@ -156,11 +156,11 @@ class Engine(Generic[DepsT, OutputT]):
         record: str | os.PathLike[str] | None = None,
         drain: bool = False,
     ) -> Run[OutputT]:
-        """A run in a session of its own. Enter it with `async with` and read its events.
+        """Return a run in a session of its own. Enter it with `async with` and read its events.
 
         prompt: a text, or texts and images, as in `["What is this?", Image(url=...)]`.
-        deps: what belongs to this run: `RunContext.deps` of tools and hooks. No record holds it.
-        history: the messages before it, see `session`.
+        deps: the dependencies of this run: tools and hooks get them as `RunContext.deps`. They are never recorded.
+        history: the messages before the prompt, see `session`.
         """
         return self.session(record=record, drain=drain, history=history).start(prompt, deps=deps)
 
@@ -223,15 +223,15 @@ class Engine(Generic[DepsT, OutputT]):
         timeout: float | None = None,
         approval: Approval = False,
     ) -> Tool:
-        """A tool for another engine: each call is a run of this one, and its answer is the result.
+        """Return a tool for another engine. Each call of it is a run of this engine; the run's answer is the result.
 
-        What it uses counts as used by the calling run, which also cancels it when it ends. Several calls of one
-        response run at the same time. docs/subagents.md has the rest.
+        The usage of such a run counts in the calling run too, and the run is cancelled when the calling run ends.
+        Several calls of one response run at the same time. docs/subagents.md has the rest.
 
-        name, description: by which the model of the other engine knows it.
-        prompt: a function that makes the prompt of the arguments; its signature says what they are. By default the
+        name, description: what the model of the other engine reads about the tool.
+        prompt: a function that makes the prompt from the arguments, which its signature declares. By default the
             one argument is `prompt`, a text.
-        reads: it changes nothing, so that it may start while the response still streams, and run again.
+        reads: whether the runs change nothing, so that one may start while the response still streams, and run again.
         timeout: seconds for one call; None for no other limits than those of both policies.
         approval: whether a call needs the user's approval before it runs, as with `@tool`.
         """

@@ -51,7 +51,7 @@ class EvaluationInput(Generic[DepsT]):
     started_at: str
     """When the run began, ISO 8601."""
     context: RunContext[DepsT] = field(default_factory=RunContext)
-    """Its ids, its `deps`, and the owner and metadata of its session."""
+    """Ids and dependencies of the run, and the owner and metadata of its session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -173,7 +173,7 @@ class Log:
         return None
 
     def _apply(self, event: E) -> E:
-        """Fold an event. Returns it with what its step brought."""
+        """Fold an event, and return it. The end of a step is returned with the judgement of that step."""
         event = self._judge.feed(self.facts, event)
         self.facts = fold(self.facts, event)
         self._transcript(event)

@@ -113,7 +113,7 @@ class ForkPoint:
         return [RecordedRun(events=run, after_cut=rest) for run, rest in zip(runs, after_cut, strict=True)]
 
     def _after_cut(self) -> list[DrainedChunk]:
-        """What was read after the cuts of the copied responses."""
+        """Return the chunks that were read after the cuts of the copied responses."""
         steps = {event.step for event in self.events if isinstance(event, ev.ResponseFinished)}
         return [rest for rest in self.run.after_cut if step_of_attempt(rest.attempt) in steps]
 

@@ -63,9 +63,9 @@ class Progress(Generic[DepsT]):
     record: str | None = None
     """Path of the record so far, if one is kept."""
     prices: Prices = field(default_factory=Prices)
-    """What models cost, for a judge or a compactor that asks one of its own."""
+    """Prices of all known models, for a judge or a compactor that asks a model of its own."""
     context: RunContext[DepsT] = field(default_factory=RunContext)
-    """Its ids, its `deps`, and the owner and metadata of its session."""
+    """Ids and dependencies of the run, and the owner and metadata of its session."""
 
 
 class Verdict(Struct, frozen=True):
@@ -102,8 +102,12 @@ Gate = Callable[[Completion, Progress], Awaitable[Accept | Reject] | Accept | Re
 TextVerdict = bool | TextKind | None
 """True: the text ends the run. False: it does not. None: the policy decides, by what `classify_text` says the text is;
 a kind of text says that instead."""
-TextRule = Callable[[str, Sequence[ToolCall]], Awaitable[TextVerdict] | TextVerdict]
-"""Gets a response's text and calls, and returns a `TextVerdict`."""
+TextRule = (
+    Callable[[str, Sequence[ToolCall]], Awaitable[TextVerdict] | TextVerdict]
+    | Callable[[str, Sequence[ToolCall], RunContext[Any]], Awaitable[TextVerdict] | TextVerdict]
+)
+"""Gets a response's text and calls, and returns a `TextVerdict`. A third parameter that is annotated as `RunContext`
+gets the run's context."""
 
 Judge = Callable[[Progress], Awaitable[Verdict]]
 """Returns `Verdict("complete")` or `Verdict("incomplete")`; asked after each round that would go on."""
@@ -115,11 +119,11 @@ Compacted = str | Sequence[Message] | Verdict | None
 """A summary, or the messages that replace those given. None: the policy's strategies compact the context."""
 Compactor = Callable[[Sequence[Message], Progress[Any]], Awaitable[Compacted] | Compacted]
 """Gets the oldest messages: all but the system prompt and the latest `keep_messages`, in whole exchanges, so that no
-call is separated from its result. What it returns takes their place; the user's latest prompt stays in any case."""
+call is separated from its result. Its answer replaces them; the user's latest prompt stays in any case."""
 
 
 class ModelCompactor:
-    """A compactor that asks a model of its own for a summary. What that costs is counted as the run's.
+    """A compactor that asks a model of its own for a summary. The cost of that counts as cost of the run.
 
     `Hooks(compactor=provider)` is short for it. Raises WrongUse if `provider` has no method `stream`.
     """

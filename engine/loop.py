@@ -58,7 +58,7 @@ from .tool_calls import ToolCalls
 from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING
 
 FLAGGED_COST = "soft_cost_usd"
-"""The topic of a reminder that a run costs much."""
+"""The topic of the reminder that the cost of a run has reached `Policy.flag_cost_usd`."""
 RECENT_MESSAGES = 3
 """How many of the latest messages in the user's role are searched: if the next-step prompt is one, it is not added."""
 

@@ -1,17 +1,18 @@
-"""A conversation that was begun elsewhere, and the way back: messages as users have them, and as they want them.
+"""Reads and checks the messages of a conversation that began elsewhere, and returns those of a session in other forms.
 
     session = engine.session(history=messages)          # ours, OpenAI's chat form, or Anthropic's
     session.messages(format="openai")                   # or "anthropic", or our own types
 
 A history is checked as a whole before any request, since a provider would refuse each later one: every call has its
 result before the next message, every result its call, and a system message comes first. It is recorded with the first
-run, and from there on it is what any message is: compacted, exported, replayed.
+run, and from then on it is treated as all other messages are: compacted, exported, replayed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Literal, get_args
 
 from .decision import AssistantMessage, Image, Message, SystemMessage, ToolResult, UserMessage, WrongUse
@@ -25,9 +26,9 @@ MessageFormat = Literal["openai", "anthropic"]
 _OURS = (SystemMessage, UserMessage, AssistantMessage, ToolResult)
 _FORMS = "a message is a dict in OpenAI's or Anthropic's form, or one of endstop's own (`session.messages()`)"
 _IGNORED = frozenset({"call id", "characters", "call", "answer", "thought"})
-"""Kinds of loss that lose nothing (a call without an id gets one) or are the contents of another loss."""
+"""Kinds of loss that do not matter (a call without an id gets one), or that another loss already reports."""
 _UNREAD_FIELDS = ("message field: ", "part field: ", "item field: ")
-"""Fields that say nothing to a model are not read, such as `cache_control` and `annotations`."""
+"""Beginnings of losses of fields that a model does not see, such as `cache_control` and `annotations`."""
 _PROBLEMS = {
     "result without a call": "is a result of a call that the response before it does not make",
     "second result": "is a second result of one call",
@@ -41,7 +42,7 @@ _PROBLEMS = {
 
 
 def read_history(history: Iterable[Any]) -> tuple[Message, ...]:
-    """The messages of a history in our types. Raises WrongUse with the place of the first that cannot be."""
+    """Return the messages of a history in our types. Raises WrongUse with the place of the first that is wrong."""
     if isinstance(history, str | bytes | dict) or not isinstance(history, Iterable):
         raise WrongUse(f"history is {preview(history)}, of type {type(history).__name__}: write a list of messages")
     given = list(history)
@@ -52,26 +53,29 @@ def read_history(history: Iterable[Any]) -> tuple[Message, ...]:
     return tuple(_checked(placed))
 
 
-def read_prompt(prompt: str | Sequence[Any]) -> UserMessage:
-    """The message of a prompt as JSON has it: a text, or parts in OpenAI's or Anthropic's form. Raises WrongUse."""
+def read_prompt(prompt: str | Sequence[Any], role: str = "prompt") -> UserMessage:
+    """Read a prompt that came as JSON: a text, or parts in OpenAI's or Anthropic's form. Raises WrongUse.
+
+    role: what it is, if not a prompt, for errors.
+    """
     if isinstance(prompt, str):
-        return user_message(prompt)
+        return user_message(prompt, role)
     try:
         read = read_history([{"role": "user", "content": list(prompt)}])
     except WrongUse as error:
-        raise WrongUse(str(error).replace("history[0]", "the prompt", 1)) from None
+        raise WrongUse(str(error).replace("history[0]", f"the {role}", 1)) from None
     if len(read) != 1 or not isinstance(read[0], UserMessage):
-        raise WrongUse("the prompt holds other parts than texts and images")
-    return user_message(read[0])
+        raise WrongUse(f"the {role} holds other parts than texts and images")
+    return user_message(read[0], role)
 
 
 def call_ids(messages: Iterable[Message]) -> Iterable[str]:
-    """The ids of all calls in these messages."""
+    """Yield the ids of all calls in these messages."""
     return (call.id for message in messages if isinstance(message, AssistantMessage) for call in message.calls)
 
 
 def messages_in(format: Any, messages: Sequence[Message]) -> list[Any]:
-    """The messages in this form; None: as they are. Raises WrongUse for an unknown form.
+    """Return the messages in this form; None: as they are. Raises WrongUse for an unknown form.
 
     openai: images of tool results follow them in a message of the user, as a server that takes nothing but text in a
     result needs it. anthropic: the system prompt is left out, since it is a parameter of its own there, and so is
@@ -93,7 +97,7 @@ def messages_in(format: Any, messages: Sequence[Message]) -> list[Any]:
 
 
 def _read_forms(given: Sequence[Any]) -> list[tuple[int, Message]]:
-    """Messages in OpenAI's or Anthropic's form, each with its place. Read as `endstop import` reads them."""
+    """Read messages in OpenAI's or Anthropic's form, as `endstop import` does. Return each with its place."""
     from .formats.imported_session import ImportedSession, SessionBuilder
     from .formats.openai import add_message
 
@@ -124,54 +128,71 @@ def _refuse_losses(place: int, message: Any, losses: Counter[str]) -> None:
 
 
 def _checked(placed: Iterable[tuple[int, Message]]) -> list[Message]:
-    """The messages in an order that every provider takes, with the results of a response in the order of its calls."""
+    """Return the messages as every provider takes them: the results of a response are in the order of its calls."""
+    hint = " (an open question of a session is answered there: session.answer(call_id, text))"
     checked: list[Message] = []
-    taken: set[str] = set()
-    wanted: list[str] = []
-    """Ids of the calls of the latest response."""
-    results: dict[str, ToolResult] = {}
-    made_at = 0
+    for place, message in paired(((f"history[{place}]", message) for place, message in placed), hint=hint):
+        checked.append(_said(place, message, first=not checked))
+    return _in_call_order(checked)
+
+
+def _in_call_order(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with the results of each response in the order of its calls."""
+    order = {id: number for number, id in enumerate(call_ids(messages))}
+    ordered: list[Message] = []
+    for _, group in groupby(messages, lambda message: isinstance(message, ToolResult)):
+        ordered += sorted(group, key=lambda message: order[message.call_id] if isinstance(message, ToolResult) else 0)
+    return ordered
+
+
+def paired(
+    placed: Iterable[tuple[str, Message]], taken: Iterable[str] = (), hint: str = ""
+) -> Iterator[tuple[str, Message]]:
+    """Yield messages as long as each call has an id of its own and a result before the next message.
+
+    placed: the messages, each with a name of its place for errors. taken: ids of calls elsewhere in the conversation.
+    hint: added to the error about a call without a result. Raises WrongUse at the first message that is wrong.
+    """
+    known = set(taken)
+    answered: dict[str, bool] = {}
+    """The calls of the latest response, by id: whether each has its result."""
+    made_at = ""
     for place, message in placed:
         if isinstance(message, ToolResult):
-            if message.call_id not in wanted or message.call_id in results:
-                kind = "second result" if message.call_id in results else "result without a call"
-                raise WrongUse(f"history[{place}] {_PROBLEMS[kind]}: {message.call_id!r}")
-            results[message.call_id] = message
-            if len(results) == len(wanted):
-                checked += [results[id] for id in wanted]
-                wanted, results = [], {}
-            continue
-        _refuse_open_calls(made_at, wanted, results)
-        if isinstance(message, AssistantMessage):
-            made_at, wanted = place, [call.id for call in message.calls]
-            if len(taken.union(wanted)) < len(taken) + len(wanted):
-                raise WrongUse(f"history[{place}] {_PROBLEMS['doubled call id']}")
-            taken.update(wanted)
-        checked.append(_said(place, message, first=not checked))
-    _refuse_open_calls(made_at, wanted, results)
-    return checked
+            if answered.get(message.call_id, True):
+                kind = "second result" if message.call_id in answered else "result without a call"
+                raise WrongUse(f"{place} {_PROBLEMS[kind]}: {message.call_id!r}")
+            answered[message.call_id] = True
+        else:
+            _refuse_open_calls(made_at, answered, hint)
+            calls = message.calls if isinstance(message, AssistantMessage) else ()
+            made_at, answered = place, {call.id: False for call in calls}
+            if len(answered) < len(calls) or answered.keys() & known:
+                raise WrongUse(f"{place} {_PROBLEMS['doubled call id']}")
+            known |= answered.keys()
+        yield place, message
+    _refuse_open_calls(made_at, answered, hint)
 
 
-def _refuse_open_calls(place: int, wanted: Sequence[str], results: dict[str, ToolResult]) -> None:
-    missing = [id for id in wanted if id not in results]
+def _refuse_open_calls(place: str, answered: Mapping[str, bool], hint: str) -> None:
+    missing = [id for id, is_answered in answered.items() if not is_answered]
     if missing:
         raise WrongUse(
-            f"history[{place}] makes calls without results: {', '.join(missing)}: each needs one before the next "
-            "message (an open question of a session is answered there: session.answer(call_id, text))"
+            f"{place} makes calls without results: {', '.join(missing)}: each needs one before the next message{hint}"
         )
 
 
-def _said(place: int, message: Message, *, first: bool) -> Message:
-    """The message, if it says something where it stands."""
+def _said(place: str, message: Message, *, first: bool) -> Message:
+    """Return the message, its images checked. Raises WrongUse if it says nothing, or cannot stand in this place."""
     if isinstance(message, SystemMessage):
         if not first:
-            raise WrongUse(f"history[{place}] {_PROBLEMS['system in the middle']}")
+            raise WrongUse(f"{place} {_PROBLEMS['system in the middle']}")
         return message
     if isinstance(message, UserMessage) and message.images:
         images = message.images
-        checked = {id(image): checked_image(f"history[{place}]", image) for image in images}
+        checked = {id(image): checked_image(place, image) for image in images}
         return UserMessage.of(checked[id(part)] if isinstance(part, Image) else part for part in message.parts)
     calls = message.calls if isinstance(message, AssistantMessage) else ()
     if not calls and isinstance(message, UserMessage | AssistantMessage) and is_blank(message.text):
-        raise WrongUse(f"history[{place}] says nothing: leave it out")
+        raise WrongUse(f"{place} says nothing: leave it out")
     return message

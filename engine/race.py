@@ -43,7 +43,7 @@ class RaceResult(Generic[OutputT]):
 
     @property
     def usage(self) -> Usage:
-        """What all of them used together, those included that were cancelled."""
+        """Usage of all runs together, cancelled ones included."""
         return self.summary.total.usage
 
 

@@ -1,4 +1,4 @@
-"""What the functions of tools returned in a recorded run, as far as its events say."""
+"""Restores what the functions of tools returned in a recorded run, as far as its events say."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from .decision import ToolSpec
+from .decision import Asker, ToolSpec
 from .decision import events as ev
+from .decision.facts import question_of
 from .decision.rules import rejection_message
-from .tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Phase, phase_reply
+from .tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Phase, SubagentAsks, phase_reply
 
 
 class RecordedValue(Struct, frozen=True):
@@ -70,6 +71,10 @@ def recorded_values(events: Sequence[ev.Event], tools: Sequence[ToolSpec]) -> di
                     content=rest,
                 )
                 values[id] = RecordedValue(event.t, phase)
+            case ev.QuestionAsked(asker=Asker(call_id=id)):
+                before = values[id].value if id in values else None
+                so_far = before.questions if isinstance(before, SubagentAsks) else ()
+                values[id] = RecordedValue(event.t, SubagentAsks((*so_far, question_of(event))))
             case ev.QuestionAsked(tool=str()):
                 pass  # the call waits for approval: its function has not been called
             case ev.QuestionAsked(call_id=id, text=text, confirms=str() as answer, pending_issues=pending):

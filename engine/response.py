@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from .completion_cut import CompletionCut
 from .context import Context
 from .decision import (
     AnyChunk,
@@ -23,7 +24,6 @@ from .decision import (
     ModelSelected,
     ReasoningDelta,
     TextDelta,
-    ToolCall,
     ToolCallDelta,
     Usage,
     UsageReport,
@@ -66,8 +66,6 @@ class ResponseBuilder:
         self._model = ""
         self._complete: list[str] = []
         """Ids of the complete calls, in the order in which they became so."""
-        self._completions: list[ToolCall] = []
-        """Calls that may end the run: the stream is cut at the first one before which all calls are complete."""
         self._begin_attempt(context.provider.model)
 
     @property
@@ -112,7 +110,7 @@ class ResponseBuilder:
 
     def _feed(self, chunk: AnyChunk) -> None:
         t = self._log_events(self._assembler.feed(chunk))
-        self.cut_at = self._completion_to_cut_at() if self._completions else None
+        self.cut_at = self._completions.call_id() if self._completions else None
         if self.cut_at is not None:
             self.repeated = None
         if self._assembler.finish is None:
@@ -189,9 +187,9 @@ class ResponseBuilder:
     def _begin_attempt(self, model: str) -> None:
         self._attempt = self._next_id()
         self._ended = False
-        self._completions = []
         self._complete = []
         self._assembler = Assembler(self._step, self._attempt, self._context.taken_ids)
+        self._completions = CompletionCut(self._assembler)
         self._detector = self._context.limits.repetition_detector()
         self.repeated = None
         self._log.append(AttemptStarted(attempt=self._attempt, model=model))
@@ -260,16 +258,7 @@ class ResponseBuilder:
         self._calls.start_early(call)
         policy = self._context.policy
         if may_end and not self._calls.has_question and policy.inner_cancel and policy.mixed != "all":
-            self._completions.append(call)
-
-    def _completion_to_cut_at(self) -> str | None:
-        """The completion call at which to cut the stream now, if there is one."""
-        waiting = self._completions
-        while waiting and self._assembler.all_complete_before(waiting[0].id):
-            if self._assembler.call(waiting[0].id) == waiting[0]:
-                return waiting[0].id
-            waiting.pop(0)  # more of its arguments came, which makes them invalid
-        return None
+            self._completions.add(call)
 
     # ---- usage
 

@@ -1,4 +1,4 @@
-"""Where a run whose process was killed continues, and what its record says of the round that was open.
+"""Finds the point from which a run continues whose process was killed, and replays the recorded part of its open round.
 
 State is folded from the record up to the last decision. The round after it is run again by the ordinary loop: effects
 are answered from the record (`RecordedRound`), and the events that the record holds are recognised instead of written
@@ -29,7 +29,7 @@ from .hooks import Verdict
 from .recorded_values import recorded_values
 from .records.format import DrainedChunk
 from .records.qualified_names import current_name
-from .tools.results import CallOutcome, Phase
+from .tools.results import CallOutcome, Phase, SubagentAsks
 
 OUR_REDACTION = "endstop.records.redaction:Redaction"
 REDACTION_MARK = "[redacted:"
@@ -63,7 +63,7 @@ _HOOKS = ("gate", "judge", "text_rule", "handler", "system")
 """Roles of hooks that an engine has by name."""
 _DELTAS = ev.STREAM_PARTS - {ev.ToolCallEnd}
 _SETTLES = (ev.CompletionAccepted, ev.CompletionRejected, ev.QuestionAsked, ev.ToolCallResult)
-"""Events that say what became of a call."""
+"""Events with the result of a call."""
 _BOUNDARIES = (ev.StepStarted, ev.StepFinished, ev.DecisionMade, ev.RunFinished)
 """Once the run appends a new one of these, nothing before it in the record can still be recognised."""
 
@@ -75,13 +75,13 @@ class ResumePoint:
     before: Sequence[Event]
     """The events up to the last decision, or the first event if there is no decision; without deltas."""
     facts: Facts
-    """After these."""
+    """The facts after `before`."""
     history: StepHistory
-    """What is remembered of the steps among them."""
+    """The memory of the steps in `before`, to judge those that follow."""
     latest: Facts
-    """After all events."""
+    """The facts after all events."""
     events: Sequence[Event]
-    """What came after `before`, without deltas."""
+    """The events after `before`, without deltas."""
     void: Set[int]
     """Positions in `events` of those of which nothing is repeated: of interrupted steps and failed attempts."""
     started: ev.RunStarted
@@ -254,7 +254,7 @@ class RecordedEvents:
         self._strict = strict
         self._cancelled = any(isinstance(event, ev.CancelRequested) for event in point.events)
         void = point.void
-        settled = {event.call_id for event in point.events if isinstance(event, _SETTLES)}
+        settled = {_call_of(event) for event in point.events if isinstance(event, _SETTLES)}
         for number, event in enumerate(point.events):
             ours = number not in void and not _is_from_outside(event)
             if isinstance(event, ev.VerdictGiven) and event.call_id is not None:
@@ -373,9 +373,16 @@ def _of_other_calls(events: Sequence[Event], begin: int, end: int) -> Iterator[i
     for number in range(begin, end):
         if isinstance(events[number], ev.StepFinished):
             break
-        about = getattr(events[number], "call_id", None)
+        about = _call_of(events[number])
         if about and about not in known:
             yield number
+
+
+def _call_of(event: Event) -> str | None:
+    """The call of the run that an event is about; None if it is about none."""
+    if isinstance(event, ev.QuestionAsked):
+        return event.waiting_call
+    return getattr(event, "call_id", None)
 
 
 def _describe(event: Event) -> str:
@@ -462,7 +469,7 @@ class RecordedRound:
         return self._then.fingerprint(call, content, images)
 
     def judgement(self, step: int, results: Sequence[ev.ToolCallResult]) -> StepJudgement | None:
-        """See `Effects`. The log takes the end of a step that the record holds from there."""
+        """See `Effects`. The log itself takes a recorded end of a step, with its judgement, from the record."""
         return self._then.judgement(step, results)
 
     def _keep(self, role: str, name: str, call_id: str | None, said: Any) -> None:
@@ -470,7 +477,7 @@ class RecordedRound:
 
     @property
     def _has_system_prompt(self) -> bool:
-        """Whether the record holds the system prompt of the next step, which was asked for once there was room."""
+        """Whether the record holds an answer of the system prompt's function. It is asked only if the step has room."""
         return any(said for (role, _, _), said in self._verdicts.items() if role == "system")
 
     def _known(self, key: EffectKey) -> Any:
@@ -537,5 +544,12 @@ def _values(events: Sequence[Event], tools: Sequence[ToolSpec]) -> dict[str, Any
         if isinstance(event, ev.ToolCallResult)
     }
     values |= {id: recorded.value for id, recorded in recorded_values(events, tools).items()}
-    # A last phase without its acceptance: the completion's function has to say once more what it accepted.
-    return {id: value for id, value in values.items() if not (isinstance(value, Phase) and value.percentage >= 100)}
+    return {id: value for id, value in values.items() if not _has_to_say_it_again(value)}
+
+
+def _has_to_say_it_again(value: Any) -> bool:
+    """Whether the record may hold only a part of what a call returned.
+
+    That is so for a last phase without its acceptance, and for a sub-agent's questions, which are several events.
+    """
+    return isinstance(value, SubagentAsks) or (isinstance(value, Phase) and value.percentage >= 100)

@@ -32,6 +32,7 @@ from .loop import run_rounds
 from .message_history import MessageFormat, messages_in
 from .providers._logging import log_warning
 from .providers._wrapper import wait_shielded
+from .user_message import Prompt
 
 TIDY_SECONDS = 10.0
 """How long leaving `async with run` waits for a run to clean up, before it cancels the task."""
@@ -53,7 +54,7 @@ class Run(Generic[OutputT]):
         self.session_id = session_id
         self.bus = bus
         self.context: Context | None = None
-        """What the parts of the run share; None until the run has begun."""
+        """State that the parts of the run share; None until the run has begun."""
         self._body = body
         self._outcome: Outcome[OutputT] | None = None
         self._lost: RunLost | ResumeRefused | None = None
@@ -64,7 +65,7 @@ class Run(Generic[OutputT]):
         self._evaluate: Evaluator | None = None
         self._inbox: deque[QueuedMessage] = deque()
         self.leave_cause = "caller"
-        """The cause that is recorded if whoever waits for the run is cancelled, or leaves it early."""
+        """The cause that is recorded if the task that waits for the run is cancelled, or leaves the run early."""
 
     @property
     def outcome(self) -> Outcome[OutputT]:
@@ -124,7 +125,7 @@ class Run(Generic[OutputT]):
         return self.bus.read(after)
 
     async def tree_events(self) -> AsyncIterator[tuple[Run[Any], Event | Lagged]]:
-        """The events of this run and of its sub-agents, theirs included, each with its run; those of one run in order.
+        """Yield the events of this run and of all its sub-agents, each with its run; those of one run in order.
 
         What sub-agents did in a process that died is in their records only.
         """
@@ -168,10 +169,11 @@ class Run(Generic[OutputT]):
         else:
             self._cancel_early = self._cancel_early or cause
 
-    def say(self, text: str, *, id: str | None = None) -> str:
+    def say(self, text: Prompt, *, id: str | None = None) -> str:
         """Send the run a message of the user; returns the message's id.
 
-        The message is part of the next request. Raises WrongUse if the run has finished, or the text is empty.
+        text: or texts and images, as in a prompt. The message is part of the next request. Raises WrongUse if the run
+        has finished, or the message is empty.
         """
         message = new_message(text, id)
         if self._outcome is not None:
@@ -295,7 +297,7 @@ class Run(Generic[OutputT]):
 
 
 def with_output(context: Context, outcome: Outcome) -> Outcome:
-    """The outcome, whose `output` is of the engine's type."""
+    """Return the outcome with `output` in the engine's type."""
     return outcome if context.output is None else outcome.reading_output(context.output.read)
 
 

@@ -1,4 +1,4 @@
-"""How a run begins: with a prompt, with answers, or where a killed process left it. The first events of each."""
+"""Begins a run: with a prompt, with answers, or at the place where its process was killed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class RunIds:
     run: str
     session: str
     parent: ParentCall | None = None
-    """The call that runs it, for a sub-agent."""
+    """For a sub-agent's run: the call that started it."""
 
 
 def start(

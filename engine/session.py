@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Literal, cast
 from uuid import uuid4
 
-from .answers import AnswerGiven, check_answers, with_expired
+from .answers import Answer, AnswerGiven, calls_of, check_answers, with_expired
 from .approvals import Approve, Deny
 from .checkpoint import Durable
 from .config import RunConfig
@@ -40,6 +40,7 @@ from .decision.events import (
     Carried,
     CutOff,
     ParentCall,
+    ResponseFinished,
     ToolCallStart,
 )
 from .decision.facts import add_usage, usage_of
@@ -98,22 +99,25 @@ class Session(Generic[DepsT, OutputT]):
         self.id = session_id
         self.transcript = Transcript()
         self.history = tuple(history)
-        """Messages with which the session begins; its first run records them, and the transcript has them then."""
+        """Messages before the first prompt. The first run records them and puts them into the transcript."""
         self.questions: tuple[Question, ...] = ()
         """The open questions of a paused run; see `answer`."""
         self._config = config
         self._busy: Literal["refuse", "queue"] = busy
         self._turn = asyncio.Lock()
         self.owner: str | None = None
-        """Whose conversation it is; for `RunContext`, as `metadata`."""
+        """Owner of the conversation, for `RunContext`."""
         self.metadata: Mapping[str, Any] = {}
+        """Metadata of the conversation, for `RunContext`."""
         self.record = record
         """Where the events of the next run go."""
         self.steps: Steps | None = None
         """A durable engine that keeps responses and results of calls of the next run; None for none."""
+        self.subagent_records: Any = None
+        """Where the sessions of its sub-agents are kept (`SubagentRecords`); None: beside its record."""
         self._drain = drain
         self._parent = parent
-        """For a session of a sub-agent: the call that runs it."""
+        """For a sub-agent's session: the call that started it."""
         self.cut_off: Mapping[int, CutOff] = {}
         """In a replay, by step number: what followed the cut of the response in the record of the next run."""
         self._taken: set[str] = set()
@@ -132,12 +136,15 @@ class Session(Generic[DepsT, OutputT]):
         """The latest run that has ended or was loaded, and the number of its last event."""
         self._redacted_calls: Collection[str] = ()
         """Ids of calls that wait for an approval and were loaded in redacted form."""
+        self._waiting_subagents: dict[str, Any] = {}
+        """Sessions of sub-agents that this process has run and that wait for the user's answers, by id."""
 
     def start(self, prompt: Prompt, *, deps: DepsT | None = None, run_id: str | None = None) -> Run[OutputT]:
-        """A run that answers `prompt`, a text or texts and images (`user_message.py`). Enter it with `async with`.
+        """Return a run that answers `prompt`. Enter it with `async with`.
 
-        deps: what belongs to this run: `RunContext.deps` of tools and hooks. No record holds it. run_id: a unique id of
-        your own.
+        prompt: a text, or texts and images (`user_message.py`).
+        deps: the dependencies of this run: tools and hooks get them as `RunContext.deps`. They are never recorded.
+        run_id: a unique id of your own.
         """
         if isinstance(prompt, UserMessage) and self._config.runtime.replay is not None:
             return self._new_run(PromptGiven(prompt), run_id, deps)
@@ -149,17 +156,17 @@ class Session(Generic[DepsT, OutputT]):
             return await run.wait()
 
     def start_answer(
-        self, call_id: str, text: str, *, deps: DepsT | None = None, run_id: str | None = None
+        self, call_id: str, text: Prompt, *, deps: DepsT | None = None, run_id: str | None = None
     ) -> Run[OutputT]:
-        """A run that continues a paused one with the user's answer to this question.
+        """Return a run that continues the paused one with the user's answer to this question.
 
-        If several questions are open, the run pauses again until the last one is answered. Raises WrongUse if the
-        question is not open.
+        text: or texts and images, as in a prompt. If several questions are open, the run pauses again until the last
+        one is answered. Raises WrongUse if the question is not open.
         """
         return self.start_answers({call_id: text}, deps=deps, run_id=run_id)
 
-    async def answer(self, call_id: str, text: str, *, deps: DepsT | None = None) -> Outcome[OutputT]:
-        """Answer an open question and wait for the outcome."""
+    async def answer(self, call_id: str, text: Prompt, *, deps: DepsT | None = None) -> Outcome[OutputT]:
+        """Answer an open question and wait for the outcome. text: or texts and images, as in a prompt."""
         return await self.answer_all({call_id: text}, deps=deps)
 
     async def approve(
@@ -173,33 +180,30 @@ class Session(Generic[DepsT, OutputT]):
         return await self.answer_all({call_id: Approve(arguments)}, deps=deps)
 
     async def deny(self, call_id: str, reason: str = "", *, deps: DepsT | None = None) -> Outcome[OutputT]:
-        """Deny a call that waits for approval, and wait for the outcome. reason: what the model reads about it."""
+        """Deny a call that waits for approval, and wait for the outcome. reason: given to the model as the result."""
         return await self.answer_all({call_id: Deny(reason)}, deps=deps)
 
-    async def answer_all(
-        self, answers: Mapping[str, str | Approve | Deny], *, deps: DepsT | None = None
-    ) -> Outcome[OutputT]:
+    async def answer_all(self, answers: Mapping[str, Answer], *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Answer several open questions at once, by their call ids, and wait for the outcome."""
         async with self.start_answers(answers, deps=deps) as run:
             return await run.wait()
 
     def start_answers(
         self,
-        answers: Mapping[str, str | Approve | Deny],
+        answers: Mapping[str, Answer],
         *,
         deps: DepsT | None = None,
         run_id: str | None = None,
     ) -> Run[OutputT]:
-        """A run that continues a paused one with answers to open questions, by their call ids.
+        """Return a run that continues the paused one with answers to open questions, by their call ids.
 
         If other questions stay open, the run pauses again. Calls that were approved, and those that waited behind them,
         run once no question is open. Raises WrongUse if a question is not open, or an answer does not fit it.
         """
         where, toolbox, policy = f"session {self.id}", self._config.toolbox, self._config.policy
-        if self.interrupted and any(question.tool is not None for question in self.questions):
-            raise WrongUse(f"{where} was killed while it asked for an approval: resume it first (`start_resumed`)")
+        if self.interrupted and any(question.lets_call_run for question in self.questions):
+            raise WrongUse(f"{where} was killed while it asked the user: resume it first (`start_resumed`)")
         given = check_answers(self.questions, answers, toolbox, self._redacted_calls, where)
-        self._check_what_is_brought()
         now = self._config.runtime.clock.wall()
         given = with_expired(self.questions, given, now, policy.approval_seconds)
         return self.start_given(given, deps=deps, run_id=run_id)
@@ -207,17 +211,23 @@ class Session(Generic[DepsT, OutputT]):
     def start_given(
         self, answers: Sequence[AnswerGiven], *, deps: DepsT | None = None, run_id: str | None = None
     ) -> Run[OutputT]:
-        """A run that begins with these answers as they are: those of a recorded run, for a replay."""
+        """Return a run that begins with these answers without checking them. For replays and sub-agents."""
+        self._check_what_is_brought()
         return self._new_run(AnswersGiven(answers), run_id, deps)
 
     def messages(self, format: MessageFormat | None = None) -> list[Any]:
-        """The messages so far, with the history and the system prompt: what the model reads with the next prompt.
+        """Return all messages so far, the system prompt and the history included, as the model will get them next.
 
-        format: `openai` or `anthropic` for their forms, None for our own types. See `message_history.py`.
+        format: `openai` or `anthropic` for messages in their form, None for our own types. See `message_history.py`.
         """
         rest = [message for message in self.history if not isinstance(message, SystemMessage)]
         begun = self.transcript.messages or [*self._config.system_messages(self.history), *rest]
         return messages_in(format, begun)
+
+    @property
+    def parent(self) -> ParentCall | None:
+        """For a sub-agent's session: the call that started it."""
+        return self._parent
 
     @property
     def usage(self) -> Usage:
@@ -278,14 +288,14 @@ class Session(Generic[DepsT, OutputT]):
         return forked
 
     def start_fork(self, *, deps: DepsT | None = None) -> Run[OutputT]:
-        """The run of a session that `fork` made: its decision is made anew, and the run goes on from there."""
+        """Return the run of a session that `fork` made. It makes the forked decision again, and goes on from there."""
         if self._resume_point is None or not self._resume_point.copies:
             raise WrongUse(f"session {self.id} is no fork that can begin: make one with `session.fork(at=...)`")
         return self._new_run(self._resume_point, self._resume_point.started.run_id, deps)
 
     @property
     def copies(self) -> Sequence[Event]:
-        """What a fork that has not begun copies of the forked run, without deltas; nothing in any other session."""
+        """The events that a fork copies from its origin, until it has begun; empty in any other session. No deltas."""
         point = self._resume_point
         return point.before if point is not None and point.copies else ()
 
@@ -300,6 +310,8 @@ class Session(Generic[DepsT, OutputT]):
         for run in runs:
             self._pass_over()
             self._taken.update(event.call_id for event in run.events if isinstance(event, ToolCallStart))
+            responses = (event.message for event in run.events if isinstance(event, ResponseFinished))
+            self._taken.update(call.id for message in responses for call in message.calls)  # not streamed: an import
             self._taken.update(call_ids(run.started.history))
             self._count_up(continues=run.started.continues is not None)
             self._functions, self._tools = run.started.functions, run.started.tools
@@ -312,6 +324,7 @@ class Session(Generic[DepsT, OutputT]):
                 self._pass_over()
             redaction, waiting = run.started.functions.get("redaction", ()), self.transcript.waiting_calls
             self._end = (run.started.run_id, run.events[-1].seq)
+            waiting += calls_of(self.questions)
             self._redacted_calls = {call.id for call in waiting if may_be_redacted(call, redaction)}
 
     def _pass_over(self) -> None:
@@ -326,7 +339,8 @@ class Session(Generic[DepsT, OutputT]):
         self.transcript, self._taken = other.transcript.copy(), set(other._taken)
         self.questions, self._functions, self._tools = other.questions, other._functions, other._tools
         self._latest, self._before, self._resume_point = other._latest, other._before, other._resume_point
-        self._redacted_calls = other._redacted_calls
+        self._redacted_calls, self._end = other._redacted_calls, other._end
+        self._waiting_subagents = other._waiting_subagents
 
     def _check_what_is_brought(self) -> None:
         if self._config.runtime.replay is None:
@@ -461,6 +475,8 @@ class Session(Generic[DepsT, OutputT]):
             budget=config.budget,
             redact=config.record_options.redact,
             drain=self._drain,
+            subagent_records=self.subagent_records,
+            waiting_subagents=self._waiting_subagents,
             replays=runtime.replay is not None,
             taken_ids=self._taken,
             memo=self._memo,
@@ -483,7 +499,7 @@ class Session(Generic[DepsT, OutputT]):
         )
 
     def _effects(self, log: Log, policy: Policy) -> tuple[Effects, HardLimits]:
-        """What does the effects of a new run, and what enforces its limits."""
+        """Return the effects of a new run, and the object that enforces its limits."""
         runtime = self._config.runtime
         if runtime.replay is not None:
             return runtime.replay.effects(log), runtime.replay.limits(log, policy, runtime.clock)

@@ -1,4 +1,4 @@
-"""Sub-agents: runs of one engine as calls of a tool of another.
+"""Sub-agents: tools of an engine whose calls are runs of another engine.
 
     research = researcher.as_tool("research", "Find out about one subject, and report it with its sources.")
     async with Engine(provider, tools=[research]).start("Compare the three vendors.") as run:
@@ -23,12 +23,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from msgspec import structs
+
+from .answers import AnswerGiven
 from .config import RunConfig
 from .context import Context
-from .decision import Event, Outcome, Usage, WrongUse
+from .decision import Asker, Event, Outcome, Question, Usage, WrongUse
 from .decision.events import (
     AttemptFailed,
     AttemptStarted,
@@ -39,18 +41,18 @@ from .decision.events import (
     VerdictGiven,
 )
 from .decision.limits import STOP_REASONS
-from .records.files import SUBAGENTS_SUFFIX
-from .records.reader import SessionRecord, read_beginning, read_record
+from .records.reader import RecordedRun
 from .run import Run
 from .session import Session
+from .subagent_records import SESSION_PREFIX, SubagentFolder, SubagentRecords, nothing_to_keep
 from .tool_execution import calling_context, cut_off_outcome
-from .tools.results import CallOutcome, Happened, NotHappened, Unclear
+from .tools.results import CallOutcome, Happened, NotHappened, SubagentAsks, Unclear
 from .tools.run_context import RunContext, this_call
 from .tools.tool import Approval, Tool
 from .validation import check_measurable
 
 CAUSE = "parent"
-"""Why a sub-agent is cancelled when its call is: by the end of the parent, a completion, a limit or a timeout."""
+"""Why a sub-agent is cancelled when its call is: because of the parent's end, a completion, a limit or a timeout."""
 
 
 def ask(prompt: str) -> str:
@@ -89,32 +91,40 @@ class SubagentTool(Tool):
             approval=approval,
         )
         self.config = config
+        self.inner = config.toolbox
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
-        """Run the sub-agent, or go on with it if the process died during this call; returns its answer."""
-        prompt = await super().run(arguments)
-        if not isinstance(prompt, str) or not prompt.strip():
-            return CallOutcome(content=f"{self.name}: the prompt is empty: say what is to be done", status="error")
+        """Run the sub-agent, or go on with it if it has begun; returns its answer, or what it asks the user."""
         parent = calling_context()
+        subagent = Subagent(self, parent, this_call())
         try:
-            outcome = await Subagent(self, parent, this_call()).outcome(prompt)
+            if await subagent.find():
+                outcome = await subagent.go_on()
+            else:
+                prompt = await super().run(arguments)
+                if not isinstance(prompt, str) or not prompt.strip():
+                    empty = f"{self.name}: the prompt is empty: say what is to be done"
+                    return CallOutcome(content=empty, status="error")
+                outcome = await subagent.begin(prompt)
         except WrongUse as error:
             return CallOutcome(content=f"{self.name} could not be run: {error}", status="error")
         if outcome.status == "cancelled" and parent.limits.reached:
             return cut_off_outcome(self)
+        if outcome.questions:
+            return SubagentAsks(subagent.passed_on(outcome.questions))
         return result_of(self.name, outcome)
 
     async def _check(self, **arguments: Any) -> Happened | NotHappened | Unclear:
         """What became of a call whose process died. A run that has not ended is no effect: the call goes on with it."""
-        place = record_place(calling_context().record_path, self.name, this_call())
-        return Unclear("the sub-agent has no record") if place is None else NotHappened()
+        kept = records_of(calling_context())
+        return Unclear("the sub-agent has no record") if kept is None else NotHappened()
 
 
 class Subagent:
-    """The run of one call of a sub-agent's tool.
+    """The sub-agent that one call runs: a session, with a run of it for each run of the caller that runs the call.
 
-    parent: what the parts of the calling run share. call: the call. Both ids follow from the call, so that the run is
-    found again after the death of the process.
+    parent: what the parts of the calling run share. call: the call. All ids follow from the calls, so that session and
+    run are found again after the death of the process.
     """
 
     def __init__(self, tool: SubagentTool, parent: Context, call: RunContext) -> None:
@@ -122,70 +132,117 @@ class Subagent:
         self._parent = parent
         self._call = call
         self._config = _joined(tool.config, parent)
-        self._id = _digest(call)
-        self._record = record_place(parent.record_path, tool.name, call)
+        self._asker = _asker_of(parent, call.call_id)
+        self._session_id = f"{SESSION_PREFIX}{_digest(call)}" if self._asker is None else self._asker.session_id
+        self._run_id = f"run_{_digest(call)}"
+        self._kept = records_of(parent)
+        self._session = self._new_session()
+        self._found: RecordedRun | None = None
+        """Its latest run, if it has begun and this process does not know it."""
         self._requests = 0
         """Requests since the last SUBAGENT_USED."""
 
-    async def outcome(self, prompt: str) -> Outcome:
-        """The outcome of its run: of a new one, one that is resumed, or one that had ended before the process died."""
-        session = self._session()
-        recorded = self._recorded()
-        self._announce(session.id)
-        if recorded is None:
-            return await self._end_of(session.start(prompt, deps=self._deps, run_id=f"run_{self._id}"))
-        run = recorded.runs[-1]
+    async def find(self) -> bool:
+        """Whether it has begun before, in this process or in one that died. Raises WrongUse if its record is lost."""
+        waiting = self._parent.waiting_subagents.pop(self._session_id, None)
+        if waiting is not None:
+            self._session.copy_from(waiting)
+            return True
+        runs = () if self._kept is None else await self._kept.runs(self._name, self._session_id)
+        if runs:
+            self._session.load(runs)
+            self._found = runs[-1]
+        elif self._asker is not None:
+            raise WrongUse("it had asked the user, and nothing is kept of it where its caller goes on")
+        return bool(runs)
+
+    async def begin(self, prompt: str) -> Outcome:
+        """The outcome of its first run."""
+        return await self._end_of(self._session.start(prompt, deps=self._deps, run_id=self._run_id), prompt)
+
+    async def go_on(self) -> Outcome:
+        """The outcome of a run that goes on: with the user's answers, from where it was killed, or as it had ended."""
+        run, session = self._found, self._session
+        if run is None or (self._asker is not None and run.started.run_id == self._asker.run_id):
+            return await self._end_of(session.start_given(self._answers(), deps=self._deps, run_id=self._run_id))
+        self._run_id = run.started.run_id
+        if run.finished is None:
+            return await self._end_of(session.start_resumed(deps=self._deps), known=run.events)
+        self._announce()
         self._catch_up(run.events)
-        if run.finished is not None:
-            return run.finished.outcome
-        session.load(recorded.runs)
-        return await self._end_of(session.start_resumed(deps=self._deps))
+        return self._ended(run.finished.outcome)
+
+    def _answers(self) -> list[AnswerGiven]:
+        """What the user said to its questions, as the caller's record has it."""
+        said = self._parent.transcript.approvals
+        both = (
+            (question, said.get(f"{self._call.call_id}/{question.call_id}")) for question in self._session.questions
+        )
+        return [
+            AnswerGiven(q, one.text, one.says, one.arguments, one.expired, one.images)
+            for q, one in both
+            if one is not None
+        ]
+
+    def passed_on(self, questions: Sequence[Question]) -> tuple[Question, ...]:
+        """Its questions as its caller asks them."""
+        return tuple(map(self._passed_on, questions))
+
+    def _passed_on(self, question: Question) -> Question:
+        own = self._call.call_id
+        below = () if question.asker is None else question.asker.names
+        asker = Asker(call_id=own, session_id=self._session_id, run_id=self._run_id, names=(self._name, *below))
+        text = f"{self._name}: {question.text}"
+        return structs.replace(question, call_id=f"{own}/{question.call_id}", text=text, asker=asker, unclear=0)
 
     @property
     def _deps(self) -> Any:
-        """What belongs to the calling run belongs to this one, unless its engine makes its own."""
+        """The dependencies of the calling run; None if the sub-agent's engine makes its own."""
         return self._parent.deps if self._config.deps is None else None
 
-    async def _end_of(self, run: Run) -> Outcome:
+    async def _end_of(self, run: Run, title: str = "", known: Sequence[Event] = ()) -> Outcome:
+        """Run it to its end. known: its events that are recorded already, for a run that is resumed."""
+        self._announce()
+        self._catch_up(known)
         run.leave_cause = CAUSE
         self._parent.children[run.id] = run
-        async with run:
-            return await run.wait()
+        kept = self._kept
+        keeping = nothing_to_keep() if kept is None else kept.kept(self._session, run, self._config, title)
+        async with keeping as begun, run:
+            begun()
+            return self._ended(await run.wait())
 
-    def _session(self) -> Session:
-        call = self._call
+    def _ended(self, outcome: Outcome) -> Outcome:
+        if outcome.questions:
+            self._parent.waiting_subagents[self._session_id] = self._session
+        return outcome
+
+    def _new_session(self) -> Session:
+        call, kept = self._call, self._kept
         session = Session(
             self._config.with_middleware(self._counted),
-            f"session_{self._id}",
-            record=self._record,
+            self._session_id,
+            record=None if kept is None else kept.target(self._name, self._session_id),
             drain=self._parent.drain,
             parent=ParentCall(session_id=call.session_id, run_id=call.run_id, call_id=call.call_id),
         )
         session.owner, session.metadata = self._parent.owner, self._parent.metadata
+        session.subagent_records = self._parent.subagent_records
         return session
-
-    def _recorded(self) -> SessionRecord | None:
-        """Its record, if a process that died had begun its run."""
-        if self._record is None:
-            return None
-        if not self._record.exists():
-            self._record.parent.mkdir(parents=True, exist_ok=True)
-            return None
-        return None if read_beginning(self._record)[1] is None else read_record(self._record)
 
     # ---- what the parent's log holds of it
 
-    def _announce(self, session_id: str) -> None:
-        run_id = f"run_{self._id}"
-        if run_id not in dict(self._parent.log.facts.subagent_runs):
+    def _announce(self) -> None:
+        if self._run_id not in dict(self._parent.log.facts.subagent_runs):
             self._parent.log.append(
                 SubagentStarted(
                     call_id=self._call.call_id,
                     name=self._name,
-                    run_id=run_id,
-                    session_id=session_id,
+                    run_id=self._run_id,
+                    session_id=self._session_id,
                     model=self._config.provider.model,
-                    record="" if self._record is None else f"{self._record.parent.name}/{self._record.name}",
+                    record="" if self._kept is None else self._kept.path(self._name, self._session_id),
+                    continues=None if self._asker is None else self._asker.run_id,
                 )
             )
 
@@ -196,8 +253,8 @@ class Subagent:
         yield
 
     def _catch_up(self, events: Sequence[Event]) -> None:
-        """Count what its record holds and the parent's does not."""
-        known = dict(self._parent.log.facts.subagent_runs).get(f"run_{self._id}", 0)
+        """Count the events that the sub-agent's record holds and the parent has not counted yet."""
+        known = dict(self._parent.log.facts.subagent_runs).get(self._run_id, 0)
         for event in events:
             if event.seq > known:
                 self._count(event)
@@ -222,7 +279,7 @@ class Subagent:
         if parent.log.finished:
             return  # it did not end when it was cancelled, and was left behind
         requests, self._requests = self._requests, 0
-        run_id, call_id = f"run_{self._id}", self._call.call_id
+        run_id, call_id = self._run_id, self._call.call_id
         parent.log.append(SubagentUsed(call_id=call_id, run_id=run_id, at=at, requests=requests, usage=usage))
         if parent.budget is not None and self._config.budget is not parent.budget:
             parent.budget.spend(usage)
@@ -235,19 +292,23 @@ def _digest(call: RunContext) -> str:
     return blake2b(call.key.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
-def record_place(parent: str | None, name: str, call: RunContext) -> Path | None:
-    """The path of a sub-agent's record, in a folder beside that of its parent; None if the parent has none."""
-    if parent is None:
-        return None
-    record = Path(parent)
-    return record.parent / (record.name.removesuffix(".jsonl") + SUBAGENTS_SUFFIX) / f"{name}-{_digest(call)}.jsonl"
+def _asker_of(parent: Context, call_id: str) -> Asker | None:
+    """The sub-agent of this call that has asked the user last; None if it has asked nothing."""
+    return next((one for one in reversed(parent.transcript.askers.values()) if one.call_id == call_id), None)
+
+
+def records_of(parent: Context) -> SubagentRecords | None:
+    """Where the sub-agents of this run are kept; None if nothing is kept of them."""
+    if parent.subagent_records is not None or parent.record_path is None:
+        return cast("SubagentRecords | None", parent.subagent_records)
+    return SubagentFolder(parent.record_path)
 
 
 def _joined(config: RunConfig, parent: Context) -> RunConfig:
-    """The sub-agent's configuration with what it shares with its parent.
+    """Return the sub-agent's configuration with the budget and the redaction of its parent, where it has none.
 
-    It shares the parent's budget, unless it has one of its own or its policy would not end at it: what it uses is then
-    only counted in the parent's. It shares the redaction of records, unless it has one of its own.
+    If its policy would not end a run at the parent's budget, it does not get the budget: its usage is then only counted
+    there.
     """
     options, budget = config.record_options, parent.budget
     if options.redact is None and parent.redact is not None:
@@ -259,14 +320,11 @@ def _joined(config: RunConfig, parent: Context) -> RunConfig:
 
 
 def result_of(name: str, outcome: Outcome) -> str | CallOutcome:
-    """The result of a call: the answer of a run that completed, else an error that says how it ended."""
+    """Return the result of a call: the answer of a completed run, or an error that says how the run ended."""
     if outcome.status == "completed":
         return "\n".join([outcome.answer, *(f"Still open: {issue}" for issue in outcome.pending_issues)])
     ended = f"{name} did not complete its task: {outcome.status} ({outcome.stop_reason})"
     lines = [f"{ended}: {outcome.detail}" if outcome.detail else f"{ended}."]
-    lines += [f"It asks: {question.text}" for question in outcome.questions]
-    if outcome.questions:
-        lines.append("It cannot be answered: call it again, with the answer in what you give it.")
     if outcome.answer:
         lines.append(f"What it wrote last:\n{outcome.answer}")
     return CallOutcome(content="\n".join(lines), status="error")

@@ -1,4 +1,4 @@
-"""Subscribers and middleware: what observes or surrounds a run.
+"""Subscribers and middleware: functions that observe or surround a run.
 
 A subscriber is called with every event, in a task of its own, so that it cannot harm a run:
 
@@ -19,7 +19,7 @@ Middleware surrounds a whole run, in the run's own task: tracing, a logging cont
 
 One task enters and leaves it, so a context variable or a span that it sets belongs to this run only. On entering,
 `run.context` is there; on leaving, the run has its outcome. If it raises on entering, the run does not begin, and
-whoever starts the run gets the error.
+the caller that starts the run gets the error.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ async def _let_catch_up(tasks: Sequence[asyncio.Task[None]]) -> None:
 async def deliver(subscriber: Subscriber, run: Run) -> None:
     """Call a subscriber with every event of a run, one after another.
 
-    The first error that it raises is logged at once. How many there were is logged when the run ends, if there was more
-    than one, so that a broken subscriber does not fill the log.
+    Its first error is logged at once. The number of its errors is logged when the run ends, if there was more than one,
+    so that a broken subscriber does not fill the log.
     """
     errors = 0
     try:

@@ -35,7 +35,7 @@ class Task:
     evaluate: Evaluator | None = None
     """The evaluator of its run; None for the engine's."""
     deps: Any = None
-    """What belongs to its run: `RunContext.deps`."""
+    """Dependencies of its run: `RunContext.deps`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from .approvals import NEVER_ASKED, REDACTED, approval_question, needs_approval
 from .cancel_scope import Cause, RoundScope
 from .context import Context
-from .decision import AssistantMessage, Image, ToolCall
+from .decision import AssistantMessage, Image, Question, ToolCall
 from .decision.events import (
     CompletionAccepted,
     CompletionRejected,
@@ -51,6 +51,7 @@ from .tools.results import (
     Continue,
     NeedsUserInput,
     Phase,
+    SubagentAsks,
     images_in,
     phase_reply,
     render_result,
@@ -76,7 +77,7 @@ class ToolCalls:
         self._log = context.log
         self._scope = scope
         self._settled = False
-        """Whether nothing is left to be approved."""
+        """Whether the user has settled all approvals, so that calls no longer wait for one."""
         self._reset()
 
     def _reset(self) -> None:
@@ -147,12 +148,14 @@ class ToolCalls:
                     await self._finish_running(before)
                 reading = tool.spec.reads
                 self._start(tool, call, arguments)
+            elif await self._waits_behind(tool, call, before):
+                pass  # a sub-agent before it has asked the user
             else:
-                await self._finish_running(before)
                 done = await self._run_alone(tool, call, arguments, before) or done
                 await self._scope.checkpoint()  # accepted: all that follows is cancelled, this loop as well
             before.append(call.id)
         await self._finish_running(before)
+        self._results.ask_passed_on(message.calls)
         for call in message.calls:
             if call.id in self._running and self._context.limits.reached:
                 self._results.answer(call, LIMIT_REACHED, "cancelled")
@@ -161,6 +164,7 @@ class ToolCalls:
     async def run_approved(self, calls: Sequence[ToolCall], answers: Mapping[str, QuestionAnswered]) -> None:
         """Run calls of an earlier response that waited for approvals. All approvals are settled: `answers`."""
         self._settled = True
+        asking = {asker.call_id for asker in self._context.transcript.askers.values()}
         given: list[ToolCall] = []
         for call in calls:
             answer = answers.get(call.id)
@@ -168,7 +172,7 @@ class ToolCalls:
                 self._results.answer(call, denial(answer), "denied")
             elif answer is not None and answer.arguments is not None:
                 call = replace(call, arguments=msgspec.json.encode(answer.arguments).decode())
-            elif call.id in self._context.redacted_calls:
+            elif call.id in self._context.redacted_calls and call.id not in asking:
                 self._results.answer(call, REDACTED, "invalid")
             elif answer is None and self._always_asks(call.name):
                 self._results.answer(call, NEVER_ASKED, "denied")
@@ -191,6 +195,14 @@ class ToolCalls:
             self._results.mark_open(call)
             return True
         return False
+
+    async def _waits_behind(self, tool: Tool, call: ToolCall, before: Sequence[str]) -> bool:
+        """Wait for the calls before this one; whether it waits for the user, since a sub-agent of theirs has asked."""
+        await self._finish_running(before)
+        if tool.kind != "ordinary" or not self._results.awaits_approval:
+            return False
+        self._results.mark_open(call)
+        return True
 
     def _is_left_out(self, call: ToolCall, tool: Tool | None, done: bool, alone: bool) -> bool:
         """Whether a call is skipped because the step has a completion (`policy.mixed`).
@@ -290,6 +302,9 @@ class ToolCalls:
     def _record_result(self, call: ToolCall, value: Any, results: CallResults) -> None:
         if isinstance(value, NeedsUserInput):
             results.ask_user(call, value.question)
+            return
+        if isinstance(value, SubagentAsks):
+            results.pass_on(call, value.questions)
             return
         content, status = render_result(value)
         results.answer(call, content, status, images_in(value))
@@ -454,7 +469,9 @@ class CallResults:
         self.has_question = False
         """Whether this step asks the user a question."""
         self.awaits_approval = False
-        """Whether a call of this step waits for the user's approval."""
+        """Whether a call of this step waits for the user's approval, or its sub-agent for an answer."""
+        self._passed_on: dict[str, Sequence[Question]] = {}
+        """What sub-agents ask that calls have run, by call id."""
         self._failures: dict[str, str] = {}
         """Why calls failed, or that their effect is unknown, by call id."""
 
@@ -502,6 +519,22 @@ class CallResults:
         self.has_question = self.awaits_approval = True
         self.mark_open(call)
         self._context.log.append(approval_question(self._context, call))
+
+    def pass_on(self, call: ToolCall, questions: Sequence[Question]) -> None:
+        """Note what the sub-agent asks that this call runs; `ask_passed_on` asks the user."""
+        if not self._closed and call.id not in self._answered:
+            self.has_question = self.awaits_approval = True
+            self._passed_on[call.id] = questions
+
+    def ask_passed_on(self, calls: Sequence[ToolCall]) -> None:
+        """Ask the user what sub-agents ask, in the order of the calls, in whichever order they have ended."""
+        for call in calls:
+            questions = self._passed_on.pop(call.id, ())
+            if questions:
+                self.mark_open(call)
+            for question in questions:
+                asked = {name: getattr(question, name) for name in Question.__struct_fields__ if name != "unclear"}
+                self._context.log.append(QuestionAsked(**asked))
 
     def record_failure(self, call_id: str, name: str, why: str) -> None:
         """Note that a call failed or was not made, which rules out a completion after it; see `FAILED_STATUSES`."""

@@ -44,11 +44,11 @@ NOT_EXECUTED = NotHappened()
 """The answer of `resolve_interrupted_call` if the call had no effect, or none that matters: it is run again."""
 _CHECK_WORDS: dict[type, str] = {Happened: "happened", NotHappened: "not_happened", Unclear: "unclear"}
 _current_context: ContextVar[Context] = ContextVar("endstop_context")
-"""The context of the run whose call is running. Tasks and threads that its function starts inherit it."""
+"""The context of the run whose call is being run. The call's function sees it, and so do the tasks that it starts."""
 
 
 def calling_context() -> Context:
-    """The context of the run for whose call this function runs. Raises LookupError outside a call."""
+    """Return the context of the run whose call is being run. Raises LookupError outside a call."""
     return _current_context.get()
 
 

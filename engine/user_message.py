@@ -1,10 +1,12 @@
-"""The message of a prompt, from a text, or from texts and images as a user gives them, checked before any run.
+"""Makes a message of the user from a text, or from texts and images, and checks it before anything begins.
+
+It is a prompt, a message to a run that is going on, or an answer.
 
     await engine.run(["What is this?", Image(url="https://example.com/a.png"), Path("b.jpeg")])
 
-An image is bytes, a file or a URL. Files are read here. A URL is handed to the model's provider, which fetches it:
-nothing here does, so what is behind it is not looked at. A URL of this host or of a private network is refused, since
-a model server beside us could reach what is meant for nobody outside.
+An image is bytes, a file or a URL. Files are read here. A URL is passed to the model's provider, which fetches it;
+endstop does not, so it cannot check the image. A URL of this host or of a private network is refused: a model server
+in the same network could fetch it, although it is not meant for outsiders.
 """
 
 from __future__ import annotations
@@ -27,29 +29,32 @@ from .validation import check_prompt, preview
 Prompt = str | Sequence[str | Image | os.PathLike[str]] | UserMessage
 """A text, or texts and images in their order. A path names the file of an image."""
 MAX_IMAGE_BYTES = 20 * 1024 * 1024
-"""Bytes of all images of one prompt together: the least of what providers take in one request."""
+"""Most bytes of all images of a message together: the lowest limit that a provider has for one request."""
 MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""What all vendors read."""
+"""Types of images that the models of all vendors can read."""
 _PRIVATE_NAMES = ("localhost", ".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 
-def user_message(prompt: Any) -> UserMessage:
-    """The message of a prompt. Raises WrongUse for what cannot be one, with the place of the part."""
+def user_message(prompt: Any, role: str = "prompt") -> UserMessage:
+    """Return the message of a prompt. Raises WrongUse, with the number of the part, if one cannot be sent.
+
+    role: what it is, if not a prompt, for errors.
+    """
     if isinstance(prompt, UserMessage):
         prompt = prompt.parts
     if not isinstance(prompt, list | tuple):
-        check_prompt(prompt)
+        check_prompt(prompt, role)
         return UserMessage(prompt)
-    parts = [_part(f"prompt[{number}]", part) for number, part in enumerate(prompt)]
+    parts = [_part(f"{role}[{number}]", part) for number, part in enumerate(prompt)]
     size = sum(len(part.data) for part in parts if isinstance(part, Image))
     if size > MAX_IMAGE_BYTES:
         raise WrongUse(
-            f"the images of the prompt have {size:,} bytes, and at most {MAX_IMAGE_BYTES:,} can be sent: "
+            f"the images of the {role} have {size:,} bytes, and at most {MAX_IMAGE_BYTES:,} can be sent: "
             "make them smaller, or give their URLs"
         )
     message = UserMessage.of(part for part in parts if not isinstance(part, str) or part.strip())
     if not message.images:
-        check_prompt(message.text)
+        check_prompt(message.text, role)
     return message
 
 
@@ -79,10 +84,20 @@ def _content(place: str, path: Path) -> bytes:
         raise WrongUse(f"{place}: cannot read {path}: {error.strerror}") from None
 
 
-def checked_image(place: str, image: Image) -> Image:
-    """The image, with the media type that its bytes have; a `data:` URL becomes bytes.
+def image_at(place: str, source: str) -> Image:
+    """Return the image at a URL or in a file. Raises WrongUse if no provider could read it.
 
-    place: where it stands, for the error. Raises WrongUse if no provider could read it.
+    place: where it was given, for the error.
+    """
+    if source.startswith(("http://", "https://", "data:")):
+        return checked_image(place, Image(url=source))
+    return checked_image(place, Image(data=_content(place, Path(source))))
+
+
+def checked_image(place: str, image: Image) -> Image:
+    """Return the image with the media type of its bytes. A `data:` URL becomes bytes.
+
+    place: name of its place, such as `prompt[1]`, for the error. Raises WrongUse if no provider could read it.
     """
     if image.url.startswith("data:"):
         image = Image(data=_decoded(place, image.url))
@@ -120,7 +135,7 @@ def _decoded(place: str, url: str) -> bytes:
 
 
 def _check_url(place: str, url: str) -> None:
-    """Refuse a URL that no provider could fetch, or that one beside us should not."""
+    """Refuse a URL that no provider could fetch, or that a provider in this network should not fetch."""
     hint = "give its bytes, as in Image(data=...), or the Path of its file"
     try:
         parts = urlsplit(url)

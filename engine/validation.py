@@ -16,6 +16,7 @@ from .decision import Policy, Rule, ToolSpec, WrongUse
 from .decision.limits import STOP_REASONS
 from .providers import Provider, ToolChoice
 from .providers._wrapper import iter_leaf_providers
+from .tools.run_context import context_parameter
 from .tools.tool import Tool, Toolbox
 
 CALLABLE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -52,6 +53,29 @@ def check_system(system: Any) -> None:
     except (TypeError, ValueError):
         name = getattr(system, "__name__", preview(system))
         raise WrongUse(f"system: {name} takes one argument, the run so far, as in def {name}(run): ...") from None
+
+
+def check_text_rule(rule: Any) -> None:
+    """A text rule must take the text, the calls and, if it has a parameter for that, the run's context as the third."""
+    if rule is None:
+        return
+    try:
+        signature = inspect.signature(rule)
+    except ValueError:  # a builtin that does not say what it takes
+        return
+    context = context_parameter(rule)
+    given = ("", ()) if context is None else ("", (), None)
+    try:
+        names = list(signature.bind(*given).arguments)
+        fits = context is None or names[2] == context
+    except TypeError:
+        fits = False
+    if not fits:
+        name = getattr(rule, "__name__", preview(rule))
+        raise WrongUse(
+            f"text_rule: {name} takes the text and the calls, and maybe the context third, as in "
+            f"def {name}(text, calls, ctx: RunContext): ..."
+        )
 
 
 def check_recorded_functions(recorded: Mapping[str, Sequence[str]], brought: Mapping[str, Sequence[str]]) -> None:

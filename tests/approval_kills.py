@@ -1,25 +1,30 @@
 """Trials of SIGKILL between a question for approval and the effect of the call, with real processes and a side log.
 
-    python -m tests.approval_kills 1000     # from the root of the repository; make kill runs it, too
+    python -m tests.approval_kills 1000                     # records in files; from the root of the repository
+    python -m tests.approval_kills 300 --store sqlite       # a service with its store; or --store postgres
+
+`make kill` runs all three.
 
 Each trial has a response with two calls that need approval and one writing call between them, which waits. A process
 asks, says yes and runs them; it is killed at a random moment after the question. Other processes take the record up,
 each killed at a random moment with some chance, until one ends. The side log has a line for each yes, before it is
 given, and for each effect, when it is done; each line is one `write`, so a kill loses nothing of it. Processes are
-forked from this one, which has the imports.
+forked from this one, which has the imports. With a store each process is a service that is opened on it, and the record
+that is looked at in the end is the one that the service gives.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import random
 import signal
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +33,13 @@ from endstop.decision import ToolResult
 from endstop.decision import events as ev
 from endstop.providers import Request, Scripted, call
 from endstop.replay import replay
+from endstop.service import Service
+from endstop.service.errors import Unknown
 from endstop.session import Session
+from endstop.store.base import GOING
 from endstop.tools import finish_task
+
+from .postgres import Server
 
 NAMES = {"d1": "delete", "w": "write", "d2": "delete"}
 LIVES = 12
@@ -48,6 +58,8 @@ class Trial:
         self._together = together
         self.seconds = 0.0
         """How long the latest process took after the question."""
+        self.asked_at = 0.0
+        """The time of day of that question, in seconds."""
 
     # ---- in the child
 
@@ -61,11 +73,9 @@ class Trial:
         """The side log."""
         return self.log.read_text().splitlines() if self.log.exists() else []
 
-    def _answered(self, id: str) -> bool:
+    async def answered(self, id: str) -> bool:
         """Whether the yes to this call is in the record, as the disk has it."""
-        if id not in ("d1", "d2"):
-            return True
-        return any(b'"QUESTION_ANSWERED"' in line and f'"{id}"'.encode() in line for line in self._raw())
+        return _has_answer(self._raw(), id)
 
     def _raw(self) -> list[bytes]:
         return self.record.read_bytes().splitlines() if self.record.exists() else []
@@ -75,7 +85,7 @@ class Trial:
 
         async def delete(what: str) -> str:
             await asyncio.sleep(0.001)
-            self.note(f"did {what} {self._answered(what)}")
+            self.note(f"did {what} {await self.answered(what)}")
             await asyncio.sleep(0.001)
             return "done"
 
@@ -92,14 +102,18 @@ class Trial:
             Tool(write, description="Write.", check=used),
         ]
 
-    def session(self) -> Session[Any]:
-        """The session, as its record has it."""
+    def engine(self) -> Engine[Any, Any]:
+        """The engine, whose model makes the calls and then finishes."""
         calls = [call(name, what=id, id=id) for id, name in NAMES.items()]
 
         def respond(request: Request) -> Any:
             return calls if request.attempt.startswith("1.") else call("finish_task", summary="done")
 
-        engine = Engine(Scripted(respond), tools=self.tools(), presets=[finish_task])
+        return Engine(Scripted(respond), tools=self.tools(), presets=[finish_task])
+
+    def session(self) -> Session[Any]:
+        """The session, as its record has it."""
+        engine = self.engine()
         if not any(b'"RUN_STARTED"' in line for line in self._raw()):
             return engine.session(record=self.record)
         runs = read_record(self.record).runs
@@ -121,12 +135,14 @@ class Trial:
             asked()
         while session.questions:
             ids = [question.call_id for question in session.questions]
-            for id in ids if self._together else ids[:1]:
-                self.note(f"yes {id}")
-            if self._together:
-                await session.answer_all({id: Approve() for id in ids})
-            else:
-                await session.approve(ids[0])
+            await session.answer_all(self.say_yes(ids))
+
+    def say_yes(self, ids: list[str]) -> dict[str, Approve]:
+        """A yes to all calls that wait, or to the first of them, noted in the side log before it is given."""
+        chosen = ids if self._together else ids[:1]
+        for id in chosen:
+            self.note(f"yes {id}")
+        return {id: Approve() for id in chosen}
 
     # ---- in the parent
 
@@ -145,7 +161,7 @@ class Trial:
         os.close(write)
         os.read(read, 1)
         os.close(read)
-        began = time.monotonic()
+        began, self.asked_at = time.monotonic(), time.time()
         if kill_after is not None:
             time.sleep(kill_after)
             os.kill(child, signal.SIGKILL)
@@ -197,26 +213,113 @@ class Trial:
         return Counter(results[id] for id in NAMES)
 
 
-def calibrate(folder: Path) -> float:
+class StoreTrial(Trial):
+    """A trial of a service on a store. url: the store's; the session in it has the name of the folder."""
+
+    def __init__(self, folder: Path, url: str, *, with_check: bool, together: bool) -> None:
+        super().__init__(folder, with_check=with_check, together=together)
+        self._url = url
+        self._id = folder.name
+        self._service: Service | None = None
+
+    async def answered(self, id: str) -> bool:
+        """Whether the yes to this call is in the store."""
+        assert self._service is not None
+        return _has_answer((await self._kept(self._service)).splitlines(), id)
+
+    async def _kept(self, service: Service) -> bytes:
+        """The record, as the store has it."""
+        return b"".join([portion async for portion in service.record(await service.session(self._id))])
+
+    async def live(self, asked: Callable[[], None]) -> None:
+        """Open a service on the store; ask, or take up what is there; say yes to all; run to the end."""
+        async with Service(self.engine(), store=self._url, grace=0) as service:
+            self._service = service
+            try:
+                stored = await service.session(self._id)
+            except Unknown:
+                stored = await service.start("Tidy up", session_id=self._id)
+                await service.outcome(stored.run_id or "", wait=60)
+            asked()
+            while (stored := await service.session_at_rest(self._id)).status != "completed":
+                if stored.status in GOING:  # of a process that is not known to be dead yet
+                    await asyncio.sleep(0.01)
+                    continue
+                if stored.status == "interrupted":
+                    stored = await service.resume(self._id)
+                else:
+                    assert stored.status == "awaiting_input", stored
+                    ids = [question.call_id for question in stored.questions]
+                    stored = await service.answer_all(self._id, self.say_yes(ids))
+                await service.outcome(stored.run_id or "", wait=60)
+
+    def life(self, kill_after: float | None) -> bool:
+        """As of any trial; `seconds` is half as much again as the last effect took, and not when the service closed."""
+        killed = super().life(kill_after)
+        if not killed and self.log.exists():
+            self.seconds = 1.5 * (self.log.stat().st_mtime - self.asked_at)
+        return killed
+
+    def where(self) -> str:
+        """Where the latest kill has hit, as far as the side log tells: looking into the store would take a thread."""
+        log = self.lines()
+        done = sum(line.startswith("did ") for line in log)
+        if done:
+            return "after all effects" if done == len(NAMES) else "after an effect"
+        said = {line for line in log if line.startswith("yes ")}
+        return "before all yeses were given" if len(said) < 2 else "after the last yes was given, before an effect"
+
+    async def check(self) -> Counter[str]:
+        """Assert what has to hold of the side log and of the record that the service gives."""
+        async with Service(self.engine(), store=self._url, grace=0) as service:
+            assert (await service.session(self._id)).status == "completed"
+            self.record.write_bytes(await self._kept(service))
+        return await super().check()
+
+
+def _has_answer(lines: list[bytes], id: str) -> bool:
+    """Whether these lines of a record hold the answer to this call, if it needs one."""
+    if id not in ("d1", "d2"):
+        return True
+    return any(b'"QUESTION_ANSWERED"' in line and f'"{id}"'.encode() in line for line in lines)
+
+
+Make = Callable[..., Trial]
+"""Makes a trial in a folder."""
+
+
+@contextmanager
+def maker(store: str) -> Iterator[Make]:
+    """What makes trials: with records in files (`record`), or on a store."""
+    if store == "record":
+        yield Trial
+    elif store == "sqlite":
+        yield lambda folder, **options: StoreTrial(folder, str(folder / "sessions.db"), **options)
+    else:
+        with Server(durable=True) as server, server.empty_store() as url:
+            yield lambda folder, **options: StoreTrial(folder, url, **options)
+
+
+def calibrate(make: Make, folder: Path) -> float:
     """Seconds from the question to the end of a process that is not killed: the median of nine."""
     took = []
     for number in range(9):
         place = folder / f"whole{number}"
         place.mkdir()
-        trial = Trial(place, with_check=False, together=number % 2 == 0)
+        trial = make(place, with_check=False, together=number % 2 == 0)
         trial.life(None)
         took.append(trial.seconds)
     return sorted(took)[4]
 
 
-def run_trials(count: int, seed: int, folder: Path) -> dict[str, Counter[str]]:
+def run_trials(make: Make, count: int, seed: int, folder: Path) -> dict[str, Counter[str]]:
     """Run trials. Returns where kills hit, and how the calls ended. Raises AssertionError for a trial that failed."""
-    chance, whole = random.Random(seed), calibrate(folder)
+    chance, whole = random.Random(seed), calibrate(make, folder)
     hits, trials = Counter[str](), list[Trial]()
     for number in range(count):
         place = folder / f"trial{number}"
         place.mkdir()
-        trial = Trial(place, with_check=chance.random() < 0.5, together=chance.random() < 0.5)
+        trial = make(place, with_check=chance.random() < 0.5, together=chance.random() < 0.5)
         for life in range(LIVES):
             kills = life < LIVES - 1 and (life == 0 or chance.random() < AGAIN)
             moment = 1.1 * whole * chance.random() ** 1.5  # most effects come in the first half
@@ -232,12 +335,17 @@ def run_trials(count: int, seed: int, folder: Path) -> dict[str, Counter[str]]:
 
 def main() -> None:
     """Run as many trials as the command line says, and print what happened."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(10**6)
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("count", type=int, nargs="?", default=1000)
+    options.add_argument("seed", type=int, nargs="?", default=random.randrange(10**6))
+    options.add_argument("--store", choices=("record", "sqlite", "postgres"), default="record")
+    given = options.parse_args()
+    count, seed = given.count, given.seed
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="approval_kills") as folder:
-        counted = run_trials(count, seed, Path(folder))
-    print(f"{count} trials, seed {seed}, {sum(counted['hits'].values())} kills, {time.monotonic() - began:.0f} s")
+    with maker(given.store) as make, tempfile.TemporaryDirectory(prefix="approval_kills") as folder:
+        counted = run_trials(make, count, seed, Path(folder))
+    kills, took = sum(counted["hits"].values()), time.monotonic() - began
+    print(f"{count} trials, seed {seed}, {given.store}, {kills} kills, {took:.0f} s")
     for where, number in counted["hits"].most_common():
         print(f"  {number:5} kills {where}")
     for status, number in counted["ends"].most_common():

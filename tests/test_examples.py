@@ -43,6 +43,11 @@ def test_images_shows_a_file_and_a_url() -> None:
     assert run("images") == f"Both are pictures: image/png, 70 bytes and {shown}\n"
 
 
+def test_images_later_go_with_an_answer_and_a_message() -> None:
+    shown = "https://www.python.org/static/community_logos/python-logo.png"
+    assert run("images_later") == f"completed: I see: image/png, 70 bytes and {shown}\n"
+
+
 def test_system_tells_the_model_what_belongs_to_the_run() -> None:
     assert run("system") == "I was told: Use the customer's name, Frank. This is step 1.\n"
 

@@ -26,7 +26,7 @@ IMPURE = {
 
 WHEN_FIRST_USED = {
     "litellm": "4 s and 190 MB",
-    "aiohttp": "0.2 s, and only the direct path needs it",
+    "aiohttp": "0.2 s, and only the direct path and the proxy need it",
     "pydantic": "0.1 s, and a run without tools needs none of it",
     "pydantic_core": "comes with pydantic",
     "rich": "only the live view and reports need it",
@@ -38,6 +38,7 @@ WHEN_FIRST_USED = {
     "httpx2": "the same",
     "uvloop": "only what stands for long needs it, and only if it is there",
     "structlog": "only what logs a warning needs it",
+    "zipfile": "only archives need it",
     "backports": "8 ms, and only compressed records need it (`backports.zstd`)",
     "compression": "the same, as Python 3.14 brings it",
     "pysqlite3": "only DBOS needs it, and only where Python is linked with an old SQLite",
@@ -46,7 +47,6 @@ WHEN_FIRST_USED = {
 
 ONLY_IN = {
     "litellm": "providers/litellm.py",
-    "aiohttp": "providers/http_provider.py",
     "opentelemetry": "engine/observers/otel/spans.py",
     "mcp": "engine/tools/mcp.py",
     "httpx2": "engine/tools/mcp.py",
@@ -55,6 +55,12 @@ ONLY_IN = {
 """Packages with one module of ours around them."""
 
 WITHIN = {
+    "pydantic_ai": "engine/adapters/pydantic_ai.py",
+    "agents": "engine/adapters/openai_agents.py",
+    "openai": "engine/adapters/",
+    "langchain": "engine/adapters/langchain.py",
+    "langchain_core": "engine/adapters/langchain.py",
+    "aiohttp": ("providers/http_provider.py", "engine/proxy/"),
     "dbos": "engine/durable/dbos/",
     "sqlalchemy": ("engine/store/", "engine/durable/dbos/"),
     "alembic": "engine/store/",
@@ -83,6 +89,9 @@ LATE = {
     ("engine/cli/serve.py", "endstop.web.server"): "imports starlette, uvicorn and SQLAlchemy",
     ("engine/cli/serve.py", "endstop.cli.worker_process"): "imports SQLAlchemy",
     ("engine/cli/worker.py", "endstop.cli.worker_process"): "the same",
+    ("engine/cli/proxy.py", "endstop.proxy.day_budgets"): "imports aiohttp, by its package",
+    ("engine/cli/proxy.py", "endstop.proxy.proxy"): "the same",
+    ("engine/cli/proxy.py", "endstop.proxy.proxy_server"): "the same",
     ("engine/cli/worker_process.py", "endstop.durable.dbos"): "imports dbos: 0.9 s, and an extra",
     ("engine/cli/worker_process.py", "endstop.durable.temporal"): "needed for temporal:// alone, and an extra",
     ("engine/durable/dbos/queue.py", "endstop.durable.dbos.client"): "imports dbos: 0.9 s, and an extra",
@@ -155,6 +164,13 @@ def test_importing_the_engine_or_the_command_line_imports_no_package_of_a_server
     assert done.stdout.strip() == "set()"
 
 
+def test_importing_the_engine_imports_nothing_that_only_some_programs_use() -> None:
+    some = {"tomllib", *(f"endstop.{name}" for name in ("records.redaction", "tools.mcp", "tools.yaml"))}
+    code = f"import sys; from endstop import Engine; print({some!r} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 def test_an_import_inside_a_function_is_a_heavy_package_or_has_a_reason() -> None:
     late = [i for i in _imports() if i.in_function and not i.for_types]
     wrong = [i for i in late if i.top not in WHEN_FIRST_USED and (i.file, i.module) not in LATE]
@@ -167,6 +183,9 @@ def test_every_foreign_import_is_a_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = [*project["dependencies"], *(d for extra in project["optional-dependencies"].values() for d in extra)]
     declared = {_name_of(dependency) for dependency in asked} | {
+        "agents",  # openai-agents, which brings openai
+        "openai",
+        "pydantic_ai",  # pydantic-ai-slim
         "pydantic_core",
         "yaml",
         "pysqlite3",

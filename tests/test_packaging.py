@@ -115,7 +115,7 @@ def test_constraints_pin_each_dependency_once_and_say_nothing_of_where_it_comes_
 
 
 def test_the_makefile_tries_the_lowest_and_the_highest_litellm_that_the_package_allows(project: dict[str, Any]) -> None:
-    (asked,) = (line for line in project["project"]["dependencies"] if line.startswith("litellm"))
+    (asked,) = project["project"]["optional-dependencies"]["litellm"]
     lowest, highest = re.findall(r">=([\d.]+),<=([\d.]+)", asked)[0]
     tried = re.findall(r"^LITELLMS \?= (\S+) (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert tried == [(lowest, highest)]

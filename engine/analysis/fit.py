@@ -165,7 +165,7 @@ class TaskSessions(Struct, frozen=True):
         return any(session.good for session in self.sessions)
 
     def case(self, options: FitOptions) -> Case:
-        """Its runs, for the search of a path."""
+        """Return the runs of this unit, for the search of a path."""
         good = [_course(run, options) for session in self.sessions if session.good for run in session.course.runs]
         return Case(good, [_course(run, options) for session in self.sessions for run in session.course.runs])
 
@@ -231,7 +231,10 @@ def fit_records(
 def fit_courses(
     simulate: Simulate, base: Policy, options: FitOptions, *, labels: Labels | None = None, date: str = ""
 ) -> Fit:
-    """The same for sessions that come from anywhere."""
+    """Choose the thresholds of `base` on sessions from any source.
+
+    simulate: yields the course of each session under the given policies.
+    """
     return _Fitting(simulate, base, options, labels).fit(date)
 
 

@@ -99,7 +99,7 @@ class Rung(Struct, frozen=True, kw_only=True):
     harmed_choosing: int
     """Units with a good run that it stops too early, in the part of the data that chose."""
     trial: Trial | None = None
-    """Its test; None if a rung before it failed."""
+    """The test of this rung; None if an earlier rung failed its test."""
     early_by: dict[str, int] = {}
     """Good runs that it stops too early, by the rule or guard that does it."""
     examples: tuple[str, ...] = ()

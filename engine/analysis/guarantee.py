@@ -157,7 +157,7 @@ class Trial(Struct, frozen=True, kw_only=True):
 
 
 class Certification(Struct, Generic[U, C], frozen=True, kw_only=True):
-    """What choosing and testing came to."""
+    """The result of choosing and testing."""
 
     sequence: Sequence[C]
     """The candidates from cautious to eager, as the first part ordered them."""

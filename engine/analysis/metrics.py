@@ -108,9 +108,9 @@ class AnchorMetrics(Struct, frozen=True, kw_only=True):
 
     overall: StepsAfter
     solved: StepsAfter
-    """Of the good runs."""
+    """The same figures for the good runs."""
     unsolved: StepsAfter
-    """Of the runs that were evaluated and are not good."""
+    """The same figures for the runs that were evaluated and are not good."""
 
 
 class StepsAfter(Struct, frozen=True, kw_only=True):
@@ -130,7 +130,7 @@ class StepsAfter(Struct, frozen=True, kw_only=True):
     steps_without: int
     """Steps of the runs without the anchor; none of them is part of `steps`."""
     steps_without_share: Interval | None
-    """The same for `steps_without`."""
+    """`steps_without` as a share, under the same conditions as `steps_share`."""
 
 
 class RepetitionMetrics(Struct, frozen=True, kw_only=True):
@@ -198,16 +198,21 @@ class SpendingMetrics(Struct, frozen=True, kw_only=True):
 
 
 class SavedByCuts(Struct, frozen=True, kw_only=True):
-    """What cuts of responses at a completion call saved."""
+    """Output that was saved by cutting responses at a completion call."""
 
     cuts: int
     """Responses that were cut before they had ended."""
     measured: int
-    """Those of which the rest was read (`drain`)."""
+    """Cut responses whose rest was read (`drain`)."""
     measured_output_tokens: int
     measured_calls: int
     output_tokens: int | None
-    """Of all cuts, if the others saved what the measured ones did on average; None if none is measured."""
+    """Output tokens that all cuts saved, if each saved as many as the measured ones on average; None if none is
+    measured."""
+    priced: int
+    """Cut responses whose model has a known price."""
+    cost_usd: float | None
+    """US dollars that these saved, estimated in the same way; None if none of them is measured."""
 
 
 class ToolTotals(Struct, frozen=True, kw_only=True):
@@ -512,6 +517,8 @@ class RunAggregator:
                 measured_output_tokens=self._saved.output_tokens,
                 measured_calls=self._saved.calls,
                 output_tokens=self._saved.estimated_tokens,
+                priced=self._saved.priced,
+                cost_usd=self._saved.estimated_cost_usd,
             ),
         )
 

@@ -32,7 +32,7 @@ MAX_TEXT_SHOWN = 100
 """Characters of a text to the model that a divergence quotes."""
 
 _COMPARED: dict[type, tuple[str, ...]] = {
-    ev.MessageAdded: ("origin", "text"),
+    ev.MessageAdded: ("origin", "text", "images"),
     ev.ResponseFinished: ("message", "truncated"),
     ev.ToolCallResult: ("status", "content", "images"),
     ev.CompletionAccepted: ("call_id", "answer", "pending_issues"),

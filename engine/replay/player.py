@@ -99,7 +99,7 @@ class RecordedClock:
             self._now = now
 
 
-class Follower(Protocol):
+class ReplayWatcher(Protocol):
     """Processes the events of a replayed run, which waits for it."""
 
     @property
@@ -130,7 +130,7 @@ class Player:
     def __init__(
         self,
         recorded: RecordedRun,
-        follower: Follower,
+        follower: ReplayWatcher,
         *,
         live: Sequence[Tool] | None,
         rules: Sequence[Rule],
@@ -235,7 +235,7 @@ class Player:
             facts = self.run.context.log.facts
             for said in self._messages.pop(facts.steps + 1, ()):
                 self.clock.reach(said.t)
-                self.run.context.inbox.append(QueuedMessage(said.message_id, said.text))
+                self.run.context.inbox.append(QueuedMessage(said.message_id, said.text, said.images))
 
     def _decide_where_the_record_did(self, facts: Facts, policy: Policy) -> Decision:
         """Let the inner loop go on, but hand back to the outer loop where the record has a decision to compare with."""

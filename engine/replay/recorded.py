@@ -1,4 +1,4 @@
-"""What a replay takes from a recorded run: tool results, verdicts of user functions, and all else from outside."""
+"""The parts of a recorded run that a replay uses again: tool results, verdicts of user functions, limits reached."""
 
 from __future__ import annotations
 
@@ -209,6 +209,9 @@ class RecordedEffects(Live):
         self._answered_late = _answered_late(recorded, events)
         """Calls that never ran and were answered after their response was complete."""
         self._results = {result.call_id: result for result in results}
+        asked = {e.asker.call_id: e.seq for e in reversed(events) if isinstance(e, ev.QuestionAsked) and e.asker}
+        self._returned = {id: result.seq for id, result in self._results.items()} | asked
+        """The number of the first event that follows from what a call returned, by its id."""
         self._responses = {event.step: event for event in events if isinstance(event, ev.ResponseFinished)}
         self._judged = {event.step: event.judged for event in events if isinstance(event, ev.StepFinished)}
         self._failed = _failed_before_kill(events)
@@ -217,7 +220,7 @@ class RecordedEffects(Live):
         self._step_ends = {event.step: event.seq for event in events if isinstance(event, ev.StepFinished)}
         about = (event for event in events if isinstance(event, ev.SubagentStarted | ev.SubagentUsed))
         self._subagents: deque[Event] = deque(() if live else about)
-        """What is not logged yet of sub-agents. Live tools run theirs again."""
+        """Recorded events about sub-agents that are not logged yet; empty if live tools run their sub-agents again."""
         self._verdicts: dict[tuple[str, str, str], deque[ev.VerdictGiven]] = {}
         self._stand_ins: dict[str, dict[str, StandIn]] = {}
         for event in events:
@@ -249,7 +252,7 @@ class RecordedEffects(Live):
                 return CallOutcome(content=PROCESS_DIED, status="unknown")
             case "call":
                 value = await work()
-                self._log_subagents(self._results[key.call_id].seq if key.call_id in self._results else 0)
+                self._log_subagents(self._returned.get(key.call_id, 0))
                 return value
             case _:
                 verdict = self._verdict(key)
@@ -261,7 +264,7 @@ class RecordedEffects(Live):
         self._log_subagents(self._step_ends.get(step, 0))
 
     def _log_subagents(self, before: int) -> None:
-        """Log what the record holds of sub-agents before event `before`: no call runs them here."""
+        """Log the recorded events about sub-agents that came before event `before`, since no call runs them here."""
         assert self._log is not None
         while self._subagents and self._subagents[0].seq < before:
             self._log.append(self._subagents.popleft())
@@ -275,13 +278,13 @@ class RecordedEffects(Live):
         return call_id not in self._answered_late and call_id not in self._unknown
 
     def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
-        """The recorded one of the same result: it was computed before redaction, which can make results equal."""
+        """Return the recorded fingerprint of the same result: redaction can make different results equal."""
         result = self._results.get(call.id)
         recorded = result.fingerprint if result is not None and result.content == content else ""
         return recorded or super().fingerprint(call, content, images)
 
     def judgement(self, step: int, results: Sequence[ev.ToolCallResult]) -> StepJudgement | None:
-        """The recorded one of the same results: it was made before redaction, and perhaps by an older version."""
+        """Return the recorded judgement of the same results: it was made before redaction."""
         same = all(self._is_recorded(result) for result in results)
         return self._judged.get(step) if same else None
 

@@ -168,7 +168,7 @@ class _ResponseBuilder:
             message = event.message
             numbers = {call.id: number for number, call in enumerate(message.calls)}
             for part in message_parts(message):
-                self._add(event.t, _part_chunk(part, numbers))
+                self._add(event.t, _part_chunk(part, numbers, whole=None if self._marked is None else True))
         if UsageReport not in kinds and not event.usage.estimated and event.usage.input_tokens:
             self._add(event.t, UsageReport(event.usage))
         cut = event.cut_at is not None and not (event.cut_at_end or event.raw_finish)
@@ -194,12 +194,12 @@ class _ResponseBuilder:
                 return None
 
 
-def _part_chunk(part: str | ToolCall | Reasoning, numbers: Mapping[str, int]) -> AnyChunk:
+def _part_chunk(part: str | ToolCall | Reasoning, numbers: Mapping[str, int], whole: bool | None) -> AnyChunk:
     if isinstance(part, str):
         return TextDelta(part)
     if isinstance(part, Reasoning):
         return ReasoningDelta(part.text, part.signature, part.redacted, part.vendor)
-    return ToolCallDelta(numbers[part.id], part.id, part.name, part.arguments)
+    return ToolCallDelta(numbers[part.id], part.id, part.name, part.arguments, whole=whole)
 
 
 def _failure(event: ev.AttemptFailed) -> RecordedError:

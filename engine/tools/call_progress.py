@@ -1,6 +1,6 @@
-"""Progress of a call: what a tool tells while it still works.
+"""Progress of a call: what a tool reports before it has a result.
 
-A tool whose function is a generator reports every item that it yields, at once; the last item is also its result:
+If a tool's function is a generator, each item that it yields is reported at once, and the last one is also the result:
 
     @tool
     async def index(folder: str) -> AsyncIterator[str]:
@@ -10,8 +10,8 @@ A tool whose function is a generator reports every item that it yields, at once;
             yield f"{number} of {len(files)} files"
         yield f"Indexed {len(files)} files."
 
-A `ProgressUpdate` is only progress and never the result. A plain generator works, too: each of its items is made in a
-thread, and what it returns is the result. Progress is for people: the model does not read it, and no rule sees it.
+A `ProgressUpdate` is only progress and never the result. A plain generator works, too: it runs in a thread, an item at
+a time, and its return value is the result. Progress is for people: the model does not read it, and no rule sees it.
 """
 
 from __future__ import annotations
@@ -42,14 +42,18 @@ MAX_PROGRESS_CHARACTERS = 2000
 MAX_PROGRESS_EVENTS = 1000
 """Items of one call that are recorded."""
 PROGRESS_BLOCK = 100
-"""After so many recorded items of a call only every second one of what follows is recorded, then every fourth, ..."""
+"""After this many recorded items of a call, every second of the next ones is recorded; after as many again, every
+fourth, and so on."""
 
 _reporter: ContextVar[Callable[[Any], None]] = ContextVar("endstop_progress")
 
 
 @contextmanager
 def progress_to(report: Callable[[ProgressUpdate], None]) -> Iterator[None]:
-    """Hand on the progress of the call that runs inside the block, within the bounds above; nothing after the block."""
+    """Call `report` with the progress of the call that runs inside the block, within the bounds above.
+
+    Progress that comes after the block is dropped.
+    """
     progress = _CallProgress(report)
     token = _reporter.set(progress.take)
     try:
@@ -60,16 +64,16 @@ def progress_to(report: Callable[[ProgressUpdate], None]) -> Iterator[None]:
 
 
 def progress_reporter() -> Callable[[Any], None]:
-    """The function that takes the progress of the running call. Outside a call it does nothing."""
+    """Return the function that takes the progress of the running call. Outside a call it does nothing."""
     return _reporter.get(_ignore)
 
 
 def _ignore(item: Any) -> None:
-    """Report to nobody."""
+    """Drop an item: no call is running."""
 
 
 class _CallProgress:
-    """Takes the items of one call, and hands on those that are recorded."""
+    """Takes the items of one call, and reports those that are to be recorded."""
 
     def __init__(self, report: Callable[[ProgressUpdate], None]) -> None:
         self.open = True
@@ -91,7 +95,7 @@ class _CallProgress:
 
 
 def _update_of(item: Any) -> ProgressUpdate | None:
-    """What an item says to people; None for a result, and for an iterator, which only the result may consume."""
+    """Return an item as progress; None for a result, and for an iterator, which would be consumed."""
     if isinstance(item, CallOutcome | Completion | Continue | Phase) or contains_iterator(item):
         return None
     if not isinstance(item, ProgressUpdate):
@@ -100,7 +104,7 @@ def _update_of(item: Any) -> ProgressUpdate | None:
 
 
 async def last_item(items: AsyncGenerator[Any] | GeneratorType[Any, Any, Any]) -> Any:
-    """Report what a tool's generator yields, and return its result. However this ends, the generator is closed."""
+    """Report each item that a tool's generator yields, and return its result. The generator is closed in any case."""
     report, last = progress_reporter(), None
     async with aclosing(_from_threads(items) if isinstance(items, GeneratorType) else items) as each:
         async for item in each:
@@ -114,15 +118,15 @@ async def last_item(items: AsyncGenerator[Any] | GeneratorType[Any, Any, Any]) -
 
 @dataclass(frozen=True, slots=True)
 class _Returned:
-    """What a plain generator returned."""
+    """The return value of a plain generator."""
 
     value: Any
 
 
 async def _from_threads(items: GeneratorType[Any, Any, Any]) -> AsyncGenerator[Any]:
-    """The items of a plain generator, each made in a thread, and what it returned, unless that is None.
+    """Yield the items of a plain generator, each made in a thread, and then its return value, unless that is None.
 
-    If it is cancelled, the thread makes its item to the end; then nothing holds the generator, and Python closes it.
+    After a cancellation the thread still finishes its item. Nothing refers to the generator then, so Python closes it.
     """
 
     def step() -> Any:

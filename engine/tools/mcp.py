@@ -27,20 +27,21 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO, get_args
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, TextIO, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
 from ..decision import Image, ToolKind, WrongUse
-from ..decision.errors import did_you_mean
+from ..decision.errors import did_you_mean, missing_extra
 from ..providers._wrapper import wait_shielded
 from ..providers.endpoint_url import public_url
 from .call_progress import progress_reporter
 from .child_process import child_environment
 from .results import CallOutcome, ProgressUpdate
-from .tool import TOOL_TIMEOUT, Function, Tool
-from .user_functions import UserFunctionError
+from .tool import TOOL_TIMEOUT, Approval, Function, Tool
+from .user_functions import UserFunctionError, check_functions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
     from mcp.types import Tool as ServerTool
 
+ServerApproval = bool | Literal["destructive"] | Collection[str] | Callable[[str, Mapping[str, Any]], bool]
+"""Which calls of a server's tools need the user's approval; see `mcp_tools`."""
 MAX_NAME_CHARACTERS = 64
 """The longest tool name that all providers accept. They accept letters, digits, `_` and `-` only."""
 CONNECT_SECONDS = 30.0
@@ -104,6 +107,7 @@ async def mcp_tools(
     kinds: Mapping[str, ToolKind] | None = None,
     reads: Collection[str] | None = None,
     polls: Collection[str] = (),
+    approval: ServerApproval = False,
     timeout: float | None = TOOL_TIMEOUT,
 ) -> AsyncIterator[list[Tool]]:
     """Connect to a server and return its tools; leaving the block closes the connection, and ends a stdio server.
@@ -116,6 +120,9 @@ async def mcp_tools(
     reads: the tools that change nothing and may run in parallel. If left out, those that the server marks
     (`readOnlyHint`); name them yourself if you do not trust it.
     polls: the tools that are meant to be called repeatedly with the same result.
+    approval: which calls need the user's approval before they run: True for those of all tools; names of tools; a
+    function of the tool's name and the arguments; "destructive" for tools that do not count as reading, unless the
+    server says that they destroy nothing (`destructiveHint: false`). Only ordinary tools are asked about.
     timeout: seconds for one call, None for no limit.
 
     Any number of runs may use the tools at once. Cancelling a run cancels its requests at the server. If the connection
@@ -129,18 +136,22 @@ async def mcp_tools(
     try:
         offered = {one.name: one for one in await connection.tools()}
         _check_names(offered, {"only": only or (), "kinds": kinds or (), "reads": reads or (), "polls": polls})
+        _check_approval(offered, approval)
         yield [
             _make_tool(
                 connection,
                 one,
                 name=_valid_name(prefix + one.name),
-                kind=(kinds or {}).get(one.name, "ordinary"),
-                reads=_is_question(one, kinds) or (_reads(one) if reads is None else one.name in reads),
+                kind=kind,
+                reads=changes_nothing,
                 polls=one.name in polls,
+                approval=_approval_of(one, approval, kind, changes_nothing),
                 timeout=timeout,
             )
             for one in offered.values()
             if only is None or one.name in only
+            for kind in [(kinds or {}).get(one.name, "ordinary")]
+            for changes_nothing in [kind == "question" or (_reads(one) if reads is None else one.name in reads)]
         ]
     finally:
         await connection.close()
@@ -192,9 +203,44 @@ def _reads(one: ServerTool) -> bool:
     return one.annotations is not None and one.annotations.read_only_hint is True
 
 
-def _is_question(one: ServerTool, kinds: Mapping[str, ToolKind] | None) -> bool:
-    """Whether the tool is a question, which is called only for its text and so counts as reading."""
-    return (kinds or {}).get(one.name) == "question"
+def _check_approval(offered: Collection[str], approval: Any) -> None:
+    if isinstance(approval, str) and approval != "destructive":
+        raise WrongUse(f"mcp_tools: approval is {approval!r}: write approval=[{approval!r}], or 'destructive'")
+    if callable(approval):
+        check_functions(approval=approval)
+    elif isinstance(approval, Collection) and not isinstance(approval, str):
+        _check_names(offered, {"approval": approval})
+    elif not isinstance(approval, bool | str):
+        raise WrongUse(
+            f"mcp_tools: approval is {approval!r}: use True, False, 'destructive', names of tools, or a function of "
+            "a tool's name and its arguments"
+        )
+
+
+def _approval_of(one: ServerTool, approval: ServerApproval, kind: ToolKind, reads: bool) -> Approval:
+    """The `approval` of a tool. One that is named and is not ordinary is refused by `Tool`."""
+    if isinstance(approval, Collection) and not isinstance(approval, str):
+        return one.name in approval
+    if kind != "ordinary":
+        return False
+    if callable(approval):
+        return _with_name(approval, one.name)
+    return approval is True or (approval == "destructive" and not reads and not _is_harmless(one))
+
+
+def _with_name(approval: Callable[[str, Mapping[str, Any]], bool], name: str) -> Callable[[Mapping[str, Any]], bool]:
+    """The user's function as one of the arguments alone; records have it under its own name."""
+
+    @wraps(approval)
+    def function(arguments: Mapping[str, Any]) -> bool:
+        return approval(name, arguments)
+
+    return function
+
+
+def _is_harmless(one: ServerTool) -> bool:
+    """Whether the server says that the tool destroys nothing; the protocol's default is that it may."""
+    return one.annotations is not None and one.annotations.destructive_hint is False
 
 
 def _call_function(connection: McpConnection, name: str) -> Function:
@@ -289,9 +335,7 @@ class McpConnection:
 
             mcp.Client  # noqa: B018  1.x has none
         except (ImportError, AttributeError) as error:
-            raise WrongUse(
-                f'mcp_tools: mcp 2 or newer is not installed ({error}): pip install "endstop[mcp]"'
-            ) from None
+            raise missing_extra("mcp_tools: mcp 2 or newer is not installed", "mcp", error) from None
         self._mcp = mcp
         self._server = server
         self._headers = dict(headers or {})

@@ -1,4 +1,4 @@
-"""The typed output of a run: a completion tool whose argument is the output, and the reading of its answer.
+"""The typed output of a run: the completion tool that takes it as its argument, and the type that reads it back.
 
     @dataclass
     class Config:
@@ -8,12 +8,12 @@
 
     Engine(provider, output=Config)
 
-The model sees the type as the schema of a completion tool, `final_result`. What it writes is validated; if that fails,
-it reads why and tries again, as with any call (`policy.patience.invalid_calls`). A type whose schema is not an object,
-such as a list or a union, is the one argument `result` of that tool.
+The model sees the type as the schema of a completion tool, `final_result`. Its arguments are validated; if they are
+invalid, the model is told why and tries again, as with any call (`policy.patience.invalid_calls`). A type whose schema
+is not an object, such as a list or a union, is the one argument `result` of that tool.
 
-The answer of the run is the output as JSON, and reads as an equal output again: so does the answer of a record.
-pydantic makes schemas of its models, dataclasses and typed dicts, msgspec those of its structs.
+The answer of the run is the output as JSON, so an equal output can be read from it, also from the answer in a record.
+pydantic makes the schemas of its models, of dataclasses and of typed dicts, msgspec those of its structs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .tool import Tool
 NAME = "final_result"
 """The completion tool of an engine with an output type."""
 WRAPPER = "result"
-"""The argument of that tool that holds an output which is no JSON object."""
+"""The argument of that tool for an output that is not a JSON object."""
 ACCEPTED = "The result is accepted."
 _WHEN = (
     "Call this exactly once, as soon as everything the task asks for is done and verified by the results of your "
@@ -47,36 +47,42 @@ _MODULES = re.compile(r"(\w+\.|<locals>\.)+(?=\w)")
 
 
 class OutputType:
-    """A type of output: what the model sees of it, and how it is read and written. Raises WrongUse without a schema."""
+    """A type of output: its schema and description for the model, and how it is read and written.
+
+    Raises WrongUse if no schema can be made of it.
+    """
 
     def __init__(self, kind: Any) -> None:
         self.label = kind.__name__ if inspect.isclass(kind) and not get_args(kind) else _MODULES.sub("", str(kind))
-        """The type's name, for people and models."""
+        """The name of the type, for messages and for the model."""
         self._codec = _codec_of(kind, self.label)
         about = _docstring_of(kind)
         self.about = about or f"The result of the task, as {self.label}."
-        """What the model reads about it."""
+        """The description of the type for the model."""
         self.schema = _cleaned(self._codec.schema, keep_description=not about)
         """The JSON schema of the output itself."""
         self.wrapped = self.schema.get("type") != "object"
-        """Whether the tool takes it as the argument `WRAPPER`, because it is no object."""
+        """Whether the tool takes the output as its argument `WRAPPER`, because it is not a JSON object."""
 
     def read(self, answer: str) -> Any:
-        """The output that an answer holds. Raises WrongUse if the answer is no such output."""
+        """Read the output from an answer. Raises WrongUse if the answer does not hold such an output."""
         try:
             return self._codec.read(answer)
         except Exception as error:
             raise WrongUse(f"the answer is no {self.label}: {self._codec.complaint(NAME, error)}") from None
 
     def read_argument(self, text: str) -> Any:
-        """The output that a model wrote as JSON. Raises InvalidArguments with a text for the model."""
+        """Read the output that a model wrote as JSON. Raises InvalidArguments with a text for the model."""
         try:
             return self._codec.read(text)
         except Exception as error:  # also what a validator of the type raises
             raise InvalidArguments(self._codec.complaint(NAME, error)) from None
 
     def write(self, output: Any, written: str) -> str:
-        """The output as JSON that reads as an equal output; what the model wrote, if writing the output loses some."""
+        """Return the output as JSON from which an equal output can be read.
+
+        That is the JSON which the model wrote (`written`), if writing the output itself would lose something.
+        """
         try:
             text = self._codec.write(output)
             return text if self._codec.read(text) == output else written
@@ -102,7 +108,7 @@ class OutputTool(Tool):
         self._arguments = OutputArguments(output)
 
     def parse(self, arguments: str) -> dict[str, Any]:
-        """See `Tool.parse`. The output's type alone says what is valid: a text in it may be empty."""
+        """Parse arguments, see `Tool.parse`. Only the output's type decides what is valid: its texts may be empty."""
         return self._arguments.parse(arguments)
 
 
@@ -113,7 +119,7 @@ class OutputArguments(SignatureArguments):
         self._output = output
 
     def parse(self, text: str) -> dict[str, Any]:
-        """As `SignatureArguments.parse`."""
+        """Parse arguments, see `SignatureArguments.parse`."""
         written = self._unwrapped(text) if self._output.wrapped else text.strip() or "{}"
         return {"output_value": self._output.read_argument(written), "written": written}
 
@@ -142,12 +148,12 @@ def output_type_of(output: Any) -> OutputType | None:
 
 
 def complaint(name: str, what: str) -> str:
-    """What the model reads about invalid arguments."""
+    """Return the message for the model about invalid arguments."""
     return f"The arguments of {name} are invalid. {what}. Correct them and call again."
 
 
 class _Codec(Protocol):
-    """What a library does for a type."""
+    """The schema, reader and writer that a library makes for a type."""
 
     schema: dict[str, Any]
 
@@ -195,7 +201,7 @@ class _MsgspecCodec:
 
 
 def _codec_of(kind: Any, label: str) -> _Codec:
-    """What reads and writes the type. Raises WrongUse if neither library can make a schema of it."""
+    """Return the codec of a type. Raises WrongUse if neither library can make a schema of it."""
     reasons = []
     for make in (_PydanticCodec, _MsgspecCodec):
         try:
@@ -213,7 +219,7 @@ def _codec_of(kind: Any, label: str) -> _Codec:
 
 
 def _cleaned(schema: Mapping[str, Any], *, keep_description: bool) -> dict[str, Any]:
-    """The schema with its root inlined where that is a reference, and without titles."""
+    """Return the schema without titles. If its root is a reference, the root is inlined."""
     plain: dict[str, Any] = json.loads(json.dumps(schema))
     drop_titles(plain)
     root = str(plain.get("$ref", ""))
@@ -231,7 +237,7 @@ def _cleaned(schema: Mapping[str, Any], *, keep_description: bool) -> dict[str, 
 
 
 def _docstring_of(kind: Any) -> str:
-    """The type's own docstring; none if it has inherited one, or a dataclass has made it."""
+    """Return the type's own docstring; empty if it is inherited, or generated by `dataclass`."""
     written = vars(kind).get("__doc__") if isinstance(kind, type) else None
     if not written or written.startswith(f"{kind.__name__}("):
         return ""

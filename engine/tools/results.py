@@ -24,7 +24,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from ..decision import Image, ToolCall, WrongUse
+from ..decision import Image, Question, ToolCall, WrongUse
 from ..decision.messages import ResultStatus
 from ..decision.settings import describe_type
 
@@ -141,6 +141,14 @@ class NeedsUserInput(_Checked):
     """Only the user knows whether the call took effect. It stays open, and the answer to the question is its result."""
 
     question: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentAsks:
+    """The sub-agent that a call runs has paused with these questions. The call is run again once they are answered."""
+
+    questions: tuple[Question, ...]
+    """With the ids under which the run itself asks them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,7 +432,7 @@ def _is_percentage(member: Any) -> bool:
 
 
 def _normalize(text: str) -> str:
-    return "".join(sign for sign in text.casefold() if sign.isalnum())
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
 def _to_mapping(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`RunContext`: what a function of yours is told about the run that it works for, beside its arguments.
+"""`RunContext`: the argument through which a tool or hook learns about the run that calls it.
 
     @dataclass
     class Deps:
@@ -11,8 +11,8 @@
 
     await engine.run("What is left on my account?", deps=Deps(pool))
 
-The parameter is known by its annotation, and no part of the schema that the model sees. `this_call()` gives the same
-object anywhere below a tool's function.
+The parameter is recognised by its annotation, and the schema for the model leaves it out. `this_call()` returns the
+same object, in a tool's function and in everything that it calls.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     DepsT = TypeVar("DepsT", default=Any)
-    """The type of what belongs to one run; a bare `RunContext` in an annotation stands for any."""
+    """Type of `RunContext.deps`. An annotation without it, such as `RunContext`, allows any type."""
 else:
     from typing import TypeVar
 
     DepsT = TypeVar("DepsT")
 
 _current_call: ContextVar[RunContext] = ContextVar("endstop_call")
-"""The running call. Tasks and threads that its function starts inherit it."""
+"""The call that is being run. Tasks that a tool's function starts see the same call, and so does the thread of a sync
+function, because they run in a copy of its context."""
 _WRITTEN = re.compile(r"(\w+\.)*RunContext(\[.*\])?", re.DOTALL)
 
 
 class RunContext(Struct, Generic[DepsT], frozen=True):
-    """A run, and in a tool one call of it, as a function of yours sees it.
+    """A run, and in a tool the call, as the user's function sees it.
 
     @tool
     async def pay(ctx: RunContext, invoice: str) -> str:
@@ -57,15 +58,15 @@ class RunContext(Struct, Generic[DepsT], frozen=True):
     step: int = 0
     """Number of the step in its run, from 1; 0 before the first."""
     call_id: str = ""
-    """Id of the call; for a gate that of the completion; otherwise empty."""
+    """Id of the call; for a gate, id of the completion's call; otherwise empty."""
     again: bool = False
     """Whether the call was already running in a process that died: it may have taken effect."""
-    deps: DepsT = None  # type: ignore[assignment]  # whoever names a type hands one in
-    """What was handed in for this run, or made by `Engine(deps=...)`. No record holds it."""
+    deps: DepsT = None  # type: ignore[assignment]  # None only if no dependencies are given
+    """The object that the run was started with (`deps=`), or that `Engine(deps=...)` made for it. Never recorded."""
     owner: str | None = None
-    """Whose session it is, as the server's tokens or `engine.session(owner=...)` say; None: not known."""
+    """Owner of the session, from the token at the server or from `engine.session(owner=...)`; None if unknown."""
     metadata: Mapping[str, Any] = {}
-    """What was stored with the session."""
+    """Metadata that was stored with the session."""
 
     @property
     def key(self) -> str:
@@ -77,13 +78,13 @@ class RunContext(Struct, Generic[DepsT], frozen=True):
 
 
 ThisCall = RunContext
-"""The name that `this_call()` gave it before it had `deps`."""
+"""Older name of `RunContext`, from before it had `deps`."""
 
 
 def this_call() -> RunContext:
-    """The call for which this function runs, also in the thread of a sync function. Raises WrongUse outside a call.
+    """Return the call that is being run, also in the thread of a sync function. Raises WrongUse outside a call.
 
-    It may be called in a tool's function, its check and its approval function, and in all that they call.
+    It works in a tool's function, its check and its approval function, and in everything that they call.
     """
     try:
         return _current_call.get()
@@ -93,7 +94,7 @@ def this_call() -> RunContext:
 
 @contextmanager
 def running_call(call: RunContext) -> Iterator[None]:
-    """Let `this_call()` give this call inside the block."""
+    """Make `this_call()` return this call inside the block."""
     token = _current_call.set(call)
     try:
         yield
@@ -102,7 +103,7 @@ def running_call(call: RunContext) -> Iterator[None]:
 
 
 def context_parameter(function: Callable[..., Any]) -> str | None:
-    """The name of the parameter that is annotated as a `RunContext`; None if there is none."""
+    """Return the name of the parameter that is annotated as a `RunContext`; None if there is none."""
     try:
         parameters = inspect.signature(function, eval_str=True).parameters
     except Exception:  # an annotation that cannot be evaluated; whether that matters, the schema says
@@ -117,12 +118,18 @@ def _is_context(annotation: Any) -> bool:
 
 
 def model_parameters(function: Callable[..., Any], *, evaluated: bool = False) -> dict[str, inspect.Parameter]:
-    """The parameters that a model fills: all but the context."""
+    """Return the parameters for which the model writes arguments: all but the `RunContext`.
+
+    evaluated: evaluate annotations that are written as text.
+    """
     context = context_parameter(function)
     parameters = inspect.signature(function, eval_str=evaluated).parameters
     return {name: parameter for name, parameter in parameters.items() if name != context}
 
 
 def with_context(name: str | None, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments of a function, with the running call under this name if there is one. Raises WrongUse outside."""
+    """Return the arguments with the running call added under this name, unless it is None.
+
+    Raises WrongUse outside a call.
+    """
     return arguments if name is None else {**arguments, name: this_call()}

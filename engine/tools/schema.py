@@ -94,7 +94,7 @@ def drop_titles(schema: Any) -> None:
 
 
 def describe_errors(name: str, error: Any) -> str:
-    """What the model reads about pydantic's errors in the arguments of a tool."""
+    """Return the message for the model about pydantic's errors in the arguments of a tool."""
     lines = []
     for problem in error.errors(include_url=False, include_context=False):
         where = ".".join(str(part) for part in problem["loc"]) or "arguments"

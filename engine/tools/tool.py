@@ -95,6 +95,8 @@ class Tool:
         """Called after the process died during a call: says whether the call took effect. May be None."""
         self.approval = approval
         """Whether a call needs the user's approval, or the function of its arguments that says so."""
+        self.inner: Toolbox | None = None
+        """For a tool that is a sub-agent: the tools that this has."""
         self.timeout = timeout
         self._final = final or _full_percentage
         described = docstring_parser.parse(inspect.getdoc(function) or "")

@@ -146,7 +146,7 @@ def import_table(imports: dict[str, Any]) -> str:
     early = ", ".join(imports["too_early"]) or "none"
     return "\n".join(
         (
-            "| `import endstop`, in fresh processes | | budget | met |",
+            "| `from endstop import Engine`, in fresh processes | | budget | met |",
             "|---|--:|---|---|",
             f"| Seconds: median (best) | {imports['median_s']:.2f} ({imports['best_s']:.2f}) | 0.3 "
             f"| {yes(imports['median_s'] < 0.3)} |",

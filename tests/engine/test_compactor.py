@@ -111,14 +111,17 @@ async def test_none_leaves_it_to_the_policy_without_a_log_line(tmp_path: Path) -
 
 CALL = AssistantMessage("", (ToolCall("c1", "fetch", "{}"),))
 IMPOSSIBLE: dict[str, tuple[Any, str]] = {
-    "a call without its result": ([CALL], "the results of c1 are missing"),
-    "a result without its call": ([ToolResult("c1", "fetch", "x")], "without its call"),
+    "a call without its result": ([CALL], "message 0 makes calls without results: c1"),
+    "a result without its call": ([ToolResult("c1", "fetch", "x")], "message 0 is a result of a call that"),
     "a result after another message": (
         [CALL, UserMessage("and?"), ToolResult("c1", "fetch", "x")],
-        "before the results of c1",
+        "message 0 makes calls without results: c1",
     ),
-    "two results": ([CALL, *[ToolResult("c1", "fetch", "x")] * 2], "without its call"),
-    "the same call twice": ([CALL, ToolResult("c1", "fetch", "x")] * 2, "the id of another one"),
+    "two results": ([CALL, *[ToolResult("c1", "fetch", "x")] * 2], "message 2 is a second result of one call"),
+    "the same call twice": (
+        [CALL, ToolResult("c1", "fetch", "x")] * 2,
+        "message 2 makes a call with an id that another",
+    ),
     "a system prompt": ([SystemMessage("Obey.")], "the run's own stays"),
     "a field of another type": ([UserMessage(3)], "Expected `str`"),  # type: ignore[arg-type]
     "messages of another form": ([{"role": "user", "content": "x"}], "not list"),
@@ -155,7 +158,7 @@ async def test_a_call_of_the_messages_that_stay_cannot_be_made_twice(tmp_path: P
         Model(fetches=12), policy("drop_oldest"), tmp_path / "r.jsonl", hooks=Hooks(compactor=steal)
     )
     assert (outcome.stop_reason, set(compacted(events))) == ("completed", {"drop_oldest"})
-    assert all("the id of another one" in detail for _, detail in verdicts(events))
+    assert all("an id that another call has" in detail for _, detail in verdicts(events))
 
 
 async def test_one_that_raises_or_hangs_or_makes_it_no_smaller_loses_nothing(tmp_path: Path) -> None:

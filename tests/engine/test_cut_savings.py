@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from endstop import Completion, Engine, read_record, tool
-from endstop.decision import WrongUse
+from endstop.decision import Price, WrongUse
 from endstop.decision.outcome import CutSavings
-from endstop.providers import Scripted, call, say
+from endstop.providers import Prices, Scripted, call, say
 from endstop.replay import replay
 
 from ..console import endstop
@@ -73,6 +73,21 @@ async def test_a_fleet_counts_what_it_has_read_and_estimates_the_rest() -> None:
     assert "about 800" in row
 
 
+async def test_what_cuts_saved_has_the_recorded_price_of_its_run(tmp_path: Path) -> None:
+    prices = Prices({"dear": Price(input=1, output=50)})
+    models = [Scripted(lambda request: [DONE, say(REST, 4)], model=name) for name in ("dear", "unknown")]
+    engine = Engine(models[0], prices=prices)
+    async with engine.run_many([str(n) for n in range(8)], record=tmp_path, drain=0.25) as fleet:
+        saved = (await fleet.wait()).total.saved
+    assert (saved.priced, saved.measured_priced, saved.cost_usd) == (8, 2, pytest.approx(200 * 50 / 1e6))
+    assert saved.estimated_cost_usd == pytest.approx(0.04)
+    assert str(saved) == "about 800 ($0.0400)"
+    unknown = (await Engine(models[1], prices=prices).run("go", drain=True)).saved
+    assert (unknown.priced, unknown.estimated_cost_usd, str(unknown)) == (0, None, "100")
+    assert str(saved + unknown) == "about 900 ($0.0400+)"
+    assert "about 800 ($0.0400)" in (await endstop("report", tmp_path)).out
+
+
 async def test_a_fleet_that_reads_all_or_nothing_says_so() -> None:
     async with answers(say(REST, 4)).run_many(["a", "b"], drain=True) as fleet:
         assert "  200  " in str(await fleet.wait())
@@ -102,6 +117,8 @@ async def test_the_report_has_a_column_and_says_how_it_is_known(tmp_path: Path) 
         "measured_output_tokens": 200,
         "measured_calls": 0,
         "output_tokens": 400,
+        "priced": 0,
+        "cost_usd": None,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,8 +27,9 @@ from endstop import (
     this_call,
     tool,
 )
-from endstop.decision import Policy, ToolResult
+from endstop.decision import Policy, ToolCall, ToolResult
 from endstop.providers import Scripted, call, say
+from endstop.replay import replay
 from endstop.tools import ask_user, finish_task
 
 
@@ -135,6 +136,57 @@ async def test_gates_judge_handlers_and_evaluator_get_the_deps() -> None:
         "gate": ("one", "jane", "f1"),
         "evaluator": ("one", "jane", ""),
     }
+
+
+async def test_a_text_rule_gets_the_context_if_a_third_parameter_is_annotated_so(tmp_path: Path) -> None:
+    seen: list[RunContext[Deps]] = []
+
+    def named(text: str, calls: Sequence[ToolCall], run: RunContext[Deps]) -> bool:
+        seen.append(run)
+        return run.deps.name in text
+
+    class Rule:
+        async def __call__(self, text: str, calls: Sequence[ToolCall], run: RunContext[Deps]) -> bool:
+            return named(text, calls, run)
+
+    for rule in (named, Rule()):
+        record = tmp_path / f"{len(seen)}.jsonl"
+        engine = Engine(Scripted("Let me see.", "Yours, one."), hooks=Hooks(text_rule=rule))
+        session = engine.session(owner="jane", metadata={"plan": "free"}, record=record)
+        outcome = await session.run("go", deps=Deps("one"))
+        assert (outcome.answer, outcome.steps) == ("Yours, one.", 2)
+        assert [(one.owner, one.metadata, one.step, one.run_id) for one in seen[-2:]] == [
+            ("jane", {"plan": "free"}, step, outcome.run_id) for step in (1, 2)
+        ]
+        assert (await replay(record)).same
+    assert len(seen) == 4, "a replay asks nobody"
+
+
+def takes_one(text: str) -> bool:
+    return True
+
+
+def takes_four(text: str, calls: Any, run: RunContext[Deps], more: int) -> bool:
+    return True
+
+
+def takes_it_first(run: RunContext[Deps], text: str, calls: Any) -> bool:
+    return True
+
+
+def takes_it_by_name(text: str, calls: Any, *, run: RunContext[Deps]) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("rule", [takes_one, takes_four, takes_it_first, takes_it_by_name])
+def test_a_text_rule_that_could_not_be_called_is_refused(rule: Any) -> None:
+    with pytest.raises(WrongUse, match=rf"text_rule: {rule.__name__} takes the text and the calls"):
+        Hooks(text_rule=rule)
+
+
+@pytest.mark.parametrize("rule", [lambda text, calls: True, lambda text, calls, longest=3: True, lambda *both: True])
+async def test_a_text_rule_without_that_parameter_gets_text_and_calls(rule: Any) -> None:
+    assert (await Engine(Scripted("Yes."), hooks=Hooks(text_rule=rule)).run("go")).stop_reason == "text_final"
 
 
 async def test_runs_at_the_same_time_have_their_own() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from endstop import read_record
+from endstop.decision import events as ev
 from endstop.replay import replay
 from endstop.tools import workspace_tools
 
@@ -67,3 +68,16 @@ def test_the_port_is_set_and_the_run_stopped_at_the_completion_call() -> None:
     run = read_record(RECORDS / "port.jsonl").runs[-1]
     assert ended("port").stop_reason == "completed"
     assert run.after_cut
+
+
+def test_of_three_calls_one_ran_with_the_users_arguments_one_was_denied_and_one_was_answered_too_late() -> None:
+    runs = read_record(RECORDS / "approval.jsonl").runs
+    answers = {e.call_id: e for run in runs for e in run.events if isinstance(e, ev.QuestionAnswered)}
+    edited, denied, late = (answers[id] for id in ("c2", "c4", "c5"))
+    assert (edited.says, edited.arguments) == ("yes", {"invoice": "a", "amount": 50})
+    assert (denied.says, denied.text, denied.expired) == ("no", "they are needed", False)
+    assert (late.says, late.expired) == ("no", True)
+    results = {e.call_id: e for run in runs for e in run.events if isinstance(e, ev.ToolCallResult)}
+    assert [results[id].status for id in ("c2", "c3", "c4", "c5")] == ["ok", "ok", "denied", "denied"]
+    assert results["c2"].content.endswith("a: 50 paid")
+    assert ended("approval").status == "completed"

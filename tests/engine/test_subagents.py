@@ -27,7 +27,7 @@ from endstop.records.files import find_records
 from endstop.replay import replay
 from endstop.session import Session
 from endstop.testing import FakeClock, check_transcript, settle
-from endstop.tools import ask_user, finish_task
+from endstop.tools import finish_task
 
 from ..engine_options import grouped
 
@@ -151,14 +151,13 @@ async def test_sub_agents_of_sub_agents_are_counted_once(tmp_path: Path) -> None
     [
         ([[call("look", at="a"), paid(0)]] * 40, "helper did not complete its task: exhausted (stuck): "),
         ([RuntimeError("boom")], "helper did not complete its task: failed (internal_error): "),
-        ([[call("ask_user", question="Which one?")]], "It asks: Which one?"),
     ],
 )
 async def test_a_sub_agent_that_does_not_complete_gives_an_error_that_says_how_it_ended(
     script: list[Any], says: str
 ) -> None:
     got: list[Any] = []
-    engine = parent(as_helper(child(*script, tools=(look, ask_user))))
+    engine = parent(as_helper(child(*script, tools=(look,))))
     async with engine.start("go") as run:
         async for event in run:
             if isinstance(event, ev.ToolCallResult):
@@ -440,21 +439,6 @@ async def test_a_sub_agent_that_needs_approval_runs_after_the_yes_and_is_counted
     (first, second) = (await replay(record)).runs
     assert (first.divergence, second.divergence) == (None, None)
     assert (second.outcome.usage, second.outcome.subagents) == (outcome.usage, outcome.subagents)
-
-
-async def test_a_sub_agent_that_waits_for_an_approval_of_its_own_gives_the_question() -> None:
-    @tool(approval=True)
-    async def pay(amount: int) -> str:
-        """Pay."""
-        return "paid"
-
-    engine = parent(as_helper(child([call("pay", amount=3)], "x", tools=(pay,))))
-    session = engine.session()
-    assert (await session.run("go")).status == "completed"
-    (answer,) = [m for m in session.transcript.messages if isinstance(m, ToolResult)]
-    assert answer.status == "error"
-    assert "helper did not complete its task: awaiting_input" in answer.content
-    assert "pay" in answer.content
 
 
 # ---- replay and resume

@@ -15,8 +15,8 @@ from endstop.decision import events as ev
 from endstop.formats import FORMATS, ImportOptions, Unreadable, detect_format, events_of
 from endstop.formats import export_atif as to_atif
 from endstop.formats import export_openai as to_openai
+from endstop.formats.file_values import split_array, split_values
 from endstop.formats.imported_session import is_nudge
-from endstop.formats.session_files import split_array, split_values
 from endstop.records.reader import read_record
 from endstop.records.recorder import RecordWriter
 from endstop.replay import replay

@@ -1,8 +1,8 @@
-"""The public API as a strict user writes it. Never run: `test_exports` lets mypy read it."""
+"""The public API as a strict user writes it. Never run: `test_exports` lets mypy read it, `make pyright` pyright."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, assert_type
 
@@ -15,6 +15,7 @@ from endstop import (
     Engine,
     Fleet,
     Hooks,
+    Image,
     Lagged,
     Observers,
     Progress,
@@ -119,7 +120,7 @@ class Echo:
     model = "echo"
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
+    async def stream(self, request: Request) -> AsyncGenerator[AsyncIterator[AnyChunk], None]:
         """Say the last message's number."""
         yield self._chunks(len(request.messages))
 
@@ -129,7 +130,7 @@ class Echo:
 
 
 echo: Provider = Echo()
-assert_type(echo.stream(Request(messages=())), AbstractAsyncContextManager[AsyncIterator[AnyChunk]])
+stream: AbstractAsyncContextManager[AsyncIterator[AnyChunk]] = echo.stream(Request(messages=()))
 assert_type(KINDS["auth"], type[ProviderError])
 
 
@@ -172,8 +173,14 @@ async def main() -> None:
     paused = await session.run("hello")
     for question in paused.questions:
         assert_type(await session.answer(question.call_id, "yes"), Outcome)
+        assert_type(
+            await session.answer(question.call_id, ["this one", Image(url="https://example.com/a.png")]), Outcome
+        )
 
-    helper = engine.as_tool("helper", "Helps.", prompt=lambda topic: f"Find {topic}.", timeout=60, approval=True)
+    def search(topic: str) -> str:
+        return f"Find {topic}."
+
+    helper = engine.as_tool("helper", "Helps.", prompt=search, timeout=60, approval=True)
     assert_type(helper, Tool)
     async with Engine(echo, tools=[helper]).start("go") as whole:
         async for of, one in whole.tree_events():
@@ -222,7 +229,7 @@ def redacting(provider: Provider) -> None:
 
 
 @asynccontextmanager
-async def announced(run: Run) -> AsyncIterator[None]:
+async def announced(run: Run) -> AsyncGenerator[None, None]:
     """What goes on around a run."""
     print("begins", run.id)
     yield

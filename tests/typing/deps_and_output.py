@@ -1,4 +1,4 @@
-"""A program with deps, approvals and a typed output, as a strict user writes it. Never run, only read by mypy."""
+"""A program with deps, approvals, typed output, as a strict user writes it. Never run; mypy and pyright read it."""
 
 from __future__ import annotations
 

@@ -43,9 +43,7 @@ class DatabaseUrl:
 
 
 def parse_database_url(given: str | os.PathLike[str]) -> DatabaseUrl:
-    """Parse a path or URL; opens nothing. Raises WrongUse if it is invalid, or if a package is missing."""
-    if find_spec("dbos") is None:
-        raise WrongUse('DBOS is not installed: pip install "endstop[dbos]"')
+    """Parse a path or URL; opens nothing. Raises WrongUse if it is invalid, or if SQLite is too old."""
     found = stores.parse_store_url(given)
     if isinstance(found, Path):
         absolute = str(found.absolute())

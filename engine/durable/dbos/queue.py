@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ...decision import WrongUse
+from ...decision.errors import missing_extra
 from ...durability import Job, Work
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class Dbos:
             raise WrongUse(f"poll_seconds={poll_seconds} is out of range: give seconds, above 0 and below 3600")
         if not queue.strip() or queue.startswith("_dbos_") or "\0" in queue:
             raise WrongUse(f"queue={queue!r} cannot name a queue: it is blank, or begins with _dbos_")
+        if find_spec("dbos") is None:
+            raise missing_extra("DBOS is not installed", "dbos")
         from .database_url import parse_database_url
 
         self._url = parse_database_url(url)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...decision import WrongUse
+from ...decision.errors import missing_extra
 from ...durability import Job, Work
 from .worker import RunConsumer
 
@@ -58,7 +59,7 @@ class Temporal:
         if not 1.0 <= lease <= 3600.0:
             raise WrongUse(f"Temporal(lease={lease}) must be from 1 to 3600 seconds")
         if find_spec("temporalio") is None:
-            raise WrongUse('Temporal needs its driver: pip install "endstop[temporal]"')
+            raise missing_extra("Temporal needs its driver", "temporal")
         self.address = address
         self.namespace = namespace
         self.task_queue = task_queue

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._version import __version__
 from ...decision import WrongUse
-from ...decision.errors import error_text
+from ...decision.errors import error_text, missing_extra
 from ...providers._logging import log_warning
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class SafeTracer:
         try:
             from opentelemetry import context, trace
         except ImportError as error:
-            raise WrongUse(f'traced: OpenTelemetry is not installed ({error}): pip install "endstop[otel]"') from None
+            raise missing_extra("traced: OpenTelemetry is not installed", "otel", error) from None
         if tracer_provider is not None and not callable(getattr(tracer_provider, "get_tracer", None)):
             raise WrongUse(f"traced: tracer_provider {tracer_provider!r} has no method `get_tracer`")
         self.trace = trace

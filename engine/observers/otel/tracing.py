@@ -174,8 +174,8 @@ class RunTracer:
             match event:
                 case ev.ToolCallResult(call_id=call_id) if call_id in self._calls:
                     self._calls.pop(call_id).end(event.status, event.content)
-                case ev.QuestionAsked(call_id=call_id) if call_id in self._calls:
-                    self._calls.pop(call_id).end("open")
+                case ev.QuestionAsked() if event.waiting_call in self._calls:
+                    self._calls.pop(event.waiting_call).end("open")
                 case ev.ResponseFinished() if self._chat is not None:
                     self._chat.end(event)
                 case ev.AttemptFailed() if self._chat is not None:

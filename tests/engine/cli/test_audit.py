@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from ...console import endstop
@@ -94,3 +95,29 @@ async def test_a_record_of_a_newer_version_is_no_foreign_transcript(tmp_path: Pa
     done = await endstop("audit", tmp_path / "x.jsonl")
     assert done.code == 2
     assert "upgrade endstop" in done.err
+
+
+async def test_the_newest_session_of_the_places_that_are_known_is_shown(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "CODEX_HOME": "", "CLAUDE_CONFIG_DIR": "", "XDG_DATA_HOME": ""}
+    nothing = await endstop("audit", "--last", env=home)
+    assert (nothing.code, nothing.out) == (2, "")
+    assert f"no session found: looked below {tmp_path}/.claude/projects, {tmp_path}/.codex/sessions" in nothing.err
+    folder = tmp_path / ".codex" / "sessions"
+    folder.mkdir(parents=True)
+    for at, name in ((1000, "old"), (2000, "new")):
+        path = folder / f"{name}.json"
+        path.write_text(json.dumps({"id": name, "messages": chat("look", "finish_task")}))
+        os.utime(path, (at, at))
+    done = await endstop("audit", "--last", env=home)
+    assert done.code == 0
+    assert done.err.splitlines() == [
+        f"endstop: searched {folder} (Codex, 2 files)",
+        f"endstop: the newest session is new ({folder}/new.json)",
+    ]
+    assert "reported as done here (finish_task)" in done.out
+    (folder / "new.json").unlink()
+    named = await endstop("audit", folder, "--last", "--json")
+    assert named.json["session_id"] == "old"
+    assert (await endstop("audit", folder)).code == 0, "a folder with one session"
+    assert (await endstop("audit")).code == 2
+    assert (await endstop("audit", folder, "--last", "--session", "old")).code == 2

@@ -94,7 +94,7 @@ async def test_a_second_import_changes_nothing_unless_it_is_forced(tmp_path: Pat
         ("", "empty"),
         ("words", "neither JSON nor JSON Lines"),
         ('{"x": 1}', "in none of the formats"),
-        ('{"x": 1}\n{"y": ', "in none of the formats"),
+        ('{"x": 1}\n{"y": ', "invalid JSON"),
         ('{"messages": ' + "[" * 100_000, "nested too deeply"),
     ],
 )

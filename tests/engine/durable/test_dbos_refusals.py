@@ -52,9 +52,8 @@ def test_options_that_can_never_work_are_refused(options: dict[str, Any], told: 
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = {"pysqlite3"}
     place = "endstop.durable.dbos.database_url"
-    monkeypatch.setattr(f"{place}.find_spec", lambda name: None if name in missing else object())
+    monkeypatch.setattr(f"{place}.find_spec", lambda name: None)
     monkeypatch.setattr(f"{place}.sqlite3.sqlite_version_info", (3, 41, 2))
     with pytest.raises(
         WrongUse, match=r"DBOS needs SQLite 3\.42, and this Python has .*: pip install pysqlite3-binary"
@@ -62,7 +61,7 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         Dbos("dbos.sqlite")
     monkeypatch.setattr(f"{place}.sqlite3.sqlite_version_info", (3, 42, 0))
     assert parse_database_url("dbos.sqlite").url.startswith("sqlite:////")
-    missing.add("dbos")
+    monkeypatch.setattr("endstop.durable.dbos.queue.find_spec", lambda name: None)
     with pytest.raises(WrongUse, match=r'pip install "endstop\[dbos\]"'):
         Dbos("dbos.sqlite")
 

@@ -73,3 +73,17 @@ async def test_metadata_comes_back_as_it_was_stored(store: SqlStore) -> None:
     await store.add(session("b"))
     found = {one.id: one.metadata for one in (await store.sessions(SessionFilter()))[0]}
     assert found == {"a": metadata, "b": {}}
+
+
+async def test_sub_agents_are_listed_under_their_callers_and_deleted_with_them(store: SqlStore) -> None:
+    for id, parent in (("a", None), ("b", None), ("a1", "a"), ("a2", "a1")):
+        await store.add(session(id, parent=parent))
+
+    async def listed(parent: str | None = None) -> set[str]:
+        return {one.id for one in (await store.sessions(SessionFilter(parent=parent)))[0]}
+
+    assert [await listed(), await listed("a"), await listed("a1")] == [{"a", "b"}, {"a1"}, {"a2"}]
+    assert {one.session_id for one in await store.orphans()} <= {"a", "b"}
+    assert await store.delete("a")
+    assert [await store.session(id) for id in ("a", "a1", "a2")] == [None, None, None]
+    assert await listed() == {"b"}

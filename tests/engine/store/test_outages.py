@@ -116,11 +116,14 @@ async def test_who_cannot_reach_the_database_is_told_so_and_not_only_that_there_
 async def test_a_database_that_does_not_answer_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "ANSWER_SECONDS", 0.05)
     store = store_at(tmp_path / "store.sqlite")
     await store.open()
     await store.join(process("one"))
-    with closing(sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)) as other:
+    with (
+        closing(sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)) as other,
+        monkeypatch.context() as short,
+    ):
+        short.setattr(leases, "ANSWER_SECONDS", 0.05)
         other.execute("BEGIN IMMEDIATE")
         assert "no answer within 0.05 seconds" in await refused(StoreError, store.heartbeat("one"))
     assert await store.heartbeat("one")

@@ -248,8 +248,10 @@ async def test_a_database_of_the_version_before_opens_and_its_sessions_can_be_cl
     await ended(one, "session_0")
     await one.queue(waiting(new=session()))
     with one._database.write_engine.begin() as connection:
-        for column in ("token", "metadata"):
+        connection.execute(text("DROP INDEX endstop_sessions_parent"))
+        for column in ("token", "metadata", "parent"):
             connection.execute(text(f"ALTER TABLE endstop_sessions DROP COLUMN {column}"))
+        connection.execute(text("ALTER TABLE endstop_messages DROP COLUMN images"))
         connection.execute(text("UPDATE endstop_schema SET version_num = '0001'"))
     await other.close()
     await other.open()

@@ -45,6 +45,13 @@ async def write(text: str) -> str:
     return "written"
 
 
+@server.tool(annotations=ToolAnnotations(destructive_hint=False), structured_output=False)
+def append(text: str) -> str:
+    """Add a line."""
+    note(f"appended {text}")
+    return "appended"
+
+
 @server.tool(annotations=READS, structured_output=False)
 async def hang(name: str) -> str:
     """Wait for ever."""

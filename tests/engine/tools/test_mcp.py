@@ -19,6 +19,7 @@ from endstop import Engine, Stdio, Tool, mcp_tools
 from endstop.decision import Image, ToolResult, WrongUse
 from endstop.decision.events import ToolCallResult, ToolProgress
 from endstop.providers import Scripted, call
+from endstop.replay import replay
 from endstop.tools import mcp as connections
 from endstop.tools.mcp import McpConnection, result_of
 from endstop.tools.user_functions import UserFunctionError
@@ -127,6 +128,72 @@ async def test_a_run_uses_the_tools_of_a_server_over_stdio_and_ends_by_its_compl
     assert schema["properties"]["b"]["description"] == "What is added."
     assert tools["add"].spec.description == "Add two integers."
     assert "finish_task" not in engine.config.toolbox, "the server's completion stands for ours"
+
+
+def needs(name: str, arguments: Any) -> bool:
+    return name == "write" and arguments["text"] != "safe"
+
+
+async def needs_later(name: str, arguments: Any) -> bool:
+    return needs(name, arguments)
+
+
+@pytest.mark.parametrize(
+    ("approval", "asked"),
+    [
+        (True, {"add", "write", "append"}),
+        (False, set()),
+        (["write"], {"write"}),
+        ("destructive", {"write"}),
+        ([], set()),
+    ],
+)
+async def test_which_tools_need_approval(notes: Path, approval: Any, asked: set[str]) -> None:
+    only, kinds = ["add", "write", "append", "submit"], {"submit": "completion"}
+    async with named(stdio(notes), approval=approval, only=only, kinds=kinds, prefix="n_") as tools:
+        assert {name for name, tool in tools.items() if tool.spec.approval} == {f"n_{name}" for name in asked}
+        assert tools["n_submit"].kind == "completion"
+
+
+async def test_who_does_not_believe_the_server_names_what_reads(notes: Path) -> None:
+    async with named(stdio(notes), approval="destructive", reads=[], only=["add", "append"]) as tools:
+        assert [name for name, tool in tools.items() if tool.spec.approval] == ["add"]
+
+
+@pytest.mark.parametrize("function", [needs, needs_later])
+async def test_a_function_of_name_and_arguments_says_which_calls_wait(
+    notes: Path, function: Any, tmp_path: Path
+) -> None:
+    calls = [call("n_write", text="safe", id="a"), call("n_write", text="x", id="b"), call("n_add", a=1, id="c")]
+    async with mcp_tools(stdio(notes), prefix="n_", only=["write", "add"], approval=function) as tools:
+        session = Engine(Scripted(calls, "done"), tools=tools).session(record=tmp_path / "r.jsonl")
+        paused = await session.run("go")
+        (question,) = paused.questions
+        assert (question.call_id, question.tool, question.arguments) == ("b", "n_write", {"text": "x"})
+        assert notes.read_text(encoding="utf-8").splitlines() == ["started", "wrote safe"]
+        with pytest.raises(WrongUse, match="text"):
+            await session.approve("b", {"txt": "y"})
+        outcome = await session.approve("b", {"text": "y"})
+    assert outcome.status == "completed"
+    assert notes.read_text(encoding="utf-8").splitlines() == ["started", "wrote safe", "wrote y"]
+    assert f":{function.__name__}" in (tmp_path / "r.jsonl").read_text(encoding="utf-8")
+    assert (await replay(str(tmp_path / "r.jsonl"))).same
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"approval": "write"}, r"approval=\['write'\]"),
+        ({"approval": ["wriet"]}, r"approval names 'wriet', which the server has not .did you mean 'write'"),
+        ({"approval": 7}, "approval is 7"),
+        ({"approval": None}, "approval is None"),
+        ({"approval": ["submit"], "kinds": {"submit": "completion"}}, "cannot have an approval"),
+    ],
+)
+async def test_an_approval_that_means_nothing_is_refused(notes: Path, options: Any, said: str) -> None:
+    with pytest.raises(WrongUse, match=said):
+        async with mcp_tools(stdio(notes), **options):
+            pass
 
 
 async def test_a_server_over_http_gets_our_headers(http: SimpleNamespace) -> None:

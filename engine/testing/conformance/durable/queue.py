@@ -7,17 +7,22 @@ import traceback
 
 import anyio
 
-from ....durability import Job, StepKey, Steps
+from ....durability import Job, JobAnswer, StepKey, Steps
 from .harness import GRACE, DurableTrial, ScriptedStep, job
 
 
 async def brings_it_whole(trial: DurableTrial) -> None:
     """A job arrives as it was submitted."""
+    answers = (
+        JobAnswer(call_id="call:1", approved=True, arguments={"path": "ü\n", "deep": [{"n": 1.5, "no": None}]}),
+        JobAnswer(call_id="call:2", text="größte", approved=False),
+    )
     sent = [
         Job(
             run_id="one", session_id="s 1/ü", agent="a\u0000b", opening="prompt", text="größte \N{PILE OF POO}\u0000\n"
         ),
         Job(run_id="two", session_id="s", agent="a", opening="answer", text="x" * 300_000, call_id="call:1"),
+        Job(run_id="four", session_id="s", agent="a", opening="answer", answers=answers),
         Job(run_id="three", session_id="s", agent="a", opening="resume", heard=("m1", "m\u2028")),
     ]
     got: list[Job] = []
@@ -27,7 +32,7 @@ async def brings_it_whole(trial: DurableTrial) -> None:
 
     await trial.submit(*sent)
     async with trial.work_here(work):
-        await trial.wait_until(lambda: len(got) == 3, "three jobs")
+        await trial.wait_until(lambda: len(got) == len(sent), "all jobs")
     if sorted(got, key=lambda one: one.run_id) != sorted(sent, key=lambda one: one.run_id):
         trial.fail(f"jobs came out as {got}")
 

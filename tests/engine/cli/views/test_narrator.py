@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from endstop.cli.views.narrator import NARRATED, NOT_NARRATED, NOTE, EventNarrator
-from endstop.cli.views.run_view import ViewSnapshot
-from endstop.decision import Event
+from endstop.cli.views.run_view import Kind, ViewSnapshot
+from endstop.decision import AssistantMessage, Event, Reasoning, ToolCall
 from endstop.decision import events as ev
 
 
@@ -29,3 +31,25 @@ def test_the_progress_of_a_call_is_what_the_run_is_doing_until_its_result() -> N
     assert "\n" not in said[0]
     assert len(said[1]) <= NOTE
     assert said[2:] == ["index: 0.5", "running tools"]
+
+
+def test_a_response_that_was_not_streamed_is_shown_once_it_is_whole() -> None:
+    class Seen(ViewSnapshot):
+        written: ClassVar[list[tuple[str, str]]] = []
+
+        def write(self, kind: Kind, delta: str) -> None:
+            self.written.append((kind, delta))
+
+    narrator = EventNarrator(Seen(), explain=False)
+    message = AssistantMessage("Look.", (ToolCall("c", "read", "{}"),), (Reasoning("Hm."),))
+    whole = ev.ResponseFinished(step=1, attempt="1.1", message=message, finish="tool_calls")
+    for _ in range(2):
+        narrator.feed(ev.AttemptStarted(attempt="1.1"))
+        narrator.feed(whole)
+        assert Seen.written == [("reasoning", "Hm."), ("text", "Look.")]
+        assert narrator.calls["c"].arguments == "{}"
+        narrator.feed(ev.AttemptStarted(attempt="1.2"))
+        narrator.feed(ev.TextMessageContent(attempt="1.2", delta="Look."))
+        narrator.feed(whole)
+        assert Seen.written[2:] == [("text", "Look.")], "and not twice"
+        Seen.written.clear()
