@@ -25,8 +25,9 @@ PromptBody = str | list[dict[str, Any]]
 """A prompt, a message or an answer: a text that is not blank, or texts and images as content parts of OpenAI or
 Anthropic, of which the server fetches none; `read_checked_prompt` checks it. Without constraints here: with one on a
 part of this union, msgspec 0.22 made the process crash at its end, while garbage was collected, in 5 of 30 runs."""
-Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
-"""The name of an agent, a cause, or an id."""
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$(?!\n)")]
+"""The name of an agent, a cause, or an id: without control characters. Python's `$` matches before a newline at the end
+too, so the pattern refuses that one by itself."""
 
 
 class SessionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -173,7 +173,7 @@ WRONG = {
     ),
     "an empty prompt": (["--fork", "o.jsonl", "--at", "AT", "--record", "n", "--tools", "tools.py", " "], "empty"),
     "a redacted record": (
-        ["--fork", "redacted.jsonl", "--at", "AT", "--record", "n", "--tools", "tools.py"],
+        ["--fork", "redacted.jsonl", "--at", "REDACTED_AT", "--record", "n", "--tools", "tools.py"],
         "is redacted: its texts are not what was said",
     ),
     "a record that lost events": (
@@ -198,14 +198,19 @@ async def test_wrong_use_makes_no_request_and_writes_nothing(case: str, tmp_path
     record = await recorded(tmp_path, LOOK, END, name="o.jsonl")
     lines = record.read_bytes().splitlines(keepends=True)
     (tmp_path / "lost.jsonl").write_bytes(b"".join([*lines[:3], b"{torn\n", *lines[4:]]))
-    await recorded(tmp_path, LOOK, END, name="redacted.jsonl", more=("--redact",))
+    redacted = await recorded(tmp_path, LOOK, END, name="redacted.jsonl", more=("--redact",))
     (tmp_path / "chat.json").write_text(
         json.dumps({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]})
     )
     await endstop("import", "openai", tmp_path / "chat.json", "-o", tmp_path / "imported")
     (imported,) = (tmp_path / "imported").iterdir()
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-    given = {"AT": str(decisions(record)[0]), "imported/IMPORTED": str(imported)}
+    given = {
+        "AT": str(decisions(record)[0]),
+        # a record's events are numbered as its deltas came, so the same decision has another number in another record
+        "REDACTED_AT": str(decisions(redacted)[0]),
+        "imported/IMPORTED": str(imported),
+    }
     async with ChatServer("Hello.") as server:
         there = ("--model", "scripted", "--api-base", server.url)
         done = await endstop("run", *(given.get(one, one) for one in arguments), *there, cwd=tmp_path)
