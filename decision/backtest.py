@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
-from .decide import applies_before_first_step, continues_round, decide, needs_closing_step
+from .decide import applies_before_first_step, decide, go_on_in_round, needs_closing_step
 from .decisions import Decision, GoOn, Pause, Stop, made_by_policy
 from .degeneration import find_repetition_in_message
 from .facts import Facts, fold
@@ -422,7 +422,7 @@ class PolicySimulation:
         if self._at_start:
             decision = self._decide(facts, self._policy)
             return decision if applies_before_first_step(decision) else None
-        if continues_round(facts, self._policy, self._decide):
+        if go_on_in_round(facts, self._policy, self._decide) is not None:
             return None
         decision = self._decide(facts, self._policy)
         if "judge" in self._hook_roles and isinstance(decision, GoOn) and not self._new_round:

@@ -61,12 +61,15 @@ def decide(facts: Facts, policy: Policy, user_rules: tuple[Rule, ...] = (), *, t
     return replace(decision, trace=tuple(trace)) if trace is not None else decision
 
 
-def continues_round(facts: Facts, policy: Policy, decide: Callable[[Facts, Policy], Decision]) -> bool:
-    """Whether the inner loop makes another step by itself: the decision is a bare GoOn and the round has steps left."""
+def go_on_in_round(facts: Facts, policy: Policy, decide: Callable[[Facts, Policy], Decision]) -> GoOn | None:
+    """The bare GoOn with which the inner loop makes another step by itself. None if the outer loop has to decide.
+
+    It has to where the decision is anything but a bare GoOn, a question is open, or the round has no steps left.
+    """
     if facts.inner_steps >= policy.max_inner_steps or facts.questions:
-        return False
+        return None
     decision = decide(facts, without_round_limits(policy))
-    return isinstance(decision, GoOn) and decision.bare
+    return decision if isinstance(decision, GoOn) and decision.bare else None
 
 
 def applies_before_first_step(decision: Decision) -> bool:

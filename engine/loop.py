@@ -31,7 +31,7 @@ from .decision import (
     UserMessage,
     build_outcome,
 )
-from .decision.decide import applies_before_first_step, continues_round, needs_closing_step
+from .decision.decide import applies_before_first_step, go_on_in_round, needs_closing_step
 from .decision.events import (
     BudgetRefused,
     CancelRequested,
@@ -251,7 +251,7 @@ def _may_continue(context: Context) -> bool:
     facts = context.log.facts
     if facts.inner_steps == 0 or context.effects.began(EffectKey(facts.steps + 1, "response")):
         return True
-    return continues_round(facts, context.policy, context.decide_untraced)
+    return go_on_in_round(facts, context.policy, context.decide_untraced) is not None
 
 
 async def _has_room(context: Context) -> bool:

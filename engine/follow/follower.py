@@ -49,7 +49,7 @@ from ..decision import (
 )
 from ..decision import events as ev
 from ..decision.cost import Price, with_cost
-from ..decision.decide import applies_before_first_step, continues_round
+from ..decision.decide import applies_before_first_step, go_on_in_round
 from ..decision.errors import did_you_mean, error_text
 from ..decision.facts import add_usage, usage_of
 from ..decision.run_origin import FOLLOW_PREFIX
@@ -280,9 +280,10 @@ class Follower:
         self._decided = log.facts.steps
         if log.facts.steps == 0:
             return self._decide_before_first_step()
-        if continues_round(log.facts, self.policy, self._decide_untraced):
-            self.decision = self._decide_untraced(log.facts, self.policy)
-            return self.decision
+        bare = go_on_in_round(log.facts, self.policy, self._decide_untraced)
+        if bare is not None:
+            self.decision = bare
+            return bare
         decision = decide(log.facts, self.policy, self._rules)
         if isinstance(decision, Pause) and answers:
             return self._go_on_after_answers(decision, answers)

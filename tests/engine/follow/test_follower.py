@@ -191,6 +191,20 @@ def test_limits_on_steps_and_on_the_session_hold() -> None:
     assert decisions[-1].reason == "step_limit"
 
 
+def test_a_limit_on_rounds_ends_the_run_after_its_last_allowed_round_and_not_inside_it() -> None:
+    """What a round is, is the engine's: its steps follow each other until the loop is told something."""
+    one = follower(Policy(limits=Limits(rounds=1), max_inner_steps=3))
+    for number in range(2):
+        decision = one.step(calls=[call(f"c{number}", arguments=f'{{"n": {number}}}')], results=[result(f"c{number}")])
+        assert isinstance(decision, GoOn)
+    decision = one.step(calls=[call("last", arguments='{"n": 9}')], results=[result("last")])
+    assert isinstance(decision, Stop)
+    assert decision.reason == "step_limit"
+    assert not one.running
+    assert one.outcome is not None
+    assert (one.outcome.rounds, one.outcome.steps) == (1, 3)
+
+
 def test_usage_is_as_reported_and_estimated_where_the_stream_was_cut() -> None:
     events: list[Any] = []
     one = follower(on_event=events.append)
