@@ -53,6 +53,7 @@ SMALL = {
     "providers._logging": "imports structlog when there is something to log, and not before",
     "decision.step_judge": "reads the facts, which read what a step brought; step_history.py knows neither",
     "engine.adapters.missing_framework": "what a user is told to install, apart from what an adapter does",
+    "engine.follow.end_text": "what a stopped agent reads; the adapters and the proxy say the same",
     "engine.completion_cut": "where a response is cut; the engine's own responses and followed ones ask it",
     "engine._sanitize": "what is safe to show in a terminal, a page or a header; imports nothing",
     "engine._version": "read by records, exports and the command line without importing the engine",

@@ -6,12 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 from uuid import uuid4
 
-from ..decision import Decision, Event, GoOn, Policy, Rule, Stop, ToolSpec
-from ..decision.errors import error_text
+from ..decision import Decision, Event, GoOn, Policy, Rule, Stop, ToolSpec, WrongUse
+from ..decision.errors import did_you_mean, error_text
 from ..follow import Cut, Follower
+from ..follow.end_text import end_text
 from ..follow.follower import followed_policy
 from ..providers._logging import log_warning
 from ..providers.clock import Clock
@@ -21,8 +22,36 @@ from ..records.event_redaction import Redact
 T = TypeVar("T")
 MOST_RUNS = 1000
 """Runs that are followed at once; the one that was opened first is given up for another."""
+OWN_OPTIONS = ("record", "stream")
+"""Options of adapters that are not handed to the follower as they are."""
 STATUSES_OF_ITS_OWN = ("completed", "awaiting_input")
 """After a response without calls a run with one of these needs no words of ours."""
+
+
+class AdapterOptions(TypedDict, total=False):
+    """Keyword arguments that the adapters of all frameworks take, beside the policy."""
+
+    completion: Sequence[str]
+    """Names of the tools that complete the task. Default: those with a usual name (`finish_task`, `submit`)."""
+    question: Sequence[str]
+    """Names of the tools that ask the user. Default: those with a usual name (`ask_user`, `clarify`)."""
+    record: str | PathLike[str] | None
+    """A folder, in which each run gets a file of its own; or a file that ends in `.jsonl`, to which one run after the
+    other is appended. A run that begins while another one writes it gets one beside it (`run-2.jsonl`). Default: no
+    record."""
+    stream: bool
+    """Whether the model is asked for a stream also where the agent wants none, as only a stream can be cut. Default:
+    True."""
+    redact: Redact | None
+    """Applied to each text before it is written to the record. Default: none."""
+    rules: Sequence[Rule]
+    """Rules of your own, which the policy names. Default: none."""
+    prices: Prices | None
+    """What tokens cost, in US dollars. Default: the list that comes with endstop."""
+    clock: Clock | None
+    """The time that records hold and limits on seconds count. Default: the system's."""
+    on_event: Callable[[Event], None] | None
+    """Called with each event of a run, in order. It must neither wait nor raise. Default: none."""
 
 
 class FollowedRun:
@@ -86,11 +115,8 @@ class FollowedRun:
         return remind
 
     def end_text(self, stop: Stop) -> str:
-        """What the agent answers where a decision ends it: its own summary of a completed task, or a marked text."""
-        if stop.final_status == "completed":
-            outcome = None if self.follower is None else self.follower.outcome
-            return (outcome.answer if outcome is not None else "") or "The task is complete."
-        return f"[endstop stopped this run: {stop.reason}: {stop.detail}. The task may be unfinished.]"
+        """What the agent answers where a decision ends it."""
+        return end_text(stop, None if self.follower is None else self.follower.outcome)
 
     def mark(self, stop: Stop) -> dict[str, Any]:
         """What is attached to a message that was written here, for programs."""
@@ -110,41 +136,22 @@ class FollowedRun:
 
 
 class FollowedRuns:
-    """Opens the runs of one adapter, and knows those that go on. The arguments are those of `Follower`.
+    """Opens the runs of one adapter, and knows those that go on.
 
-    record: a folder, in which each run gets a file of its own; or a file that ends in `.jsonl`, to which one run after
-        the other is appended. A run that begins while another one writes it gets one beside it (`run-2.jsonl`).
-    stream: whether the model is asked for a stream also where the agent wants none, so that a response can be cut.
+    agent: the framework's name, for the record. policy: as of `Follower`. Raises WrongUse if the policy or an option is
+    not known.
     """
 
-    def __init__(
-        self,
-        agent: str,
-        policy: Policy | str,
-        *,
-        completion: Sequence[str],
-        question: Sequence[str],
-        record: str | PathLike[str] | None,
-        stream: bool,
-        redact: Redact | None,
-        rules: Sequence[Rule],
-        prices: Prices | None,
-        clock: Clock | None,
-        on_event: Callable[[Event], None] | None,
-    ) -> None:
+    def __init__(self, agent: str, policy: Policy | str, options: AdapterOptions) -> None:
+        unknown = next(iter(options.keys() - AdapterOptions.__annotations__.keys()), None)
+        if unknown is not None:
+            raise WrongUse(f"unknown option {unknown!r}{did_you_mean(unknown, AdapterOptions.__annotations__)}")
         self.policy = followed_policy(policy)  # a mistake is said where it is made, not in the middle of a run
-        self.streams = stream
+        self.streams = options.get("stream", True)
+        record = options.get("record")
         self._record = None if record is None else Path(record)
-        self._follow: dict[str, Any] = {
-            "agent": agent,
-            "completion": tuple(completion),
-            "question": tuple(question),
-            "redact": redact,
-            "rules": tuple(rules),
-            "prices": prices,
-            "clock": clock,
-            "on_event": on_event,
-        }
+        self._follow: dict[str, Any] = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
+        self._follow["agent"] = agent
         self._open: OrderedDict[Hashable, FollowedRun] = OrderedDict()
 
     def open(self, key: Hashable) -> FollowedRun:

@@ -15,18 +15,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import aclosing, closing, contextmanager
 from contextvars import ContextVar
 from functools import cache
-from os import PathLike
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired, Unpack
 from uuid import uuid4
 
 from ..decision import (
     AnyChunk,
     AssistantMessage,
-    Event,
     GoOn,
     Policy,
     ReasoningDelta,
-    Rule,
     Stop,
     TextDelta,
     ToolCall,
@@ -39,10 +36,7 @@ from ..decision.chunks import FinishReport, UsageReport
 from ..decision.finish_words import parse_finish_reason
 from ..follow import Follower
 from ..formats.parsing import as_dict, as_json, as_list, as_text
-from ..providers.clock import Clock
-from ..providers.prices import Prices
-from ..records.event_redaction import Redact
-from .followed_run import STATUSES_OF_ITS_OWN, FollowedRun, FollowedRuns, offered
+from .followed_run import STATUSES_OF_ITS_OWN, AdapterOptions, FollowedRun, FollowedRuns, offered
 from .missing_framework import MissingFramework
 
 try:
@@ -70,41 +64,14 @@ class EndstopState(AgentState):
 class EndstopMiddleware(AgentMiddleware):
     """Follows each run of an agent, cuts its responses, nudges it, and ends it.
 
-    The arguments are those of `Follower`; record may be a folder, too. stream: whether the model is asked for a stream
-    also where the agent is invoked without one. Only a stream can be cut; a provider that reports no usage of streams
-    has it estimated then.
+    options: see `AdapterOptions`. With `stream` a provider that reports no usage of streams has it estimated.
     """
 
     state_schema = EndstopState
 
-    def __init__(
-        self,
-        policy: Policy | str = "agent",
-        *,
-        completion: Sequence[str] = (),
-        question: Sequence[str] = (),
-        record: str | PathLike[str] | None = None,
-        stream: bool = True,
-        redact: Redact | None = None,
-        rules: Sequence[Rule] = (),
-        prices: Prices | None = None,
-        clock: Clock | None = None,
-        on_event: Callable[[Event], None] | None = None,
-    ) -> None:
+    def __init__(self, policy: Policy | str = "agent", **options: Unpack[AdapterOptions]) -> None:
         super().__init__()
-        self.runs = FollowedRuns(
-            "langchain",
-            policy,
-            completion=completion,
-            question=question,
-            record=record,
-            stream=stream,
-            redact=redact,
-            rules=rules,
-            prices=prices,
-            clock=clock,
-            on_event=on_event,
-        )
+        self.runs = FollowedRuns("langchain", policy, options)
 
     # ---- hooks
 

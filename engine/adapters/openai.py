@@ -11,20 +11,16 @@ is a stop. The messages are the loop's own and hold no nudges: they are put at t
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 from uuid import uuid4
 
-from ..decision import Event, GoOn, Policy, Rule, Stop, ToolResult
+from ..decision import GoOn, Policy, Stop, ToolResult
 from ..follow import Follower
 from ..formats.openai import parse_tools
 from ..formats.parsing import as_dict, as_list, as_text
 from ..providers.chat_stream import ChatStream
-from ..providers.clock import Clock
 from ..providers.errors import ProviderError
-from ..providers.prices import Prices
-from ..records.event_redaction import Redact
-from .followed_run import FollowedRun, FollowedRuns
+from .followed_run import AdapterOptions, FollowedRun, FollowedRuns
 from .missing_framework import MissingFramework
 
 try:
@@ -42,37 +38,11 @@ WHOLE_ONLY = ("n", "logprobs", "modalities", "audio", "response_format", "predic
 class EndstopClients(Base):
     """Makes clients of the OpenAI SDK whose chat completions are followed, cut, nudged and ended.
 
-    The arguments are those of `Follower`; record may be a folder, too. stream: whether the model is asked for a stream
-    also where the loop asks for a whole response. Only a stream can be cut.
+    options: see `AdapterOptions`.
     """
 
-    def __init__(
-        self,
-        policy: Policy | str = "agent",
-        *,
-        completion: Sequence[str] = (),
-        question: Sequence[str] = (),
-        record: str | PathLike[str] | None = None,
-        stream: bool = True,
-        redact: Redact | None = None,
-        rules: Sequence[Rule] = (),
-        prices: Prices | None = None,
-        clock: Clock | None = None,
-        on_event: Callable[[Event], None] | None = None,
-    ) -> None:
-        self.runs = FollowedRuns(
-            "openai",
-            policy,
-            completion=completion,
-            question=question,
-            record=record,
-            stream=stream,
-            redact=redact,
-            rules=rules,
-            prices=prices,
-            clock=clock,
-            on_event=on_event,
-        )
+    def __init__(self, policy: Policy | str = "agent", **options: Unpack[AdapterOptions]) -> None:
+        self.runs = FollowedRuns("openai", policy, options)
 
     def client(self, client: Any) -> FollowedClient:
         """A client for one conversation, around an `OpenAI` or `AsyncOpenAI`. Take one for each loop that runs."""
@@ -193,8 +163,8 @@ class _Exchange:
         return ChatCompletionChunk.model_validate({**fields, "choices": [choice]})
 
 
-class FollowedCompletions:
-    """`client.chat.completions` of an `OpenAI`."""
+class _Completions:
+    """The SDK's own completions, around which those that are followed stand."""
 
     def __init__(self, completions: Any, run: FollowedRun) -> None:
         self._completions = completions
@@ -202,6 +172,10 @@ class FollowedCompletions:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._completions, name)
+
+
+class FollowedCompletions(_Completions):
+    """`client.chat.completions` of an `OpenAI`."""
 
     def create(self, **request: Any) -> Any:
         """Like the SDK's own."""
@@ -225,15 +199,8 @@ class FollowedCompletions:
         return exchange.reply()
 
 
-class AsyncFollowedCompletions:
+class AsyncFollowedCompletions(_Completions):
     """`client.chat.completions` of an `AsyncOpenAI`."""
-
-    def __init__(self, completions: Any, run: FollowedRun) -> None:
-        self._completions = completions
-        self._run = run
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._completions, name)
 
     async def create(self, **request: Any) -> Any:
         """Like the SDK's own."""

@@ -11,22 +11,18 @@ decision is a stop. The SDK's history is the caller's and holds no nudges: they 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 from uuid import uuid4
 
-from ..decision import Event, GoOn, Policy, Rule, Stop, ToolResult
+from ..decision import GoOn, Policy, Stop, ToolResult
 from ..follow import Follower
 from ..formats.parsing import as_dict, as_list, as_text
 from ..formats.response_items import RESULT_ITEMS
-from ..providers.clock import Clock
 from ..providers.errors import ProviderError
-from ..providers.prices import Prices
 from ..providers.responses_stream import ResponsesStream
-from ..records.event_redaction import Redact
-from .followed_run import STATUSES_OF_ITS_OWN, FollowedRun, FollowedRuns, offered
+from .followed_run import STATUSES_OF_ITS_OWN, AdapterOptions, FollowedRun, FollowedRuns, offered
 from .missing_framework import MissingFramework
 
 try:
@@ -53,37 +49,11 @@ ARGUMENTS = ("system_instructions", "input", "model_settings", "tools", "output_
 class EndstopHooks(RunHooks):
     """Follows each run of `Runner.run(..., hooks=endstop)`, cuts its responses, nudges it, and ends it.
 
-    The arguments are those of `Follower`; record may be a folder, too. stream: whether the model is asked for a stream
-    also by `Runner.run`. Only a stream can be cut.
+    options: see `AdapterOptions`.
     """
 
-    def __init__(
-        self,
-        policy: Policy | str = "agent",
-        *,
-        completion: Sequence[str] = (),
-        question: Sequence[str] = (),
-        record: str | PathLike[str] | None = None,
-        stream: bool = True,
-        redact: Redact | None = None,
-        rules: Sequence[Rule] = (),
-        prices: Prices | None = None,
-        clock: Clock | None = None,
-        on_event: Callable[[Event], None] | None = None,
-    ) -> None:
-        self.runs = FollowedRuns(
-            "openai-agents",
-            policy,
-            completion=completion,
-            question=question,
-            record=record,
-            stream=stream,
-            redact=redact,
-            rules=rules,
-            prices=prices,
-            clock=clock,
-            on_event=on_event,
-        )
+    def __init__(self, policy: Policy | str = "agent", **options: Unpack[AdapterOptions]) -> None:
+        self.runs = FollowedRuns("openai-agents", policy, options)
         self._asking: dict[int, tuple[Any, Any]] = {}
         """The input of each request that is about to be made, and the usage of its run, which is one object a run."""
 

@@ -10,22 +10,19 @@ decision, a model around the agent's own cuts its streams, `after_model_request`
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 from uuid import uuid4
 
 from ..decision import (
     AnyChunk,
-    Event,
     FinishReason,
     GoOn,
     Policy,
     ReasoningDelta,
-    Rule,
     Stop,
     TextDelta,
     ToolCall,
@@ -35,10 +32,7 @@ from ..decision import (
 )
 from ..follow import Follower
 from ..formats.parsing import as_json
-from ..providers.clock import Clock
-from ..providers.prices import Prices
-from ..records.event_redaction import Redact
-from .followed_run import STATUSES_OF_ITS_OWN, FollowedRun, FollowedRuns, offered
+from .followed_run import STATUSES_OF_ITS_OWN, AdapterOptions, FollowedRun, FollowedRuns, offered
 from .missing_framework import MissingFramework
 
 try:
@@ -61,37 +55,11 @@ CALL, RESULT, RETRY = "tool-call", "tool-return", "retry-prompt"
 class EndstopCapability(AbstractCapability):
     """Follows each run of an agent, cuts its responses, nudges it, and ends it.
 
-    The arguments are those of `Follower`; record may be a folder, too. stream: whether the model is asked for a stream
-    also by `Agent.run`. Only a stream can be cut.
+    options: see `AdapterOptions`.
     """
 
-    def __init__(
-        self,
-        policy: Policy | str = "agent",
-        *,
-        completion: Sequence[str] = (),
-        question: Sequence[str] = (),
-        record: str | PathLike[str] | None = None,
-        stream: bool = True,
-        redact: Redact | None = None,
-        rules: Sequence[Rule] = (),
-        prices: Prices | None = None,
-        clock: Clock | None = None,
-        on_event: Callable[[Event], None] | None = None,
-    ) -> None:
-        self.runs = FollowedRuns(
-            "pydantic-ai",
-            policy,
-            completion=completion,
-            question=question,
-            record=record,
-            stream=stream,
-            redact=redact,
-            rules=rules,
-            prices=prices,
-            clock=clock,
-            on_event=on_event,
-        )
+    def __init__(self, policy: Policy | str = "agent", **options: Unpack[AdapterOptions]) -> None:
+        self.runs = FollowedRuns("pydantic-ai", policy, options)
         self._key = ""
 
     @property

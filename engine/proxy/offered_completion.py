@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..decision import AssistantMessage, ToolCall
+from ..follow.end_text import COMPLETED
 from ..formats.imported_session import ImportOptions
 from ..formats.parsing import as_dict, as_list, as_text
 from ..tools import finish_task
@@ -38,7 +39,7 @@ def with_offer(wire: ProxyWire, request: WireRequest) -> bytes:
 def reported_text(message: AssistantMessage) -> str | None:
     """What the call of the offered tool in a response reports; None if there is no such call."""
     call = next((one for one in message.calls if one.name == OFFERED.name), None)
-    return None if call is None else _summary(call) or message.text or "The task is complete."
+    return None if call is None else _summary(call) or message.text or COMPLETED
 
 
 def other_calls(message: AssistantMessage) -> bool:

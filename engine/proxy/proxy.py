@@ -24,6 +24,7 @@ from yarl import URL
 
 from ..decision.errors import error_text
 from ..follow import Follower
+from ..follow.end_text import end_text, stopped_text
 from ..process.listening import is_loopback
 from ..process.tokens import Tokens
 from ..providers._logging import log_warning
@@ -274,16 +275,14 @@ class Proxy:
             return []
         outcome = exchange.run.follower.outcome
         id = f"endstop-{uuid4().hex[:12]}"
-        if stop.final_status == "completed" and exchange.request.after:
+        completed = stop.final_status == "completed"
+        if completed and exchange.request.after:
             return []  # the provider would not know the answer after which the conversation goes on
-        if stop.final_status == "completed":
-            text = (outcome.answer if outcome is not None else "") or "The task is complete."
-            return [_own(exchange.wire.reply(exchange.request, text, id), {**exchange.headers, MARK: "answered"})]
-        detail = f"endstop stopped this run: {stop.reason}: {stop.detail}"
-        reply = exchange.wire.refusal(stop.reason, detail)
-        if self.options.on_stop == "text":
-            reply = exchange.wire.reply(exchange.request, f"[{detail}. The task may be unfinished.]", id)
-        return [_own(reply, {**exchange.headers, MARK: "stopped"})]
+        if completed or self.options.on_stop == "text":
+            reply = exchange.wire.reply(exchange.request, end_text(stop, outcome), id)
+        else:
+            reply = exchange.wire.refusal(stop.reason, stopped_text(stop))
+        return [_own(reply, {**exchange.headers, MARK: "answered" if completed else "stopped"})]
 
     async def _forward(self, incoming: web.Request, body: Body, exchange: FollowedExchange) -> web.StreamResponse:
         """Pass a request on, and follow its response."""

@@ -67,6 +67,10 @@ class EndlessModel:
         """What the user's role says in a request."""
         return [_text(one.get("content")) for one in self.items(self.requests[number]) if one.get("role") == "user"]
 
+    def nudges(self, number: int = -1) -> list[str]:
+        """What the user's role says in a request beside the prompt `go`."""
+        return [text for text in self.said(number) if text != "go"]
+
     def sent_after(self) -> None:
         """One more chunk after a completion was sent."""
         with self._lock:

@@ -23,9 +23,10 @@ def ends(folder: Path) -> list[tuple[str, int]]:
     )
 
 
-def said(run: RecordedRun) -> list[tuple[str, str]]:
-    """What was said in the user's role beside the prompt: the origin, and the first words."""
-    return [(one.origin, one.text[:30]) for one in run.events if isinstance(one, MessageAdded)]
+def nudges(folder: Path) -> list[str]:
+    """What the model of the only recorded run was nudged with."""
+    (run,) = runs_in(folder)
+    return [one.text for one in run.events if isinstance(one, MessageAdded) and one.origin == "nudge"]
 
 
 def usages(run: RecordedRun) -> list[Usage]:

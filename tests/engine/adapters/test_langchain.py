@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import WrongUse
 
 from . import records
+from .broken_follower import METHODS, broken
 from .endless_model import AFTER, EndlessModel, serving
 
 WHY = "is not installed: `make test-adapters` installs it"
 pytest.importorskip("langchain.agents", reason=f"langchain {WHY}")
 pytest.importorskip("langchain_openai", reason=f"langchain-openai {WHY}")
 from endstop.adapters.langchain import Endstop  # noqa: E402
-from endstop.follow import Follower  # noqa: E402
 from langchain.agents import create_agent  # noqa: E402
 from langchain_core.tools import tool  # noqa: E402
 from langchain_openai import ChatOpenAI  # noqa: E402
@@ -82,10 +81,8 @@ async def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(model: Endles
     assert last(state).text.startswith("[endstop stopped this run: stuck: ")
     assert last(state).text.endswith("The task may be unfinished.]")
     assert len(model.requests) == 6
-    nudges = [text for text in model.said(-1) if text != "go"]
-    assert len(nudges) == len(set(nudges)) == 3
-    (run,) = records.runs_in(tmp_path)
-    assert [text for origin, text in records.said(run) if origin == "nudge"] == [text[:30] for text in nudges]
+    assert len(model.nudges()) == len(set(model.nudges())) == 3
+    assert records.nudges(tmp_path) == model.nudges()
 
 
 def test_without_the_middleware_it_goes_on(model: EndlessModel) -> None:
@@ -162,20 +159,15 @@ def test_a_tool_that_fails_is_an_error_in_the_record(model: EndlessModel, tmp_pa
     assert found == [("error", "no such file")] * 2 + [("ok", "noted")]
 
 
+@pytest.mark.parametrize("method", METHODS)
 def test_a_follower_that_fails_lets_the_agent_go_on(
-    model: EndlessModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: EndlessModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
 ) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise RuntimeError("broken")
-
-    for method in ("prompt", "chunk", "decide"):
-        with monkeypatch.context() as patched:
-            patched.setattr(Follower, method, fail)
-            before = len(model.requests)
-            state = agent(model, "talker", endstop(tmp_path)).invoke(GO)
-        assert last(state).text == "The port is 8080."
-        assert len(model.requests) == before + 1
-        assert "broken" in capsys.readouterr().out
+    with broken(method):
+        state = agent(model, "talker", endstop(tmp_path)).invoke(GO)
+    assert last(state).text == "The port is 8080."
+    assert "broken" in capsys.readouterr().out
+    assert len(model.requests) == 1
 
 
 def test_a_record_that_cannot_be_written_does_not_keep_the_agent(model: EndlessModel, tmp_path: Path) -> None:
@@ -228,8 +220,3 @@ def test_structured_output_is_a_completion(model: EndlessModel, tmp_path: Path) 
     assert state["structured_response"].summary == "port is 8080"
     assert len(model.requests) == 3
     assert records.ends(tmp_path) == [("completed", 3)]
-
-
-def test_a_policy_that_is_not_known_is_refused_at_once() -> None:
-    with pytest.raises(WrongUse, match="unknown policy 'agnt'"):
-        Endstop(policy="agnt")

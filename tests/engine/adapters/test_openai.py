@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import WrongUse
 
 from . import records
+from .broken_follower import METHODS, broken
 from .endless_model import AFTER, EndlessModel, serving
 
 pytest.importorskip("openai", reason="openai is not installed: `make test-adapters` installs it")
 from endstop.adapters.openai import Endstop
-from endstop.follow import Follower
 from openai import AsyncOpenAI, OpenAI
 
 MOST = 15
@@ -120,11 +119,9 @@ def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(
         text, messages = loop(client, "circle", stream=stream)
     assert text.startswith("[endstop stopped this run: stuck: ")
     assert len(model.requests) == 6
-    nudges = [text for text in model.said(-1) if text != "go"]
-    assert len(nudges) == len(set(nudges)) == 3
+    assert len(model.nudges()) == len(set(model.nudges())) == 3
     assert [one["content"] for one in messages if one["role"] == "user"] == ["go"]  # the loop's own list is its own
-    (run,) = records.runs_in(tmp_path)
-    assert [text for origin, text in records.said(run) if origin == "nudge"] == [text[:30] for text in nudges]
+    assert records.nudges(tmp_path) == model.nudges()
 
 
 def test_without_it_the_loop_goes_on(model: EndlessModel, real: OpenAI) -> None:
@@ -163,19 +160,14 @@ def test_usage_is_as_reported_where_nothing_was_cut(model: EndlessModel, real: O
     assert [(usage.input_tokens, usage.estimated) for usage in records.usages(run)] == [(100, False)]
 
 
+@pytest.mark.parametrize("method", METHODS)
 def test_a_follower_that_fails_lets_the_loop_go_on(
-    model: EndlessModel, real: OpenAI, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+    model: EndlessModel, real: OpenAI, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
 ) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise RuntimeError("broken")
-
-    for method in ("prompt", "chunk", "decide"):
-        with monkeypatch.context() as patched:
-            patched.setattr(Follower, method, fail)
-            with endstop(tmp_path).client(real) as client:
-                assert loop(client, "talker", stream=False)[0] == "The port is 8080."
-        assert "broken" in capsys.readouterr().out
-    assert len(model.requests) == 3
+    with broken(method), endstop(tmp_path).client(real) as client:
+        assert loop(client, "talker", stream=False)[0] == "The port is 8080."
+    assert "broken" in capsys.readouterr().out
+    assert len(model.requests) == 1
 
 
 def test_a_request_that_fails_is_raised_as_ever_and_the_rest_of_the_client_is_its_own(tmp_path: Path) -> None:
@@ -185,8 +177,3 @@ def test_a_request_that_fails_is_raised_as_ever_and_the_rest_of_the_client_is_it
         assert client.base_url == nowhere.base_url
         assert client.chat.with_raw_response is not None
     assert records.ends(tmp_path) == [("provider_error", 1)]
-
-
-def test_a_policy_that_is_not_known_is_refused_at_once() -> None:
-    with pytest.raises(WrongUse, match="unknown policy 'agnt'"):
-        Endstop(policy="agnt")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import WrongUse
 
 from . import records
+from .broken_follower import METHODS, broken
 from .endless_model import AFTER, EndlessModel, serving
 
 pytest.importorskip("agents", reason="openai-agents is not installed: `make test-adapters` installs it")
@@ -25,7 +25,6 @@ from agents import (
     set_tracing_disabled,
 )
 from endstop.adapters.openai_agents import Endstop
-from endstop.follow import Follower
 from openai import AsyncOpenAI
 
 set_tracing_disabled(True)
@@ -97,12 +96,10 @@ async def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(
     result = await run(model, "circle", endstop(tmp_path), streamed=streamed)
     assert result.final_output.startswith("[endstop stopped this run: stuck: ")
     assert len(model.requests) == 6
-    nudges = [text for text in model.said(-1) if text != "go"]
-    assert len(nudges) == len(set(nudges)) == 3
-    kept = [[text for text in model.said(number) if text != "go"] for number in range(6)]
+    assert len(model.nudges()) == len(set(model.nudges())) == 3
+    kept = [model.nudges(number) for number in range(6)]
     assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(kept))
-    (one,) = records.runs_in(tmp_path)
-    assert [text for origin, text in records.said(one) if origin == "nudge"] == [text[:30] for text in nudges]
+    assert records.nudges(tmp_path) == model.nudges()
 
 
 async def test_without_it_the_run_goes_on(model: EndlessModel) -> None:
@@ -157,18 +154,14 @@ async def test_a_tool_that_fails_is_an_error_in_the_record(model: EndlessModel, 
     assert found == ["error", "error", "ok"]
 
 
+@pytest.mark.parametrize("method", METHODS)
 async def test_a_follower_that_fails_lets_the_run_go_on(
-    model: EndlessModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: EndlessModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
 ) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise RuntimeError("broken")
-
-    for method in ("prompt", "chunk", "decide"):
-        with monkeypatch.context() as patched:
-            patched.setattr(Follower, method, fail)
-            assert (await run(model, "talker", endstop(tmp_path))).final_output == "The port is 8080."
-        assert "broken" in capsys.readouterr().out
-    assert len(model.requests) == 3
+    with broken(method):
+        assert (await run(model, "talker", endstop(tmp_path))).final_output == "The port is 8080."
+    assert "broken" in capsys.readouterr().out
+    assert len(model.requests) == 1
 
 
 async def test_a_request_that_fails_is_raised_as_ever(tmp_path: Path) -> None:
@@ -186,8 +179,3 @@ async def test_a_run_without_the_hooks_is_left_alone(model: EndlessModel, tmp_pa
     agent = Agent(name="mine", model=hooks.model(real(model, "talker")))
     assert (await Runner.run(agent, "go")).final_output == "The port is 8080."
     assert records.runs_in(tmp_path) == []
-
-
-def test_a_policy_that_is_not_known_is_refused_at_once() -> None:
-    with pytest.raises(WrongUse, match="unknown policy 'agnt'"):
-        Endstop(policy="agnt")

@@ -10,25 +10,24 @@ from pathlib import Path
 
 import pytest
 from endstop import read_record
+from endstop.adapters.followed_run import AdapterOptions
 
 from .endless_model import AFTER, serving
+from .frameworks import skip_without
 
 PAGE = Path(__file__).parents[3] / "docs" / "adapters.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 MODULES = [re.findall(r"endstop\.adapters\.(\w+)", example)[0] for example in EXAMPLES]
-PACKAGES = {
-    "openai": ("openai",),
-    "langchain": ("langchain", "langchain_openai"),
-    "openai_agents": ("agents",),
-    "pydantic_ai": ("pydantic_ai",),
-}
-"""What an example imports, beside ours."""
+
+
+def test_the_table_of_options_has_each_option() -> None:
+    named = re.findall(r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert named == list(AdapterOptions.__annotations__)
 
 
 @pytest.mark.parametrize("place", range(len(EXAMPLES)), ids=MODULES)
 def test_an_example_ends_with_its_completion(place: int, tmp_path: Path) -> None:
-    for package in PACKAGES[MODULES[place]]:
-        pytest.importorskip(package, reason=f"{package} is not installed: `make test-adapters` installs it")
+    skip_without(MODULES[place])
     (tmp_path / "example.py").write_text(EXAMPLES[place], encoding="utf-8")
     with serving() as model:
         key = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "x"}

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import WrongUse
 
 from . import records
+from .broken_follower import METHODS, broken
 from .endless_model import AFTER, EndlessModel, serving
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed: `make test-adapters` installs it")
 from endstop.adapters.pydantic_ai import Endstop
-from endstop.follow import Follower
 from openai import AsyncOpenAI
 from pydantic_ai import Agent, UsageLimitExceeded, UsageLimits
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
@@ -80,10 +79,8 @@ async def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(model: Endles
     result = await agent(model, "circle", endstop(tmp_path)).run("go", usage_limits=MOST)
     assert result.output.startswith("[endstop stopped this run: stuck: ")
     assert len(model.requests) == 6
-    nudges = [text for text in model.said(-1) if text != "go"]
-    assert len(nudges) == len(set(nudges)) == 3
-    (run,) = records.runs_in(tmp_path)
-    assert [text for origin, text in records.said(run) if origin == "nudge"] == [text[:30] for text in nudges]
+    assert len(model.nudges()) == len(set(model.nudges())) == 3
+    assert records.nudges(tmp_path) == model.nudges()
 
 
 async def test_without_the_capability_it_goes_on(model: EndlessModel) -> None:
@@ -158,18 +155,14 @@ async def test_structured_output_is_a_completion(model: EndlessModel, tmp_path: 
     assert records.ends(tmp_path) == [("completed", 3)]
 
 
+@pytest.mark.parametrize("method", METHODS)
 async def test_a_follower_that_fails_lets_the_agent_go_on(
-    model: EndlessModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: EndlessModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
 ) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise RuntimeError("broken")
-
-    for method in ("prompt", "chunk", "decide"):
-        with monkeypatch.context() as patched:
-            patched.setattr(Follower, method, fail)
-            assert (await agent(model, "talker", endstop(tmp_path)).run("go")).output == "The port is 8080."
-        assert "broken" in capsys.readouterr().out
-    assert len(model.requests) == 3
+    with broken(method):
+        assert (await agent(model, "talker", endstop(tmp_path)).run("go")).output == "The port is 8080."
+    assert "broken" in capsys.readouterr().out
+    assert len(model.requests) == 1
 
 
 async def test_a_request_that_fails_is_raised_as_ever_and_ends_the_run(tmp_path: Path) -> None:
@@ -178,8 +171,3 @@ async def test_a_request_that_fails_is_raised_as_ever_and_ends_the_run(tmp_path:
         with pytest.raises(Exception, match="Connection error"):
             await Agent(nowhere, capabilities=[endstop(tmp_path)]).run("go")
     assert records.ends(tmp_path) == [("provider_error", 1)]
-
-
-def test_a_policy_that_is_not_known_is_refused_at_once() -> None:
-    with pytest.raises(WrongUse, match="unknown policy 'agnt'"):
-        Endstop(policy="agnt")
