@@ -321,8 +321,10 @@ def _unknown_tool_lines(unused: list[str]) -> Iterator[str]:
 def _why_nothing(folder: str, skipped: list[SkippedSession]) -> str:
     if not skipped:
         return "nothing was imported: no files were found"
-    known = [result for result in skipped if result.known]
-    if len(known) == len([result for result in skipped if not result.aside]):
+    sessions = [result for result in skipped if not result.aside]
+    if not sessions:
+        return f"nothing was imported: {counted(len(skipped), 'file')} without sessions that endstop reads"
+    if all(result.known for result in sessions):
         return f"nothing was imported: {folder} already holds records of all sessions; --force replaces them"
     first = next((result for result in skipped if not (result.aside or result.known)), skipped[0])
     return f"nothing was imported: {_where(first)}: {one_line(first.why, 300)}"

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ..decision import Event, Image, Outcome, ToolCall, ToolResult, Usage, UserMessage
+from ..decision import AssistantMessage, Event, Image, Message, Outcome, ToolCall, ToolResult, Usage, UserMessage
 from ..decision import events as ev
 from ..providers.openai_format import encode_tools
 from .export_losses import count_losses
@@ -30,7 +30,7 @@ def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Co
     builder = _TrajectoryBuilder()
     for event in events:
         builder.feed(event)
-    builder.add_results(message for message in exported_messages(events) if isinstance(message, ToolResult))
+    builder.add_results(exported_messages(events))
     lost = count_losses(events, _LOSS_KINDS)
     lost.update(builder.lost)
     return builder.trajectory(session_id), lost
@@ -45,7 +45,8 @@ class _TrajectoryBuilder:
         self._began: float | None = None
         self._run_id = ""
         self._model = ""
-        self._calls: list[tuple[dict[str, Any], Sequence[ToolCall]]] = []
+        self._responses: list[tuple[AssistantMessage, dict[str, Any]]] = []
+        """Each response with its step."""
         self._usage = Usage()
 
     def feed(self, event: Event) -> None:
@@ -71,13 +72,18 @@ class _TrajectoryBuilder:
             case _:
                 pass
 
-    def add_results(self, results: Iterable[ToolResult]) -> None:
-        """Put the results, as the model read them, into the observations of the steps with their calls."""
-        answers = {result.call_id: result for result in results}
-        for step, calls in self._calls:
-            observed = [self._result(answers[call.id]) for call in calls if call.id in answers]
-            if observed:
-                step["observation"] = {"results": observed}
+    def add_results(self, messages: Iterable[Message]) -> None:
+        """Put the results, as the model read them, into the observation of the response that they follow.
+
+        messages: those of the whole session. Two responses may have calls of one id, so the order decides.
+        """
+        steps = {id(message): step for message, step in self._responses}
+        step: dict[str, Any] | None = None
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                step = steps.get(id(message))
+            elif isinstance(message, ToolResult) and step is not None:
+                step.setdefault("observation", {"results": []})["results"].append(self._result(message))
 
     def trajectory(self, session_id: str) -> dict[str, Any]:
         """The trajectory of all events and results so far."""
@@ -121,7 +127,7 @@ class _TrajectoryBuilder:
         fields["metrics"] = _metrics(event.usage)
         fields["extra"] = {"step": event.step, "finish_reason": event.raw_finish or event.finish}
         step = self._add("agent", message.text, event.t, **fields)
-        self._calls.append((step, message.calls))
+        self._responses.append((message, step))
         self._usage = self._usage + event.usage
 
     def _call(self, call: ToolCall) -> dict[str, Any]:

@@ -200,17 +200,15 @@ def find_sessions(
         yield from find_sessions_below(place, file, format, store)
 
 
-def find_sessions_below(searched: Path, file: Path, format: str, store: Store | None = None) -> Iterator[Found]:
+def find_sessions_below(searched: Path, file: Path, format: str, store: Store | str | None = None) -> Iterator[Found]:
     """Find the sessions of one of the files that `list_files(searched)` names.
 
-    store: what reads it by itself; asked for if it is a folder.
+    store: what stands beside it there; asked for if it is a folder.
     """
     folder = searched if searched.is_dir() else searched.parent
     below = SearchedFile(source=str(file), file=_path_below(file, folder), format=format, inside=searched != file)
-    if store is None and file.is_dir():
-        store = _find_store(file, format)
-    if store is not None:
-        yield from below.read_store(*store)
+    if file.is_dir():
+        yield from below.read_folder(file, store)
     elif file.is_file():
         yield from below.read_file(file)
     else:
@@ -286,7 +284,9 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
             with open(path, "rb") as file:
                 head = file.read(8)
             store = _find_store(path, self.format)
-            if store is not None:
+            if isinstance(store, str):
+                yield self._skip(store, aside=False)
+            elif store is not None:
                 yield from self.read_store(*store)
             elif is_packed(head):
                 yield from self._read_packed(path, allowance or Allowance())
@@ -299,6 +299,17 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
             yield self._skip(str(error), aside=self.inside)
         except OSError as error:
             yield self._skip(f"cannot be read: {error.strerror}", aside=False)
+
+    def read_folder(self, path: Path, store: Store | str | None = None) -> Iterator[Found]:
+        """The sessions of a folder that a format reads by itself, or why it cannot be read.
+
+        store: what `list_files` found there; asked for if it is None.
+        """
+        store = store or _find_store(path, self.format)
+        if isinstance(store, str):
+            yield self._skip(store, aside=False)
+        elif store is not None:
+            yield from self.read_store(*store)
 
     def read_store(self, name: str, values: Iterator[FileValue]) -> Iterator[Found]:
         """The sessions of what a format reads by itself."""
@@ -380,18 +391,30 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
         return FoundSession(session=session, format=format, id=id, source=self.source, place=place)
 
 
-def _find_store(path: Path, format: str) -> Store | None:
-    """The format that reads this file or folder by itself, with what it reads there; None if no format does."""
+def _find_store(path: Path, format: str) -> Store | str | None:
+    """The format that reads this file or folder by itself, with what it reads there; None if no format does.
+
+    If none does, and a format failed when it was asked: why it failed.
+    """
+    failed = None
     for one in FORMATS.values() if format == AUTO else (FORMATS[format],):
-        if one.store is not None and (values := one.store(path)) is not None:
+        if one.store is None:
+            continue
+        try:
+            values = one.store(path)
+        except Exception as error:
+            why = explain_error(error)
+            failed = failed or (why if isinstance(error, Unreadable) else f"{one.name} cannot read it: {why}")
+            continue
+        if values is not None:
             return one.name, values
-    return None
+    return failed
 
 
 def _describe_database(path: Path, format: str) -> str:
     """Why a database is not read: no format does, or another one than was asked for."""
     other = _find_store(path, AUTO) if format != AUTO else None
-    if other is not None:
+    if isinstance(other, tuple):
         return f"an SQLite database that {format} does not read (it looks like {other[0]})"
     tables = table_names(path)
     what = describe_database(tables)
@@ -444,18 +467,20 @@ def _temporary_copy(stream: IO[bytes]) -> Iterator[Path]:
 # ---- the files of a folder
 
 
-def list_files(path: Path, format: str = AUTO) -> list[tuple[Path, Store | None]]:
+def list_files(path: Path, format: str = AUTO) -> list[tuple[Path, Store | str | None]]:
     """The file itself; or, of a folder, the files and the folders that a format reads by itself, sorted by name.
 
-    Hidden ones below the folder are left out.
+    A folder that a format could not look at stands with the reason, and what is in it is listed, too. Hidden ones below
+    the folder are left out.
     """
     return list(_walk(path, format)) if path.is_dir() else [(path, None)]
 
 
-def _walk(folder: Path, format: str) -> Iterator[tuple[Path, Store | None]]:
+def _walk(folder: Path, format: str) -> Iterator[tuple[Path, Store | str | None]]:
     store = _find_store(folder, format)
     if store is not None:
         yield folder, store
+    if isinstance(store, tuple):
         return
     for entry in _visible_entries(folder):
         if entry.is_dir() and not entry.is_symlink():

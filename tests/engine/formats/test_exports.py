@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop import read_record
+from endstop import Engine, read_record, tool
 from endstop.decision import Event
 from endstop.formats import export_atif as to_atif
 from endstop.formats import export_openai as to_openai
 from endstop.formats.export_losses import EXPORT_LOSSES
+from endstop.providers import Scripted
+from endstop.providers import call as call_for
 
 from .heard import answer, call, hear, says, user
 
@@ -181,3 +183,23 @@ def test_pictures_at_an_address_are_named_and_others_are_left_out() -> None:
     }  # fmt: skip
     assert left_out["image"] == 1
     assert to_openai.export("s", heard.events)[1]["image"] == 2
+
+
+async def test_results_of_calls_that_share_an_id_stand_in_the_step_of_their_own_call(tmp_path: Path) -> None:
+    @tool
+    async def read(path: str) -> str:
+        """Read a file."""
+        return f"what {path} holds"
+
+    script = Scripted([call_for("read", id="c1", path="a")], [call_for("read", id="c2", path="b")], "Done.")
+    record = tmp_path / "run.jsonl"
+    await Engine(script, tools=[read]).run("go", record=record)
+    record.write_text(record.read_text().replace('"c2"', '"c1"'))  # as a record of another program may have it
+    whole, _ = to_atif.export("s", events_in(record))
+    assert [(step["tool_calls"], step["observation"]) for step in plain(whole)["steps"] if "tool_calls" in step] == [
+        (
+            [{"tool_call_id": "c1", "function_name": "read", "arguments": {"path": name}}],
+            {"results": [{"source_call_id": "c1", "content": f"what {name} holds"}]},
+        )
+        for name in "ab"
+    ]

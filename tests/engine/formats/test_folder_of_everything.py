@@ -7,9 +7,12 @@ import json
 import sqlite3
 import zipfile
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
+from endstop.formats import FORMATS, FoundSession, SkippedSession, find_sessions
+from msgspec.structs import replace
 
 from ...console import Done, endstop
 from .heard import answer, call, says, user
@@ -77,6 +80,7 @@ def everything(tmp_path: Path) -> Path:
     with sqlite3.connect(folder / "notes.db") as connection:
         connection.execute("CREATE TABLE notes (text)")
     connection.close()
+    (folder / "damaged.db").write_bytes((folder / "notes.db").read_bytes()[:100] + b"\x00" * 900)
     return folder
 
 
@@ -111,15 +115,48 @@ async def test_every_session_is_found_and_everything_else_is_named_once(everythi
     assert errors.keys() - {("torn.jsonl.gz", "line 2"), ("torn.jsonl.gz", "line 3")} == {
         ("mixed.jsonl", "line 8"),
         ("notes.db", ""),
+        ("damaged.db", ""),
         ("log.har", ""),
         ("torn.json", "element 2"),
         ("torn.jsonl", "line 2"),
         ("torn.jsonl.gz", ""),
     }
     assert "tables: notes" in errors["notes.db", ""]
+    assert errors["damaged.db", ""].startswith("an SQLite database that cannot be read: ")
     assert errors["log.har", ""].startswith("this is an HTTP archive (HAR) of version 1.2")
     assert "ends early" in errors["torn.jsonl.gz", ""]
     assert done.json["lost"]["line field: novelty"] == 2, "what a newer version adds is counted"
+
+
+@pytest.mark.parametrize("asked", ["a folder", "a file"])
+def test_a_format_that_fails_where_it_looks_costs_that_place_only(
+    everything: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    broken = everything / "deep" if asked == "a folder" else everything / "a.json"
+
+    def fail(path: Path) -> None:
+        if path == broken:
+            raise KeyError("session")
+
+    before = [one for one in find_sessions(everything) if isinstance(one, FoundSession)]
+    monkeypatch.setitem(FORMATS, "opencode", replace(FORMATS["opencode"], store=fail))
+    results = list(find_sessions(everything))
+    named = [one for one in results if isinstance(one, SkippedSession) and one.source == str(broken)]
+    assert [(one.why, one.aside) for one in named] == [
+        ("opencode cannot read it: it does not follow its format: KeyError: 'session'", False)
+    ]
+    left = {one.source for one in before} - ({str(broken)} if asked == "a file" else set())
+    assert {one.source for one in results if isinstance(one, FoundSession)} == left
+
+
+async def test_a_folder_without_sessions_says_so(everything: Path) -> None:
+    for path in everything.iterdir():
+        if path.name != "settings.json":
+            rmtree(path) if path.is_dir() else path.unlink()
+    done = await endstop("import", "auto", everything, "-o", everything.parent / "out")
+    assert done.code == 2
+    assert "nothing was imported: 1 file without sessions that endstop reads" in done.err
+    assert "--force" not in done.err
 
 
 async def test_no_key_is_in_the_records_if_they_are_redacted(everything: Path) -> None:
