@@ -60,6 +60,7 @@ NEEDS_AN_EXTRA = {
     "import endstop.service": "server",
     "import endstop.web": "server",
     "import endstop.web.server": "server",
+    "from endstop.store.url import store_at": "server",
     "from endstop import LiteLLM; LiteLLM('groq/llama')": "litellm",
     "from endstop.durable.dbos import Dbos; Dbos('runs.sqlite')": "dbos",
     "from endstop.durable.temporal import Temporal; Temporal()": "temporal",

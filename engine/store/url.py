@@ -7,13 +7,17 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
-
 from ..decision import WrongUse
 from ..decision.errors import missing_extra
-from .database import Database, Postgresql, Sqlite
-from .sql import SqlStore
+
+try:
+    from sqlalchemy import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+
+    from .database import Database, Postgresql, Sqlite
+    from .sql import SqlStore
+except ModuleNotFoundError as error:
+    raise missing_extra("endstop.store keeps sessions in a database", "server", error) from None
 
 URL_FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
 
