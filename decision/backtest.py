@@ -23,6 +23,7 @@ from .decide import applies_before_first_step, decide, go_on_in_round, needs_clo
 from .decisions import Decision, GoOn, Pause, Stop, made_by_policy
 from .degeneration import find_repetition_in_message
 from .facts import Facts, fold
+from .guards import may_stop_after_next_step
 from .limit_usage import limit_statuses
 from .limits import STOP_REASONS
 from .messages import AssistantMessage
@@ -139,6 +140,7 @@ class PolicySimulation:
         self._copying = started.origin is not None
         self._recorded = started.policy
         self._decide = partial(decide, user_rules=user_rules, traced=False)
+        self._has_user_rules = any(rule.name in (*policy.rules, *policy.guards) for rule in user_rules)
         self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
         self._imported = ev.is_imported(started.engine)
         self._hook_roles = frozenset(role for role, names in started.functions.items() if names)
@@ -161,6 +163,7 @@ class PolicySimulation:
         self._divergence: tuple[int, str] | None = None
         self._latest_decision: int | None = None
         self._decision_before_step: int | None = None
+        self._before_step = facts
         self._differs_at: int | None = None
         """Number of the last decision before the divergence."""
         self._continues_past_end = False
@@ -290,7 +293,7 @@ class PolicySimulation:
 
     def _step(self, event: ev.StepStarted) -> None:
         self._ask(went_on=not event.closing)
-        self._decision_before_step = self._latest_decision
+        self._decision_before_step, self._before_step = self._latest_decision, self._facts
         if self._opens_round:
             self._rounds, self._inner, self._opens_round = self._rounds + 1, 0, False
         self._inner += 1
@@ -431,7 +434,7 @@ class PolicySimulation:
         return decision
 
     def _stop(self, decision: Decision, facts: Facts) -> None:
-        if _stop_reason(decision) not in ("step_limit", STOP_REASONS.get(self._used_up)):
+        if not self._stops_alike_if_cut_off(decision):
             self._diverge_if_used_up(facts.steps)
         if isinstance(decision, Pause) and not facts.questions:
             self._diverge("it would ask the user whether to go on", facts.steps)
@@ -439,6 +442,17 @@ class PolicySimulation:
         if by_text and "gate" in self._hook_roles and not self._gates_ran:
             self._diverge("its gates would be asked about this text, and were not", facts.steps, before_step=True)
         self._stopped = ResourceUse.of(facts), decision
+
+    def _stops_alike_if_cut_off(self, decision: Decision) -> bool:
+        """Whether the run would stop here for the same reason with any part of the latest response.
+
+        A limit stops it here in any case. But what is asked before limits could speak of a part in which, for
+        instance, all calls are invalid although those of the whole response are not.
+        """
+        if _stop_reason(decision) not in ("step_limit", STOP_REASONS.get(self._used_up)):
+            return False
+        asks_others = self._has_user_rules or "judge" in self._hook_roles
+        return not asks_others and not may_stop_after_next_step(self._before_step, self._policy)
 
     def _compare(self, decision: GoOn | None, step: int) -> None:
         """Note a divergence where both runs continue, if only one compacts or they send the model different texts."""

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 
+from msgspec.structs import replace
+
 from .decisions import Decision, GoOn, Stop
 from .facts import Facts
 from .limit_usage import LimitStatus, limit_statuses
 from .limits import STOP_REASONS
 from .policy import Policy
+from .repetition import Repetitions
 from .rules import Rule
-from .step_history import describe_step
+from .step_history import POINTS, describe_step
 
 
 def _judged(facts: Facts, policy: Policy) -> Decision | None:
@@ -214,3 +217,30 @@ GUARDS: tuple[Rule, ...] = (
         _reminder,
     ),
 )
+
+_OF_STEPS = tuple(guard for guard in GUARDS if guard.name in ("invalid_calls", "stuck", "stagnation"))
+
+
+def may_stop_after_next_step(facts: Facts, policy: Policy) -> bool:
+    """Whether a guard that judges steps could stop the run after one more step, whatever that step holds.
+
+    It is asked with every count one higher, which is the most that a single step can add.
+    """
+    worst = replace(
+        facts,
+        invalid_steps=facts.invalid_steps + 1,
+        same_texts=facts.same_texts + 1,
+        monologue=facts.monologue + 1,
+        repetitions=_repeated_once_more(facts.repetitions, policy),
+        stalled=facts.stalled + max(POINTS.values()),
+        same_results=facts.same_results + 1,
+    )
+    return any(guard.judge(worst, policy) is not None for guard in _OF_STEPS if guard.name in policy.guards)
+
+
+def _repeated_once_more(repetitions: Repetitions, policy: Policy) -> Repetitions:
+    """Steps that are as often repeated as these can be after one more."""
+    longest, seen = policy.repetition.longest_cycle, replace(repetitions, counts=bool(repetitions.steps))
+    return Repetitions(
+        steps=(0,) * (seen.times(longest) + 1), calls=(0,) * (seen.times(longest, "calls") + 1), counts=True
+    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
-from endstop.decision import Outcome, Policy, ToolCallDelta
+from endstop.decision import Limits, Outcome, Patience, Policy, TextDelta, ToolCallDelta
 from endstop.decision import events as ev
 from endstop.decision.backtest import Finding, backtest
 from hypothesis import event as note
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -30,8 +30,16 @@ def finding(events: list[Any], policy: Policy) -> Finding:
     return tested.findings[0]
 
 
+HALF_INVALID = [[[ToolCallDelta(HANDMADE, "", "look", '{"path": 3}')], [ToolCallDelta(HANDMADE + 1, "", "look", "{")]]]
+"""A response with an invalid call and the beginning of another: cut off at a limit, it holds nothing but the first."""
+IMPATIENT = Policy(limits=Limits(steps=1), patience=Patience(invalid_calls=0), closing=False)
+
+
 @settings(max_examples=200, deadline=None)
 @given(SCRIPTS, PAIRS)
+@example(
+    [*HALF_INVALID, [[TextDelta("The end.")]]], (IMPATIENT, replace(IMPATIENT, limits=Limits(steps=1, output_tokens=1)))
+)
 def test_a_backtest_says_what_the_engine_does(script: Any, pair: tuple[Policy, Policy]) -> None:
     """The same model under two policies. All is checked on the same two runs: to play them takes most of the time."""
     then, now = pair
