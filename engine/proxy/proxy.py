@@ -206,26 +206,34 @@ class Proxy:
         if own is not None:
             self.statistics.count_request("answered" if own.headers[MARK] == "answered" else "stopped", len(body))
             return own
+        run = exchange.run
+        run.busy = True  # before anything waits: the request of another agent that begins alike is not one of this run
+        try:
+            return await self._pass_on(incoming, body, exchange)
+        finally:
+            run.busy = False
+            run.follower.rest()
+
+    async def _pass_on(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> web.StreamResponse:
+        """Pass a request of a run on, once the budgets have room for it."""
         held = await self._reserve(incoming, len(body), exchange)
         if held is not None and held.refused is not None:
             self.statistics.count_request("stopped", len(body))
             detail = f"endstop made no request: {held.detail}"
-            return _own(wire.refusal("budget", detail), {**exchange.headers, MARK: "stopped"})
+            return _own(exchange.wire.refusal("budget", detail), {**exchange.headers, MARK: "stopped"})
         self.statistics.count_request("followed")
         run = exchange.run
+        run.answered = False
         if run.offers_completion:
             exchange.guard(exchange.offer)
-        run.busy, run.answered = True, False
         try:
             return await self._forward(incoming, body, exchange)
         finally:
-            run.busy = False
             if held is not None:
                 held.settle(exchange.usage)
             if exchange.cut is not None:
                 self.statistics.count_cut(exchange.cut.reason)
             self.runs.note_response(run, exchange.request)
-            run.follower.rest()
 
     async def _reserve(self, incoming: web.Request, size: int, exchange: FollowedExchange) -> Reservation | None:
         """Reserve a request of this size in the budgets; None without any, or if they fail: then they are open."""

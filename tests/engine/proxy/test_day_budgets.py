@@ -82,6 +82,25 @@ async def test_budgets_that_fail_hold_nothing_back(monkeypatch: pytest.MonkeyPat
             assert await ask(client, url, KEYS[0], prompt) == (200, None)
 
 
+async def test_agents_that_begin_alike_while_one_waits_for_the_budget_are_runs_of_their_own() -> None:
+    provider = Provider()
+    budgets = DayBudgets({"input_tokens": 1000.0}, {}, Prices())
+    async with (
+        serving(provider.handle) as upstream,
+        aiohttp.ClientSession() as client,
+        proxy_before(upstream, FOLLOWERS, budgets=budgets) as (url, proxy),
+    ):
+        held = await budgets.reserve("another's request", 1000, None)
+        asked = [asyncio.create_task(ask(client, url, KEYS[0], "the same for all")) for _ in range(4)]
+        async with asyncio.timeout(30):
+            while proxy.running < 4:
+                await asyncio.sleep(0)
+        assert not provider.requests
+        held.settle(Usage(input_tokens=1))
+        assert await asyncio.gather(*asked) == [(200, None)] * 4
+        assert len(proxy.runs) == 4
+
+
 @pytest.mark.parametrize("given", ["cost_usd", "cost_usd=much", "cost_usd=-1", "money=3"])
 def test_a_budget_that_says_nothing_is_refused(given: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["proxy", "--upstream", "http://127.0.0.1:9", "--budget", given]) == 2
