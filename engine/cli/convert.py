@@ -21,6 +21,7 @@ from ..analysis.labels import Labels, LabelStatistics, RunNames, unmatched_warni
 from ..decision import Event, WrongUse
 from ..formats import export_atif as to_atif
 from ..formats import export_openai as to_openai
+from ..formats import export_otlp as to_otlp
 from ..formats.export_losses import EXPORT_LOSSES
 from ..formats.imported_session import LOSS_GROUPS, LOSSES, ImportedSession, ImportedVerdict, ImportOptions
 from ..formats.importer import ImportedRecord, Importer, RecordFolder, RecordNames, total_losses
@@ -63,6 +64,7 @@ _EXPORT_HELP = "convert a record to a format of other programs"
 _EXPORT_EPILOG = """\
   openai   OpenAI's messages: one JSON object with `messages`, which `endstop import openai` reads again
   atif     a trajectory of the Agent Trajectory Interchange Format, version 1.7 (Harbor, Terminal-Bench)
+  otlp     spans of OpenTelemetry in OTLP/JSON, by its conventions for generative AI, which `import otlp` reads again
 
 Whatever the format cannot express is listed.
 
@@ -74,7 +76,7 @@ exit codes: 0 exported, 2 usage error
 """
 
 Export = Callable[[str, Sequence[Event]], tuple[dict[str, Any], Counter[str]]]
-EXPORTS: dict[str, Export] = {"openai": to_openai.export, "atif": to_atif.export}
+EXPORTS: dict[str, Export] = {"openai": to_openai.export, "atif": to_atif.export, "otlp": to_otlp.export}
 
 
 def add_to(commands: Any) -> None:
@@ -357,7 +359,7 @@ def _as_json(
 def add_export(commands: Any) -> None:
     """Add `export` to the parser's subcommands."""
     parser = add_command(commands, "export", _EXPORT_HELP, export_record, _EXPORT_EPILOG)
-    parser.add_argument("format", metavar="FORMAT", choices=tuple(EXPORTS), help="the format: openai or atif")
+    parser.add_argument("format", metavar="FORMAT", choices=tuple(EXPORTS), help="the format: openai, atif or otlp")
     parser.add_argument("record", metavar="RECORD", help="a file written by `endstop run --record` or `endstop import`")
     parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: stdout)")
     parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")

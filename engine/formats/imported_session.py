@@ -46,6 +46,7 @@ LOSSES: dict[str, str] = {
     "time": "messages without a time: dated like the message before them",
     "usage": "responses without token counts: estimated at 4 characters per token",
     "usage split": "sessions with token counts for the whole session only: split over the responses by size",
+    "content": "responses whose contents were not recorded: steps with model, tokens and names alone",
     "usage without a response": "token counts that belong to no response: left out",
     "finish reason": "responses without a finish reason: inferred from their content",
     "result": "calls without a result: marked as unknown, cancelled or unanswered",

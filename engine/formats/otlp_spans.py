@@ -1,27 +1,39 @@
-"""Spans of requests to models in OTLP/JSON: a session for each conversation, else for each trace.
+"""Spans of agents' runs in OTLP: a session for each conversation, else for each trace.
 
-Messages stand in a span's attributes, in four forms: `gen_ai.input.messages` of OpenTelemetry's conventions of today,
-events such as `gen_ai.user.message` of older ones, `gen_ai.prompt.0.role` of OpenLLMetry, and
-`llm.input_messages.0.message.role` of OpenInference. Each request repeats the conversation before it: what it adds is
-read, then its response. A request that continues none of the conversation is left out and counted.
-Sources: OpenTelemetry, "Semantic conventions for generative AI"; OpenLLMetry; OpenInference, "Semantic conventions".
+A span of a request to a model repeats the conversation before it: what it adds is read, then its response. A request
+that continues none of the conversation is left out and counted. Spans of tool calls say how a call ended, spans of
+agents how a run did. Most programs leave contents out of their spans. A response is then a step of which only model,
+tokens, finish reason and the names of its calls are known; each text stands for something that was not recorded, and
+differs from all others, so that nothing is taken for a repetition.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ..decision import AssistantMessage
-from .imported_session import ImportedSession, SessionBuilder, Unreadable
-from .openai import add_message, parse_tools
-from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text
+from ..decision import AssistantMessage, UserMessage
+from ..decision.messages import ResultStatus
+from ..decision.outcome import STATUS_OF, Status
+from .genai_attributes import FAILED_ATTEMPT, REQUEST_SETTINGS
+from .imported_session import (
+    ImportedEnding,
+    ImportedSession,
+    ImportedVerdict,
+    RawCall,
+    SessionBuilder,
+    Unreadable,
+)
+from .openai import add_message
+from .otlp_messages import ORIGIN, read_messages, read_tools
+from .otlp_values import Span, json_spans
+from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text, parse_usage
 
-_CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id")
+CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id")
 _MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _INPUT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
 _OUTPUT_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")
@@ -30,21 +42,30 @@ _CACHED_TOKENS = (
     "gen_ai.usage.cache_read_input_tokens",
     "llm.token_count.prompt_details.cache_read",
 )
-_REASONING_TOKENS = ("gen_ai.usage.reasoning_tokens", "llm.token_count.completion_details.reasoning")
+_REASONING_TOKENS = (
+    "gen_ai.usage.reasoning.output_tokens",
+    "gen_ai.usage.reasoning_tokens",
+    "llm.token_count.completion_details.reasoning",
+)
+_COSTS = ("endstop.cost_usd", "llm.cost.total")
 _MARKS = (
     "gen_ai.operation.name",
     "gen_ai.system",
     "gen_ai.provider.name",
     "openinference.span.kind",
     "llm.request.type",
+    "traceloop.span.kind",
 )
 """Attributes by which spans of generative AI are known."""
+_REQUESTS = frozenset({"chat", "text_completion", "generate_content", "completion"})
+"""Operations that are requests to a model."""
 _READ = frozenset(
-    {*_CONVERSATIONS, *_MODELS, *_INPUT_TOKENS, *_OUTPUT_TOKENS, *_CACHED_TOKENS, *_REASONING_TOKENS, *_MARKS,
+    {*CONVERSATIONS, *_MODELS, *_INPUT_TOKENS, *_OUTPUT_TOKENS, *_CACHED_TOKENS, *_REASONING_TOKENS, *_COSTS, *_MARKS,
      "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions", "gen_ai.tool.definitions",
-     "gen_ai.response.finish_reasons", "gen_ai.response.id", "llm.cost.total", "llm.token_count.total",
+     "gen_ai.response.finish_reasons", "gen_ai.response.id", "llm.token_count.total",
      "llm.usage.total_tokens", "gen_ai.usage.total_tokens", "llm.provider", "llm.system",
-     "llm.finish_reason", "input.value", "input.mime_type", "output.value", "output.mime_type"}
+     "llm.finish_reason", "input.value", "input.mime_type", "output.value", "output.mime_type",
+     "endstop.estimated", "endstop.cut", "endstop.attempt", "gen_ai.request.stream", "error.type"}
 )  # fmt: skip
 _READ_PREFIXES = (
     "gen_ai.prompt.",
@@ -54,24 +75,52 @@ _READ_PREFIXES = (
     "llm.tools.",
     "llm.request.functions.",
 )
-_EVENT_ROLES = {
-    "gen_ai.system.message": "system",
-    "gen_ai.user.message": "user",
-    "gen_ai.assistant.message": "assistant",
-    "gen_ai.tool.message": "tool",
-}
+_SETTINGS = {attribute: name for name, (attribute, _) in REQUEST_SETTINGS.items() if name != "max_completion_tokens"}
+"""The setting of a request by its attribute."""
+_TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name")
+_TOOL_RESULTS = ("gen_ai.tool.call.result", "output.value", "traceloop.entity.output")
+_STATUSES = frozenset(get_args(Status))
+_RESULT_STATUSES = frozenset(get_args(ResultStatus))
+_RESPONSE = ("assistant", 0)
+"""The mark of a response; see `_mark`."""
+NOT_RECORDED = "[not recorded]"
+"""Name of a call of which nothing is known."""
 
 
-class _Request(Struct):
+class RequestSpan(Struct):
     """A span of a request, with its messages in OpenAI's form."""
 
-    attributes: dict[str, Any]
-    trace: str
-    start: float
-    conversation: str
+    span: Span
     input: list[dict[str, Any]]
     output: list[dict[str, Any]]
-    error: str
+
+    @property
+    def silent(self) -> bool:
+        """Whether the span was recorded without contents."""
+        return not self.input and not self.output
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """Token counts in OpenAI's form."""
+        attributes = self.span.attributes
+        return {
+            "prompt_tokens": _first_number(attributes, _INPUT_TOKENS),
+            "completion_tokens": _first_number(attributes, _OUTPUT_TOKENS),
+            "prompt_tokens_details": {"cached_tokens": _first_number(attributes, _CACHED_TOKENS)},
+            "completion_tokens_details": {"reasoning_tokens": _first_number(attributes, _REASONING_TOKENS)},
+            "cost": _first_number(attributes, _COSTS),
+        }
+
+    @property
+    def finish(self) -> str:
+        """The finish reason; empty if the span has none."""
+        attributes = self.span.attributes
+        words = [*as_list(attributes.get("gen_ai.response.finish_reasons")), attributes.get("llm.finish_reason")]
+        return next(filter(None, map(as_text, words)), "")
+
+
+def _first_number(attributes: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
+    return next((found for name in names if (found := as_number(attributes.get(name))) is not None), None)
 
 
 def is_line(data: Any) -> bool:
@@ -85,280 +134,300 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The sessions of all spans of requests, in the order in which they began."""
+    """The sessions of all spans, in the order in which they began."""
+    lines = data if isinstance(data, list) else [data]
+    spans = sorted((span for line in lines for span in json_spans(line)), key=lambda one: one.start)
+    of_traces: dict[str, str] = {}
+    """The conversation of each trace."""
+    readers: dict[str, ConversationReader] = {}
+    requests = {id(span): request for span in spans if (request := read_request(span)) is not None}
+    for request in requests.values():
+        id_of = conversation_of(request.span) or request.span.trace
+        of_traces[request.span.trace] = id_of
+        readers.setdefault(id_of, ConversationReader(id_of))
+    if not readers:
+        raise Unreadable("spans among which is no request to a model")
     others: Counter[str] = Counter()
-    requests = sorted(_find_requests(data if isinstance(data, list) else [data], others), key=lambda one: one.start)
-    if not requests:
-        raise Unreadable("spans among which no request to a model has messages")
-    silent: list[str] = []
-    conversations: dict[str, list[_Request]] = {}
-    for request in requests:
-        conversations.setdefault(request.conversation, []).append(request)
-    for id, own in conversations.items():
-        session = _session(id, own)
-        session.count_loss("other span", sum(others.pop(request.trace, 0) for request in own))
+    for span in spans:
+        id_of = conversation_of(span) or of_traces.get(span.trace, "")
+        if (request := requests.get(id(span))) is not None:
+            readers[id_of or span.trace].add_request(request)
+        elif id_of not in readers or not readers[id_of].add_other(span):
+            others[of_traces.get(span.trace, "")] += 1
+    yield from _read_sessions(readers, others)
+
+
+def _read_sessions(readers: Mapping[str, ConversationReader], others: Mapping[str, int]) -> Iterator[ImportedSession]:
+    unanswered: list[str] = []
+    for id, reader in readers.items():
+        reader.finish()
+        session = reader.session
+        session.count_loss("other span", others.get(id, 0))
         if any(isinstance(one.message, AssistantMessage) for one in session.messages):
             yield session
         else:
-            silent.append(id)
-    if silent:
-        raise Unreadable(f"no response in {len(silent):,} conversations ({', '.join(silent[:4])})")
+            unanswered.append(id)
+    if unanswered:
+        raise Unreadable(f"no response in {len(unanswered):,} conversations ({', '.join(unanswered[:4])})")
 
 
-def _session(id: str, requests: list[_Request]) -> ImportedSession:
-    session = ImportedSession(id=id)
-    builder = SessionBuilder(session)
-    told: list[tuple[str, str]] = []
-    """Role of each message so far, with the text of those that are not the model's."""
-    for request in requests:
-        session.model = session.model or first_text(request.attributes, *_MODELS)
-        session.tools = session.tools or _tools(request.attributes)
-        unread = {name: value for name, value in request.attributes.items() if not name.startswith(_READ_PREFIXES)}
-        session.count_unread_fields("field", unread, _READ, "span.")
+# ---- what a span stands for
+
+
+def conversation_of(span: Span) -> str:
+    """The conversation that a span says it belongs to; empty if it says none."""
+    return first_text(span.attributes, *CONVERSATIONS)
+
+
+def operation(span: Span) -> str:
+    """What a span stands for: `request`, `tool`, `agent`, or nothing of these (empty)."""
+    attributes = span.attributes
+    if not any(name in attributes for name in _MARKS):
+        return ""
+    kind = first_text(attributes, "openinference.span.kind", "traceloop.span.kind").lower()
+    name = as_text(attributes.get("gen_ai.operation.name"))
+    if name == "execute_tool" or kind == "tool":
+        return "tool"
+    if name == "invoke_agent" or kind in ("agent", "workflow"):
+        return "agent"
+    asks = name in _REQUESTS or kind == "llm" or "llm.request.type" in attributes
+    return "request" if asks or (not name and not kind) else ""
+
+
+def read_request(span: Span) -> RequestSpan | None:
+    """The request that a span stands for; None if it is none."""
+    if operation(span) != "request":
+        return None
+    input, output = read_messages(span)
+    known = input or output or span.failed or _first_number(span.attributes, (*_INPUT_TOKENS, *_OUTPUT_TOKENS))
+    return RequestSpan(span, input, output) if known else None
+
+
+# ---- a conversation
+
+
+class ConversationReader:
+    """Adds the spans of one conversation to a session, in the order in which they began.
+
+    continues: the session has a beginning that is not known here. What the first request repeats is taken for it, up to
+    the latest response.
+    """
+
+    def __init__(self, id: str, *, continues: bool = False) -> None:
+        self.session = ImportedSession(id=id)
+        self._builder = SessionBuilder(self.session)
+        self._continues = continues
+        self._known: list[tuple[str, int]] = []
+        """Marks of the messages so far."""
+        self._silent: RequestSpan | None = None
+        """The latest request, if it has no contents: its calls are the spans that follow."""
+        self._tools: list[Span] = []
+        """The calls of that request."""
+        self._results: dict[str, tuple[str, ResultStatus, float]] = {}
+        """By their spans, what the latest response's calls returned, how they ended, and when. The next request says
+        what the model read."""
+        self._ended_by_text = False
+        """Whether the latest response without contents ended its run."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether a response is known whose calls are still awaited."""
+        return self._silent is not None
+
+    def missing(self, request: RequestSpan) -> bool:
+        """Whether responses came before this request that are not known, except by what the request repeats of them."""
+        known = len(self._known)
+        return not self._continues and any(one.get("role") == "assistant" for one in request.input[known:])
+
+    def add_request(self, request: RequestSpan) -> None:
+        """Add a request with its response."""
+        session, attributes = self.session, request.span.attributes
+        session.model = session.model or first_text(attributes, *_MODELS)
+        session.tools = session.tools or read_tools(attributes)
+        session.settings = session.settings or _settings(attributes)
+        unread = {name: value for name, value in attributes.items() if not name.startswith(_READ_PREFIXES)}
+        session.count_unread_fields("field", unread, _READ | _SETTINGS.keys(), "span.")
+        self._flush(goes_on=True)
+        if request.silent and request.span.failed:
+            self._add_failure(request)
+        elif request.silent:
+            self._silent = request
+        else:
+            self._add_messages(request)
+
+    def add_other(self, span: Span) -> bool:
+        """Add the span of a tool call or of an agent. False if it is neither, or says nothing."""
+        kind = operation(span)
+        if kind == "tool" and self._silent is not None:
+            self._tools.append(span)
+        elif kind == "tool":
+            return self._note_result(span)
+        elif kind == "agent":
+            self.session.ending = ending_of(span) or self.session.ending
+            self.session.verdict = _verdict(span)
+        return kind in ("tool", "agent")
+
+    def finish(self) -> None:
+        """Add what has waited for more spans."""
+        self._flush(goes_on=False)
+        self._add_noted_results()
+
+    def _add_messages(self, request: RequestSpan) -> None:
         heard = [_mark(message) for message in request.input]
-        if heard[: len(told)] != told:
-            session.count_dropped("other request", request.output)
-            continue
-        for message in request.input[len(told) :]:
-            add_message(builder, message)
-        _add_output(builder, request)
-        told = heard + [_mark(message) for message in request.output[:1]]
-    return session
+        if self._continues:
+            self._continues = False
+            responses = [place for place, (role, _) in enumerate(heard, 1) if role == "assistant"]
+            self._known = heard[: responses[-1]] if responses else []
+        known = self._known
+        if known[-1:] == [_RESPONSE] and known != heard[: len(known)]:
+            known = known[:-1]  # programs leave empty responses out of what they send
+        if heard[: len(known)] != known:
+            self.session.count_dropped("other request", request.output)
+            return
+        for message in request.input[len(known) :]:
+            self._add_message(message, request.span.start)
+        self._add_noted_results()
+        self._add_output(request)
+        self._known = heard + [_mark(message) for message in request.output[:1]]
+
+    def _add_message(self, message: dict[str, Any], t: float) -> None:
+        role, id = message.get("role"), as_text(message.get("tool_call_id"))
+        noted = self._results.pop(id, None) if role == "tool" else None
+        if role == "user" and message.get(ORIGIN, "user") != "user":
+            self._builder.add_user(UserMessage(_text_of(message)), "nudge", t or None)
+        elif noted is not None:
+            self._builder.add_result(id, "", _text_of(message), noted[1], t=noted[2] or None)
+        else:
+            add_message(self._builder, {"created": t, **message})
+
+    def _add_output(self, request: RequestSpan) -> None:
+        builder, span = self._builder, request.span
+        self._add_failed_attempts(span)
+        for other in request.output[1:]:
+            builder.session.count_dropped("choice", other)
+        if not request.output and span.failed:
+            self._add_failure(request)
+        for message in request.output[:1]:
+            known = {"model": first_text(span.attributes, *_MODELS), "created": span.end or span.start}
+            said = {name: value for name, value in message.items() if value is not None}
+            if request.finish:
+                said["finish_reason"] = request.finish
+            before = len(builder.session.messages)
+            add_message(builder, {**known, "usage": request.usage, **said})
+            if len(builder.session.messages) > before:
+                self._note_estimate(span)
+
+    def _note_estimate(self, span: Span) -> None:
+        """Mark the usage of the latest message as an estimate if its span says so."""
+        latest = self.session.messages[-1]
+        if span.attributes.get("endstop.estimated") is True and latest.usage is not None:
+            self.session.messages[-1] = replace(latest, usage=replace(latest.usage, estimated=True))
+
+    def _add_failed_attempts(self, span: Span) -> None:
+        """Add the attempts before the one that the span is of, as our own spans have them."""
+        for name, told in span.events:
+            if name == FAILED_ATTEMPT and told.get("endstop.beside") is not True:
+                error = first_text(told, "exception.message", "error.type")
+                self._builder.add_failure(error, model=as_text(told.get("gen_ai.request.model")), t=span.start or None)
+
+    def _add_failure(self, request: RequestSpan) -> None:
+        span = request.span
+        error = span.error or as_text(span.attributes.get("error.type")) or "the request failed"
+        self._builder.add_failure(error, model=first_text(span.attributes, *_MODELS), t=span.end or span.start)
+
+    def _note_result(self, span: Span) -> bool:
+        """Keep what a call returned and how it ended, until the next request says what the model read of it.
+
+        False if the span does not say which call it is of.
+        """
+        id = as_text(span.attributes.get("gen_ai.tool.call.id"))
+        if id and span.attributes.get("endstop.tool.status") != "open":
+            content = first_text(span.attributes, *_TOOL_RESULTS) or f"[not recorded: result {id}]"
+            self._results[id] = content, _status(span), span.end
+        return bool(id)
+
+    def _add_noted_results(self) -> None:
+        """Add the results of calls that no request has repeated."""
+        for call in self._builder.pending_calls:
+            if (noted := self._results.get(call.id)) is not None:
+                self._builder.add_result(call.id, "", noted[0], noted[1], t=noted[2] or None)
+        self._results.clear()
+
+    # ---- without contents
+
+    def _flush(self, *, goes_on: bool) -> None:
+        """Add the response that had no contents, with the calls that followed it. goes_on: another request follows."""
+        request, tools = self._silent, self._tools
+        self._silent, self._tools = None, []
+        if request is None:
+            return
+        builder, span = self._builder, request.span
+        step = builder.steps + 1
+        calls = [_silent_call(tool, f"{step}.{number}") for number, tool in enumerate(tools)]
+        if not calls and (request.finish.startswith(("tool", "function")) or (goes_on and not request.finish)):
+            calls = [_unknown_call(f"{step}.0")]
+        builder.session.count_loss("content")
+        builder.add_response(
+            "" if calls else f"[not recorded: response {step}]",
+            calls,
+            usage=parse_usage(request.usage),
+            raw_finish=request.finish,
+            model=first_text(span.attributes, *_MODELS),
+            t=span.end or span.start,
+            starts_run=self._ended_by_text,
+        )
+        self._note_estimate(span)
+        self._ended_by_text = not calls
+        for (id, _, _), tool in zip(calls, tools, strict=False):
+            builder.add_result(id, "", f"[not recorded: result {id}]", _status(tool), t=tool.end or None)
 
 
-def _mark(message: dict[str, Any]) -> tuple[str, str]:
+def _mark(message: Mapping[str, Any]) -> tuple[str, int]:
+    """What two messages of one conversation are compared by: the role, and unless it is the model's, the text."""
     role = as_text(message.get("role"))
-    return role, "" if role == "assistant" else as_json(message.get("content"))
+    return _RESPONSE if role == _RESPONSE[0] else (role, hash(_text_of(message)))
 
 
-def _add_output(builder: SessionBuilder, request: _Request) -> None:
-    attributes = request.attributes
-    for other in request.output[1:]:
-        builder.session.count_dropped("choice", other)
-    if not request.output and request.error:
-        builder.add_failure(request.error, model=first_text(attributes, *_MODELS), t=request.start)
-    for message in request.output[:1]:
-        words = [*as_list(attributes.get("gen_ai.response.finish_reasons")), attributes.get("llm.finish_reason")]
-        finish = next(filter(None, map(as_text, words)), "")
-        known = {"model": first_text(attributes, *_MODELS), "created": request.start, "finish_reason": finish}
-        add_message(builder, {**known, "usage": _usage(attributes), **_without_nulls(message)})
+def _text_of(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return as_json(content)
+    return "\n".join(as_text(as_dict(part).get("text")) or as_json(part) for part in content)
 
 
-def _without_nulls(message: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in message.items() if value is not None}
+def _settings(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: attributes[attribute] for attribute, name in _SETTINGS.items() if attribute in attributes}
 
 
-def _usage(attributes: dict[str, Any]) -> dict[str, Any]:
-    def count(names: tuple[str, ...]) -> float | None:
-        return next((found for name in names if (found := as_number(attributes.get(name))) is not None), None)
-
-    return {
-        "prompt_tokens": count(_INPUT_TOKENS),
-        "completion_tokens": count(_OUTPUT_TOKENS),
-        "prompt_tokens_details": {"cached_tokens": count(_CACHED_TOKENS)},
-        "completion_tokens_details": {"reasoning_tokens": count(_REASONING_TOKENS)},
-        "cost": as_number(attributes.get("llm.cost.total")),
-    }
+def _status(span: Span) -> ResultStatus:
+    said = as_text(span.attributes.get("endstop.tool.status"))
+    if said in _RESULT_STATUSES:
+        return said  # type: ignore[return-value]
+    return "error" if span.failed else "ok"
 
 
-# ---- spans
+def _silent_call(span: Span, number: str) -> RawCall:
+    id = as_text(span.attributes.get("gen_ai.tool.call.id")) or number
+    name = first_text(span.attributes, *_TOOL_NAMES) or span.name or NOT_RECORDED
+    return id, name, as_json(span.attributes.get("gen_ai.tool.call.arguments")) or as_json({NOT_RECORDED: id})
 
 
-def _find_requests(lines: list[Any], others: Counter[str]) -> Iterator[_Request]:
-    """The requests among the spans. `others`: how many spans of each trace are none, counted here."""
-    for line in lines:
-        for resource in as_list(as_dict(line).get("resourceSpans")):
-            for scope in as_list(as_dict(resource).get("scopeSpans")):
-                for span in map(as_dict, as_list(as_dict(scope).get("spans"))):
-                    request = _read_span(span)
-                    if request is not None:
-                        yield request
-                    else:
-                        others[as_text(span.get("traceId"))] += 1
+def _unknown_call(number: str) -> RawCall:
+    return number, NOT_RECORDED, as_json({NOT_RECORDED: number})
 
 
-def _read_span(span: dict[str, Any]) -> _Request | None:
-    """The request that a span stands for; None if it is none, or was recorded without its messages."""
-    attributes = _attributes(span.get("attributes"))
-    kind = as_text(attributes.get("openinference.span.kind"))
-    if not any(name in attributes for name in _MARKS) or (kind and kind != "LLM"):
-        return None
-    if attributes.get("gen_ai.operation.name") in ("invoke_agent", "create_agent", "execute_tool", "embeddings"):
-        return None
-    input, output = _messages(attributes, span)
-    if not input:
-        return None
-    status = as_dict(span.get("status"))
-    failed = status.get("code") in (2, "STATUS_CODE_ERROR")
-    return _Request(
-        attributes=attributes,
-        trace=as_text(span.get("traceId")),
-        start=(as_number(_integer(span.get("startTimeUnixNano"))) or 0.0) / 1e9,
-        conversation=first_text(attributes, *_CONVERSATIONS) or as_text(span.get("traceId")),
-        input=input,
-        output=output,
-        error=(as_text(status.get("message")) or "the request failed") if failed else "",
-    )
+def ending_of(span: Span) -> ImportedEnding | None:
+    """How a run ended, by the span of its agent; None if that does not say."""
+    reason, status = (as_text(span.attributes.get(f"endstop.{name}")) for name in ("stop_reason", "status"))
+    if status in _STATUSES and (reason in STATUS_OF or reason.startswith("custom:")):
+        return ImportedEnding(reason=reason, status=status, detail=f"the traced run ended as {reason}")  # type: ignore[arg-type]
+    if span.failed:
+        error = span.error or as_text(span.attributes.get("error.type")) or "the agent's span has the status ERROR"
+        return ImportedEnding(reason="custom:agent_error", status="failed", detail=error)
+    return None
 
 
-def _attributes(pairs: Any) -> dict[str, Any]:
-    """Attributes by name, from OTLP's list of keys and values."""
-    return {as_text(as_dict(pair).get("key")): _value(as_dict(pair).get("value")) for pair in as_list(pairs)}
-
-
-def _value(value: Any) -> Any:
-    one = as_dict(value)
-    if "arrayValue" in one:
-        return [_value(part) for part in as_list(as_dict(one["arrayValue"]).get("values"))]
-    if "kvlistValue" in one:
-        return _attributes(as_dict(one["kvlistValue"]).get("values"))
-    if "intValue" in one:
-        return _integer(one["intValue"])
-    return next(iter(one.values()), None)
-
-
-def _integer(value: Any) -> Any:
-    """The number, which OTLP/JSON writes as text."""
-    return int(value) if isinstance(value, str) and value.lstrip("-").isdecimal() and value.isascii() else value
-
-
-# ---- messages
-
-
-def _messages(attributes: dict[str, Any], span: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What a request was given, and what came back, in the first of the four forms that the span has."""
-    if "gen_ai.input.messages" in attributes:
-        told = _instructions(attributes)
-        parts = [part if isinstance(part, dict) else {"type": "text", "content": part} for part in told]
-        first = [{"role": "system", "parts": parts}] if parts else []
-        input = [*first, *as_list(_decode(attributes["gen_ai.input.messages"]))]
-        return _from_parts(input), _from_parts(as_list(_decode(attributes.get("gen_ai.output.messages"))))
-    if "llm.input_messages.0.message.role" in attributes:
-        output = _from_openinference(attributes, "llm.output_messages")
-        return _from_openinference(attributes, "llm.input_messages"), output
-    if "gen_ai.prompt.0.role" in attributes:
-        return _from_openllmetry(attributes, "gen_ai.prompt"), _from_openllmetry(attributes, "gen_ai.completion")
-    return _from_events([as_dict(event) for event in as_list(span.get("events"))])
-
-
-def _instructions(attributes: dict[str, Any]) -> list[Any]:
-    found = _decode(attributes.get("gen_ai.system_instructions"))
-    return found if isinstance(found, list) else [found] if found else []
-
-
-def _decode(value: Any) -> Any:
-    """The value, decoded if it is text that holds JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError):
-        return value
-
-
-def _from_parts(messages: list[Any]) -> list[dict[str, Any]]:
-    """Messages of today's conventions. Each response to a call is a message of its own."""
-    found: list[dict[str, Any]] = []
-    for message in map(as_dict, messages):
-        parts = message.get("parts")
-        found += [message] if not isinstance(parts, list) else _from_message(message, [as_dict(part) for part in parts])
-    return found
-
-
-def _from_message(message: dict[str, Any], parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    content: list[Any] = []
-    calls: list[Any] = []
-    thoughts: list[str] = []
-    results: list[dict[str, Any]] = []
-    for part in parts:
-        match part.get("type"):
-            case "text":
-                content.append({"type": "text", "text": as_text(part.get("content"))})
-            case "reasoning":
-                thoughts.append(as_text(part.get("content")))
-            case "tool_call":
-                calls.append(_call(part.get("id"), part.get("name"), part.get("arguments")))
-            case "tool_call_response":
-                answer = part.get("response", part.get("result"))
-                results.append({"role": "tool", "tool_call_id": part.get("id"), "content": as_json(answer)})
-            case _:
-                content.append(part)
-    whole: dict[str, Any] = {"role": message.get("role"), "content": content, "tool_calls": calls}
-    whole |= {"reasoning_content": "\n".join(thoughts), "finish_reason": message.get("finish_reason")}
-    return [*([whole] if content or calls or thoughts or not results else []), *results]
-
-
-def _call(id: Any, name: Any, arguments: Any) -> dict[str, Any]:
-    return {"id": as_text(id), "function": {"name": as_text(name), "arguments": as_json(arguments)}}
-
-
-def _numbered(attributes: dict[str, Any], prefix: str) -> list[dict[str, Any]]:
-    """The groups of attributes `prefix.0.…`, `prefix.1.…`, each by the rest of its names, in their order."""
-    groups: dict[int, dict[str, Any]] = {}
-    for name, value in attributes.items():
-        number, dot, rest = name.removeprefix(f"{prefix}.").partition(".")
-        if name.startswith(f"{prefix}.") and dot and number.isdecimal():
-            groups.setdefault(int(number), {})[rest] = value
-    return [groups[number] for number in sorted(groups)]
-
-
-def _from_openinference(attributes: dict[str, Any], prefix: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for group in _numbered(attributes, prefix):
-        parts = [part.get("message_content.text") for part in _numbered(group, "message.contents")]
-        text = as_text(group.get("message.content")) or "\n".join(map(as_text, parts))
-        calls = [
-            _call(*(call.get(f"tool_call.{name}") for name in ("id", "function.name", "function.arguments")))
-            for call in _numbered(group, "message.tool_calls")
-        ]
-        id = group.get("message.tool_call_id")
-        found.append({"role": group.get("message.role"), "content": text, "tool_calls": calls, "tool_call_id": id})
-    return found
-
-
-def _from_openllmetry(attributes: dict[str, Any], prefix: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for group in _numbered(attributes, prefix):
-        named = _numbered(group, "tool_calls")
-        calls = [_call(call.get("id"), call.get("name"), call.get("arguments")) for call in named]
-        role = as_text(group.get("role")) or "assistant"
-        message: dict[str, Any] = {"role": role, "content": _text_of(group.get("content")), "tool_calls": calls}
-        found.append(message | {name: group.get(name) for name in ("finish_reason", "tool_call_id")})
-    return found
-
-
-def _text_of(content: Any) -> Any:
-    """Content, which may be blocks in JSON."""
-    blocks = _decode(content) if isinstance(content, str) and content.startswith("[{") else None
-    return blocks if isinstance(blocks, list) else content
-
-
-def _from_events(events: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Messages of older conventions: an event for each."""
-    input: list[dict[str, Any]] = []
-    output: list[dict[str, Any]] = []
-    for event in events:
-        name, told = as_text(event.get("name")), _attributes(event.get("attributes"))
-        body = told | as_dict(_decode(told.get("gen_ai.event.content")))
-        if name == "gen_ai.choice":
-            inside = as_dict(_decode(body.get("message"))) or body
-            output.append(_from_event("assistant", inside) | {"finish_reason": body.get("finish_reason")})
-        elif name in _EVENT_ROLES:
-            input.append(_from_event(_EVENT_ROLES[name], body))
-    return input, output
-
-
-def _from_event(role: str, body: dict[str, Any]) -> dict[str, Any]:
-    calls = as_list(_decode(body.get("tool_calls")))
-    return {"role": role, "content": body.get("content"), "tool_calls": calls, "tool_call_id": body.get("id")}
-
-
-def _tools(attributes: dict[str, Any]) -> Any:
-    """The tools that were offered, in any of the forms that say so."""
-    defined = _decode(attributes.get("gen_ai.tool.definitions"))
-    listed = [_decode(tool.get("tool.json_schema")) for tool in _numbered(attributes, "llm.tools")]
-    functions = [
-        {**function, "parameters": _decode(function.get("parameters"))}
-        for function in _numbered(attributes, "llm.request.functions")
-    ]
-    return parse_tools(as_list(defined) or listed or functions)
+def _verdict(span: Span) -> ImportedVerdict | None:
+    """The verdict on a run, by the span of its agent."""
+    said = span.attributes.get("endstop.verdict")
+    return ImportedVerdict(passed=said == "passed", name="otlp:verdict") if said in ("passed", "failed") else None

@@ -13,9 +13,15 @@ from typing import Any
 
 from ...decision import AnyChunk, AttemptEnded, FinishReport, ModelSelected, UsageReport
 from ...decision import events as ev
+from ...formats.genai_attributes import (
+    FAILED_ATTEMPT,
+    ContentAttributes,
+    failed_attempt_attributes,
+    usage_attributes,
+)
 from ...providers import Provider, ProviderError, Request, Wrapper
 from ...providers.errors import attempt_ended
-from .attributes import ContentAttributes, provider_attributes, request_attributes, usage_attributes
+from .attributes import provider_attributes, request_attributes
 from .spans import SafeSpan, SafeTracer
 
 SIDE_REQUEST = "aside"
@@ -161,17 +167,8 @@ class ChatSpan:
         return None if self._finish is None else [self._finish.reason]
 
     def _add_failed_attempt(self, ended: AttemptEnded | ev.AttemptFailed) -> None:
-        self._span.add_event(
-            "endstop.attempt_failed",
-            {
-                "gen_ai.request.model": ended.model or None,
-                "error.type": ended.kind,
-                "http.response.status_code": ended.status,
-                "endstop.retry_after": ended.retry_after,
-                "endstop.beside": ended.beside,
-                "exception.message": None if self._content is None else self._content.detail(ended.message),
-            },
-        )
+        message = None if self._content is None else self._content.detail(ended.message)
+        self._span.add_event(FAILED_ATTEMPT, failed_attempt_attributes(ended, message))
 
     def _end_span(self, error: str | None, detail: str = "") -> None:
         self._span.set_attributes(lambda: {"gen_ai.response.model": self._model})

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 from ..._version import __version__
 from ...decision import WrongUse
 from ...decision.errors import error_text, missing_extra
+from ...formats.genai_attributes import SCHEMA_URL
 from ...providers._logging import log_warning
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider as TracerProvider
-
-SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
-"""The latest release of the conventions that includes generative AI; see `tracing.py`."""
 
 Attributes = Mapping[str, Any]
 

@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, Any
 from ...context import Context
 from ...decision import Event, Outcome, ToolCall, WrongUse
 from ...decision import events as ev
+from ...formats.genai_attributes import ContentAttributes, call_attributes, outcome_attributes
 from ...tools.tool import Tool
-from .attributes import ContentAttributes, call_attributes, outcome_attributes, provider_attributes
+from .attributes import provider_attributes
 from .chat import ChatSpan, TracedProvider
 from .spans import SafeSpan, SafeTracer
 
@@ -151,7 +152,7 @@ class RunTracer:
         content = self._content
         span = self._tracer.start_span(
             f"execute_tool {tool.name}",
-            lambda: {**call_attributes(call, tool), **({} if content is None else content.arguments(call))},
+            lambda: {**call_attributes(call, tool.kind), **({} if content is None else content.arguments(call))},
             under=self._span,
         )
         if call.id in self._calls:  # from a failed attempt

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop.decision import Reasoning, Usage
+from endstop.decision import Limits, Policy, Reasoning, Repetition, Usage
 from endstop.decision import events as ev
+from endstop.decision.backtest import backtest
 from endstop.formats import FORMATS, FoundSession, Unreadable, detect_format, find_sessions
+from msgspec.structs import replace
 
 from .heard import Heard, called, hear
 
@@ -166,10 +168,9 @@ def test_a_conversation_may_have_many_traces_and_a_failed_request_is_one() -> No
     assert [one.status for one in failures] == [429]
 
 
-def test_spans_without_messages_are_named_and_lines_are_one_file(tmp_path: Path) -> None:
-    bare = {name: value for name, value in today(1).items() if "messages" not in name}
-    with pytest.raises(Unreadable, match="no request to a model has messages"):
-        list(FORMATS["otlp"].sessions(file(span(10, bare))))
+def test_spans_without_a_request_or_a_response_are_named_and_lines_are_one_file(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable, match="no request to a model"):
+        list(FORMATS["otlp"].sessions(file(span(10, {"http.method": "GET"}), span(11, bare(model=None)))))
     silent = {name: value for name, value in today(1).items() if "output" not in name}
     with pytest.raises(Unreadable, match="1 conversations"):
         list(FORMATS["otlp"].sessions(file(span(10, silent))))
@@ -178,3 +179,67 @@ def test_spans_without_messages_are_named_and_lines_are_one_file(tmp_path: Path)
     (found,) = find_sessions(path)
     assert isinstance(found, FoundSession)
     assert (found.format, found.id, len(found.session.messages)) == ("otlp", "t1", 4)
+
+
+# ---- spans without contents, which is what most programs send
+
+
+def bare(finish: str = "tool_calls", *, model: str | None = "m", **more: Any) -> dict[str, Any]:
+    counted = {"gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 4} if model else {}
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": model or "m",
+        "gen_ai.response.finish_reasons": [finish],
+        **counted,
+        **more,
+    }
+
+
+def tool(name: str, id: str = "", **more: Any) -> dict[str, Any]:
+    named = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+    return {**named, **({"gen_ai.tool.call.id": id} if id else {}), **more}
+
+
+def test_without_contents_steps_calls_statuses_and_tokens_are_counted_and_nothing_repeats() -> None:
+    spans = []
+    for step in range(6):
+        spans.append(span(10 * step, bare()))
+        spans.append(span(10 * step + 1, tool("look", f"c{step}")))
+    spans.append(span(62, tool("look"), status={"code": 2}))
+    spans.append(span(70, bare("stop")))
+    heard = hear("otlp", file(*spans))
+    steps = heard.of(ev.ResponseFinished)
+    assert [len(step.message.calls) for step in steps] == [1, 1, 1, 1, 1, 2, 0]
+    assert [result.status for result in heard.results] == ["ok"] * 6 + ["error"]
+    assert {step.usage for step in steps} == {Usage(input_tokens=10, output_tokens=4)}
+    assert heard.stops == ["text_final"]
+    assert heard.session.losses["content"] == 7
+    (result,) = backtest(heard.events, [replace(Policy(), repetition=Repetition(stop_at=3, same_text=2))])
+    assert result.findings[0].stop_reason != "stuck", "calls whose arguments nobody knows are no repetition"
+    (limited,) = backtest(heard.events, [replace(Policy(), limits=Limits(steps=4))])
+    assert (limited.findings[0].parting, limited.findings[0].stop_reason) == ("earlier", "step_limit")
+
+
+def test_a_call_of_which_no_span_tells_counts_as_one_and_a_text_ends_its_run() -> None:
+    heard = hear("otlp", file(span(10, bare()), span(20, bare("stop")), span(30, bare()), span(40, bare("stop"))))
+    called_in = [[call.name for call in step.message.calls] for step in heard.of(ev.ResponseFinished)]
+    assert called_in == [["[not recorded]"], [], ["[not recorded]"], []]
+    assert heard.stops == ["text_final", "text_final"]
+
+
+def test_the_span_of_an_agent_says_how_its_run_ended_and_a_span_of_a_call_how_that_did() -> None:
+    agent = {
+        "gen_ai.operation.name": "invoke_agent",
+        "endstop.stop_reason": "step_limit",
+        "endstop.status": "exhausted",
+    }
+    failed = tool("look", "c1", **{"gen_ai.tool.call.result": "no sky"})
+    told = file(
+        span(5, agent), span(10, today(1)), span(12, failed, status={"code": 2}, endTimeUnixNano=str(13 * 10**9))
+    )
+    heard = hear("otlp", told)
+    assert [(one.content, one.status) for one in heard.results] == [("no sky", "error")]
+    assert heard.stops == ["step_limit"]
+    broken = {"gen_ai.operation.name": "invoke_agent"}
+    heard = hear("otlp", file(span(10, today(3)), span(11, broken, status={"code": 2, "message": "it fell over"})))
+    assert (heard.outcomes[-1].stop_reason, heard.outcomes[-1].detail) == ("custom:agent_error", "it fell over")

@@ -15,8 +15,9 @@ import msgspec
 import pytest
 from endstop import Completion, Engine, ModelOptions, RecordOptions, Redaction, Runtime, Tool, tool
 from endstop.decision import Compaction, Image, Limits, Policy, ToolCall, Usage, UsageReport, WrongUse
+from endstop.formats.genai_attributes import call_attributes
 from endstop.observers import traced
-from endstop.observers.otel.attributes import call_attributes, provider_attributes, provider_name
+from endstop.observers.otel.attributes import provider_attributes, provider_name
 from endstop.providers import (
     Chaos,
     Fallback,
@@ -681,7 +682,7 @@ def test_an_address_that_was_set_by_hand_is_told_without_its_password() -> None:
 
 def test_tools_whose_names_changed_are_told_by_the_new_one() -> None:
     renamed: Tool = finish_task.renamed("done")
-    assert call_attributes(ToolCall("c", "done"), renamed)["gen_ai.tool.name"] == "done"
+    assert call_attributes(ToolCall("c", "done"), renamed.kind)["gen_ai.tool.name"] == "done"
 
 
 async def test_a_response_that_is_read_on_after_its_cut_was_cut_all_the_same(seen: Seen, tmp_path: Path) -> None:
