@@ -83,6 +83,12 @@ def add_to(commands: Any) -> None:
             metavar="NAME=AMOUNT",
             help=f"what {whose} may use in a day: cost_usd, input_tokens or output_tokens; repeatable",
         )
+    stopping.add_argument(
+        "--no-upstream-streaming",
+        action="store_false",
+        dest="stream_upstream",
+        help="ask the provider for a stream only where the agent does; a response that does not stream is never cut",
+    )
     stopping.add_argument("--dry-run", action="store_true", help="change nothing: record, and say what would be done")
     stopping.add_argument(
         "--idle",
@@ -113,6 +119,7 @@ def command(args: argparse.Namespace) -> int:
             dry_run=args.dry_run,
             completion=tuple(args.completion),
             offer_completion=args.offer_completion,
+            stream_upstream=args.stream_upstream,
             idle_seconds=args.idle,
         ),
         followers=RunFollowers(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ..decision import ToolSpec, Usage
+from ..formats.parsing import as_dict, as_list, as_text
 from ..providers.anthropic_stream import AnthropicStream
-from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, WireRequest
+from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, ResponseAssembler, UnfinishedCall, WireRequest
 
 
 class _Event(Struct):
@@ -106,6 +108,98 @@ def _stream_error(reason: str, detail: str) -> bytes:
     return _event("error", error=_error(reason, detail))
 
 
+_JOINED = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+"""The field that a delta adds a text to."""
+
+
+class AnthropicAssembler(ResponseAssembler):
+    """Puts content blocks together into a message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._message: dict[str, Any] = {}
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._texts: dict[tuple[int, str], list[str]] = {}
+        """Pieces of a field of a block, by its index and the field."""
+
+    def is_error(self, event: Mapping[str, Any]) -> bool:
+        """Whether an event reports that the response has failed."""
+        return event.get("type") == "error"
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Add an event. Raises ValueError if it does not fit."""
+        index = event.get("index")
+        match event.get("type"):
+            case _ if self.complete:
+                pass
+            case "message_start":
+                self._begin(as_dict(event.get("message")))
+            case "content_block_start" if isinstance(index, int):
+                self._blocks[index] = as_dict(event.get("content_block"))
+            case "content_block_delta" if isinstance(index, int):
+                self._add_delta(index, as_dict(event.get("delta")))
+            case "message_delta":
+                self._end(event)
+            case "message_stop":
+                self.complete = bool(self._message)
+            case _:
+                pass  # a ping, the end of a block, or what only clients of a stream are told
+
+    def _begin(self, message: dict[str, Any]) -> None:
+        if self._blocks and message.get("id") != self._message.get("id"):
+            raise ValueError("another message began in the middle of this one")
+        self._message = self._message | message
+        for index, block in enumerate(as_list(message.get("content"))):
+            self._blocks.setdefault(index, as_dict(block))
+
+    def _add_delta(self, index: int, delta: dict[str, Any]) -> None:
+        kind = as_text(delta.get("type"))
+        block = self._blocks.get(index)
+        if block is None:
+            raise ValueError(f"a delta came for the block {index}, which has not begun")
+        if kind in _JOINED:
+            self._add_text(index, _JOINED[kind], delta.get(_JOINED[kind]))
+        elif kind == "input_json_delta":
+            self._add_text(index, "input", delta.get("partial_json"))
+        elif kind == "citations_delta":
+            block["citations"] = [*as_list(block.get("citations")), delta.get("citation")]
+        else:  # of a block that only its vendor understands: texts grow, all else comes whole
+            for name, value in delta.items():
+                if isinstance(value, str) and name != "type":
+                    self._add_text(index, name, value)
+                elif name != "type":
+                    block[name] = value
+
+    def _add_text(self, index: int, field: str, text: Any) -> None:
+        self._texts.setdefault((index, field), []).append(as_text(text))
+
+    def _end(self, event: dict[str, Any]) -> None:
+        """Add what is known at the end: the reason, the counts, and what else stands beside them."""
+        usage = as_dict(self._message.get("usage")) | {
+            name: count for name, count in as_dict(event.get("usage")).items() if count is not None
+        }
+        beside = {name: value for name, value in event.items() if name not in ("type", "delta", "usage")}
+        self._message |= {**as_dict(event.get("delta")), **beside, "usage": usage}
+
+    def build(self) -> dict[str, Any]:
+        """The message. Raises UnfinishedCall if the input of a call is not whole."""
+        for (index, field), pieces in self._texts.items():
+            block, text = self._blocks[index], "".join(pieces)
+            if field != "input":
+                block[field] = as_text(block.get(field)) + text
+            elif text:
+                block[field] = _input(text)
+        self._texts.clear()
+        return {**self._message, "content": [block for _, block in sorted(self._blocks.items())]}
+
+
+def _input(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise UnfinishedCall(f"the input of a call is not whole: {error}") from None
+
+
 ANTHROPIC = ProxyWire(
     name="anthropic",
     path="/messages",
@@ -118,4 +212,6 @@ ANTHROPIC = ProxyWire(
     tool=_tool,
     without_call=_without_call,
     stream_error=_stream_error,
+    open_assembler=AnthropicAssembler,
+    stream_fields=lambda body: {"stream": True},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from ..decision import ToolSpec, Usage
 from ..formats.parsing import as_dict
 from ..providers.chat_stream import ChatStream
+from .chat_assembler import ChatAssembler
 from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, WireRequest
 
 DONE = b"data: [DONE]\n\n"
@@ -112,6 +114,10 @@ def _stream_error(reason: str, detail: str) -> bytes:
     return _event(_error(reason, detail)) + DONE
 
 
+def _stream_fields(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"stream": True, "stream_options": {**as_dict(body.get("stream_options")), "include_usage": True}}
+
+
 CHAT = ProxyWire(
     name="openai",
     path="/chat/completions",
@@ -124,4 +130,7 @@ CHAT = ProxyWire(
     tool=_tool,
     without_call=_without_call,
     stream_error=_stream_error,
+    open_assembler=ChatAssembler,
+    stream_fields=_stream_fields,
+    unstreamed_fields=("audio",),  # it comes in another format, which the request would have to name
 )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from ..decision import AnyChunk, AssistantMessage, Stop, ToolCallDelta, Usage
 from ..decision.errors import error_text
@@ -66,6 +67,8 @@ class FollowedExchange:
         """The request as it goes to the provider, if it is not as it came."""
         self.withholds = False
         """Whether the response calls the tool that was offered: what follows is no business of the agent."""
+        self.assembles = False
+        """Whether the provider streams the response, and the agent gets it whole."""
         self.usage: Usage | None = None
         """Of the response, once it is whole or cut."""
         self._message: AssistantMessage | None = None
@@ -85,6 +88,18 @@ class FollowedExchange:
             said |= {MARK: f"would stop: {self.stop.reason}"}
         return said
 
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether a stream of the response would be cut at a completion."""
+        policy = self.run.follower.policy
+        return self._cuts and not self.run.broken and policy.inner_cancel and policy.mixed != "all"
+
+    def assemble(self) -> None:
+        """The provider is asked for a stream, and the agent gets the response whole."""
+        self.assembles = True
+        body = {**self.request.body, **self.wire.stream_fields(self.request.body)}
+        self._end = self.wire.open_end(replace(self.request, body=body))
+
     def guard(self, work: Callable[[], None]) -> None:
         """Follow the run. Whatever goes wrong, the agent goes on without being followed."""
         if self.run.broken:
@@ -92,13 +107,17 @@ class FollowedExchange:
         try:
             work()
         except Exception as error:
-            self.run.broken = True
-            self.stop = self.cut = None
+            self.leave()
             log_warning(
                 "a run cannot be followed any more: its requests are passed through",
                 session_id=self.run.follower.session_id,
                 error=error_text(error),
             )
+
+    def leave(self) -> None:
+        """Follow the run no more: its requests are passed through."""
+        self.run.broken = True
+        self.stop = self.cut = None
 
     def begin(self, digests: list[bytes]) -> None:
         """Tell the run what the request has in addition."""

@@ -21,13 +21,17 @@ from .wire import ProxyWire, WireRequest, is_from_model
 OFFERED = finish_task.spec
 
 
+def completion_names(request: WireRequest, completion: Sequence[str]) -> set[str]:
+    """The tools of a request that complete a task. completion: their names; empty: the usual ones."""
+    options = ImportOptions(completion=tuple(completion))
+    return {tool.name for tool in request.tools if options.tool_kind(tool.name, "") == "completion"}
+
+
 def lacks_completion(request: WireRequest, completion: Sequence[str]) -> bool:
     """Whether a conversation begins with this request, and its agent has tools, but none that completes a task."""
-    options = ImportOptions(completion=tuple(completion))
-    kinds = [options.tool_kind(tool.name, "") for tool in request.tools]
     taken = any(tool.name == OFFERED.name for tool in request.tools)
     begins = not any(map(is_from_model, request.items)) and not request.after
-    return begins and bool(kinds) and "completion" not in kinds and not taken
+    return begins and bool(request.tools) and not completion_names(request, completion) and not taken
 
 
 def with_offer(wire: ProxyWire, request: WireRequest) -> bytes:

@@ -29,8 +29,8 @@ from ..process.listening import is_loopback
 from ..process.tokens import Tokens
 from ..providers._logging import log_warning
 from ..providers.endpoint_url import public_url
-from ..providers.error_replies import build_error, parse_error_body
-from ..providers.errors import Cancelled, Unreachable
+from ..providers.error_replies import build_error, parse_error_body, parse_error_value
+from ..providers.errors import Cancelled, Interrupted, ProviderError, Unreachable
 from .agent_runs import AgentRuns, digests_of
 from .anthropic_wire import ANTHROPIC
 from .chat_wire import CHAT
@@ -39,7 +39,8 @@ from .exchange import MARK, SESSION, FollowedExchange
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
 from .statistics_page import CHARACTERS_PER_TOKEN, Statistics, metrics, page
-from .wire import EVENT_STREAM, OwnReply, ProxyWire
+from .upstream_streaming import UpstreamStreaming, refuses_stream, status_of, streamed_request
+from .wire import EVENT_STREAM, JSON, OwnReply, ProxyWire, ReportedError, UnfinishedCall
 
 WIRES: tuple[ProxyWire, ...] = (CHAT, ANTHROPIC, RESPONSES)
 OWN_PAGES = "/endstop"
@@ -89,6 +90,8 @@ class ProxyOptions(Struct, frozen=True, kw_only=True):
     """Names of the tools that complete a task; empty: the usual ones."""
     offer_completion: bool = False
     """Whether agents that have no such tool are offered one, which only the proxy sees called."""
+    stream_upstream: bool = True
+    """Whether the provider is asked for a stream where an agent asks for none, so that the response can be cut."""
     idle_seconds: float = IDLE_SECONDS
 
 
@@ -118,6 +121,7 @@ class Proxy:
         self._ended: asyncio.Future[None] | None = None
         """Awaited by who waits for the end of a request."""
         self._upstream = URL(options.upstream)
+        self._streaming = UpstreamStreaming(enabled=options.stream_upstream, completion=options.completion)
         self._id = uuid4().hex
         self._client: aiohttp.ClientSession | None = None
 
@@ -226,6 +230,8 @@ class Proxy:
         run.answered = False
         if run.offers_completion:
             exchange.guard(exchange.offer)
+        if self._streaming.wanted(exchange):
+            exchange.assemble()
         try:
             return await self._forward(incoming, body, exchange)
         finally:
@@ -292,15 +298,10 @@ class Proxy:
             reply = exchange.wire.refusal(stop.reason, stopped_text(stop))
         return [_own(reply, {**exchange.headers, MARK: "answered" if completed else "stopped"})]
 
-    async def _forward(self, incoming: web.Request, body: Body, exchange: FollowedExchange) -> web.StreamResponse:
+    async def _forward(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> web.StreamResponse:
         """Pass a request on, and follow its response."""
-        headers = self._request_headers(incoming)
-        headers["Accept-Encoding"] = "identity"
         try:
-            if exchange.changed_body and not exchange.run.broken:
-                body = exchange.changed_body
-                headers.pop("Content-Length", None)
-            reply = await self._request(incoming, headers, body)
+            reply = await self._ask(incoming, body, exchange)
         except aiohttp.ClientError as error:
             exchange.guard(partial(exchange.failed, Unreachable(error_text(error))))
             return _unreachable(error)
@@ -312,13 +313,81 @@ class Proxy:
                 failure = build_error(parse_error_body(_unread(reply)), status=reply.status)
                 exchange.guard(partial(exchange.failed, failure))
                 return await self._copy(incoming, reply)
-            if reply.headers.get("content-type", "").startswith(EVENT_STREAM):
+            if not reply.headers.get("content-type", "").startswith(EVENT_STREAM):
+                if exchange.assembles:
+                    self._streaming.note_failure(exchange, "it sent a response that does not stream")
+                return await self._whole(reply, exchange)
+            if not exchange.assembles:
                 return await self._stream(incoming, reply, exchange)
-            return await self._whole(reply, exchange)
+            try:
+                return await self._assembled(reply, exchange)
+            except UnfinishedCall:
+                exchange.leave()  # the provider itself says what such a response is without a stream
+            except (ValueError, ProviderError) as error:
+                self._streaming.note_failure(exchange, error_text(error))
+                exchange.leave()
         finally:
             if exchange.cut is not None:
                 reply.close()  # what follows the cut is not read
             reply.release()
+        return await self._pass(incoming, body)
+
+    async def _ask(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> aiohttp.ClientResponse:
+        """Send a request to the provider: for a stream if the response is to be assembled, unless it refuses that."""
+        headers = self._request_headers(incoming)
+        headers["Accept-Encoding"] = "identity"
+        if exchange.changed_body and not exchange.run.broken:
+            body = exchange.changed_body
+            headers.pop("Content-Length", None)
+        if not exchange.assembles:
+            return await self._request(incoming, headers, body)
+        streamed = headers.copy()
+        streamed.pop("Content-Length", None)
+        reply = await self._request(incoming, streamed, streamed_request(exchange.wire, exchange.request.body, body))
+        if not await refuses_stream(reply):
+            return reply
+        exchange.assembles = False
+        said = f"HTTP {reply.status}"
+        reply.release()
+        reply = await self._request(incoming, headers, body)
+        if reply.status == 200:  # else something else was wrong with it
+            self._streaming.note_failure(exchange, said)
+        return reply
+
+    async def _assembled(self, reply: aiohttp.ClientResponse, exchange: FollowedExchange) -> web.Response:
+        """Read a stream, up to where it is cut, and answer with the response that it makes.
+
+        Raises ValueError or ProviderError if it makes none.
+        """
+        assembler = exchange.wire.open_assembler()
+        headers = _passed_on(reply.headers)
+        headers.update({**exchange.headers, "content-type": JSON})
+        try:
+            async for block in reply.content.iter_any():
+                assembler.feed(exchange.take_block(block))
+                if exchange.cut is not None:
+                    break
+            assembler.feed(exchange.end())
+            response = assembler.response()
+        except aiohttp.ClientError as error:
+            exchange.guard(partial(exchange.failed, Unreachable(error_text(error))))
+            return _unreachable(error)
+        except asyncio.CancelledError:
+            reply.close()
+            exchange.guard(partial(exchange.failed, Cancelled("the agent left before it had the response")))
+            raise
+        except ReportedError as error:
+            if exchange.cut is not None:
+                stop = exchange.wire.refusal(exchange.cut.reason, f"endstop cut this response: {exchange.cut.detail}")
+                return _own(stop, {**exchange.headers, MARK: "stopped"})
+            exchange.guard(partial(exchange.failed, build_error(parse_error_value(error.said))))
+            return web.Response(status=status_of(error), body=msgspec.json.encode(error.said), headers=headers)
+        if response is None:
+            broken = Interrupted("the provider's response ended before it was whole")
+            exchange.guard(partial(exchange.failed, broken))
+            return _unreachable(broken)
+        headers[MARK] = "assembled" if exchange.cut is None else "cut"
+        return web.Response(body=msgspec.json.encode(response), headers=headers)
 
     async def _whole(self, reply: aiohttp.ClientResponse, exchange: FollowedExchange) -> web.StreamResponse:
         """Pass on a response that does not stream."""
@@ -363,6 +432,9 @@ class Proxy:
     async def _pass_through(self, incoming: web.Request, body: Body) -> web.StreamResponse:
         """Pass a request on that is not followed, and its response as it is."""
         self.statistics.count_request("passed")
+        return await self._pass(incoming, body)
+
+    async def _pass(self, incoming: web.Request, body: Body) -> web.StreamResponse:
         try:
             reply = await self._request(incoming, self._request_headers(incoming), body)
         except aiohttp.ClientError as error:
@@ -379,6 +451,8 @@ class Proxy:
         with suppress(ConnectionError):
             await outgoing.prepare(incoming)
             try:
+                if reply.content.at_eof():
+                    await outgoing.write(await reply.read())  # it was read before
                 async for block in reply.content.iter_any():
                     await outgoing.write(block)
             except aiohttp.ClientError:  # the provider broke off

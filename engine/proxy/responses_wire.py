@@ -7,7 +7,7 @@ completion, and its requests are not answered here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from ..formats.parsing import as_dict, as_list, as_text
 from ..providers.event_stream import EventStream
 from ..providers.responses_stream import ResponsesStream
 from .chat_wire import function_fields, refusal
-from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, WireRequest
+from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, ResponseAssembler, WireRequest
 
 _WHOLE_FIELDS = {
     "function_call": ("arguments", "response.function_call_arguments.done"),
@@ -181,6 +181,37 @@ def _stream_error(reason: str, detail: str) -> bytes:
     return _events([{"type": "response.failed", "response": response}])
 
 
+class ResponsesAssembler(ResponseAssembler):
+    """Takes the response from the event that ends it, and its items from theirs where that has none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._response: dict[str, Any] = {}
+        self._items: list[tuple[int, Any]] = []
+
+    def is_error(self, event: Mapping[str, Any]) -> bool:
+        """Whether an event reports that the response has failed."""
+        return event.get("type") in ("error", "response.failed") or ("error" in event and "type" not in event)
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Add an event."""
+        match event.get("type"):
+            case "response.output_item.done":
+                index = event.get("output_index")
+                self._items.append((index if isinstance(index, int) else len(self._items), event.get("item")))
+            case "response.completed" | "response.incomplete" | "response.cancelled":
+                self._response = as_dict(event.get("response"))
+                self.complete = bool(self._response)
+            case _:
+                pass
+
+    def build(self) -> dict[str, Any]:
+        """The response."""
+        if self._response.get("output"):
+            return self._response
+        return {**self._response, "output": [item for _, item in sorted(self._items, key=lambda one: one[0])]}
+
+
 def _open_parser(request: WireRequest) -> EventStream:
     offered = map(as_dict, as_list(request.body.get("tools")))
     custom = frozenset(as_text(tool.get("name")) for tool in offered if tool.get("type") == "custom")
@@ -199,4 +230,6 @@ RESPONSES = ProxyWire(
     tool=_tool,
     without_call=_without_call,
     stream_error=_stream_error,
+    open_assembler=ResponsesAssembler,
+    stream_fields=lambda body: {"stream": True},
 )

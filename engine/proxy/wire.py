@@ -17,7 +17,8 @@ from ..formats.imported_session import ImportedMessage, ImportedSession, Session
 from ..formats.openai import add_message, parse_tools
 from ..formats.parsing import as_dict, as_list, as_text
 from ..formats.response_items import merge_items
-from ..providers.event_stream import EventStream
+from ..providers.event_stream import EventStream, decode_loosely, quoted
+from ..providers.sse_decoder import ErrorEvent, SSEDecoder
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
@@ -68,6 +69,71 @@ class ReplyEnd(ABC):
         """The events that end the response with this text as its last."""
 
 
+class ReportedError(Exception):
+    """The provider reports an error in the middle of a stream. said: its words, decoded."""
+
+    def __init__(self, said: Any) -> None:
+        super().__init__(str(said))
+        self.said = said
+
+
+class UnfinishedCall(ValueError):
+    """A response ended in the middle of a call's input, which cannot be sent as an object."""
+
+
+class ResponseAssembler(ABC):
+    """Puts a stream together into the response that the provider sends where none is asked for.
+
+    Feed it the bytes, cut anywhere. It knows nothing of runs: what it is fed is what a client that streams would get.
+    """
+
+    def __init__(self) -> None:
+        self._events = SSEDecoder()
+        self.complete = False
+        """Whether the end of the response has come."""
+
+    def feed(self, block: bytes) -> None:
+        """Add more of the stream.
+
+        Raises ReportedError if the provider reports an error in it, and ValueError or ProtocolError if it cannot be
+        put together.
+        """
+        for data in self._events.feed(block):
+            self._read(data)
+
+    def response(self) -> dict[str, Any] | None:
+        """The response, once the stream has ended; None if the stream ended before it. Raises like `feed`."""
+        for data in self._events.end():
+            self._read(data)
+        return self.build() if self.complete else None
+
+    def _read(self, data: bytes) -> None:
+        if data.startswith(b"[DONE]"):
+            self.read_end()
+            return
+        event = decode_loosely(data)
+        if not self.complete and (type(data) is ErrorEvent or self.is_error(as_dict(event))):
+            raise ReportedError(event if event is not None else data.decode("utf-8", "replace"))
+        if not isinstance(event, dict):
+            raise ValueError(f"an event of the stream cannot be read: {quoted(data)}")
+        self.add(event)
+
+    def read_end(self) -> None:  # noqa: B027
+        """The mark has come that ends a stream of chat completions; the other wires have none."""
+
+    @abstractmethod
+    def is_error(self, event: Mapping[str, Any]) -> bool:
+        """Whether an event reports that the response has failed."""
+
+    @abstractmethod
+    def add(self, event: dict[str, Any]) -> None:
+        """Add an event. Raises ValueError if it does not fit."""
+
+    @abstractmethod
+    def build(self) -> dict[str, Any]:
+        """The response of a stream that is complete. Raises ValueError if it cannot be put together."""
+
+
 class ProxyWire(Struct, frozen=True, kw_only=True):
     """One wire."""
 
@@ -91,6 +157,11 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     is not empty."""
     stream_error: Callable[[str, str], bytes]
     """The same as an event that ends a stream that has begun."""
+    open_assembler: Callable[[], ResponseAssembler]
+    stream_fields: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """The fields by which a request asks for a stream with its usage, from its body."""
+    unstreamed_fields: tuple[str, ...] = ()
+    """Fields of a request whose response is another one, or none, if it streams."""
 
     def read(self, body: Mapping[str, Any]) -> WireRequest:
         """Read a request. Raises ValueError if it holds no conversation that can be followed."""

@@ -26,7 +26,8 @@ SUMMARY = "port is 8080"
 
 
 def sse(events: list[dict[str, Any]]) -> list[bytes]:
-    return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events]
+    names = (f"event: {event['type']}\n" if "type" in event else "" for event in events)
+    return [f"{name}data: {json.dumps(event)}\n\n".encode() for name, event in zip(names, events, strict=True)]
 
 
 class VendorProvider:

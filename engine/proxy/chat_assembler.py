@@ -1,0 +1,180 @@
+"""Puts streamed chat completions together. Source: OpenAI API reference, "The chat completion chunk object".
+
+Servers add fields of their own to what OpenAI describes. A field that is not known here is joined by its form: texts
+and lists grow, objects are joined field by field, all else is replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..formats.parsing import as_dict, as_list, as_text
+from .wire import ResponseAssembler
+
+_OF_THE_STREAM = frozenset({"choices", "object", "obfuscation", "usage"})
+"""Fields of a chunk that the response does not have, or has in another form."""
+_CONSTANT = frozenset({"format", "id", "index", "name", "role", "type"})
+"""Texts that come whole, though perhaps more than once."""
+
+
+class ChatAssembler(ResponseAssembler):
+    """Puts the chunks of the first choice together into a completion."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._head: dict[str, Any] = {}
+        self._usage: Any = None
+        self._choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": None}
+        self._index: Any = None
+        """The choice that came first; there is no other, as only one was asked for."""
+        self._content: Any = None
+        self._message: dict[str, Any] = {}
+        """The message without its content and its calls."""
+        self._calls: list[dict[str, Any]] = []
+        self._at: dict[int, dict[str, Any]] = {}
+        """The latest call of each index."""
+
+    def is_error(self, event: Mapping[str, Any]) -> bool:
+        """Whether an event reports that the response has failed."""
+        return bool(event.get("error")) or (not event.get("choices") and event.get("object") == "error")
+
+    def read_end(self) -> None:
+        """Some servers give no finish reason: then the stream's last mark is the end."""
+        self.complete = self.complete or bool(self._head)
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Add a chunk. Raises ValueError if it is none."""
+        choices = event.get("choices")
+        if choices is None and "usage" not in event and not self._head:
+            raise ValueError("the stream is not one of chat completions")
+        for name, value in event.items():
+            if name not in _OF_THE_STREAM:
+                before = self._head.get(name)
+                self._head[name] = {**as_dict(before), **value} if isinstance(value, dict) else value or before
+        self._usage = event.get("usage") or self._usage
+        for choice in map(as_dict, as_list(choices)):
+            if self._index is None:
+                self._index = choice.get("index")
+            if choice.get("index") in (None, self._index):
+                self._add_choice(choice)
+
+    def _add_choice(self, choice: dict[str, Any]) -> None:
+        delta = as_dict(choice.get("delta") or choice.get("message"))
+        for name, value in choice.items():
+            if name == "finish_reason":
+                self._choice[name] = value or self._choice[name]
+            elif name not in ("delta", "message", "index"):
+                self._choice[name] = _joined(self._choice.get(name), value)
+        self.complete = self.complete or bool(self._choice["finish_reason"])
+        for name, value in delta.items():
+            if name == "content":
+                self._content = _joined_content(self._content, value)
+            elif name == "tool_calls":
+                for position, call in enumerate(map(as_dict, as_list(value))):
+                    self._add_call(position, call)
+            elif name != "index":
+                self._message[name] = _joined(self._message.get(name), value)
+
+    def _add_call(self, position: int, piece: dict[str, Any]) -> None:
+        """Add a piece of a call. A new id under an old index is a new call, as some servers number all alike."""
+        given = piece.get("index")
+        index = given if isinstance(given, int) else position
+        call = self._at.get(index)
+        id, name = as_text(piece.get("id")), as_text(as_dict(piece.get("function")).get("name"))
+        if call is None or (id and name and as_text(call.get("id")) not in ("", id)):
+            call = self._at[index] = {}
+            self._calls.append(call)
+        for field, value in piece.items():
+            if field != "index":
+                call[field] = _joined(call.get(field), value, constant=field in _CONSTANT)
+
+    def build(self) -> dict[str, Any]:
+        """The completion."""
+        extra = as_dict(self._head.get("x_groq"))
+        usage = self._usage or extra.pop("usage", None)
+        extra.pop("usage", None)
+        message = {"role": "assistant", "content": self._content, **self._message}
+        if self._calls:
+            message["tool_calls"] = self._calls
+        choice = {**self._choice, "index": 0, "message": message}
+        choice["finish_reason"] = choice["finish_reason"] or ("tool_calls" if self._calls else "stop")
+        whole: dict[str, Any] = _whole({**self._head, "object": "chat.completion", "choices": [choice]})
+        return whole if usage is None else {**whole, "usage": usage}
+
+
+class _Text:
+    """A text that grows, in pieces: joining it at each chunk would copy a long one again and again."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, *pieces: str) -> None:
+        self.pieces = list(pieces)
+
+
+def _whole(value: Any) -> Any:
+    """A value with the texts in it joined."""
+    if isinstance(value, _Text):
+        return "".join(value.pieces)
+    if isinstance(value, dict):
+        return {name: _whole(inside) for name, inside in value.items()}
+    return [_whole(inside) for inside in value] if isinstance(value, list) else value
+
+
+def _joined(before: Any, more: Any, *, constant: bool = False) -> Any:
+    """A value and what another chunk adds to it."""
+    if before is None or more is None:
+        return more if before is None else before
+    if isinstance(before, str) and isinstance(more, str):
+        return (before or more) if constant else _Text(before, more)
+    if isinstance(before, _Text) and isinstance(more, str):
+        before.pieces.append(more)
+        return before
+    if isinstance(before, dict) and isinstance(more, dict):
+        added = {name: _joined(before.get(name), value, constant=name in _CONSTANT) for name, value in more.items()}
+        return before | added
+    if isinstance(before, list) and isinstance(more, list):
+        return _joined_lists(before, more)
+    return more
+
+
+def _joined_lists(before: list[Any], more: list[Any]) -> list[Any]:
+    """Both lists in one; an item goes on with what has its index and type, if that is there."""
+    joined = list(before)
+    for item in more:
+        fields = as_dict(item)
+        index = fields.get("index")
+        known = [place for place, one in enumerate(joined) if index is not None and as_dict(one).get("index") == index]
+        place = next((one for one in known if fields.get("type") in (None, joined[one].get("type"))), None)
+        if place is None:
+            joined.append(item)
+        else:
+            joined[place] = _joined(joined[place], item)
+    return joined
+
+
+def _joined_content(before: Any, more: Any) -> Any:
+    """Content that grows: a text, or a list of parts, as Mistral sends thoughts and text."""
+    if before is None or more is None or (isinstance(before, str | _Text) and isinstance(more, str)):
+        return _joined(before, more)
+    parts = _parts(before)
+    for part in _parts(more):
+        if parts and as_dict(parts[-1]).get("type") == as_dict(part).get("type"):
+            parts[-1] = _joined_part(parts[-1], part)
+        else:
+            parts.append(part)
+    return parts
+
+
+def _parts(content: Any) -> list[Any]:
+    if isinstance(content, str | _Text):
+        return [{"type": "text", "text": content}] if content else []
+    return list(as_list(content))
+
+
+def _joined_part(before: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    inner = before.get("thinking"), more.get("thinking")
+    if isinstance(inner[0], list) and isinstance(inner[1], list):
+        return {**before, **more, "thinking": _joined_content(inner[0], inner[1])}
+    joined: dict[str, Any] = _joined(before, more)
+    return joined

@@ -1,0 +1,98 @@
+"""Asks the provider for a stream where the agent asks for none, because only a stream can be cut.
+
+It is asked for only where there is something to cut: a request that offers a completion tool, and leaves the model free
+to call it. All other requests, and their responses, stay as they are, byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from ..formats.parsing import as_dict, as_text
+from ..providers._logging import log_warning
+from ..providers.error_replies import build_error, parse_error_value
+from ..providers.errors import KINDS
+from .exchange import FollowedExchange
+from .offered_completion import OFFERED, completion_names
+from .wire import ProxyWire, ReportedError
+
+MOST_MODELS = 1_000
+"""Models that are remembered to give no streams; beyond that the first one is forgotten."""
+_REFUSALS = frozenset({400, 404, 405, 415, 422, 501})
+"""Statuses with which a provider may say that it does not stream."""
+_STATUS_OF_KIND = {
+    "auth": 401,
+    "bad_request": 400,
+    "context_overflow": 400,
+    "not_found": 404,
+    "quota": 429,
+    "rate_limit": 429,
+}
+"""The status of an error that was reported in a stream; of other kinds 502, which clients retry."""
+assert _STATUS_OF_KIND.keys() <= KINDS.keys()
+
+
+class UpstreamStreaming:
+    """Decides for which requests a stream is asked for, and remembers which models give none.
+
+    enabled: whether it is at all. completion: names of the tools that complete a task; empty: the usual ones.
+    """
+
+    def __init__(self, *, enabled: bool, completion: tuple[str, ...]) -> None:
+        self._enabled = enabled
+        self._completion = completion
+        self._without: dict[tuple[str, str], None] = {}
+        """Wires and models that give no streams, in the order in which that was found."""
+
+    def wanted(self, exchange: FollowedExchange) -> bool:
+        """Whether the response to a request that does not stream could be cut if it did."""
+        request, wire = exchange.request, exchange.wire
+        if not self._enabled or request.streams or not exchange.can_be_cut or self._key(exchange) in self._without:
+            return False
+        if any(request.body.get(name) is not None for name in wire.unstreamed_fields):
+            return False
+        names = completion_names(request, self._completion)
+        if exchange.run.offers_completion:
+            names.add(OFFERED.name)
+        return _may_be_called(names, request.body.get("tool_choice"))
+
+    def note_failure(self, exchange: FollowedExchange, why: str) -> None:
+        """Remember that a model gives no stream, and log it."""
+        wire, model = key = self._key(exchange)
+        log_warning("the provider gives no stream, so responses are not cut", wire=wire, model=model, why=why)
+        self._without[key] = None
+        if len(self._without) > MOST_MODELS:
+            del self._without[next(iter(self._without))]
+
+    def _key(self, exchange: FollowedExchange) -> tuple[str, str]:
+        return exchange.wire.name, exchange.request.model
+
+
+def _may_be_called(names: set[str], choice: Any) -> bool:
+    """Whether a request leaves the model free to call one of these tools. choice: its `tool_choice`."""
+    fields = as_dict(choice)
+    forced = as_text(as_dict(fields.get("function")).get("name")) or as_text(fields.get("name"))
+    if forced:
+        return forced in names
+    return bool(names) and "none" not in (choice, fields.get("type"))
+
+
+def streamed_request(wire: ProxyWire, request: Mapping[str, Any], body: bytes) -> bytes:
+    """The body of a request that asks for a stream. Nothing else in it changes. request: the body, decoded."""
+    fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return msgspec.json.encode({**fields, **wire.stream_fields(request)})
+
+
+async def refuses_stream(reply: aiohttp.ClientResponse) -> bool:
+    """Whether a reply says that there is no stream of this. Its body is read if it may."""
+    return reply.status in _REFUSALS and b"stream" in (await reply.read()).lower()
+
+
+def status_of(error: ReportedError) -> int:
+    """The HTTP status with which an error in a stream would have come without one."""
+    known = build_error(parse_error_value(error.said))
+    return known.status or _STATUS_OF_KIND.get(known.kind, 502)
