@@ -279,7 +279,7 @@ class PolicySimulation:
             self._diverge("it does not add that prompt for the next step")
 
     def _compact(self, event: ev.ContextCompacted) -> None:
-        self._recorded_compaction = True
+        self._recorded_compaction = not self._imported  # that of another loop is no choice of a policy of ours
 
     def _round(self, event: ev.RoundStarted) -> None:
         self._new_round = True

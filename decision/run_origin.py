@@ -14,8 +14,10 @@ class ParentCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The call of another run that started this run as a sub-agent."""
 
     session_id: str
-    run_id: str
-    call_id: str
+    run_id: str = ""
+    """Empty for an imported sub-agent: its files name no run of ours."""
+    call_id: str = ""
+    """Empty for an imported sub-agent whose file does not name the call."""
 
 
 class SessionSource(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -37,6 +37,8 @@ class Audit(Struct, kw_only=True):
     runs: list[AuditedRun]
     lost: dict[str, int] = {}
     """Losses of an import, by kind."""
+    parent: ev.ParentCall | None = None
+    """The call that runs it as a sub-agent's session; None for any other."""
 
 
 class AuditedRun(Struct, kw_only=True):
@@ -182,6 +184,7 @@ def audit(events: Iterable[Event], policies: Sequence[Policy], lost: dict[str, i
             for number, (auditor, one) in enumerate(zip(auditors, backtested, strict=True), 1)
         ],
         lost=lost or {},
+        parent=next((auditor.parent for auditor in auditors), None),
     )
 
 
@@ -205,6 +208,11 @@ class _RunAuditor:
         self._accepted = ""
         self._evaluated_by: str | None = None
         self._finished: ev.RunFinished | None = None
+
+    @property
+    def parent(self) -> ev.ParentCall | None:
+        """The call that runs it as a sub-agent; None for any other run."""
+        return self._started.parent
 
     def feed(self, event: Event) -> None:
         """Add an event."""

@@ -15,6 +15,7 @@ from typing import Any, get_args
 from msgspec.structs import replace
 
 from ..decision import Reasoning, Usage, UserMessage
+from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from ..decision.outcome import STATUS_OF, Status
 from .content_blocks import MessageContent, parse_content
@@ -88,6 +89,7 @@ class _TrajectoryReader:
         )
         agent = as_dict(data.get("agent"))
         session = self.session = ImportedSession(id=f"{parent}.{own}" if parent else own)
+        session.parent = ParentCall(session_id=parent) if parent else None
         session.model, session.tools = as_text(agent.get("model_name")), parse_tools(agent.get("tool_definitions"))
         session.count_unread_fields("field", data, _TRAJECTORY_FIELDS)
         session.count_unread_fields("field", agent, _AGENT_FIELDS, "agent.")

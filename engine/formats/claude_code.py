@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..decision import UserMessage
+from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, parse_content
 from .imported_session import ImportedSession, Origin, SessionBuilder, Unreadable, is_nudge
@@ -64,12 +65,28 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
         raise Unreadable("it is no transcript of Claude Code")
     agents = _split_agents([as_dict(line) for line in data])
     main = agents.pop("", [])
+    calls = _calls_of_agents(main)
     if not agents or any(_is_response(line) for line in main):
         yield _read_session(main, "")
     elif main:
         agents = {name: (main if number == 0 else []) + agents[name] for number, name in enumerate(agents)}
     for agent, lines in agents.items():
-        yield _read_session(lines, agent)
+        session = _read_session(lines, agent)
+        of = next(filter(None, (first_text(line, "sessionId", "session_id") for line in lines)), "")
+        by_id = first_text(lines[0], "parent_tool_use_id") or calls.get(agent, "")
+        session.parent = ParentCall(session_id=of, call_id=by_id) if of else None
+        yield session
+
+
+def _calls_of_agents(lines: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """The call that started each sub-agent, by the sub-agent's id, as the results of the calls tell."""
+    calls = {}
+    for line in lines:
+        agent = as_text(as_dict(line.get("toolUseResult")).get("agentId"))
+        for block in as_list(as_dict(line.get("message")).get("content")) if agent else ():
+            if as_dict(block).get("type") == "tool_result":
+                calls[agent] = as_text(block.get("tool_use_id"))
+    return calls
 
 
 def _is_message(line: dict[str, Any]) -> bool:
@@ -182,10 +199,15 @@ class _TranscriptReader:
         self._agent = agent
         self._builder = SessionBuilder(session)
         self._held: list[tuple[MessageContent, float | None]] = []
+        self._compacted: dict[str, Any] | None = None
+        """The line that says that the context was compacted, until the summary follows."""
+        self._index_of: dict[str, int] = {}
+        """Where in the session's messages what a line holds begins, by the line's id."""
 
     def add_line(self, line: dict[str, Any], next_text: str) -> None:
         """Add a line. `next_text`: how the next message in the user's role begins, if a response is not before it."""
         t = parse_time(line.get("timestamp"))
+        self._index_of[as_text(line.get("uuid"))] = len(self._session.messages)
         if not _is_message(line):
             self._add_other(line, t)
         elif _is_response(line) and _is_placeholder(line):
@@ -201,8 +223,15 @@ class _TranscriptReader:
 
     def finish(self) -> None:
         """Count what followed the last response."""
+        self._count_compacted()
         for content, _ in self._held:
             self._session.count_dropped("last words", content.text)
+
+    def _count_compacted(self) -> None:
+        """Count a compaction whose summary is not there: what the model read from then on is not known."""
+        if self._compacted is not None:
+            self._session.count_dropped("line: system (compact_boundary)", self._compacted)
+        self._compacted = None
 
     def _read_fields(self, line: dict[str, Any]) -> None:
         session = self._session
@@ -221,6 +250,9 @@ class _TranscriptReader:
             content = parse_content(inside["prompt"], self._session, pictures=True)
             kind = as_text(as_dict(inside.get("origin")).get("kind")) or as_text(inside.get("commandMode"))
             self._add_words({"isMeta": kind not in ("human", "prompt", "")}, content, "", t)
+        elif type == "system" and line.get("subtype") == "compact_boundary":
+            self._count_compacted()
+            self._compacted = line
         else:
             detail = first_text(line, "subtype") or first_text(as_dict(line.get("data")) or inside, "type")
             self._session.count_dropped(f"line: {type}{f' ({detail[:40]})' if detail else ''}", line)
@@ -257,6 +289,8 @@ class _TranscriptReader:
         """Add words in the user's role: those of the user begin a run, others are held back."""
         if not content.text and (content.results or not content.images):
             return
+        if line.get("isCompactSummary") is True and self._add_compaction(content, t):
+            return
         origin = _origin(line, content.text, next_text)
         if origin == "nudge":
             self._held.append((content, t))
@@ -264,6 +298,19 @@ class _TranscriptReader:
         self._builder.add_user(UserMessage.of(content.parts), origin, t)
         if origin == "user":
             self._release()
+
+    def _add_compaction(self, summary: MessageContent, t: float | None) -> bool:
+        """Add a compaction with its summary. Returns False if nothing is before it."""
+        counted = as_dict(as_dict(self._compacted).get("compactMetadata"))
+        head = as_text(as_dict(counted.get("preservedSegment")).get("headUuid"))
+        self._compacted = None
+        return self._builder.add_compaction(
+            (UserMessage.of(summary.parts),),
+            kept_from=self._index_of.get(head),
+            before_tokens=counted.get("preTokens"),
+            after_tokens=counted.get("postTokens"),
+            t=t,
+        )
 
     def _release(self) -> None:
         held, self._held = self._held, []

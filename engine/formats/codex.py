@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from ..decision import Reasoning, Usage, UserMessage
+from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, parse_content, parse_reasoning
 from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
@@ -36,8 +37,11 @@ _ITEM_FIELDS = frozenset(
 """Fields of an item that are read or carry no content."""
 _META_FIELDS = frozenset(
     {"id", "session_id", "timestamp", "instructions", "base_instructions", "cwd", "originator", "cli_version", "source",
-     "git", "model_provider"}
+     "git", "model_provider", "parent_thread_id", "thread_source"}
 )  # fmt: skip
+_COMPACTED_FIELDS = frozenset(
+    {"message", "replacement_history", "window_id", "window_number", "first_window_id", "previous_window_id"}
+)
 _OWN_WORDS = re.compile(r"\s*(?:<([a-z][\w-]*)[^>]*>.*</\1>\s*\Z|# AGENTS\.md instructions)", re.DOTALL | re.IGNORECASE)
 """Words in the user's role that Codex writes: wrapped in a tag, such as `<environment_context>`, or from AGENTS.md."""
 _EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)", re.MULTILINE)
@@ -121,8 +125,7 @@ class _RolloutReader:
                 self._add_event(payload, t)
             case "compacted":
                 self._end_response()
-                self.session.count_unread_fields("line field", payload, ("message",), "compacted.")
-                self._hold(parse_content(payload.get("message"), self.session), t)
+                self._add_compaction(payload, t)
             case "" if _is_old_header(line):
                 self._add_meta(line)
             case "" if is_item(line) or "role" in line:
@@ -145,9 +148,26 @@ class _RolloutReader:
         if session.id:
             return  # a rollout that goes on from another one repeats that one's line
         session.id = first_text(meta, "id", "session_id")
+        spawned = as_dict(as_dict(as_dict(meta.get("source")).get("subagent")).get("thread_spawn"))
+        parent = first_text(meta, "parent_thread_id") or first_text(spawned, "parent_thread_id")
+        session.parent = ParentCall(session_id=parent) if parent else None
         self.version = f" of version {meta['cli_version']}" if meta.get("cli_version") else ""
         instructions = meta.get("base_instructions") or meta.get("instructions")
         self._builder.add_system(as_text(as_dict(instructions).get("text")) or as_text(instructions))
+
+    def _add_compaction(self, compacted: dict[str, Any], t: float | None) -> None:
+        """Add a compaction: its summary, and the messages in the place of the history where the line has them."""
+        session = self.session
+        session.count_unread_fields("line field", compacted, _COMPACTED_FIELDS, "compacted.")
+        summary = parse_content(compacted.get("message"), session)
+        put_first = []
+        for item in map(as_dict, as_list(compacted.get("replacement_history"))):
+            if item.get("role") == "user":
+                put_first.append(UserMessage.of(parse_content(item.get("content"), session, pictures=True).parts))
+            else:
+                session.count_loss(f"item: compacted {first_text(item, 'role', 'type')[:40]}")
+        if not self._builder.add_compaction(put_first or (UserMessage.of(summary.parts),), t=t):
+            self._hold(summary, t)
 
     # ---- events
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..decision import Reasoning, Usage, UserMessage
+from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
 from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
@@ -24,6 +25,10 @@ _MESSAGE_FIELDS = frozenset(
 _USER_FIELDS = frozenset(
     {"content", "transformedContent", "messageId", "delivery", "interactionId", "turnId", "parentAgentTaskId",
      "supportedNativeDocumentMimeTypes", "source", "agentMode"}
+)  # fmt: skip
+_COMPACTION_FIELDS = frozenset(
+    {"success", "preCompactionTokens", "preCompactionMessagesLength", "summaryContent", "checkpointNumber",
+     "checkpointPath", "requestId", "serviceRequestId"}
 )  # fmt: skip
 _RESULT_FIELDS = frozenset(
     {
@@ -59,19 +64,22 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
     if not matches(data):
         raise Unreadable("it is no session of Copilot CLI")
     lines = [as_dict(line) for line in data]
-    usages = _usages(lines)
+    usages, prompts = _usages(lines), _prompts_of_agents(lines)
     agents: dict[str, list[dict[str, Any]]] = {"": []}
     for line in lines:
         agents.setdefault(as_text(as_dict(line.get("data")).get("parentToolCallId")), []).append(line)
     id = ""
     for agent, events in agents.items():
         reader = _EventReader(usages)
+        if prompt := prompts.get(agent):
+            reader.add_event(prompt)
         for event in events:
             reader.add_event(event)
         reader.finish()
         id = id or reader.session.id
         if agent:
             reader.session.id = f"{id}.{agent}"
+            reader.session.parent = ParentCall(session_id=id, call_id=agent) if id else None
         if not agent or reader.responses:
             yield reader.session
 
@@ -84,6 +92,18 @@ def _usages(lines: Sequence[dict[str, Any]]) -> dict[str, Usage]:
         if line.get("type") == "session.usage_record" and (usage := _parse_usage(counted)) is not None:
             usages[as_text(counted.get("apiCallId"))] = usage
     return usages
+
+
+def _prompts_of_agents(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What each call with a `prompt` asks a sub-agent to do, by the call's id, as an event: its own have none."""
+    prompts: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        for call in map(as_dict, as_list(as_dict(line.get("data")).get("toolRequests"))):
+            prompt = as_text(as_dict(call.get("arguments")).get("prompt"))
+            if id := as_text(call.get("toolCallId")) if prompt else "":
+                event = {"type": "user.message", "timestamp": line.get("timestamp"), "data": {"content": prompt}}
+                prompts[id] = event
+    return prompts
 
 
 class _Response:
@@ -109,6 +129,8 @@ class _EventReader:
         self._response: _Response | None = None
         self._held: list[tuple[str, float | None]] = []
         self._model = ""
+        self._compacting_from = 0
+        """Messages of the session when the last compaction began. It goes on beside them: they stay."""
 
     def add_event(self, line: dict[str, Any]) -> None:
         """Add an event."""
@@ -127,7 +149,7 @@ class _EventReader:
                 self._add_result(data, t)
             case "system.message":
                 self._end_response()
-                self._builder.add_system(as_text(data.get("content")), t)
+                self._add_system(as_text(data.get("content")), t)
             case "system.notification":
                 self._end_response()
                 self._held.append((as_text(data.get("content")), t))
@@ -137,6 +159,12 @@ class _EventReader:
                 status = as_text(data.get("statusCode"))
                 text = first_text(data, "message", "errorType")
                 self._builder.add_failure(f"status {status}: {text}" if status else text, t=t)
+            case "session.compaction_start":
+                self._end_response()
+                self._compacting_from = len(self.session.messages)
+            case "session.compaction_complete" if data.get("success") is not False:
+                self._end_response()
+                self._add_compaction(data, t)
             case "abort":
                 self._end_response()
                 self._builder.add_user(UserMessage(""), "interrupt", t)
@@ -149,6 +177,25 @@ class _EventReader:
         for text, _ in self._held:
             self.session.count_dropped("last words", text)
         self.session.model = self.session.model or self._model
+
+    def _add_system(self, text: str, t: float | None) -> None:
+        """Add the system prompt, which is written again with each prompt. The first one is kept."""
+        if not self.session.messages:
+            self._builder.add_system(text, t)
+        elif text != self.session.system:
+            self.session.count_dropped("line: system.message (changed)", text)
+
+    def _add_compaction(self, data: dict[str, Any], t: float | None) -> None:
+        summary = as_text(data.get("summaryContent"))
+        self.session.count_unread_fields("line field", data, _COMPACTION_FIELDS, "session.compaction_complete.")
+        added = self._builder.add_compaction(
+            (UserMessage(summary),),
+            kept_from=self._compacting_from,
+            before_tokens=data.get("preCompactionTokens"),
+            t=t,
+        )
+        if not added:
+            self._held.append((summary, t))
 
     def _add_prompt(self, data: dict[str, Any], t: float | None) -> None:
         self._end_response()

@@ -29,10 +29,10 @@ from ..decision import (
     Usage,
     UserMessage,
 )
-from ..decision.events import SessionSource
+from ..decision.events import ParentCall, SessionSource
 from ..decision.messages import ResultStatus
 from ..providers.error_replies import build_error, parse_error_body
-from .parsing import count_characters, count_contents
+from .parsing import as_number, count_characters, count_contents
 
 Origin = Literal["user", "nudge", "beside", "interrupt"]
 """Who wrote a message in the user's role: the user, the loop itself (`nudge`), or one of the two, not known which,
@@ -122,6 +122,19 @@ class ImportedMessage(Struct, frozen=True, kw_only=True, rename={"failure": "fai
     """How the request failed, if no response came. `message` is then an empty assistant message."""
 
 
+class ImportedCompaction(ImportedMessage, frozen=True, kw_only=True):
+    """A compaction of the context, where it happened. `message` is empty, and no message of the session."""
+
+    put_first: tuple[UserMessage, ...]
+    """What the model read from then on in the place of what it had read before."""
+    kept_from: int | None = None
+    """Index in `ImportedSession.messages` of the first message that it still read. None: it read none of them."""
+    before_tokens: int = 0
+    """Tokens of the context before it; 0 if not recorded."""
+    after_tokens: int = 0
+    """Tokens of the context after it; 0 if not recorded."""
+
+
 class ImportedEnding(Struct, frozen=True, kw_only=True):
     """How the session ended, as the other loop recorded it."""
 
@@ -150,6 +163,9 @@ class ImportedSession(Struct, kw_only=True):
     """Whether `id` is unique only within its file."""
     source: SessionSource | None = None
     """Where it was found; None if it did not come from a file or a stream."""
+    parent: ParentCall | None = None
+    """For a sub-agent's session: the session that started it, by that session's own id, with the call if it is named
+    (and no run). None for any other, and for one whose files do not tell."""
     model: str = ""
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
@@ -285,6 +301,35 @@ class SessionBuilder:
             self.session.count_loss("image", len(images))
             return
         self._add(ImportedMessage(message=ToolResult(call.id, call.name, content, status, tuple(images)), t=t))
+
+    def add_compaction(
+        self,
+        put_first: Sequence[UserMessage],
+        *,
+        kept_from: int | None = None,
+        before_tokens: Any = 0,
+        after_tokens: Any = 0,
+        t: float | None = None,
+    ) -> bool:
+        """Add a compaction of the context: see `ImportedCompaction`.
+
+        before_tokens, after_tokens: as the data has them; what is no number counts as not recorded. Returns False, and
+        adds nothing, if there is nothing before it: a session that goes on from another one may begin so.
+        """
+        if not self.session.messages:
+            return False
+        self._add(
+            ImportedCompaction(
+                message=UserMessage(""),
+                origin="nudge",
+                put_first=tuple(message for message in put_first if message.text or message.images),
+                kept_from=kept_from,
+                before_tokens=max(0, round(as_number(before_tokens) or 0)),
+                after_tokens=max(0, round(as_number(after_tokens) or 0)),
+                t=t,
+            )
+        )
+        return True
 
     @property
     def pending_calls(self) -> list[ToolCall]:

@@ -18,6 +18,7 @@ from shutil import copyfileobj, rmtree
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .._version import __version__
 from ..decision import WrongUse
@@ -105,6 +106,9 @@ class Importer:
 
     def _import_one(self, one: FoundSession) -> ImportedRecord:
         name = self._assign(one.id)
+        if one.session.parent is not None:
+            parent = one.session.parent
+            one.session.parent = replace(parent, session_id=record_name(parent.session_id))
         if self._complete is not None:
             self._complete(name, one.session)
         path, stats = self._folder.write(

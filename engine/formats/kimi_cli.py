@@ -15,7 +15,7 @@ from ..decision.messages import ResultStatus
 from .content_blocks import count_dropped_parts, parse_content
 from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
 from .openai import add_message
-from .parsing import as_dict, as_json, as_list, as_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
 
 _WIRE_PREFIXES = ("context.", "turn.", "llm.", "config.", "tools.", "permission.", "usage.", "full_compaction.",
                   "plan_mode.", "profile.", "plugin.", "runtime.", "token_counting.")  # fmt: skip
@@ -144,7 +144,7 @@ class _WireReader:
                 self._builder.add_user(UserMessage(""), "interrupt", t)
             case "context.apply_compaction":
                 self._end_step()
-                self._held.append((as_text(line.get("contextSummary")) or as_text(line.get("summary")), t))
+                self._add_compaction(line, t)
             case "metadata" | "turn.prompt" | "turn.steer":
                 self.session.count_loss(f"line: {kind}")  # what was typed is appended as a message, too
             case _:
@@ -156,6 +156,12 @@ class _WireReader:
         for text, _ in self._held:
             self.session.count_dropped("last words", text)
         self.session.model = self.session.model or self._model
+
+    def _add_compaction(self, line: dict[str, Any], t: float | None) -> None:
+        summary = first_text(line, "contextSummary", "summary")
+        before, after = line.get("tokensBefore"), line.get("tokensAfter")
+        if not self._builder.add_compaction((UserMessage(summary),), before_tokens=before, after_tokens=after, t=t):
+            self._held.append((summary, t))
 
     def _add_message(self, message: dict[str, Any], t: float | None) -> None:
         self._end_step()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..decision import Image, Reasoning, Usage, UserMessage
+from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .content_blocks import parse_content
 from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
@@ -45,6 +46,8 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
     info = as_dict(data.get("info"))
     reader = _SessionReader()
     reader.session.id = as_text(info.get("id"))
+    parent = as_text(info.get("parentID"))
+    reader.session.parent = ParentCall(session_id=parent) if parent else None
     reader.session.count_unread_fields("field", info, _SESSION_FIELDS)
     for row in as_list(data.get("rows")):
         reader.add_row(as_dict(row))
@@ -137,11 +140,14 @@ class _SessionReader:
             else:
                 self._add_part(steps[-1], part)
         made = [step for step in steps if not step.is_empty]
+        begin = len(self.session.messages)
         if made and all(step.usage is None for step in made):
             made[-1].usage = _parse_tokens(info)
         for step in made:
             step.finish = step.finish or (as_text(info.get("finish")) if step is made[-1] else "")
             self._add_step(step, model, t)
+        if info.get("summary") is True:  # from here on the model reads this answer, and nothing before it
+            self._builder.add_compaction((), kept_from=begin, t=t)
         error = as_dict(info.get("error"))
         if error:
             self._add_error(error, first_text(error, "name", "type"), model, t)
@@ -172,7 +178,11 @@ class _SessionReader:
                     self.session.count_loss(f"message field: {name}", len(as_list(data.get(name))))
                 self._builder.add_user(UserMessage(as_text(data.get("text"))), "user", t)
                 self._release()
-            case "synthetic" | "compaction":
+            case "compaction":
+                summary = first_text(data, "text", "summary")
+                if not self._builder.add_compaction((UserMessage(summary),), t=t):
+                    self._hold(summary, t, seen=True)
+            case "synthetic":
                 self._hold(first_text(data, "text", "summary"), t, seen=True)
             case "assistant":
                 self._add_row_of_model(data, t)

@@ -82,14 +82,23 @@ def _read_database(path: Path, tables: frozenset[str]) -> Iterator[FileValue]:
     with open_database(path) as connection:
         newer = _ids(connection, _TABLE_2) if _TABLE_2 in tables and _has_columns(connection) else []
         older = [id for id in _ids(connection, "message") if id not in set(newer)] if tables >= _TABLES_1 else []
+        parents = _parents(connection)
         for number, id in enumerate([*older, *newer], 1):
             value = FileValue(place=f"session {id}", number=number)
             value.data = _session_2(connection, id) if number > len(older) else _session_1(connection, id)
+            value.data["info"]["parentID"] = parents.get(id)
             yield value
 
 
 def _has_columns(connection: sqlite3.Connection) -> bool:
     return {row[1] for row in connection.execute(f"PRAGMA table_info({_TABLE_2})")} >= _COLUMNS_2
+
+
+def _parents(connection: sqlite3.Connection) -> dict[str, Any]:
+    """The session that started each sub-agent's, by its id."""
+    if "parent_id" not in {row[1] for row in connection.execute("PRAGMA table_info(session)")}:
+        return {}
+    return dict(connection.execute("SELECT id, parent_id FROM session").fetchall())
 
 
 def _ids(connection: sqlite3.Connection, table: str) -> list[str]:

@@ -85,10 +85,13 @@ class _SessionReader:
         self._session = session
         self._builder = SessionBuilder(session)
         self._held: list[tuple[str, float | None]] = []
+        self._index_of: dict[str, int] = {}
+        """Where in the session's messages what a line holds begins, by the line's id."""
 
     def add_line(self, line: dict[str, Any]) -> None:
         """Add a line."""
         session, t, kind = self._session, parse_time(line.get("timestamp")), as_text(line.get("type"))
+        self._index_of[as_text(line.get("id"))] = len(session.messages)
         match kind:
             case "session":
                 session.count_unread_fields("line field", line, _SESSION_FIELDS, "session.")
@@ -96,7 +99,15 @@ class _SessionReader:
                 session.model = as_text(line.get("modelId"))
             case "message":
                 self._add_message(as_dict(line.get("message")), t)
-            case "compaction" | "branch_summary":
+            case "compaction":
+                summary = as_text(line.get("summary"))
+                kept_from = self._index_of.get(as_text(line.get("firstKeptEntryId")))
+                before = line.get("tokensBefore")
+                if not self._builder.add_compaction(
+                    (UserMessage(summary),), kept_from=kept_from, before_tokens=before, t=t
+                ):
+                    self._held.append((summary, t))
+            case "branch_summary":
                 self._held.append((as_text(line.get("summary")), t))
             case "custom_message":
                 self._held.append((parse_content(line.get("content"), session).text, t))

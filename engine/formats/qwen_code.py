@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..decision import UserMessage
+from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts
 from .gemini_content import parse_parts, parse_token_counts
@@ -95,7 +96,9 @@ class _TranscriptReader:
             self._add_other(line, t)
             return
         if not self._session.id:
-            self._session.id = ".".join(filter(None, (as_text(line.get("sessionId")), as_text(line.get("agentId")))))
+            of, agent = as_text(line.get("sessionId")), as_text(line.get("agentId"))
+            self._session.id = ".".join(filter(None, (of, agent)))
+            self._session.parent = ParentCall(session_id=of) if of and agent else None
         content = parse_parts(line["message"]["parts"], self._session, pictures=line["type"] != "assistant")
         match line["type"]:
             case "assistant":
@@ -118,9 +121,25 @@ class _TranscriptReader:
             message = first_text(event, "error_message", "error", "error_type")
             self._builder.add_failure(f"status {status}: {message}" if status else message, t=t)
             return
+        if line.get("subtype") == "chat_compression" and self._add_compaction(as_dict(line.get("systemPayload")), t):
+            return
         detail = first_text(line, "subtype")
         kind = as_text(line.get("type"))[:40] or "none"
         self._session.count_dropped(f"line: {kind}{f' ({detail[:40]})' if detail else ''}", line)
+
+    def _add_compaction(self, payload: dict[str, Any], t: float | None) -> bool:
+        """Add a compaction. Returns False if the history that it left is not there, or nothing is before it."""
+        put_first = []
+        for content in map(as_dict, as_list(payload.get("compressedHistory"))):
+            if content.get("role") == "user":
+                put_first.append(UserMessage.of(parse_parts(content.get("parts"), self._session, pictures=True).parts))
+            else:
+                self._session.count_dropped("own words", content)
+        counted = as_dict(payload.get("info"))
+        before, after = counted.get("originalTokenCount"), counted.get("newTokenCount")
+        return bool(put_first) and self._builder.add_compaction(
+            put_first, before_tokens=before, after_tokens=after, t=t
+        )
 
     def _add_response(self, line: dict[str, Any], content: MessageContent, t: float | None) -> None:
         self._release()

@@ -26,7 +26,7 @@ from ..decision import (
 )
 from ..decision.rules import LONGEST_WORD
 from ..decision.transcript import estimate_tokens, message_size
-from .imported_session import ImportedEnding, ImportedSession
+from .imported_session import ImportedCompaction, ImportedEnding, ImportedSession
 
 _UNLIMITED = 1_000_000
 IMPORTED_POLICY = Policy(
@@ -66,7 +66,7 @@ def infer_policy(session: ImportedSession, tools: Sequence[ToolSpec]) -> Policy:
         return IMPORTED_POLICY
     before: Message | None = None
     for imported in session.messages:
-        if imported.failure is not None:
+        if imported.failure is not None or isinstance(imported, ImportedCompaction):
             before = None
             continue
         if imported.origin == "nudge" and isinstance(before, AssistantMessage) and not before.calls:
@@ -160,6 +160,10 @@ def estimate_usage(session: ImportedSession, tools: Sequence[ToolSpec]) -> None:
     counted, at = 0, 0
     estimated: list[int] = []
     for place, imported in enumerate(session.messages):
+        if isinstance(imported, ImportedCompaction):
+            put_first = estimate_tokens(len(session.system) + sum(map(message_size, imported.put_first)))
+            counted, at = imported.after_tokens or put_first, characters
+            continue
         grown = message_size(imported.message)
         if isinstance(imported.message, AssistantMessage) and imported.failure is None:
             if imported.usage is None:

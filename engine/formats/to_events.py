@@ -23,6 +23,7 @@ from ..decision import (
     StepJudge,
     Stop,
     ToolResult,
+    Transcript,
     Usage,
     UserMessage,
     decide,
@@ -32,7 +33,8 @@ from ..decision import events as ev
 from ..decision.events import STREAM_PARTS
 from ..decision.facts import add_usage, usage_of
 from ..decision.finish_words import parse_finish_reason
-from .imported_session import ImportedMessage, ImportedSession, ImportOptions, tool_specs
+from ..decision.transcript import estimate_tokens, message_size
+from .imported_session import ImportedCompaction, ImportedMessage, ImportedSession, ImportOptions, tool_specs
 from .parsing import format_time
 from .reconstruction import estimate_usage, final_decision, infer_policy
 from .run_events import PREPARED, CallResolver, write_outcome
@@ -96,6 +98,10 @@ class _EventWriter:
         self._interrupted = False
         """Whether the user has interrupted the run since its latest response."""
         self._before = ev.Carried()
+        self._transcript = Transcript() if _is_compacted(session) else None
+        """What the model reads, of a session with a compaction: it says how much of that was dropped."""
+        self._sizes: dict[int, int] = {}
+        """Messages in the transcript before the message of this index."""
         self._latest: Facts | None = None
         """Facts at the end of the latest run. Not yet in `_before`, since the next run may continue it."""
         estimate_usage(session, self._tools)
@@ -105,7 +111,13 @@ class _EventWriter:
     def write(self) -> None:
         messages = self._session.messages
         results, goes_on, times = _look_ahead(messages)
+        kept_from = {one.kept_from for one in messages if isinstance(one, ImportedCompaction)}
         for index, one in enumerate(messages):
+            if index in kept_from:
+                self._sizes[index] = self._context_size
+            if isinstance(one, ImportedCompaction):
+                self._add_compaction(one)
+                continue
             match one.message:
                 case UserMessage() as message:
                     self._add_user_message(one, message, times[index])
@@ -150,7 +162,7 @@ class _EventWriter:
         self.runs += 1
         continues, self._run_id = self._run_id, self._new_run_id()
         self._run_steps = 0
-        self._log = log = ImportLog(self._sink, t)
+        self._log = log = ImportLog(self._sink, t, self._transcript)
         log.append(
             ev.RunStarted(
                 run_id=self._run_id,
@@ -168,6 +180,7 @@ class _EventWriter:
                 started_at="" if t is None else format_time(t),
                 engine=f"{ev.IMPORT_PREFIX}{self._format}",
                 source=session.source,
+                parent=session.parent,
             )
         )
         if paused is None:
@@ -199,6 +212,37 @@ class _EventWriter:
     def _new_run_id(self) -> str:
         mark = blake2b(f"{self._session_id}\0{self.runs}".encode("utf-8", "replace"), key=self._mark, digest_size=6)
         return f"run_{mark.hexdigest()}"
+
+    # ---- compaction
+
+    @property
+    def _context_size(self) -> int:
+        """Messages that the model reads, without the system prompt."""
+        return 0 if self._transcript is None else len(self._transcript.messages) - bool(self._transcript.system)
+
+    def _add_compaction(self, compaction: ImportedCompaction) -> None:
+        self._end_failed_step()
+        log, transcript = self._log, self._transcript
+        if log is None or transcript is None:  # nothing was said before it
+            for message in compaction.put_first:
+                self._session.count_dropped("last words", message.text)
+            return
+        log.advance_to(compaction.t)
+        size = self._context_size
+        dropped = size if compaction.kept_from is None else min(size, self._sizes[compaction.kept_from])
+        head = len(transcript.messages) - size
+        left = [*transcript.messages[:head], *compaction.put_first, *transcript.messages[head + dropped :]]
+        log.append(
+            ev.ContextCompacted(
+                strategy="summarise" if compaction.put_first else "drop_oldest",
+                before_tokens=compaction.before_tokens
+                or log.facts.context_tokens
+                or estimate_tokens(transcript.characters),
+                after_tokens=compaction.after_tokens or estimate_tokens(sum(map(message_size, left))),
+                dropped=dropped,
+                put_first=compaction.put_first,
+            )
+        )
 
     # ---- steps
 
@@ -327,6 +371,10 @@ class _EventWriter:
         return "tool_calls" if message.calls else "stop"
 
 
+def _is_compacted(session: ImportedSession) -> bool:
+    return any(isinstance(one, ImportedCompaction) for one in session.messages)
+
+
 def _session_digest(session: ImportedSession) -> bytes:
     """A digest of some messages, to distinguish sessions with the same id. Run ids are derived from it."""
     some = [session.id, session.model, len(session.messages), session.messages[:2], session.messages[-2:]]
@@ -364,14 +412,15 @@ def _look_ahead(
 
 
 class ImportLog:
-    """Event log of an imported run: numbers, dates, judges and folds events. Its clock is set from the transcript.
+    """Event log of an imported run: numbers, dates, judges and folds events. Its clock is set from what was recorded.
 
-    start: when the run began, in seconds since 1970; None if unknown.
+    start: when the run began, in seconds since 1970; None if unknown. transcript: fed with each event, if given.
     """
 
-    def __init__(self, sink: Sink, start: float | None) -> None:
+    def __init__(self, sink: Sink, start: float | None, transcript: Transcript | None = None) -> None:
         self.facts = Facts()
         self._judge = StepJudge()
+        self._transcript = transcript
         self._sink = sink
         self._start = start
         self._seq = 0
@@ -389,4 +438,6 @@ class ImportLog:
         if type(stamped) not in STREAM_PARTS:
             stamped = self._judge.feed(self.facts, stamped)
             self.facts = fold(self.facts, stamped)
+        if self._transcript is not None:
+            self._transcript.feed(stamped)
         self._sink(stamped)

@@ -99,6 +99,8 @@ def told(found: FoundSession) -> Tally:
                 tally += Counter(characters=letters(prompt), users=1)
             case ev.MessageAdded(text=text):
                 tally += Counter(characters=letters(text), users=1)
+            case ev.ContextCompacted(put_first=messages):
+                tally += Counter(characters=sum(letters(m.text) for m in messages), users=len(messages))
             case ev.AttemptFailed(message=text):
                 tally += Counter(characters=letters(text), responses=1)
             case ev.QuestionAnswered(text=text):
@@ -163,7 +165,9 @@ def check_lines(path: Path, found: FoundSession) -> None:
     """A transcript of Claude Code's: each line has a block of a response, whose id they share."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     beside = [
-        read_content(line.get("content")) for line in lines if "message" not in line
+        read_content(line.get("content"))
+        for line in lines
+        if "message" not in line and line.get("subtype") != "compact_boundary"  # which is an event in the record
     ]  # what was queued, and notes
     lines = [line for line in lines if "message" in line]
     kept = [line for line in lines if not line.get("isSidechain")]

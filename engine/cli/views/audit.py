@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
 from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, PolicyStop
+from ...decision.events import IMPORT_PREFIX, is_imported
 from ...fork import describe_origin
 from .text import TEXT_KINDS, Tone, call_summary, cost, counted, duration, work_tone, work_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
+
+    from ...decision.events import ParentCall
 
 LINE = 110
 """The most characters that are shown of a step or another text."""
@@ -32,6 +35,8 @@ def render_audit(audit: Audit, every_step: bool) -> Iterator[RenderableType]:
     from rich.text import Text
 
     yield Text(_headline(audit), style="bold")
+    if audit.parent is not None:
+        yield Text(_parent_line(audit.parent), style="cyan")
     for run in audit.runs:
         yield from _run(run, len(audit.runs) > 1, every_step)
     if audit.lost:
@@ -45,6 +50,7 @@ def _headline(audit: Audit) -> str:
     parts = [
         one_line(audit.session_id, 60),
         *([one_line(audit.model, 60)] if audit.model else []),
+        *([f"imported ({audit.engine.removeprefix(IMPORT_PREFIX)})"] if is_imported(audit.engine) else []),
         *([counted(len(audit.runs), "run")] if len(audit.runs) > 1 else []),
         counted(steps, "step"),
         f"{about}{audit.usage.input_tokens:,} tokens in, {audit.usage.output_tokens:,} out",
@@ -52,6 +58,11 @@ def _headline(audit: Audit) -> str:
         *([duration(audit.duration_ms)] if audit.duration_ms else []),
     ]
     return " · ".join(parts)
+
+
+def _parent_line(parent: ParentCall) -> str:
+    call = f", call {one_line(parent.call_id, 60)}" if parent.call_id else ""
+    return f"sub-agent of {one_line(parent.session_id, 60)}{call}"
 
 
 def _run(run: AuditedRun, numbered: bool, every_step: bool) -> Iterator[RenderableType]:

@@ -10,6 +10,7 @@ import pytest
 from endstop import Image, read_record
 from endstop.decision import Event, Reasoning, Transcript, Usage, UserMessage
 from endstop.decision import events as ev
+from endstop.decision.events import ParentCall
 from endstop.formats import FORMATS, Unreadable, detect_format
 from endstop.formats import export_atif as to_atif
 
@@ -123,6 +124,7 @@ def test_token_counts_of_the_whole_are_split_and_other_fields_are_counted() -> N
 def test_subagents_are_sessions_of_their_own() -> None:
     inner = trajectory(step("user", "Sub"), step("agent", "Sub done.")) | {"trajectory_id": "t1"}
     found = list(FORMATS["atif"].sessions(trajectory(step("agent", "A"), subagent_trajectories=[inner])))
+    assert [one.parent for one in found] == [None, ParentCall(session_id=found[0].id)]
     assert [one.id for one in found] == ["s", "s.t1"]
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from endstop.decision import AssistantMessage
+from endstop.decision import AssistantMessage, ToolResult
 from endstop.decision import events as ev
+from endstop.decision.events import ParentCall
 from endstop.formats import FORMATS, FoundSession, detect_format, find_sessions
 
 from .heard import Heard, called, hear
@@ -193,13 +194,61 @@ def test_a_compaction_goes_on_with_the_run() -> None:
     made.user("Go")
     last = made.model("m1", use("t1", "Bash"))
     made.user([result("t1", "ok")])
-    made.add("system", subtype="compact_boundary", content="Compacted", after=None, logicalParentUuid=last)
+    counted = {"compactMetadata": {"trigger": "auto", "preTokens": 900, "postTokens": 90}}
+    made.add("system", subtype="compact_boundary", content="Compacted", after=None, logicalParentUuid=last, **counted)
     made.user("This session is being continued. It did a lot.", isCompactSummary=True)
     made.model("m2", text("All done."))
     heard = made.heard()
     assert prompts(heard) == ["Go"]
-    assert added(heard) == [("This session is being continued. It did a lot.", "nudge")]
+    (compacted,) = heard.of(ev.ContextCompacted)
+    assert (compacted.strategy, compacted.before_tokens, compacted.after_tokens) == ("summarise", 900, 90)
+    assert compacted.dropped == 3
+    assert [one.text for one in heard.said if not isinstance(one, ToolResult)] == [
+        "This session is being continued. It did a lot.", "All done.",
+    ]  # fmt: skip
+    assert not added(heard)
+    assert len(heard.of(ev.RoundStarted)) == 1, "it begins no round"
+    assert "line: system (compact_boundary)" not in heard.session.losses
+
+
+def test_what_a_compaction_kept_stays_in_the_context() -> None:
+    made = Transcript()
+    made.user("Go")
+    made.model("m1", text("Gone."))
+    kept = made.user("On")
+    made.model("m2", use("t1", "Bash"))
+    last = made.user([result("t1", "ok")])
+    segment = {"compactMetadata": {"preservedSegment": {"headUuid": kept, "tailUuid": last}}}
+    made.add("system", subtype="compact_boundary", after=None, logicalParentUuid=last, **segment)
+    made.user("It went.", isCompactSummary=True)
+    made.model("m3", text("All done."))
+    heard = made.heard()
+    assert [one.dropped for one in heard.of(ev.ContextCompacted)] == [2]
+    assert [type(one).__name__ for one in heard.said] == [
+        "UserMessage", "UserMessage", "AssistantMessage", "ToolResult", "AssistantMessage",
+    ]  # fmt: skip
+
+
+def test_a_compaction_without_a_summary_is_counted() -> None:
+    made = Transcript()
+    made.user("Go")
+    last = made.model("m1", text("Gone."))
+    made.add("system", subtype="compact_boundary", content="Compacted", after=None, logicalParentUuid=last)
+    made.user("On")
+    made.model("m2", text("Done."))
+    heard = made.heard()
+    assert not heard.of(ev.ContextCompacted)
     assert heard.session.losses["line: system (compact_boundary)"] == 1
+
+
+def test_a_session_that_goes_on_from_another_one_begins_with_its_summary() -> None:
+    made = Transcript()
+    made.user("This session is being continued.", isCompactSummary=True)
+    made.user("On")
+    made.model("m1", text("Done."))
+    heard = made.heard()
+    assert prompts(heard) == ["On"]
+    assert added(heard) == [("This session is being continued.", "nudge")]
 
 
 def test_a_question_and_a_plan_wait_for_the_user() -> None:
@@ -240,10 +289,13 @@ def test_a_sub_agent_is_a_session_of_its_own() -> None:
     made.model("s1", text("Seen."), isSidechain=True)
     made.user("Look too", isSidechain=True, after=None, agentId="a9")
     made.model("s2", text("Seen too."), isSidechain=True, agentId="a9")
-    made.user([result("t1", "Seen.")], after="u2")
+    made.user([result("t1", "Seen.")], after="u2", toolUseResult={"agentId": "a9"})
     made.model("m2", text("Looked."))
     main, first, second = FORMATS["claude-code"].sessions(made.lines)
     assert [one.id for one in (main, first, second)] == ["abc", "abc.agent-1", "abc.a9"]
+    assert [one.parent for one in (main, first, second)] == [
+        None, ParentCall(session_id="abc"), ParentCall(session_id="abc", call_id="t1"),
+    ]  # fmt: skip
     assert [len(one.messages) for one in (main, first, second)] == [4, 2, 2]
 
 

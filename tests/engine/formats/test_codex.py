@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop.decision import Reasoning, Usage
+from endstop.decision import Reasoning, Usage, UserMessage
 from endstop.decision import events as ev
+from endstop.decision.events import ParentCall
 from endstop.formats import FORMATS, FoundSession, ImportOptions, Unreadable, detect_format, find_sessions
 from endstop.formats.content_blocks import OPENAI
 
@@ -145,13 +146,38 @@ def test_an_error_is_a_failed_request() -> None:
     assert heard.stops == ["provider_error"]
 
 
-def test_a_compaction_goes_on_with_the_run_and_its_history_is_lost() -> None:
-    compacted = line("compacted", {"message": "It did a lot.", "replacement_history": [said("user", "Go")]})
-    heard = hear(
-        "codex", [META, says("user", "Go"), asks("c1"), answers("c1", "ok"), compacted, says("assistant", "x")]
-    )
-    assert [one.text for one in heard.of(ev.MessageAdded)] == ["It did a lot."]
-    assert heard.session.losses["line field: compacted.replacement_history"] == 1
+def test_a_compaction_goes_on_with_the_run() -> None:
+    compacted = line("compacted", {"message": "It did a lot."})
+    done = [META, says("user", "Go"), asks("c1"), answers("c1", "ok")]
+    heard = hear("codex", [*done, compacted, says("assistant", "x")])
+    assert [(one.dropped, one.put_first) for one in heard.of(ev.ContextCompacted)] == [
+        (3, (UserMessage("It did a lot."),))
+    ]
+    assert heard.stops == ["text_final"]
+
+
+def test_a_history_in_the_place_of_another_one_is_what_the_model_reads() -> None:
+    hidden = {"type": "compaction", "encrypted_content": "x"}
+    history = [said("user", "Go"), said("developer", "Be brief."), hidden]
+    compacted = line("compacted", {"message": "", "replacement_history": history})
+    done = [META, says("user", "Go"), asks("c1"), answers("c1", "ok")]
+    heard = hear("codex", [*done, compacted, says("assistant", "x")])
+    assert [one.put_first for one in heard.of(ev.ContextCompacted)] == [(UserMessage("Go"),)]
+    assert heard.session.losses["item: compacted developer"] == heard.session.losses["item: compacted compaction"] == 1
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"parent_thread_id": "p"},
+        {"source": {"subagent": {"thread_spawn": {"parent_thread_id": "p", "depth": 1}}}},
+    ],
+)
+def test_a_subagent_names_the_session_that_started_it(meta: dict[str, Any]) -> None:
+    spawned = line("session_meta", {"id": "child", "timestamp": "2026-01-01T10:00:00Z", **meta})
+    heard = hear("codex", [spawned, says("user", "Go"), says("assistant", "x")])
+    assert [one.parent for one in heard.of(ev.RunStarted)] == [ParentCall(session_id="p")]
+    assert not hear("codex", [META, says("user", "Go"), says("assistant", "x")]).of(ev.RunStarted)[0].parent
 
 
 def test_what_is_not_read_is_named() -> None:

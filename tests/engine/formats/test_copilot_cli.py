@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from endstop.decision import Reasoning, Usage
+from endstop.decision import Reasoning, Usage, UserMessage
 from endstop.decision import events as ev
+from endstop.decision.events import ParentCall
 from endstop.formats import FORMATS, FoundSession, detect_format, find_sessions
 
 from .heard import called, hear
@@ -76,7 +77,12 @@ def test_a_sub_agent_is_a_session_of_its_own() -> None:
     lines = [
         START,
         event("user.message", content="Go"),
-        says("r1", "", "task"),
+        event(
+            "assistant.message",
+            content="",
+            apiCallId="r1",
+            toolRequests=[{"toolCallId": "task", "name": "task", "arguments": {"prompt": "Look."}}],
+        ),
         says("s1", "", "c1", parentToolCallId="task"),
         answers("c1", "A", parentToolCallId="task"),
         says("s2", "Seen.", parentToolCallId="task"),
@@ -85,4 +91,39 @@ def test_a_sub_agent_is_a_session_of_its_own() -> None:
     ]
     main, agent = FORMATS["copilot-cli"].sessions(lines)
     assert (main.id, agent.id) == ("abc", "abc.task")
-    assert (len(main.messages), len(agent.messages)) == (4, 3)
+    assert (len(main.messages), len(agent.messages)) == (4, 4)
+    assert agent.messages[0].message == UserMessage("Look.")
+    assert (main.parent, agent.parent) == (None, ParentCall(session_id="abc", call_id="task"))
+
+
+def test_the_system_prompt_that_comes_with_each_prompt_is_no_word_of_the_loop() -> None:
+    system = event("system.message", content="Be brief.", role="system")
+    changed = event("system.message", content="Be very brief.", role="system")
+    turns = [[one, event("user.message", content="Go"), says(f"r{n}", "Gone.")] for n, one in enumerate([system] * 2)]
+    heard = hear(
+        "copilot-cli", [START, *turns[0], *turns[1], changed, event("user.message", content="On"), says("r", "So.")]
+    )
+    assert heard.session.system == "Be brief."
+    assert not heard.of(ev.MessageAdded)
+    assert heard.session.losses["line: system.message (changed)"] == 1
+
+
+def test_what_is_said_while_a_compaction_runs_stays_in_the_context() -> None:
+    lines = [
+        START,
+        event("user.message", content="Go"),
+        says("r1", "", "c1"),
+        answers("c1", "A"),
+        event("session.compaction_start", conversationTokens=80),
+        says("r2", "", "c2"),
+        answers("c2", "B"),
+        event("session.compaction_complete", success=True, preCompactionTokens=90, summaryContent="It read A."),
+        says("r3", "Done."),
+    ]
+    heard = hear("copilot-cli", lines)
+    assert [(one.before_tokens, one.dropped) for one in heard.of(ev.ContextCompacted)] == [(90, 3)]
+    assert [one.content for one in heard.results] == ["B"]
+    failed = event("session.compaction_complete", success=False, error="no")
+    heard = hear("copilot-cli", [*lines[:7], failed, lines[-1]])
+    assert not heard.of(ev.ContextCompacted)
+    assert heard.session.losses["line: session.compaction_complete"] == 1

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from endstop import read_record
 from endstop._version import __version__
-from endstop.decision import Event, WrongUse
-from endstop.decision.events import SessionSource
-from endstop.formats import ImportOptions, SkippedSession, events_of, find_sessions
+from endstop.decision import Event, Policy, UserMessage, WrongUse
+from endstop.decision.backtest import backtest
+from endstop.decision.events import ContextCompacted, ParentCall, RunStarted, SessionSource
+from endstop.formats import ImportedSession, ImportOptions, SkippedSession, events_of, find_sessions
+from endstop.formats.imported_session import SessionBuilder
 from endstop.formats.importer import (
     MAX_NAME_BYTES,
     ImportedRecord,
@@ -315,3 +317,32 @@ def test_of_many_sessions_in_a_file_each_record_says_which_it_is(tmp_path: Path)
         SessionSource(file=file, place="line 1", id="x"),
         SessionSource(file=file, place="line 2", id="log.2"),
     ]
+
+
+def test_a_sub_agents_record_names_the_record_of_the_session_that_started_it(tmp_path: Path) -> None:
+    inner = {"schema_version": "ATIF-v1.7", "trajectory_id": "t", "steps": [{"source": "agent", "message": "Seen."}]}
+    whole = {**inner, "session_id": "a/b", "subagent_trajectories": [inner], "trajectory_id": "x"}
+    (tmp_path / "trajectory.json").write_text(json.dumps(whole))
+    importer = Importer(RecordFolder(tmp_path / "out"))
+    main, child = importer.import_all(find_sessions(tmp_path / "trajectory.json"))
+    assert isinstance(main, ImportedRecord)
+    assert isinstance(child, ImportedRecord)
+    first, second = (read_record(one.record).runs[0].events[0] for one in (main, child))
+    assert isinstance(first, RunStarted)
+    assert isinstance(second, RunStarted)
+    assert first.parent is None
+    assert second.parent == ParentCall(session_id=first.session_id)
+
+
+def test_a_compaction_of_another_loop_is_no_choice_of_the_policy_that_is_tried() -> None:
+    found = ImportedSession()
+    builder = SessionBuilder(found)
+    builder.add_user(UserMessage("Go"))
+    builder.add_response("", [("c1", "read", "{}")])
+    builder.add_result("c1", "read", "A")
+    builder.add_compaction((UserMessage("It read A."),), before_tokens=90)
+    builder.add_response("Done.")
+    events = events_of(found, "s", "openai")
+    assert any(isinstance(event, ContextCompacted) for event in events)
+    (result,) = backtest(events, [Policy()])
+    assert [finding.parting for finding in result.findings] == ["same"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop.decision import Reasoning, Usage
+from endstop.decision import Reasoning, Usage, UserMessage
 from endstop.decision import events as ev
 from endstop.formats import FORMATS, FoundSession, Unreadable, detect_format, find_sessions
 
@@ -79,11 +79,17 @@ def test_a_step_of_the_wire_is_a_response_with_its_results(tmp_path: Path) -> No
 
 def test_a_cancelled_step_that_brought_nothing_is_no_response() -> None:
     lines = [METADATA, said("Go"), step("step.begin"), line("turn.cancel"), said("On"), step("step.begin")]
-    lines += [part("text", "Well"), line("turn.cancel"), line("context.apply_compaction", summary="The end.")]
+    lines += [
+        part("text", "Well"),
+        line("turn.cancel"),
+        line("context.apply_compaction", summary="The end.", tokensBefore=9),
+    ]
     heard = hear("kimi-cli", lines)
     assert len(heard.of(ev.ResponseFinished)) == 1
     assert heard.stops == ["cancelled"]
-    assert heard.session.losses["last words"] == 1
+    assert [(one.before_tokens, one.put_first) for one in heard.of(ev.ContextCompacted)] == [
+        (9, (UserMessage("The end."),))
+    ]
 
 
 def test_a_context_has_messages_among_other_lines(tmp_path: Path) -> None:

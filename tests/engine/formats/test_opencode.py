@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop.decision import Image, Reasoning, Usage
+from endstop.decision import Image, Reasoning, ToolResult, Usage
 from endstop.decision import events as ev
+from endstop.decision.events import ParentCall
 from endstop.formats import FORMATS, FoundSession, Unreadable, detect_format, find_sessions
 
 from .heard import Heard, called, hear
@@ -60,6 +61,11 @@ def export(*messages: dict[str, Any], **info: Any) -> dict[str, Any]:
 
 def prompts(heard: Heard) -> list[str | None]:
     return [event.prompt for event in heard.of(ev.RunStarted)]
+
+
+def test_a_sub_agent_names_the_session_that_started_it() -> None:
+    assert hear("opencode", export(*MESSAGES, parentID="ses_0")).session.parent == ParentCall(session_id="ses_0")
+    assert hear("opencode", export(*MESSAGES)).session.parent is None
 
 
 def test_each_step_of_a_message_is_a_response_with_its_results_and_tokens() -> None:
@@ -139,7 +145,8 @@ def test_a_folder_of_many_files_holds_sessions(tmp_path: Path) -> None:
 def make_database(path: Path) -> Path:
     columns = "id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, data TEXT"
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE session (id TEXT)")
+        connection.execute("CREATE TABLE session (id TEXT, parent_id TEXT)")
+        connection.executemany("INSERT INTO session VALUES (?, ?)", [("ses_1", None), ("ses_2", "ses_1")])
         connection.execute(f"CREATE TABLE message ({columns})")
         connection.execute(f"CREATE TABLE part (message_id TEXT, {columns})")
         connection.execute(f"CREATE TABLE session_message (type TEXT, seq INTEGER, {columns})")
@@ -189,10 +196,31 @@ def test_databases_of_version_1_and_2_hold_sessions(tmp_path: Path) -> None:
     assert isinstance(first, FoundSession)
     assert isinstance(second, FoundSession)
     assert (first.format, first.id, second.id) == ("opencode", "ses_1", "ses_2")
+    assert (first.session.parent, second.session.parent) == (None, ParentCall(session_id="ses_1"))
     heard = hear("opencode", export(*MESSAGES))
     assert [one.message for one in first.session.messages] == [one.message for one in heard.session.messages]
     losses = second.session.losses
     assert losses["message field: files"] == losses["line: shell"] == losses["line: idle"] == 1
+
+
+def test_after_a_compaction_the_model_reads_its_summary() -> None:
+    asked = message("user", 3, {"type": "compaction", "auto": True})
+    summed_up = message("assistant", 4, BEGIN, text("It listed."), END, modelID="m", summary=True)
+    on = [message("user", 5, text("On")), message("assistant", 6, BEGIN, text("Done."), END, modelID="m")]
+    heard = hear("opencode", export(*MESSAGES, asked, summed_up, *on))
+    (compacted,) = heard.of(ev.ContextCompacted)
+    assert (compacted.strategy, compacted.put_first) == ("drop_oldest", ())
+    assert [one.text for one in heard.said if not isinstance(one, ToolResult)] == ["It listed.", "On", "Done."]
+    assert not heard.results
+    rows: list[dict[str, Any]] = [
+        {"type": "user", "data": {"text": "Go"}},
+        {"type": "assistant", "data": {"content": [text("Gone.")]}},
+        {"type": "compaction", "data": {"summary": "It went."}},
+        {"type": "user", "data": {"text": "On"}},
+        {"type": "assistant", "data": {"content": [text("Done.")]}},
+    ]
+    heard = hear("opencode", {"info": {"id": "ses_2"}, "rows": rows})
+    assert [one.text for one in heard.said if not isinstance(one, ToolResult)] == ["It went.", "On", "Done."]
 
 
 def test_rows_of_version_2_become_prompts_responses_and_results() -> None:

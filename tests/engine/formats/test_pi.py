@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop.decision import Image, Reasoning, Usage
+from endstop.decision import Image, Reasoning, Usage, UserMessage
 from endstop.decision import events as ev
 from endstop.formats import FORMATS, FoundSession, Unreadable, detect_format, find_sessions
 
@@ -118,11 +118,12 @@ def test_commands_and_summaries_are_words_of_the_loop() -> None:
             line("compaction", summary="The end."),
         ],
     )
-    assert [(one.text, one.origin) for one in heard.of(ev.MessageAdded)] == [
-        ("It did a lot.", "nudge"), ("ls\na", "nudge"),
-    ]  # fmt: skip
+    assert [(one.text, one.origin) for one in heard.of(ev.MessageAdded)] == [("ls\na", "nudge")]
+    first, _ = heard.of(ev.ContextCompacted)
+    assert (first.before_tokens, first.dropped, first.put_first) == (9, 3, (UserMessage("It did a lot."),))
+    assert [one.text for one in heard.said if isinstance(one, UserMessage)] == ["The end."]
     losses = heard.session.losses
-    assert losses["local command"] == losses["line: custom"] == losses["last words"] == 1
+    assert losses["local command"] == losses["line: custom"] == 1
 
 
 def test_other_lines_are_refused() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from endstop.decision import Reasoning, Usage
+from endstop.decision import Reasoning, Usage, UserMessage
 from endstop.decision import events as ev
+from endstop.decision.events import ParentCall
 from endstop.formats import FoundSession, detect_format, find_sessions
 
 from .heard import hear
@@ -66,6 +67,35 @@ def test_lines_become_prompts_responses_and_results(tmp_path: Path) -> None:
     assert [(one.content, one.status) for one in heard.results] == [("A", "ok"), ("no", "error")]
     assert [(one.text, one.origin) for one in heard.of(ev.MessageAdded)] == [("A task is done.", "nudge")]
     assert heard.session.losses["line: system (ui_telemetry)"] == 1
+
+
+def test_a_compression_is_a_compaction_with_the_history_that_it_left() -> None:
+    made = Transcript()
+    made.add("user", text("Go"))
+    made.add("assistant", text("Gone."))
+    left = [{"role": "user", "parts": [text("It went.")]}, {"role": "model", "parts": [text("Got it.")]}]
+    counted = {"originalTokenCount": 90, "newTokenCount": 9, "compressionStatus": "completed"}
+    payload = {"info": counted, "compressedHistory": left}
+    made.add("system", subtype="chat_compression", systemPayload=payload)
+    made.add("user", text("On"))
+    made.add("assistant", text("Done."))
+    heard = hear("qwen-code", made.lines)
+    assert [
+        (one.before_tokens, one.after_tokens, one.dropped, one.put_first) for one in heard.of(ev.ContextCompacted)
+    ] == [(90, 9, 2, (UserMessage("It went."),))]
+    assert heard.session.losses["own words"] == 1
+    del payload["compressedHistory"]
+    heard = hear("qwen-code", made.lines)
+    assert not heard.of(ev.ContextCompacted)
+    assert heard.session.losses["line: system (chat_compression)"] == 1
+
+
+def test_a_sub_agent_names_the_session_that_started_it() -> None:
+    made = Transcript()
+    made.add("user", text("Look"), agentId="a1")
+    made.add("assistant", text("Seen."), agentId="a1")
+    heard = hear("qwen-code", made.lines)
+    assert (heard.session.id, heard.session.parent) == ("abc.a1", ParentCall(session_id="abc"))
 
 
 def test_a_branch_that_was_left_is_counted_and_words_in_the_middle_are_the_users() -> None:
