@@ -18,7 +18,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
 SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
-ADAPTERS ?= langchain openai-agents pydantic-ai
+ADAPTERS ?= langchain strands claude-agent-sdk openai-agents pydantic-ai
 .PHONY: test-adapters bench-adapters
 .PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak test-long test-all test-litellm install-sizes prices docs clean
 .DELETE_ON_ERROR:
@@ -156,6 +156,8 @@ prices: $(VENV)/.ready ## write our list of prices anew, from that of the litell
 MODELS_langchain := langchain-openai
 MODELS_openai-agents :=
 MODELS_pydantic-ai := pydantic-ai-slim[openai]
+MODELS_claude-agent-sdk :=
+MODELS_strands := strands-agents[openai]
 .PRECIOUS: .venv-adapters-%/.ready
 .venv-adapters-%/.ready: pyproject.toml $(PARTS) $(SOURCES)
 	@echo "installing endstop with $* into $(@D)"

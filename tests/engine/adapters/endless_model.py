@@ -1,7 +1,8 @@
-"""A model behind an OpenAI-compatible server on loopback that never stops by itself, in the standard library alone.
+"""A model behind a server on loopback that never stops by itself.
 
-Chat completions and responses, streamed and not. What it says follows from the request: the name of the model and the
-results that the conversation holds. After its completion it sends more and more text, and counts what was sent.
+OpenAI's chat completions and responses, streamed and not, and Anthropic's messages, streamed. What it says follows from
+the request: the name of the model and the results that the conversation holds. After its completion it sends more and
+more text, and counts what was sent.
 
     finisher    works twice, then calls `finish_task` and goes on talking; asked again, it calls `work` for ever
     circle      the same call for ever
@@ -19,6 +20,8 @@ from socket import SO_SNDBUF, SOL_SOCKET
 from threading import Event as ThreadEvent
 from threading import Lock, Thread
 from typing import Any
+
+from . import messages_wire
 
 AFTER = 2000
 """Chunks that it sends after a completion call: more than the buffers of a connection hold."""
@@ -61,7 +64,7 @@ class EndlessModel:
     def items(body: dict[str, Any]) -> list[Any]:
         """The conversation of a request."""
         given = body.get("messages", body.get("input", []))
-        return given if isinstance(given, list) else [{"role": "user", "content": given}]
+        return messages_wire.items(given) if isinstance(given, list) else [{"role": "user", "content": given}]
 
     def said(self, number: int) -> list[str]:
         """What the user's role says in a request."""
@@ -124,10 +127,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         number, text, calls, endless = self.model.reply(body)
-        chat = self.path.endswith("/chat/completions")
+        chat, messages = self.path.endswith("/chat/completions"), self.path.startswith("/v1/messages")
         after = AFTER if endless else 0
         with suppress(ConnectionError):
-            if body.get("stream"):
+            if messages:
+                self._stream(messages_wire.events(body, number, text, calls, [MORE] * after))
+            elif body.get("stream"):
                 self._stream(
                     _chat_events(body, text, calls, after) if chat else _response_events(number, text, calls, after)
                 )

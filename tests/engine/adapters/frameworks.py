@@ -15,10 +15,12 @@ class Framework(NamedTuple):
 
 
 FRAMEWORKS = {
+    "claude_agent_sdk": Framework("claude-agent-sdk", ("claude_agent_sdk",)),
     "langchain": Framework("langchain", ("langchain", "langchain_openai")),
     "openai": Framework("openai", ("openai",)),
     "openai_agents": Framework("openai-agents", ("agents",)),
     "pydantic_ai": Framework("pydantic-ai", ("pydantic_ai",)),
+    "strands": Framework("strands", ("strands",)),
 }
 """By the module of the adapter."""
 

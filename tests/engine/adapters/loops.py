@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from importlib import metadata
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
+
+from . import claude_code
 
 SCHEMA = {"type": "object", "properties": {}, "additionalProperties": True}
 
@@ -92,6 +96,77 @@ async def pydantic_ai(play: Play, endstop: Any) -> str:
     return str(result.output)
 
 
+async def claude_agent_sdk(play: Play, endstop: Any) -> str:
+    """`query`. A tool is not told the id of its call, which a hook hears just before."""
+    from claude_agent_sdk import (
+        ClaudeAgentOptions,
+        HookMatcher,
+        ResultMessage,
+        SdkMcpTool,
+        SystemMessage,
+        create_sdk_mcp_server,
+        query,
+    )
+
+    called: dict[str, str] = {}
+
+    async def hear(event: Any, id: str | None, context: Any) -> Any:
+        called[event["tool_name"].split("__", 2)[-1]] = event["tool_use_id"]
+        return {}
+
+    def tool(name: str) -> Any:
+        async def invoke(arguments: Any) -> Any:
+            content, failed = play.tools[name](called[name], arguments)
+            return {"content": [{"type": "text", "text": content}], "is_error": failed}
+
+        return SdkMcpTool(name=name, description=name, input_schema=SCHEMA, handler=invoke)
+
+    hooks = {"PreToolUse": [HookMatcher(hooks=[hear])]}
+    with TemporaryDirectory() as home:
+        options = ClaudeAgentOptions(
+            model=play.model,
+            tools=[],
+            mcp_servers={"mine": create_sdk_mcp_server("mine", tools=[*map(tool, play.tools)])},
+            allowed_tools=[f"mcp__mine__{name}" for name in play.tools],
+            max_turns=play.most,
+            max_buffer_size=2**26,
+            setting_sources=[],
+            cwd=home,
+            env=claude_code.environment(play.url, Path(home)),
+            hooks=endstop.hooks(hooks) if endstop else hooks,
+        )
+        said = ""
+        async for message in query(prompt=play.prompt, options=options):
+            if isinstance(message, SystemMessage) and message.subtype == "informational":
+                said = message.data["content"].partition(" says: ")[2]
+            if isinstance(message, ResultMessage):
+                said = said or str(message.result)
+    return said
+
+
+async def strands(play: Play, endstop: Any) -> str:
+    """`Agent.invoke_async`."""
+    from strands import Agent
+    from strands.models.openai import OpenAIModel
+    from strands.tools import PythonAgentTool
+
+    def tool(name: str) -> Any:
+        def invoke(use: Any, **_: Any) -> Any:
+            content, failed = play.tools[name](use["toolUseId"], use["input"])
+            status = "error" if failed else "success"
+            return {"toolUseId": use["toolUseId"], "status": status, "content": [{"text": content}]}
+
+        spec: Any = {"name": name, "description": name, "inputSchema": {"json": SCHEMA}}
+        return PythonAgentTool(name, spec, invoke)
+
+    client = {"base_url": play.url, "api_key": "x", "max_retries": 0, "timeout": 60}
+    model = OpenAIModel(client_args=client, model_id=play.model)
+    plugins = [endstop] if endstop else []
+    agent = Agent(model, tools=[*map(tool, play.tools)], plugins=plugins, callback_handler=None)
+    result = await agent.invoke_async(play.prompt, limits={"turns": play.most})
+    return str(result).strip() if result.stop_reason == "end_turn" else f"went on ({result.stop_reason})"
+
+
 async def openai(play: Play, endstop: Any) -> str:
     """A loop by hand."""
     import json
@@ -124,12 +199,16 @@ LOOPS: dict[str, Callable[[Play, Any], Any]] = {
     "openai_agents": openai_agents,
     "pydantic_ai": pydantic_ai,
     "openai": openai,
+    "strands": strands,
+    "claude_agent_sdk": claude_agent_sdk,
 }
 PACKAGES = {
     "langchain": "langchain",
     "openai_agents": "openai-agents",
     "pydantic_ai": "pydantic-ai-slim",
     "openai": "openai",
+    "strands": "strands-agents",
+    "claude_agent_sdk": "claude-agent-sdk",
 }
 
 

@@ -12,8 +12,10 @@ import pytest
 from endstop import read_record
 from endstop.adapters.followed_run import AdapterOptions
 
+from . import claude_code
 from .endless_model import AFTER, serving
 from .frameworks import skip_without
+from .proxied import proxied
 
 PAGE = Path(__file__).parents[3] / "docs" / "adapters.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
@@ -29,11 +31,17 @@ def test_the_table_of_options_has_each_option() -> None:
 def test_an_example_ends_with_its_completion(place: int, tmp_path: Path) -> None:
     skip_without(MODULES[place])
     (tmp_path / "example.py").write_text(EXAMPLES[place], encoding="utf-8")
-    with serving() as model:
-        key = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "x"}
-        command = [sys.executable, "example.py"]
+    (tmp_path / "home").mkdir()
+    ours = {name: value for name, value in os.environ.items() if name not in claude_code.foreign_variables()}
+    with serving() as model, proxied(model.url, ("mcp__mine__finish_task",)) as cutting:
+        openai = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "x"}
         ran = subprocess.run(
-            command, cwd=tmp_path, env={**os.environ, **key}, capture_output=True, text=True, timeout=120
+            [sys.executable, "example.py"],
+            cwd=tmp_path,
+            env={**ours, **openai, **claude_code.environment(cutting, tmp_path / "home")},
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         assert ran.returncode == 0, ran.stderr
         assert "port is 8080" in ran.stdout

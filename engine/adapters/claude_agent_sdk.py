@@ -1,0 +1,176 @@
+"""The Claude Agent SDK: hooks for a session of Claude Code.
+
+    from endstop.adapters.claude_agent_sdk import Endstop
+    endstop = Endstop(policy="agent", completion=("finish_task",), record="run.jsonl")
+    options = ClaudeAgentOptions(..., hooks=endstop.hooks())
+
+The loop is in Claude Code, a program of its own, so hooks see calls, results and the last text, and no response while
+it streams: that is the proxy's part. `PostToolBatch` comes once all calls of a response have results, so there a step
+is told and decided; `PostToolUse` says which of them succeeded; `Stop` and `SubagentStop` decide after a response
+without calls. A run is one prompt with what follows; each sub-agent has a run of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from ..decision import GoOn, Policy, Stop, ToolCall, ToolResult
+from ..follow import Follower
+from ..formats.parsing import as_dict, as_json, as_list, as_text
+from .followed_run import STATUSES_OF_ITS_OWN, AdapterOptions, FollowedRun, FollowedRuns
+from .missing_framework import MissingFramework
+
+try:
+    from claude_agent_sdk import HookMatcher
+except ModuleNotFoundError as error:
+    Base: Any = MissingFramework("claude-agent-sdk", error)
+else:
+    Base = object
+
+Answer = dict[str, Any]
+"""What a hook answers; an empty one changes nothing."""
+SERVER_PREFIX = "mcp__"
+"""Begins the name of a tool of an MCP server: `mcp__SERVER__TOOL`."""
+
+
+class EndstopHooks(Base):
+    """Follows each prompt of the sessions that have its hooks, nudges it, and ends it.
+
+    options: see `AdapterOptions`. `completion` and `question` name tools as Claude Code does, or those of an MCP server
+    without its prefix; hooks are not told which tools there are, so none has a usual name. `stream` changes nothing.
+    """
+
+    def __init__(self, policy: Policy | str = "agent", **options: Unpack[AdapterOptions]) -> None:
+        self.runs = FollowedRuns("claude-agent-sdk", policy, options)
+        self._named = {*options.get("completion", ()), *options.get("question", ())}
+        self._reports: dict[tuple[str, str], str] = {}
+        """Why sub-agents were ended here, for the agent above them, which is told nothing of it."""
+
+    def hooks(self, others: Mapping[Any, Sequence[Any]] | None = None) -> dict[Any, list[Any]]:
+        """For `ClaudeAgentOptions(hooks=...)`. others: hooks of your own, by event, which stay."""
+        callbacks = {
+            "UserPromptSubmit": self.on_prompt,
+            "SubagentStart": self.on_subagent_start,
+            "PostToolUse": self.on_result,
+            "PostToolBatch": self.on_step,
+            "Stop": self.on_stop,
+            "SubagentStop": self.on_stop,
+            "StopFailure": self.on_failure,
+        }
+        hooks = {event: list(matchers) for event, matchers in (others or {}).items()}
+        for event, callback in callbacks.items():
+            hooks.setdefault(event, []).append(HookMatcher(hooks=[callback]))
+        return hooks
+
+    # ---- hooks
+
+    async def on_prompt(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
+        """The user said something, or Claude Code did: that a task in the background has ended."""
+        text = event["prompt"]
+        self._run(event).guarded(lambda follower: follower.prompt(text))
+        told = [self._reports.pop(key) for key in list(self._reports) if key[0] == _key(event)[0] and key[1] in text]
+        return _context("UserPromptSubmit", "\n".join(told))
+
+    async def on_subagent_start(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
+        """A sub-agent begins. What it was asked comes later, if at all."""
+        self._run(event)
+        return {}
+
+    async def on_result(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
+        """A call succeeded. One of a sub-agent says what it was asked, or that it has ended."""
+        self._run(event).seen.add(event["tool_use_id"])
+        key = (event["session_id"], as_text(as_dict(event["tool_response"]).get("agentId")))
+        below = self.runs.get(key)
+        prompt = as_text(as_dict(event["tool_input"]).get("prompt"))
+        if key[1] and below is not None and not below.responses and prompt:
+            below.guarded(lambda follower: follower.prompt(prompt))
+        return _context("PostToolUse", self._reports.pop(key, ""))
+
+    async def on_step(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
+        """All calls of a response have results: tell the step, and decide."""
+        run = self._run(event)
+        calls = [(self._name(one["tool_name"]), one) for one in event["tool_calls"]]
+        run.responses += 1
+        run.guarded(lambda follower: _tell_step(follower, run, calls))
+        decision = run.next_decision()
+        if isinstance(decision, Stop):
+            text = run.end_text(decision)
+            self.runs.end(_key(event))
+            if _key(event)[1]:
+                self._reports[_key(event)] = text
+            return {"continue_": False, "stopReason": text, "systemMessage": text}
+        return _context("PostToolBatch", _words(run, decision))
+
+    async def on_stop(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
+        """A response without calls, with which the agent would end: ask it to go on, or let it."""
+        run, text = self._run(event), event.get("last_assistant_message") or ""
+        run.responses += 1
+        run.guarded(lambda follower: follower.response(text, finish="stop"))
+        if any(task.get("type") == "subagent" for task in event.get("background_tasks") or ()):
+            return {}  # it waits for them, and goes on when they have ended
+        decision = run.next_decision()
+        words = _words(run, decision)
+        if isinstance(decision, GoOn) and decision.say:
+            return {"decision": "block", "reason": words}
+        stopped = isinstance(decision, Stop) and decision.final_status not in STATUSES_OF_ITS_OWN
+        told = {"systemMessage": run.end_text(decision)} if isinstance(decision, Stop) and stopped else {}
+        self.runs.end(_key(event))
+        return told
+
+    async def on_failure(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
+        """A request failed for good, and the agent ends."""
+        run, text = self._run(event), event.get("last_assistant_message") or as_text(event.get("error"))
+        run.guarded(lambda follower: follower.failed(text))
+        self.runs.end(_key(event))
+        return {}
+
+    def close(self) -> None:
+        """End the runs that no hook has ended, such as those that came to `max_turns`."""
+        self.runs.close()
+
+    # ---- runs
+
+    def _run(self, event: Any) -> FollowedRun:
+        """The run that a hook is about; a new one if none goes on."""
+        return self.runs.get(_key(event)) or self.runs.open(_key(event))
+
+    def _name(self, name: str) -> str:
+        """A tool's name, as the options have it."""
+        short = name.split("__", 2)[-1] if name.startswith(SERVER_PREFIX) else name
+        return short if short in self._named else name
+
+
+def _key(event: Any) -> tuple[str, str]:
+    return event["session_id"], event.get("agent_id") or ""
+
+
+def _tell_step(follower: Follower, run: FollowedRun, calls: list[tuple[str, Any]]) -> None:
+    """Tell a response by its calls, and their results: those that no `PostToolUse` came for have failed."""
+    made = [ToolCall(one["tool_use_id"], name, as_json(one["tool_input"])) for name, one in calls]
+    follower.response("", made, finish="tool_calls")
+    for name, one in calls:
+        status = "ok" if one["tool_use_id"] in run.seen else "error"
+        follower.result(ToolResult(one["tool_use_id"], name, _text(one.get("tool_response")), status))  # type: ignore[arg-type]
+
+
+def _text(response: Any) -> str:
+    """A result as the model gets it: a text, or blocks."""
+    if isinstance(response, list):
+        return "\n".join(as_text(as_dict(block).get("text")) for block in as_list(response))
+    return response if isinstance(response, str) else as_json(response)
+
+
+def _words(run: FollowedRun, decision: Any) -> str:
+    """What a decision says to the model: here a reminder stays, like a nudge."""
+    say = decision.say if isinstance(decision, GoOn) else ""
+    return "\n".join(text for text in (say, run.take_reminder()) if text)
+
+
+def _context(event: str, text: str) -> Answer:
+    """Words for the model, in the user's role, beside what the hook is about."""
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if text else {}
+
+
+Endstop = EndstopHooks
+"""The name that the adapters of all frameworks have."""
