@@ -34,7 +34,7 @@ SERVER_PREFIX = "mcp__"
 """Begins the name of a tool of an MCP server: `mcp__SERVER__TOOL`."""
 
 
-class EndstopHooks(Base):
+class EndstopSessionHooks(Base):
     """Follows each prompt of the sessions that have its hooks, nudges it, and ends it.
 
     options: see `AdapterOptions`. `completion` and `question` name tools as Claude Code does, or those of an MCP server
@@ -172,5 +172,5 @@ def _context(event: str, text: str) -> Answer:
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if text else {}
 
 
-Endstop = EndstopHooks
+Endstop = EndstopSessionHooks
 """The name that the adapters of all frameworks have."""
