@@ -100,6 +100,11 @@ class FollowedRun:
             self._give_up(error)
             return None
 
+    def failed(self, error: Exception) -> None:
+        """A request failed, or its stream broke off."""
+        text = str(error)
+        self.guarded(lambda follower: follower.failed(text))
+
     def next_decision(self) -> Decision | None:
         """The decision after a step, if it is a new one. What it reminds of is kept for the next request."""
         decision = self.guarded(lambda follower: follower.decide())

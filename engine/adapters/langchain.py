@@ -166,8 +166,7 @@ class EndstopMiddleware(AgentMiddleware):
         try:
             yield run, request
         except Exception as error:
-            text = str(error)
-            run.guarded(lambda follower: follower.failed(text))
+            run.failed(error)
             raise
         finally:
             _CURRENT.reset(token)

@@ -148,8 +148,7 @@ class _Exchange:
 
     def failed(self, error: Exception) -> None:
         """The request failed, or its stream broke off."""
-        text = str(error)
-        self.run.guarded(lambda follower: follower.failed(text))
+        self.run.failed(error)
 
     def reply(self) -> Any:
         """The response that the chunks make, for a loop that asked for a whole one."""

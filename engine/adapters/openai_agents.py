@@ -188,8 +188,7 @@ class FollowedModel(Model):
                     if run.cut is not None:
                         break
         except Exception as error:
-            text = str(error)
-            run.guarded(lambda follower: follower.failed(text))
+            run.failed(error)
             raise
         run.responses += 1
         run.guarded(lambda follower: follower.response())

@@ -148,8 +148,7 @@ class FollowedPydanticModel(WrapperModel):
         try:
             response = await self.wrapped.request(messages, model_settings, model_request_parameters)
         except Exception as error:
-            text = str(error)
-            run.guarded(lambda follower: follower.failed(text))
+            run.failed(error)
             raise
         self._tell(response)
         return response
@@ -172,8 +171,7 @@ class FollowedPydanticModel(WrapperModel):
         except NotImplementedError:
             raise
         except Exception as error:
-            text = str(error)
-            run.guarded(lambda follower: follower.failed(text))
+            run.failed(error)
             raise
 
     def _tell(self, response: Any) -> None:

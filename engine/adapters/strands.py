@@ -266,8 +266,7 @@ class FollowedStrandsModel:
                         yield last
                     break
         except Exception as error:
-            text = str(error)
-            run.guarded(lambda follower: follower.failed(text))
+            run.failed(error)
             raise
         run.responses += 1
         run.guarded(lambda follower: follower.response())
