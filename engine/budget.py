@@ -12,6 +12,7 @@ refusal of the next step ends the run. What other functions use is only counted.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from math import inf
 
 from .decision import Event, Price, Usage, WrongUse
@@ -59,11 +60,10 @@ class Budget:
     async def reserve(self, share: BudgetShare, expected: Usage, step: int) -> BudgetRefused | None:
         """Reserve the expected usage of a step, waiting until it fits; returns the refusal if a limit is used up."""
         while True:
-            for name, allowed in self.limits.items():
-                used = _amount(self.spent, name)
-                if used >= allowed:
-                    return BudgetRefused(step=step, limit=name, used=used, allowed=allowed)
-            if self._fits(expected):
+            if (reached := limit_reached(self.limits, self.spent)) is not None:
+                name, used, allowed = reached
+                return BudgetRefused(step=step, limit=name, used=used, allowed=allowed)
+            if not self._held or fits(self.limits, self.spent + self.reserved + expected):
                 self._held[share] = expected
                 return None
             settled = asyncio.get_running_loop().create_future()
@@ -100,12 +100,6 @@ class Budget:
         """Count usage that was not reserved: of a failed attempt, or of a user's function."""
         self.spent = self.spent + used
 
-    def _fits(self, expected: Usage) -> bool:
-        if not self._held:
-            return True  # as with the limits of a run, the last step may exceed the limit
-        together = self.spent + self.reserved + expected
-        return all(_amount(together, name) <= allowed for name, allowed in self.limits.items())
-
 
 class BudgetShare:
     """One run's share of a budget. It reads the run's events to learn what was used."""
@@ -113,23 +107,13 @@ class BudgetShare:
     def __init__(self, budget: Budget, price: Price | None) -> None:
         self._budget = budget
         self._price = price
-        self._last = Usage(output_tokens=EXPECTED_FIRST_OUTPUT)
+        self._last = FIRST
         self.streaming: dict[str, float] = {}
         """Estimated usage of this run's streaming response, by limit."""
 
     async def reserve(self, step: int, input_tokens: int) -> BudgetRefused | None:
         """Wait until one more request of this size fits, then reserve it; returns the refusal if a limit is used up."""
-        last = self._last
-        expected = Usage(
-            input_tokens=input_tokens,
-            output_tokens=last.output_tokens,
-            cached_tokens=min(last.cached_tokens, input_tokens),
-        )
-        if self._price is None:
-            expected = expected + Usage(
-                cost_usd=last.cost_usd
-            )  # the provider reports costs: expect the next to be alike
-        return await self._budget.reserve(self, with_cost(expected, self._price), step)
+        return await self._budget.reserve(self, expected_usage(input_tokens, self._last, self._price), step)
 
     def stream(self, usage: Usage) -> tuple[str, float, float] | None:
         """Update the usage of the streaming response; see `Budget.stream`."""
@@ -156,6 +140,30 @@ class BudgetShare:
     def close(self) -> None:
         """Release what is still reserved, at the end of the run."""
         self._budget.settle(self, None)
+
+
+FIRST = Usage(output_tokens=EXPECTED_FIRST_OUTPUT)
+"""What a run's first response is expected to be like."""
+
+
+def expected_usage(input_tokens: int, last: Usage, price: Price | None) -> Usage:
+    """The expected usage of a request with so many input tokens, whose response is like the last one."""
+    cached = min(last.cached_tokens, input_tokens)
+    expected = Usage(input_tokens=input_tokens, output_tokens=last.output_tokens, cached_tokens=cached)
+    if price is None:
+        expected = expected + Usage(cost_usd=last.cost_usd)  # the provider reports costs: expect the next to be alike
+    return with_cost(expected, price)
+
+
+def limit_reached(limits: Mapping[str, float], spent: Usage) -> tuple[str, float, float] | None:
+    """The limit that is used up as (name, used, allowed); None if there is none."""
+    amounts = ((name, _amount(spent, name), allowed) for name, allowed in limits.items())
+    return next((one for one in amounts if one[1] >= one[2]), None)
+
+
+def fits(limits: Mapping[str, float], together: Usage) -> bool:
+    """Whether a usage exceeds no limit. A request that has no other beside it is not asked: the last may exceed it."""
+    return all(_amount(together, name) <= allowed for name, allowed in limits.items())
 
 
 def _amount(usage: Usage, limit: str) -> float:

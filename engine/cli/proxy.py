@@ -84,6 +84,11 @@ def add_to(commands: Any) -> None:
             help=f"what {whose} may use in a day: cost_usd, input_tokens or output_tokens; repeatable",
         )
     stopping.add_argument(
+        "--budget-store",
+        metavar="FILE",
+        help="keep the budgets in this file, for all proxies that name it, and beyond their end (default: in memory)",
+    )
+    stopping.add_argument(
         "--no-upstream-streaming",
         action="store_false",
         dest="stream_upstream",
@@ -112,6 +117,7 @@ def command(args: argparse.Namespace) -> int:
     upstream = parse_upstream(args.upstream)
     prices = UpstreamPrices(upstream)
     limits = parse_limits("--budget", args.budget), parse_limits("--key-budget", args.key_budget)
+    store = _budget_store(args, any(limits))
     server = ProxyServer(
         options=ProxyOptions(
             upstream=upstream,
@@ -132,7 +138,7 @@ def command(args: argparse.Namespace) -> int:
         host=args.host,
         port=args.port,
         tokens=Tokens.from_environment() if args.tokens is None else Tokens.from_file(args.tokens),
-        budgets=DayBudgets(*limits, prices) if any(limits) else None,
+        budgets=DayBudgets(*limits, prices, store=store) if any(limits) else None,
         grace=args.grace,
     )
     return run_to_end(server.serve(), new_event_loop())
@@ -143,6 +149,19 @@ def _policy(args: argparse.Namespace) -> Policy:
     if policy.completion == "required" and not (args.completion or args.offer_completion):
         raise WrongUse(f"--policy {args.policy} requires a completion tool: name the agent's with --completion NAME")
     return policy
+
+
+def _budget_store(args: argparse.Namespace, budgets: bool) -> Any:
+    """The store of the budgets, opened; None for one in memory. Raises WrongUse."""
+    from ..proxy.budget_store import BudgetStore
+
+    if args.budget_store is None:
+        return None
+    if not budgets:
+        raise WrongUse("--budget-store keeps budgets, and there are none: give --budget or --key-budget")
+    store = BudgetStore(Path(args.budget_store))
+    store.open()
+    return store
 
 
 def _folder(name: str | None) -> Path | None:

@@ -1,27 +1,44 @@
 """Budgets of a day: for all agents together, and for each key with which they come.
 
-Each is an `endstop.Budget`: a request reserves what it is expected to use, and settles what it did use, so that many at
-once do not overrun a limit. Keys are known by a digest with a secret of this process. Budgets live in memory: another
-process begins with unspent ones.
+A request reserves what it is expected to use, and settles what it did use, so that many at once do not overrun a limit;
+one that does not fit beside the others waits, as in `endstop.Budget`. `budget_store.py` keeps the amounts. A budget
+whose store fails is open, and says so.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import date
-from hashlib import blake2b
+from functools import partial
+from math import inf
+from time import monotonic
+from typing import TypeVar
+from uuid import uuid4
 
-from ..budget import Budget, BudgetShare
+from msgspec.structs import replace
+
+from ..budget import FIRST, Budget, expected_usage
 from ..decision import Price, Usage, WrongUse
+from ..decision.errors import error_text
 from ..decision.events import BudgetRefused
+from ..providers._logging import log_warning
 from ..providers.prices import Prices
+from ..records.sqlite_file import FAILURES
+from .budget_store import EVERYBODY, PROCESS_SECONDS, BudgetRequest, BudgetStore
 
 LIMITS = {"cost_usd": "US dollars", "input_tokens": "input tokens", "output_tokens": "output tokens"}
 """The limits of a budget, and what they count."""
-MOST_KEYS = 10_000
-"""Keys with a budget of their own in one day; more share the last one."""
+POLL_SECONDS = 0.5
+"""How often a request that waits looks for what other processes have settled."""
+STORE_SECONDS = 3.0
+"""How long a request waits for the store to answer."""
+RETRY_SECONDS = 5.0
+"""How long a store that failed is left alone."""
+
+T = TypeVar("T")
 
 
 def parse_limits(option: str, given: list[str]) -> dict[str, float]:
@@ -44,7 +61,10 @@ class DayBudgets:
     """The budgets of today.
 
     everybody, each_key: limits of a day by name, for all agents together and for each key; empty: none. prices: of the
-    models, for a limit of cost.
+    models, for a limit of cost. store: where they are kept; in memory if left out.
+
+    If the store fails, requests are let through without being reserved, and `problem` says why. It is tried again after
+    `RETRY_SECONDS`; what was used meanwhile is counted then.
     """
 
     def __init__(
@@ -53,53 +73,157 @@ class DayBudgets:
         each_key: Mapping[str, float],
         prices: Prices,
         today: Callable[[], str] = lambda: date.today().isoformat(),
+        store: BudgetStore | None = None,
     ) -> None:
         self._everybody, self._each_key = dict(everybody), dict(each_key)
         self.prices = prices
+        self.problem = ""
+        """Why the budgets hold nothing back; empty as long as they do."""
         self._today = today
-        self._secret = os.urandom(16)
-        self._begin_day()
-
-    def _begin_day(self) -> None:
-        self._date = self._today()
-        self._all = _budget(self._everybody) if self._everybody else None
-        self._by_key: dict[bytes, Budget] = {}
+        self._store = store or BudgetStore()
+        self._thread = None if self._store.path is None else ThreadPoolExecutor(1, "budgets")
+        """The thread that waits for the disk; None if nothing does."""
+        self._left_alone_until = -inf
+        """When a store that failed is tried again, in seconds on the monotonic clock."""
+        self._reserved = 0
+        """Requests in progress that are reserved."""
+        self._renewing: asyncio.Task[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
 
     async def reserve(self, key: str, input_tokens: int, price: Price | None) -> Reservation:
         """Reserve a request, waiting until it fits beside the others. key: of the provider, as the agent sent it."""
-        if self._date != self._today():
-            self._begin_day()
-        held = Reservation()
-        try:
-            for budget in self._budgets_of(key):
-                share = budget.share(price)
-                held.refused = await share.reserve(0, input_tokens)
-                if held.refused is not None:
-                    break
-                held.shares.append((budget, share))
-            else:
-                return held
-        except asyncio.CancelledError:  # the agent left while it waited
-            held.settle(None)
-            raise
-        held.settle(None)
-        return held
+        expected = expected_usage(input_tokens, FIRST, price)
+        while True:
+            budgets = self._budgets_of(key)
+            request = BudgetRequest(name=uuid4().hex, day=self._today(), budgets=budgets, expected=expected)
+            try:
+                answer = await self._ask(request)
+            except asyncio.CancelledError:  # the agent left
+                self._end(request, None)
+                raise
+            if answer is True:
+                self._reserved += 1
+                self._keep_alive()
+                return Reservation(partial(self._settle, request))
+            if isinstance(answer, BudgetRefused):
+                return Reservation(refused=answer)
+            if answer is None:
+                return Reservation(partial(self._end, replace(request, name="")), open=True)
+            await self._wait()
 
-    def _budgets_of(self, key: str) -> list[Budget]:
-        budgets = [] if self._all is None else [self._all]
-        if self._each_key:
-            digest = blake2b(key.encode("utf-8", "surrogateescape"), key=self._secret, digest_size=16).digest()
-            known = digest if digest in self._by_key or len(self._by_key) < MOST_KEYS else b""
-            budgets.append(self._by_key.setdefault(known, _budget(self._each_key)))
-        return budgets
+    def _budgets_of(self, key: str) -> dict[bytes, dict[str, float]]:
+        budgets = {EVERYBODY: self._everybody} if self._everybody else {}
+        return budgets | ({self._store.digest(key): self._each_key} if self._each_key else {})
+
+    async def _ask(self, request: BudgetRequest) -> BudgetRefused | bool | None:
+        """What the store says of a request; None if it fails."""
+        if self._thread is None:
+            return self._store.reserve(request)
+        asked = partial(self._attempt, partial(self._store.reserve, request))
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                answer = await asyncio.get_running_loop().run_in_executor(self._thread, asked)
+        except TimeoutError:
+            self._end(request, None)  # it may be reserved yet
+            self._note_failure(f"it gave no answer in {STORE_SECONDS:g} s")
+            return None
+        except (OSError, *FAILURES) as error:
+            self._note_failure(error_text(error))
+            return None
+        if self.problem:
+            self.problem = ""
+            log_warning("the budgets hold again", store=str(self._store.path))
+        return answer
+
+    def _attempt(self, work: Callable[[], T]) -> T:
+        """Do something with the store, in its thread, unless it has just failed. Raises what the store raises."""
+        if monotonic() < self._left_alone_until:
+            raise OSError("it has just failed")
+        try:
+            return work()
+        except (OSError, *FAILURES):
+            self._left_alone_until = monotonic() + RETRY_SECONDS
+            raise
+
+    def _note_failure(self, why: str) -> None:
+        if not self.problem:
+            self.problem = why
+            log_warning("the store of the budgets fails: they hold nothing back", store=str(self._store.path), why=why)
+
+    def _settle(self, request: BudgetRequest, used: Usage | None) -> None:
+        self._reserved -= 1
+        self._end(request, used)
+
+    def _end(self, request: BudgetRequest, used: Usage | None) -> None:
+        """A request has ended. Returns at once."""
+        if self._thread is None:
+            self._store.note_end(request, used)
+            self._store.write()
+            self._wake()
+        else:
+            self._thread.submit(self._write_end, asyncio.get_running_loop(), request, used)
+
+    def _write_end(self, loop: asyncio.AbstractEventLoop, request: BudgetRequest, used: Usage | None) -> None:
+        self._store.note_end(request, used)
+        with suppress(OSError, *FAILURES):  # it is kept, and the next request finds that the store fails
+            self._attempt(self._store.write)
+        with suppress(RuntimeError):  # the loop has been closed
+            loop.call_soon_threadsafe(self._wake)
+
+    async def _wait(self) -> None:
+        """Wait until a request has been settled, here or perhaps in another process."""
+        settled = asyncio.get_running_loop().create_future()
+        self._waiting.append(settled)
+        await asyncio.wait([settled], timeout=None if self._thread is None else POLL_SECONDS)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for settled in waiting:
+            if not settled.done():
+                settled.set_result(None)
+
+    def _keep_alive(self) -> None:
+        if self._thread is not None and (self._renewing is None or self._renewing.done()):
+            self._renewing = asyncio.create_task(self._renew(self._thread))
+
+    async def _renew(self, thread: ThreadPoolExecutor) -> None:
+        """As long as requests are reserved, let other processes know that this one lives."""
+        while self._reserved:
+            await asyncio.sleep(PROCESS_SECONDS / 3)
+            with suppress(OSError, *FAILURES):
+                await asyncio.get_running_loop().run_in_executor(thread, self._attempt, self._store.write)
+
+    async def close(self) -> None:
+        """Write what has ended, and close the store."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+        if self._thread is None:
+            return
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                await asyncio.get_running_loop().run_in_executor(self._thread, self._store.close)
+        except (OSError, *FAILURES) as error:
+            log_warning("what was used last is not in the store of the budgets", why=error_text(error))
+        self._thread.shutdown(wait=False)
 
 
 class Reservation:
-    """What one request holds of the budgets. refused: why it is not made; None if it may be."""
+    """What one request holds of the budgets.
 
-    def __init__(self) -> None:
-        self.refused: BudgetRefused | None = None
-        self.shares: list[tuple[Budget, BudgetShare]] = []
+    end: told what it has used. refused: why it is not made; None if it may be. open: whether it may be made because
+    the store fails.
+    """
+
+    def __init__(
+        self,
+        end: Callable[[Usage | None], None] | None = None,
+        *,
+        refused: BudgetRefused | None = None,
+        open: bool = False,
+    ) -> None:
+        self.refused = refused
+        self.open = open
+        self._end = end
 
     @property
     def detail(self) -> str:
@@ -111,9 +235,9 @@ class Reservation:
 
     def settle(self, used: Usage | None) -> None:
         """The request has ended, and used this; None: nothing that is known."""
-        for budget, share in self.shares:
-            budget.settle(share, used)
-        self.shares.clear()
+        end, self._end = self._end, None
+        if end is not None:
+            end(used)
 
 
 def _budget(limits: Mapping[str, float]) -> Budget:

@@ -67,6 +67,8 @@ class FollowedExchange:
         """The request as it goes to the provider, if it is not as it came."""
         self.withholds = False
         """Whether the response calls the tool that was offered: what follows is no business of the agent."""
+        self.said: dict[str, str] = {}
+        """Headers of the answer that are not about the run: what the proxy could not do."""
         self.assembles = False
         """Whether the provider streams the response, and the agent gets it whole."""
         self.usage: Usage | None = None
@@ -83,7 +85,7 @@ class FollowedExchange:
     @property
     def headers(self) -> dict[str, str]:
         """What the answer says of the run."""
-        said = {SESSION: self.run.follower.session_id}
+        said = {SESSION: self.run.follower.session_id, **self.said}
         if self.stop is not None:
             said |= {MARK: f"would stop: {self.stop.reason}"}
         return said

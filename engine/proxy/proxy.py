@@ -8,7 +8,7 @@ agent gets what the provider sent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -51,6 +51,10 @@ VIA = f"{OWN_HEADERS}via"
 """Header of every request that the proxy sends, by which it recognises its own."""
 TOKEN = f"{OWN_HEADERS}token"
 """Header with the proxy's own token: `Authorization` has the key for the provider."""
+BUDGET = f"{OWN_HEADERS}budget"
+"""Header of a response whose request was let through because the store of the budgets fails: `open`."""
+KEYS = ("authorization", "x-api-key", "api-key")
+"""Headers in which a provider's key may come: OpenAI's, Anthropic's, Azure's."""
 LARGEST_FOLLOWED = 32 * 1024 * 1024
 """Bytes of the largest request that is followed; a larger one is passed through, and never held whole."""
 IDLE_SECONDS = 3600.0
@@ -150,6 +154,8 @@ class Proxy:
     async def close(self) -> None:
         """End all runs and close the connections."""
         self.runs.close()
+        if self._budgets is not None:
+            await self._budgets.close()
         if self._client is not None:
             await self._client.close()
 
@@ -188,9 +194,12 @@ class Proxy:
             return None
         if self._tokens is None and not is_loopback(incoming.url.host or ""):
             return _error(421, "without tokens the proxy shows its page only by a name of this machine")
+        problem = "" if self._budgets is None else self._budgets.problem
         if incoming.path.endswith("/metrics"):
-            return web.Response(text=metrics(self.statistics, self.running, len(self.runs)), headers=_PRIVATE)
-        shown = page(self.statistics, self.running, public_url(self.options.upstream), dry_run=self.options.dry_run)
+            shown = metrics(self.statistics, self.running, len(self.runs), open_budgets=bool(problem))
+            return web.Response(text=shown, headers=_PRIVATE)
+        upstream = public_url(self.options.upstream)
+        shown = page(self.statistics, self.running, upstream, dry_run=self.options.dry_run, problem=problem)
         return web.Response(text=shown, content_type="text/html", headers=_PRIVATE)
 
     async def _handle(self, incoming: web.Request) -> web.StreamResponse:
@@ -225,6 +234,9 @@ class Proxy:
             self.statistics.count_request("stopped", len(body))
             detail = f"endstop made no request: {held.detail}"
             return _own(exchange.wire.refusal("budget", detail), {**exchange.headers, MARK: "stopped"})
+        if held is not None and held.open:
+            exchange.said[BUDGET] = "open"
+            self.statistics.count_open_budget()
         self.statistics.count_request("followed")
         run = exchange.run
         run.answered = False
@@ -242,16 +254,16 @@ class Proxy:
             self.runs.note_response(run, exchange.request)
 
     async def _reserve(self, incoming: web.Request, size: int, exchange: FollowedExchange) -> Reservation | None:
-        """Reserve a request of this size in the budgets; None without any, or if they fail: then they are open."""
+        """Reserve a request of this size in the budgets; None without any. If they fail they are open."""
         if self._budgets is None or self.options.dry_run:
             return None
-        key = incoming.headers.get("authorization") or incoming.headers.get("x-api-key") or ""
+        key = next((incoming.headers[name] for name in KEYS if incoming.headers.get(name)), "")
         try:
             price = self._budgets.prices.price(exchange.request.model)
             return await self._budgets.reserve(key, size // CHARACTERS_PER_TOKEN, price)
         except Exception as error:
             log_warning("the budgets failed, and hold nothing back", error=error_text(error))
-            return None
+            return Reservation(open=True)
 
     def _begin(self, wire: ProxyWire, incoming: web.Request, body: bytes) -> FollowedExchange | None:
         """Find the run of a request, and tell it what is new. None if the request is not to be followed."""
@@ -312,7 +324,7 @@ class Proxy:
             if reply.status != 200 or "content-encoding" in reply.headers:
                 failure = build_error(parse_error_body(_unread(reply)), status=reply.status)
                 exchange.guard(partial(exchange.failed, failure))
-                return await self._copy(incoming, reply)
+                return await self._copy(incoming, reply, exchange.said)
             if not reply.headers.get("content-type", "").startswith(EVENT_STREAM):
                 if exchange.assembles:
                     self._streaming.note_failure(exchange, "it sent a response that does not stream")
@@ -330,7 +342,7 @@ class Proxy:
             if exchange.cut is not None:
                 reply.close()  # what follows the cut is not read
             reply.release()
-        return await self._pass(incoming, body)
+        return await self._pass(incoming, body, exchange.said)
 
     async def _ask(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> aiohttp.ClientResponse:
         """Send a request to the provider: for a stream if the response is to be assembled, unless it refuses that."""
@@ -432,20 +444,25 @@ class Proxy:
     async def _pass_through(self, incoming: web.Request, body: Body) -> web.StreamResponse:
         """Pass a request on that is not followed, and its response as it is."""
         self.statistics.count_request("passed")
-        return await self._pass(incoming, body)
+        return await self._pass(incoming, body, {})
 
-    async def _pass(self, incoming: web.Request, body: Body) -> web.StreamResponse:
+    async def _pass(self, incoming: web.Request, body: Body, said: Mapping[str, str]) -> web.StreamResponse:
         try:
             reply = await self._request(incoming, self._request_headers(incoming), body)
         except aiohttp.ClientError as error:
             return _unreachable(error)
         try:
-            return await self._copy(incoming, reply)
+            return await self._copy(incoming, reply, said)
         finally:
             reply.release()
 
-    async def _copy(self, incoming: web.Request, reply: aiohttp.ClientResponse) -> web.StreamResponse:
-        outgoing = web.StreamResponse(status=reply.status, reason=reply.reason, headers=_passed_on(reply.headers))
+    async def _copy(
+        self, incoming: web.Request, reply: aiohttp.ClientResponse, said: Mapping[str, str]
+    ) -> web.StreamResponse:
+        """Pass a reply on as it is. said: headers that are added."""
+        headers = _passed_on(reply.headers)
+        headers.update(said)
+        outgoing = web.StreamResponse(status=reply.status, reason=reply.reason, headers=headers)
         if "content-length" in reply.headers:
             outgoing.content_length = int(reply.headers["content-length"])
         with suppress(ConnectionError):

@@ -40,6 +40,8 @@ class ProxyCounts:
         """Requests to the provider that failed, by kind."""
         self.would: Counter[str] = Counter()
         """What a dry run would have stopped, by stop reason."""
+        self.open_budgets = 0
+        """Requests that were let through because the store of the budgets failed."""
         self.usage = Usage()
         self.estimated_tokens = 0
         """Tokens of `usage` that no provider reported."""
@@ -88,14 +90,22 @@ class Statistics:
         for counts in (self.total, self.day):
             counts.cuts[reason] += 1
 
+    def count_open_budget(self) -> None:
+        """A request was let through because the store of the budgets failed."""
+        for counts in (self.total, self.day):
+            counts.open_budgets += 1
+
     def count_dry_stop(self, reason: str) -> None:
         """A dry run would have stopped here."""
         for counts in (self.total, self.day):
             counts.would[reason] += 1
 
 
-def metrics(statistics: Statistics, running: int, runs: int) -> str:
-    """The counts since the start in Prometheus' text format (version 0.0.4)."""
+def metrics(statistics: Statistics, running: int, runs: int, *, open_budgets: bool = False) -> str:
+    """The counts since the start in Prometheus' text format (version 0.0.4).
+
+    open_budgets: whether the budgets hold nothing back, as their store fails.
+    """
     total = statistics.total
     families: list[tuple[str, str, str, dict[str, float]]] = [
         ("requests_total", "counter", "handling", dict(total.requests)),
@@ -108,6 +118,8 @@ def metrics(statistics: Statistics, running: int, runs: int) -> str:
         ("estimated_tokens_total", "counter", "", {"": total.estimated_tokens}),
         ("saved_input_tokens_estimated_total", "counter", "", {"": total.saved_tokens}),
         ("cost_usd_total", "counter", "", {"": total.usage.cost_usd or 0.0}),
+        ("open_budget_requests_total", "counter", "", {"": total.open_budgets}),
+        ("budgets_open", "gauge", "", {"": int(open_budgets)}),
         ("requests_in_progress", "gauge", "", {"": running}),
         ("known_runs", "gauge", "", {"": runs}),
     ]
@@ -141,12 +153,12 @@ h1{font-size:1.5rem;margin:0}h2{font-size:1.05rem;margin:0 0 .6rem}p{margin:.2re
 table{width:100%;border-collapse:collapse}td{padding:.25rem 0;vertical-align:top;overflow-wrap:anywhere;width:100%}
 td:last-child{text-align:right;padding-left:1rem;font-variant-numeric:tabular-nums;white-space:nowrap;width:auto}
 td i{display:block;height:.25rem;border-radius:.125rem;background:var(--bar)}
-footer{margin-top:1.4rem;color:var(--soft);font-size:.85rem}a{color:inherit}
+.alarm{color:#b3261e;font-weight:600}footer{margin-top:1.4rem;color:var(--soft);font-size:.85rem}a{color:inherit}
 """
 
 
-def page(statistics: Statistics, running: int, upstream: str, *, dry_run: bool) -> str:
-    """What the proxy saw and saved today."""
+def page(statistics: Statistics, running: int, upstream: str, *, dry_run: bool, problem: str = "") -> str:
+    """What the proxy saw and saved today. problem: why the budgets hold nothing back, if they do not."""
     day = statistics.day
     figures = [
         (f"{sum(day.requests.values()):,}", "requests"),
@@ -164,12 +176,15 @@ def page(statistics: Statistics, running: int, upstream: str, *, dry_run: bool) 
     ]
     if dry_run:
         tables.append(("Would have been stopped", dict(day.would.most_common())))
+    if day.open_budgets:
+        tables.append(("Let through without a budget", {"the store of the budgets failed": day.open_budgets}))
+    alarm = f"<p class=alarm>The budgets hold nothing back: {escape(problem)}</p>" if problem else ""
     mode = "dry run: nothing is changed; " if dry_run else ""
     shown = "".join(f"<div><b>{number}</b><span>{escape(what)}</span></div>" for number, what in figures)
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>endstop proxy</title><style>{_STYLE}</style><h1>endstop proxy</h1>"
-        f"<p>Today, in front of {escape(upstream)}; {mode}in progress: {running:,}</p>"
+        f"<p>Today, in front of {escape(upstream)}; {mode}in progress: {running:,}</p>{alarm}"
         f"<div class=figures>{shown}</div><div class=tables>{''.join(_table(*one) for one in tables)}</div>"
         f"<footer>endstop {escape(__version__)}, counted in this process. <a href=/endstop/metrics>Metrics</a></footer>"
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from .parallel import FileFailure, ProgressCallback, map_files
+from .sqlite_file import FAILURES, open_database
 
 FILE_NAME = "index.sqlite"
 SCHEMA_VERSION = 1
@@ -54,11 +55,6 @@ def default_path() -> Path:
     chosen = os.environ.get("XDG_CACHE_HOME", "")
     base = chosen if os.path.isabs(chosen) else os.path.expanduser("~/.cache")
     return Path(base, "endstop", FILE_NAME)
-
-
-FAILURES = (sqlite3.Error, UnicodeDecodeError)
-"""Errors of a database that cannot be used. SQLite's message about a damaged schema may quote bytes that are no text,
-and Python then fails to decode the message."""
 
 
 class Index:
@@ -123,32 +119,15 @@ class Index:
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # it may hold texts of sessions
-        database = sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_SECONDS, isolation_level=None)
-        try:
-            self._check(database)
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-    def _check(self, database: sqlite3.Connection) -> None:
-        """Create the table if the database is empty. Raises DatabaseError if it is not ours, or newer."""
-        (application,) = database.execute("PRAGMA application_id").fetchone()
-        (schema,) = database.execute("PRAGMA user_version").fetchone()
-        (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and application != APPLICATION_ID:
-            raise sqlite3.DatabaseError("it is a database, but not an endstop index")
-        if schema > SCHEMA_VERSION:
-            raise sqlite3.DatabaseError(f"it has version {schema}, and this endstop knows up to {SCHEMA_VERSION}")
-        if not tables:
-            database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
-        if not tables:
-            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            database.execute(_TABLE)
+        return open_database(
+            self.path,
+            what="an endstop index",
+            application_id=APPLICATION_ID,
+            version=SCHEMA_VERSION,
+            tables=_TABLE,
+            timeout=LOCK_TIMEOUT_SECONDS,
+            page_bytes=PAGE_BYTES,
+        )
 
     def _write(self) -> None:
         pending, self._pending = self._pending, []

@@ -1,0 +1,283 @@
+"""Where the proxy's budgets are kept: what was spent and what is reserved, by day, in SQLite.
+
+In a file they are shared by all proxies of a machine that name it, and outlive them. A request is reserved in one
+transaction, whichever process it comes from. Of a provider's key only a digest is kept, with a secret that stands in
+the same file, which nobody but its owner can read. What a process that died had reserved soon counts no more.
+
+All of it waits for the disk, so `day_budgets.py` calls it in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import date, timedelta
+from hashlib import blake2b
+from pathlib import Path
+from stat import S_ISDIR
+from time import time
+from uuid import uuid4
+
+from msgspec import Struct
+
+from ..budget import fits, limit_reached
+from ..decision import Usage, WrongUse
+from ..decision.events import BudgetRefused
+from ..records.sqlite_file import FAILURES, open_database
+
+VERSION = 1
+"""The `user_version` of the database. A file with a higher one is refused."""
+APPLICATION_ID = 0x656E6462
+"""The `application_id` of the database, which distinguishes a store of budgets from other databases."""
+LOCK_SECONDS = 1.0
+"""How long to wait for the lock of another process."""
+PROCESS_SECONDS = 30.0
+"""How long what a process has reserved counts after its last sign of life."""
+DAY_SECONDS = 86_400
+MOST_KEYS = 10_000
+"""Keys with a budget of their own in one day; more share the last one."""
+EVERYBODY = b"everybody"
+"""The name of the budget for all agents together."""
+_OTHERS = b"others"
+"""The name of the budget that the keys beyond `MOST_KEYS` share. A key's own is its digest, of 16 bytes."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS secret (value BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS spent (
+    day TEXT NOT NULL, budget BLOB NOT NULL,
+    input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_usd REAL NOT NULL,
+    PRIMARY KEY (day, budget)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS reserved (
+    request TEXT NOT NULL, day TEXT NOT NULL, budget BLOB NOT NULL, process TEXT NOT NULL,
+    input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_usd REAL NOT NULL,
+    PRIMARY KEY (day, budget, request)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS process (name TEXT PRIMARY KEY, seen REAL NOT NULL) WITHOUT ROWID;
+"""
+
+
+class BudgetRequest(Struct, frozen=True, kw_only=True):
+    """A request that is to be reserved."""
+
+    name: str
+    """Of this request alone; empty if it was let through without being reserved."""
+    day: str
+    """The date, as in 2026-12-31."""
+    budgets: Mapping[bytes, Mapping[str, float]]
+    """The limits of each budget that it counts for, by the budget's name."""
+    expected: Usage
+    """What it is expected to use."""
+
+
+class BudgetStore:
+    """What was spent and reserved. For one thread at a time.
+
+    path: the file; None: in memory, for this process alone. now: seconds since 1970, for signs of life.
+
+    A call that raises one of `FAILURES` or OSError has changed nothing. What is settled is kept until a call succeeds.
+    """
+
+    def __init__(self, path: Path | None = None, now: Callable[[], float] = time) -> None:
+        self.path = path
+        self._now = now
+        self._process = uuid4().hex
+        self._secret = os.urandom(32)
+        self._database: sqlite3.Connection | None = None
+        self._file = (0, 0)
+        """Device and number of the file that is open: another one may take its place."""
+        self._day = ""
+        """The latest day of which anything was reserved."""
+        self._ended: list[str] = []
+        """Requests that have ended, and may still be reserved in the file."""
+        self._used: dict[tuple[str, tuple[bytes, ...]], Usage] = {}
+        """What was used and is not in the file yet, by day and names of budgets."""
+
+    def open(self) -> None:
+        """Open the file, or make it. Raises WrongUse if that is not possible."""
+        try:
+            self._connection()
+        except (OSError, *FAILURES) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise WrongUse(
+                f"--budget-store {self.path} cannot be used: {why}. Name another file; or delete this one, and what "
+                "was spent today counts no more"
+            ) from None
+
+    def digest(self, key: str) -> bytes:
+        """The name of a key's budget."""
+        return blake2b(key.encode("utf-8", "surrogateescape"), key=self._secret, digest_size=16).digest()
+
+    def reserve(self, request: BudgetRequest) -> BudgetRefused | bool:
+        """Reserve a request in all its budgets. True: it is; False: it does not fit beside the others; or why not."""
+        with self._transaction() as database:
+            self._forget_old(database, request.day)
+            names = {self._known(database, request.day, name): limits for name, limits in request.budgets.items()}
+            for name, limits in names.items():
+                spent = _sum(database, "spent", request.day, name)
+                if (reached := limit_reached(limits, spent)) is not None:
+                    return BudgetRefused(step=0, limit=reached[0], used=reached[1], allowed=reached[2])
+                held = _sum(database, "reserved", request.day, name)
+                if held != Usage(cost_usd=0.0) and not fits(limits, spent + held + request.expected):
+                    return False
+            for name in names:
+                row = (request.name, request.day, name, self._process, *_counts(request.expected))
+                database.execute("INSERT INTO reserved VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            self._sign(database)
+        return True
+
+    def note_end(self, request: BudgetRequest, used: Usage | None) -> None:
+        """A request has ended, and used this; None: nothing that is known. `write` writes it."""
+        if request.name:
+            self._ended.append(request.name)
+        if used is not None:
+            key = request.day, tuple(request.budgets)
+            self._used[key] = self._used.get(key, Usage()) + used
+
+    def write(self) -> None:
+        """Write what has ended, and that this process lives."""
+        with self._transaction() as database:
+            self._sign(database)
+
+    def spent(self, day: str, budget: bytes) -> Usage:
+        """What was spent of a budget on this day."""
+        with self._transaction() as database:
+            return _sum(database, "spent", day, budget)
+
+    def close(self) -> None:
+        """Write what has ended, and close the file."""
+        try:
+            if self._ended or self._used:
+                self.write()
+        finally:
+            self._disconnect()
+
+    # ---- the file
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All that is done inside, or nothing. What has ended is written first."""
+        try:
+            database = self._connection()
+            database.execute("BEGIN IMMEDIATE")
+            self._write_ended(database)
+            yield database
+            database.execute("COMMIT")
+        except BaseException:
+            self._disconnect()  # which rolls back; the next call looks at the file anew
+            raise
+        self._ended.clear()
+        self._used.clear()
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._database is not None and self.path is not None and _identity(self.path) != self._file:
+            self._disconnect()
+            raise sqlite3.OperationalError("the file was deleted or replaced, and with it what was spent")
+        if self._database is None:
+            self._database = self._connect()
+        return self._database
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.path is None:
+            database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            database.executescript(_TABLES)
+            return database
+        _check_file(self.path)
+        database = open_database(
+            self.path,
+            what="a store of the proxy's budgets",
+            application_id=APPLICATION_ID,
+            version=VERSION,
+            tables=_TABLES,
+            timeout=LOCK_SECONDS,
+            one_thread=False,
+        )
+        try:
+            self._file = _identity(self.path)
+            database.execute("INSERT INTO secret SELECT ? WHERE NOT EXISTS (SELECT 1 FROM secret)", (self._secret,))
+            (self._secret,) = database.execute("SELECT value FROM secret").fetchone()
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _disconnect(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            with suppress(*FAILURES):
+                database.close()
+
+    # ---- inside a transaction
+
+    def _write_ended(self, database: sqlite3.Connection) -> None:
+        database.executemany("DELETE FROM reserved WHERE request = ?", [(name,) for name in self._ended])
+        for (day, names), used in self._used.items():
+            for name in names:
+                row = (day, self._known(database, day, name), *_counts(used))
+                database.execute(
+                    "INSERT INTO spent VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET input_tokens = input_tokens "
+                    "+ excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens, "
+                    "cost_usd = cost_usd + excluded.cost_usd",
+                    row,
+                )
+        dead = "SELECT name FROM process WHERE seen < ?"
+        database.execute(f"DELETE FROM reserved WHERE process IN ({dead})", (self._now() - PROCESS_SECONDS,))
+
+    def _known(self, database: sqlite3.Connection, day: str, name: bytes) -> bytes:
+        """The budget that counts for a name: its own, unless very many have one. It is there from now on."""
+        here = "SELECT 1 FROM spent WHERE day = ? AND budget = ?"
+        if database.execute(here, (day, name)).fetchone() is None:
+            (keys,) = database.execute("SELECT count(*) FROM spent WHERE day = ?", (day,)).fetchone()
+            name = name if keys < MOST_KEYS or name == EVERYBODY else _OTHERS
+            database.execute("INSERT OR IGNORE INTO spent VALUES (?, ?, 0, 0, 0)", (day, name))
+        return name
+
+    def _sign(self, database: sqlite3.Connection) -> None:
+        """Write that this process lives."""
+        database.execute("INSERT OR REPLACE INTO process VALUES (?, ?)", (self._process, self._now()))
+
+    def _forget_old(self, database: sqlite3.Connection, day: str) -> None:
+        """Delete what is older than a day, once a day. Clocks of other processes may be elsewhere on the globe."""
+        if day == self._day:
+            return
+        before = (date.fromisoformat(day) - timedelta(days=2)).isoformat()
+        database.execute("DELETE FROM spent WHERE day <= ?", (before,))
+        database.execute("DELETE FROM process WHERE seen < ?", (self._now() - 2 * DAY_SECONDS,))
+        self._day = day
+
+
+def _check_file(path: Path) -> None:
+    """Raise OSError for a file that others can read. What a deleted one has left behind is deleted."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        for name in (f"{path}-wal", f"{path}-shm"):
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+        return
+    if S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a directory")
+    if os.name == "posix" and mode & 0o077:
+        raise PermissionError(errno.EPERM, "others may read or change it (chmod 600 forbids that)")
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Device and number of a file; zeros if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+def _counts(usage: Usage) -> tuple[int, int, float]:
+    return usage.input_tokens, usage.output_tokens, usage.cost_usd or 0.0
+
+
+def _sum(database: sqlite3.Connection, table: str, day: str, name: bytes) -> Usage:
+    sums = "total(input_tokens), total(output_tokens), total(cost_usd)"
+    found = database.execute(f"SELECT {sums} FROM {table} WHERE day = ? AND budget = ?", (day, name)).fetchone()
+    return Usage(input_tokens=int(found[0]), output_tokens=int(found[1]), cost_usd=found[2])
