@@ -77,6 +77,8 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
             reader.add_event(event)
         reader.finish()
         id = id or reader.session.id
+        if len(agents) == 1:
+            reader.session.usage = _whole_usage(lines)
         if agent:
             reader.session.id = f"{id}.{agent}"
             reader.session.parent = ParentCall(session_id=id, call_id=agent) if id else None
@@ -92,6 +94,16 @@ def _usages(lines: Sequence[dict[str, Any]]) -> dict[str, Usage]:
         if line.get("type") == "session.usage_record" and (usage := _parse_usage(counted)) is not None:
             usages[as_text(counted.get("apiCallId"))] = usage
     return usages
+
+
+def _whole_usage(lines: Sequence[dict[str, Any]]) -> Usage | None:
+    """The token counts of the whole session, as its end tells them; None if it does not, or was no end."""
+    if any(line.get("type") == "session.resume" for line in lines):
+        return None
+    ends = [as_dict(line.get("data")) for line in lines if line.get("type") == "session.shutdown"]
+    models = [as_dict(one) for end in ends[-1:] for one in as_dict(end.get("modelMetrics")).values()]
+    counted = [usage for one in models if (usage := _parse_usage(as_dict(one.get("usage")))) is not None]
+    return sum(counted[1:], counted[0]) if counted else None
 
 
 def _prompts_of_agents(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:

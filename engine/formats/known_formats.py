@@ -114,6 +114,10 @@ KNOWN: tuple[KnownFormat, ...] = (
         "the wire of an older Kimi CLI",
         _elements(_all(_has("timestamp"), _inside("message", _has("type", "payload")))),
     ),
+    KnownFormat(
+        "a Factory Droid session", _elements(_has_text("type", "session_start", also=("id", "cwd"))), _field("version")
+    ),
+    KnownFormat("a Kiro conversation", _all(_has("conversation_id"), _listed("history", _has("user", "assistant")))),
     KnownFormat("a run of LangSmith", _elements(_has("run_type", "inputs", "trace_id"))),
     KnownFormat("a ChatGPT export", _elements(_has("mapping", "current_node"))),
     KnownFormat("an export of claude.ai", _elements(_has("chat_messages", "uuid"))),

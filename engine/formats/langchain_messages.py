@@ -13,6 +13,7 @@ from .content_blocks import MessageContent, count_dropped_parts, message_reasoni
 from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
 from .openai import parse_calls
 from .parsing import as_dict, as_json, as_list, as_text, first_text, message_time, parse_usage
+from .response_items import reasoning_block
 
 _TYPES = ("human", "ai", "tool", "system", "function", "developer", "chat", "remove")
 _LISTS = ("messages", "history", "chat_history")
@@ -24,7 +25,7 @@ _FIELDS = frozenset(
 _ADDITIONAL = frozenset({"tool_calls", "function_call", "reasoning_content", "reasoning", "refusal", "timestamp"})
 _METADATA = frozenset(
     {"finish_reason", "stop_reason", "model_name", "model", "token_usage", "usage", "id", "model_provider",
-     "system_fingerprint", "created_at"}
+     "system_fingerprint", "created_at", "object", "status"}
 )  # fmt: skip
 _CALL_FIELDS = frozenset({"id", "name", "args", "type", "error", "index"})
 
@@ -102,7 +103,9 @@ class _MessageReader:
         more = as_dict(message.get("additional_kwargs"))
         self._session.count_unread_fields("message field", message, _FIELDS)
         self._session.count_unread_fields("message field", more, _ADDITIONAL, "additional_kwargs.")
-        content = parse_content(message.get("content"), self._session, pictures=kind in ("human", "tool"))
+        blocks = message.get("content")
+        blocks = [_rename(block) for block in blocks] if isinstance(blocks, list) else blocks
+        content = parse_content(blocks, self._session, pictures=kind in ("human", "tool"))
         t = message_time(more) or message_time(as_dict(message.get("response_metadata")))
         if kind == "chat":
             kind = {"user": "human", "assistant": "ai"}.get(as_text(message.get("role")), "system")
@@ -148,6 +151,18 @@ class _MessageReader:
     def _call(self, call: dict[str, Any]) -> RawCall:
         self._session.count_unread_fields("call field", call, _CALL_FIELDS)
         return as_text(call.get("id")), as_text(call.get("name")), as_json(call.get("args"))
+
+
+def _rename(block: Any) -> Any:
+    """A content block; an item of the Responses API becomes the block that means the same."""
+    match as_dict(block).get("type"):
+        case "function_call":
+            id, arguments = first_text(block, "call_id", "id"), block.get("arguments")
+            return {"type": "tool_use", "id": id, "name": block.get("name"), "input": arguments}
+        case "reasoning" if "summary" in block:
+            return reasoning_block(block)
+        case _:
+            return block
 
 
 def _usage(message: dict[str, Any]) -> Usage | None:

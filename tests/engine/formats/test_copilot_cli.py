@@ -127,3 +127,23 @@ def test_what_is_said_while_a_compaction_runs_stays_in_the_context() -> None:
     heard = hear("copilot-cli", [*lines[:7], failed, lines[-1]])
     assert not heard.of(ev.ContextCompacted)
     assert heard.session.losses["line: session.compaction_complete"] == 1
+
+
+def test_the_token_counts_at_the_end_are_split_over_responses_that_have_none() -> None:
+    counted = {"inputTokens": 90, "outputTokens": 12, "cacheReadTokens": 40}
+    end = event("session.shutdown", modelMetrics={"m": {"usage": counted}, "n": {"usage": counted}})
+    lines = [
+        START,
+        event("user.message", content="Go"),
+        says("r1", "", "c1"),
+        answers("c1", "A"),
+        says("r2", "So."),
+        end,
+    ]
+    heard = hear("copilot-cli", lines)
+    used = [one.usage for one in heard.of(ev.ResponseFinished)]
+    assert [sum(one.input_tokens for one in used), sum(one.output_tokens for one in used)] == [180, 24]
+    assert heard.session.losses["usage split"] == 1
+    heard = hear("copilot-cli", [*lines, event("session.resume")])
+    assert all(one.usage.estimated for one in heard.of(ev.ResponseFinished)), "what follows is not counted"
+    assert not heard.session.losses["usage split"]

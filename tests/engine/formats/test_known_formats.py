@@ -18,6 +18,7 @@ from .heard import says, user
 
 HAR = {"log": {"version": "1.2", "creator": {"name": "x"}, "entries": []}}
 SMITH = {"run_type": "llm", "inputs": {}, "trace_id": "1", "outputs": {"messages": []}}
+DROID = {"type": "session_start", "id": "1", "title": "go", "sessionTitle": "New Session", "version": 2, "cwd": "/x"}
 PROMPT = {"session_id": "1", "ts": 1, "text": "go"}
 
 
@@ -32,6 +33,22 @@ def test_a_format_that_is_known_and_not_read_is_named_with_its_version(tmp_path:
     assert isinstance(skipped, SkippedSession)
     assert skipped.why == "this is an HTTP archive (HAR) of version 1.2, which endstop does not read yet"
     assert not skipped.aside
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        (
+            [DROID, {"type": "message", "id": "1", "timestamp": "t", "message": user("go")}],
+            "a Factory Droid session of version 2",
+        ),
+        ([{"conversation_id": "", "history": [{"user": {}, "assistant": {}}]}], "a Kiro conversation"),
+    ],
+)
+def test_sessions_of_agents_that_are_not_read_yet_are_named(tmp_path: Path, lines: list[Any], named: str) -> None:
+    (skipped,) = find_sessions(write(tmp_path / "full.jsonl", *lines))
+    assert isinstance(skipped, SkippedSession)
+    assert skipped.why == f"this is {named}, which endstop does not read yet"
 
 
 def test_it_is_named_once_a_file_and_what_nobody_knows_in_it_is_not(tmp_path: Path) -> None:

@@ -93,3 +93,24 @@ def test_the_state_of_a_graph_and_chunks_are_read_and_removals_are_counted() -> 
 def test_lines_of_other_programs_are_not_taken_for_messages() -> None:
     assert detect_format([{"type": "system", "subtype": "init", "content": "x"}]) != "langchain"
     assert detect_format([{"type": "human", "content": "x"}]) != "langchain"
+
+
+def test_items_of_the_responses_api_in_a_content_are_calls_and_reasoning() -> None:
+    thought = {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "Hm."}]}
+    item = {
+        "type": "function_call",
+        "id": "fc",
+        "call_id": "a",
+        "name": "look",
+        "arguments": '{"at":1}',
+        "status": "completed",
+    }
+    for calls in (CALLS, []):
+        heard = hear(
+            "langchain", [dump("human", "Go"), dump("ai", [thought, item], tool_calls=calls), dump("ai", "So.")]
+        )
+        first = heard.of(ev.ResponseFinished)[0].message
+        assert first.text == ""
+        assert first.calls == (called("a", "look", '{"at":1}'),)
+        assert first.reasoning == (Reasoning("Hm."),)
+        assert "content part: function_call" not in heard.session.losses
