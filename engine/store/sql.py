@@ -197,7 +197,7 @@ class SqlStore:
     async def join(self, process: Process) -> None:
         """See `Membership`."""
         writer = self._open_writer
-        await self._lease(partial(leases.join, process), leases.JOIN_SECONDS)
+        await self._open_lease_thread.join(process)
         writer.process = process
 
     async def heartbeat(self, process_id: str) -> bool:
@@ -233,10 +233,14 @@ class SqlStore:
     async def _write(self, change: Callable[[Transaction], T], size: int = 0) -> T:
         return await self._open_writer.write(change, size)
 
-    async def _lease(self, change: Callable[[Connection], T], frozen: float = leases.FROZEN_SECONDS) -> T:
+    @property
+    def _open_lease_thread(self) -> leases.LeaseThread:
         if self._lease_thread is None:
             raise StoreError(f"{self._database.display_name} is not open")
-        return await self._lease_thread.run(change, frozen)
+        return self._lease_thread
+
+    async def _lease(self, change: Callable[[Connection], T]) -> T:
+        return await self._open_lease_thread.run(change)
 
     async def _read(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
         def reading() -> T:

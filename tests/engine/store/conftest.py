@@ -8,12 +8,22 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from endstop.store import leases
 from endstop.store.base import Store
 from endstop.store.sql import SqlStore
 from endstop.store.url import store_at
 
 from ...postgres import Server
 from ..temporary_store import empty_file
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _time_for_leases() -> Iterator[None]:
+    """Nobody is given up because a busy machine has no turn for a thread. The tests of these limits set them."""
+    with pytest.MonkeyPatch.context() as changed:
+        for limit in ("ANSWER_SECONDS", "FROZEN_SECONDS"):
+            changed.setattr(leases, limit, 60.0)
+        yield
 
 
 @pytest.fixture

@@ -187,7 +187,10 @@ async def test_the_dead_are_given_up_and_what_they_ran_is_interrupted(any_store:
     assert [(await stored(any_store, f"of_{id}")).status for id in ("dead", "alive")] == ["interrupted", "running"]
 
 
-async def test_a_process_that_freezes_while_it_renews_its_lease_is_given_up(postgres: Server) -> None:
+async def test_a_process_that_freezes_while_it_renews_its_lease_is_given_up(
+    postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "FROZEN_SECONDS", 1.0)
     url = postgres.url(postgres.new_database())
     inside, woken, loop = asyncio.Event(), threading.Event(), asyncio.get_running_loop()
 
