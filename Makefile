@@ -20,7 +20,7 @@ SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
 ADAPTERS ?= langchain strands claude-agent-sdk openai-agents pydantic-ai
 .PHONY: test-adapters bench-adapters
-.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak test-long test-all test-litellm install-sizes prices docs clean
+.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search test-long test-all test-litellm install-sizes prices docs clean
 .DELETE_ON_ERROR:
 # pytest rewrites the assertions of each test file: without its cache, each of its workers would do so each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -105,6 +105,12 @@ kill: $(VENV)/.ready system ## SIGKILL to workers at fifty random points of thei
 
 soak: $(VENV)/.ready ## a thousand sessions over failing providers, for ten minutes: nothing lost, nothing left
 	@$(BIN)/python tests/benchmarks/soak.py $(ARGS)
+
+# `make tests` tries the same examples each time, so that it does not fail by chance. Here they are drawn anew.
+search: $(VENV)/.ready system ## the tests of properties on examples of a new seed, which it names
+	@seed=$$(date +%s); echo "to repeat it: --hypothesis-seed=$$seed"; \
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 --hypothesis-seed=$$seed \
+	    $$(grep -rlE '^(from|import) (hypothesis|schemathesis)' --include='test_*.py' tests) $(ARGS)
 
 test-long: $(VENV)/.ready system ## the tests that take longer: two more engines in full, networks that are cut, Temporal under kills
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 -m long $(ARGS)

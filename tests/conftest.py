@@ -1,4 +1,4 @@
-"""For all tests: Ctrl-C means Ctrl-C, and nothing is kept in the user's cache.
+"""For all tests: Ctrl-C means Ctrl-C, nothing is kept in the user's cache, and each run tries the same examples.
 
 A shell that starts something in the background has it ignore SIGINT and SIGQUIT, and every process below inherits
 that; the tests that interrupt `endstop` would then wait for nothing.
@@ -88,6 +88,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return OneLitellm(config, log)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """With `--hypothesis-seed` the examples are drawn from that seed."""
+    if config.getoption("--hypothesis-seed") is not None:
+        settings.load_profile("searching")
+
+
 def pytest_unconfigure() -> None:
     """Let go of what litellm keeps open for the process, or the interpreter complains after pytest's last line."""
     if "aiohttp" in sys.modules:
@@ -103,8 +109,11 @@ if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).
     # On a disk each commit of SQLite waits for the disk, and no test is about a machine that loses its power.
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)  # for the processes that tests start, and for this one
 
-settings.register_profile("untimed", deadline=None)  # how long an example takes is the machine's doing
-settings.load_profile("untimed")
+# How long an example takes is the machine's doing. Which ones are tried follows from the test's own text, so that a run
+# that fails fails again; a search for others names its seed (`make search`).
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("searching", deadline=None, derandomize=False)
+settings.load_profile("repeatable")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
