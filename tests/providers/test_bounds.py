@@ -61,6 +61,9 @@ async def server(serve: Serve) -> Any:
 async def heard(provider: Any) -> str | ProviderError:
     """The text of one response, or why there is none."""
     text = ""
+    if isinstance(provider, LiteLLM):
+        async with provider:
+            """It has imported litellm, which may take a busy machine half a minute."""
     try:
         with anyio.fail_after(30):
             async with provider.stream(Request(messages=[UserMessage("the prompt")])) as chunks:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import socket
 import traceback
 import warnings
 from collections.abc import AsyncIterator
@@ -49,6 +48,7 @@ from endstop.providers import (
 from endstop.providers.http_provider import TELLING_PART
 from endstop.tools import finish_task
 
+from ..ports import held_port
 from .endpoint import OK, Endpoint, Reply, body, call_delta, cut_every, delta, sse, stream
 from .streams import unmerged
 
@@ -168,9 +168,9 @@ async def test_a_refusal_that_never_ends_or_breaks_off_is_still_told_by_its_stat
     cut = Reply(status=503, pieces=[b"overlo"], ends="cut")
     assert "answered 503: overlo" in str(await failure(cut))
     endless = Reply(status=503, pieces=[b"overlo", asyncio.Event()])
-    assert "answered 503: overlo" in str(await failure(endless, connect_timeout=0.1))
+    assert "answered 503: overlo" in str(await failure(endless, first_timeout=PATIENCE, read_timeout=1))
     silent = Reply(status=503, pieces=[asyncio.Event()])
-    assert "answered 503" in str(await failure(silent, read_timeout=0.1))
+    assert "answered 503" in str(await failure(silent, first_timeout=PATIENCE, read_timeout=0.1))
 
 
 async def test_a_huge_refusal_is_not_read_to_its_end_nor_shown_whole() -> None:
@@ -182,10 +182,10 @@ async def test_a_huge_refusal_is_not_read_to_its_end_nor_shown_whole() -> None:
 
 
 async def test_a_refused_connection_says_where() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(Unreachable, match=f"cannot connect to 127.0.0.1:{port}: ") as error:
+    with (
+        held_port() as port,
+        pytest.raises(Unreachable, match=f"cannot connect to 127.0.0.1:{port}: ") as error,
+    ):
         await chunks_of(OpenAICompatible("m", f"http://127.0.0.1:{port}/v1"))
     assert error.value.kind == "connection"
 
@@ -317,14 +317,16 @@ async def test_a_connection_that_breaks_after_the_finish_loses_nothing_that_was_
 
 
 async def test_a_stream_that_stalls_is_timed_out() -> None:
-    error = await failure(Reply(pieces=[*sse(delta(content="half"), done=False), asyncio.Event()]), read_timeout=0.1)
+    stalled = Reply(pieces=[*sse(delta(content="half"), done=False), asyncio.Event()])
+    error = await failure(stalled, first_timeout=PATIENCE, read_timeout=0.1)
     assert type(error) is TimedOut
     assert "sent no content for 0.1 s" in str(error)
 
 
 async def test_a_stream_that_stalls_after_the_finish_loses_nothing_that_was_said() -> None:
-    stalled = Reply(pieces=[*sse(delta(content="all"), FINISHED, done=False), asyncio.Event()])
-    assert text_of(await answered(stalled, read_timeout=0.1)) == "all"
+    together = b"".join(sse(delta(content="all"), FINISHED, done=False))  # so that one read brings both
+    stalled = Reply(pieces=[together, asyncio.Event()])
+    assert text_of(await answered(stalled, first_timeout=PATIENCE, read_timeout=0.1)) == "all"
 
 
 async def test_a_body_whose_compression_is_broken_is_interrupted() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +19,7 @@ from endstop.decision.events import ResponseFinished
 from endstop.providers import Anthropic, LiteLLM, OpenAICompatible
 
 from ...console import COMMAND, PATIENCE, Done, ended, endstop, environment, newly_started, python, started
+from ...ports import held_port
 from ...servers import CUT, NO_END, STALL, ChatServer, Refusal, call
 
 SUMMARY = "The port in config.yaml is now 8080; it was 3000. Restart the server."
@@ -288,9 +288,7 @@ async def test_a_response_that_never_ends_is_given_up() -> None:
 
 
 async def test_a_refused_connection_names_the_place() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    with held_port() as port:
         done = await endstop("run", "Hi", "--model", "m", "--api-base", f"http://127.0.0.1:{port}/v1", "--json")
     assert (done.code, done.json["stop_reason"]) == (4, "provider_error")
     assert f"127.0.0.1:{port}" in done.err

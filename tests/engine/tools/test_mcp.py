@@ -15,15 +15,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from endstop import Engine, Stdio, Tool, mcp_tools
+from endstop import Engine, Runtime, Stdio, Tool, mcp_tools
 from endstop.decision import Image, ToolResult, WrongUse
 from endstop.decision.events import ToolCallResult, ToolProgress
 from endstop.providers import Scripted, call
 from endstop.replay import replay
+from endstop.testing import FakeClock
 from endstop.tools import mcp as connections
 from endstop.tools.mcp import McpConnection, result_of
 from endstop.tools.user_functions import UserFunctionError
 from mcp import Client, MCPError
+
+from ...ports import held_port
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 PATIENCE = 60.0
@@ -39,12 +42,6 @@ def notes(tmp_path: Path) -> Path:
 
 def stdio(notes: Path, log: Any = None) -> Stdio:
     return Stdio(sys.executable, SERVER, env={"NOTES": str(notes)}, log=log)
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 @contextmanager
@@ -77,8 +74,7 @@ def serving(port: int, notes: Path) -> Iterator[subprocess.Popen[bytes]]:
 def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     notes = tmp_path_factory.mktemp("mcp") / "notes"
     notes.touch()
-    port = free_port()
-    with serving(port, notes):
+    with held_port() as port, serving(port, notes):
         yield SimpleNamespace(url=f"http://127.0.0.1:{port}/mcp", notes=notes)
 
 
@@ -259,9 +255,11 @@ async def test_cancelling_a_run_cancels_its_request_and_leaves_the_connection(
 
 
 async def test_a_call_that_takes_too_long_is_answered_and_cancelled_at_the_server(http: SimpleNamespace) -> None:
-    provider = Scripted([call("hang", name="late")], "I give up.")
+    provider, clock = Scripted([call("hang", name="late")], "I give up."), FakeClock()
     async with mcp_tools(http.url, only=["hang"], timeout=0.5) as tools:
-        async with Engine(provider, tools=tools).start("Hang.") as run:
+        async with Engine(provider, tools=tools, runtime=Runtime(clock=clock)).start("Hang.") as run:
+            await noted(http.notes, "late began")
+            await clock.advance(0.5)
             await run.wait()
         await noted(http.notes, "late cancelled")
     assert results(run)["hang"].content == "hang was stopped after 0.5 seconds."
@@ -282,8 +280,7 @@ async def test_a_server_that_dies_is_an_error_of_its_call_and_is_started_again_b
 
 
 async def test_a_server_over_http_that_goes_away_and_comes_back(notes: Path) -> None:
-    port = free_port()
-    with serving(port, notes) as process:
+    with held_port() as port, serving(port, notes) as process:
         async with named(f"http://127.0.0.1:{port}/mcp") as tools:
             assert await tools["add"].run({"a": 1}) == "2"
             process.kill()
@@ -405,7 +402,10 @@ async def test_a_program_that_never_answers_is_given_up(monkeypatch: pytest.Monk
 
 
 async def test_a_server_that_cannot_be_reached_is_named_without_what_is_secret_in_its_address() -> None:
-    with pytest.raises(ConnectionError, match=f"the MCP server http://127.0.0.1:{(port := free_port())}/mcp") as raised:
+    with (
+        held_port() as port,
+        pytest.raises(ConnectionError, match=f"the MCP server http://127.0.0.1:{port}/mcp") as raised,
+    ):
         async with mcp_tools(f"http://user:hunter2@127.0.0.1:{port}/mcp?key=hunter2", headers={"x": "hunter2"}):
             pass
     assert "hunter2" not in str(raised.value)
