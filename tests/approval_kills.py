@@ -190,14 +190,7 @@ class Trial:
 
     async def check(self) -> Counter[str]:
         """Assert what has to hold, once a process has ended by itself; returns how the calls ended."""
-        log = self.lines()
-        effects = [line.split() for line in log if line.startswith("did ")]
-        times = Counter(id for _, id, _ in effects)
-        assert all(recorded == "True" for *_, recorded in effects), f"an effect before its yes was recorded: {log}"
-        if effects:
-            begun = next(number for number, line in enumerate(log) if line.startswith("did "))
-            assert {"yes d1", "yes d2"} <= set(log[:begun]), f"an effect before a yes: {log}"
-        assert max(times.values(), default=0) <= 1, f"an effect twice: {log}"
+        log, times = self.lines(), self.check_effects("d1", "d2")
         session = self.session()
         results = {m.call_id: m.status for m in session.transcript.messages if isinstance(m, ToolResult)}
         for id in NAMES:
@@ -211,6 +204,18 @@ class Trial:
         assert Counter(answer.call_id for answer in answers) == {"d1": 1, "d2": 1}, answers
         assert (await replay(str(self.record))).same
         return Counter(results[id] for id in NAMES)
+
+    def check_effects(self, *questions: str) -> Counter[str]:
+        """Assert that no effect came before the yes to all of these, and none twice; returns how often each came."""
+        log = self.lines()
+        effects = [line.split() for line in log if line.startswith("did ")]
+        times = Counter(id for _, id, _ in effects)
+        assert all(recorded == "True" for *_, recorded in effects), f"an effect before its yes was recorded: {log}"
+        if effects:
+            begun = next(number for number, line in enumerate(log) if line.startswith("did "))
+            assert {f"yes {id}" for id in questions} <= set(log[:begun]), f"an effect before a yes: {log}"
+        assert max(times.values(), default=0) <= 1, f"an effect twice: {log}"
+        return times
 
 
 class StoreTrial(Trial):
@@ -257,7 +262,7 @@ class StoreTrial(Trial):
         """As of any trial; `seconds` is half as much again as the last effect took, and not when the service closed."""
         killed = super().life(kill_after)
         if not killed and self.log.exists():
-            self.seconds = 1.5 * (self.log.stat().st_mtime - self.asked_at)
+            self.seconds = 1.5 * max(0.0, self.log.stat().st_mtime - self.asked_at)
         return killed
 
     def where(self) -> str:
@@ -312,8 +317,18 @@ def calibrate(make: Make, folder: Path) -> float:
     return sorted(took)[4]
 
 
-def run_trials(make: Make, count: int, seed: int, folder: Path) -> dict[str, Counter[str]]:
-    """Run trials. Returns where kills hit, and how the calls ended. Raises AssertionError for a trial that failed."""
+def when_most_effects_come(chance: float) -> float:
+    """When to kill, as a part of the time that a whole process takes: most effects come in its first half."""
+    return 1.1 * chance**1.5
+
+
+def run_trials(
+    make: Make, count: int, seed: int, folder: Path, when: Callable[[float], float] = when_most_effects_come
+) -> dict[str, Counter[str]]:
+    """Run trials. Returns where kills hit, and how the calls ended. Raises AssertionError for a trial that failed.
+
+    when: makes of a chance between 0 and 1 the moment of a kill, as a part of the time that a whole process takes.
+    """
     chance, whole = random.Random(seed), calibrate(make, folder)
     hits, trials = Counter[str](), list[Trial]()
     for number in range(count):
@@ -322,7 +337,7 @@ def run_trials(make: Make, count: int, seed: int, folder: Path) -> dict[str, Cou
         trial = make(place, with_check=chance.random() < 0.5, together=chance.random() < 0.5)
         for life in range(LIVES):
             kills = life < LIVES - 1 and (life == 0 or chance.random() < AGAIN)
-            moment = 1.1 * whole * chance.random() ** 1.5  # most effects come in the first half
+            moment = whole * when(chance.random())
             if not trial.life(moment if kills else None):
                 break
             hits[trial.where()] += 1
@@ -344,8 +359,12 @@ def main() -> None:
     began = time.monotonic()
     with maker(given.store) as make, tempfile.TemporaryDirectory(prefix="approval_kills") as folder:
         counted = run_trials(make, count, seed, Path(folder))
-    kills, took = sum(counted["hits"].values()), time.monotonic() - began
-    print(f"{count} trials, seed {seed}, {given.store}, {kills} kills, {took:.0f} s")
+    print_trials(f"{count} trials, seed {seed}, {given.store}", counted, time.monotonic() - began)
+
+
+def print_trials(which: str, counted: dict[str, Counter[str]], seconds: float) -> None:
+    """Print what `run_trials` returned. which: which trials they were."""
+    print(f"{which}, {counted['hits'].total()} kills, {seconds:.0f} s")
     for where, number in counted["hits"].most_common():
         print(f"  {number:5} kills {where}")
     for status, number in counted["ends"].most_common():

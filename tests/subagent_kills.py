@@ -9,7 +9,6 @@ to the caller; the effect happens in the sub-agent's run.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import random
 import tempfile
 import time
@@ -24,7 +23,7 @@ from endstop.providers import Request, Scripted, call, say
 from endstop.replay import replay
 from endstop.tools import finish_task
 
-from .approval_kills import AGAIN, LIVES, Trial, calibrate
+from .approval_kills import Trial, print_trials, run_trials
 
 IDS = ("d1", "d2")
 
@@ -64,14 +63,7 @@ class SubagentTrial(Trial):
 
     async def check(self) -> Counter[str]:
         """Assert what has to hold, once a process has ended by itself; returns how the calls ended."""
-        log = self.lines()
-        effects = [line.split() for line in log if line.startswith("did ")]
-        times = Counter(id for _, id, _ in effects)
-        assert all(recorded == "True" for *_, recorded in effects), f"an effect before its yes was recorded: {log}"
-        if effects:
-            begun = next(number for number, line in enumerate(log) if line.startswith("did "))
-            assert {f"yes c_{id}/{id}" for id in IDS} <= set(log[:begun]), f"an effect before a yes: {log}"
-        assert max(times.values(), default=0) <= 1, f"an effect twice: {log}"
+        log, times = self.lines(), self.check_effects(*(f"c_{id}/{id}" for id in IDS))
         ends = Counter[str]()
         for id, path in self.below().items():
             runs = read_record(path).runs
@@ -98,25 +90,9 @@ def _approved(path: Path) -> set[str]:
     return {event.call_id for event in events if isinstance(event, ev.QuestionAnswered) and event.says == "yes"}
 
 
-def run_trials(count: int, seed: int, folder: Path) -> tuple[Counter[str], Counter[str]]:
-    """Run trials; returns where kills hit, and how calls ended. Raises AssertionError for a trial that failed."""
-    chance, trials, hits = random.Random(seed), list[SubagentTrial](), Counter[str]()
-    whole = calibrate(SubagentTrial, folder)
-    for number in range(count):
-        place = folder / f"trial{number}"
-        place.mkdir()
-        trial = SubagentTrial(place, with_check=chance.random() < 0.5, together=chance.random() < 0.5)
-        for life in range(LIVES):
-            kills = life < LIVES - 1 and (life == 0 or chance.random() < AGAIN)
-            moment = whole * chance.random() ** 4  # the effects come at once, and what follows takes long
-            if not trial.life(moment if kills else None):
-                break
-            hits[trial.where()] += 1
-        trials.append(trial)
-    ends = Counter[str]()
-    for trial in trials:  # after the last fork: a check leaves threads behind
-        ends += asyncio.run(trial.check())
-    return hits, ends
+def when_effects_come(chance: float) -> float:
+    """When to kill, as a part of the time that a whole process takes: the effects come at once, the rest takes long."""
+    return chance**4
 
 
 def main() -> None:
@@ -127,13 +103,8 @@ def main() -> None:
     args = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="subagent_kills") as folder:
-        hits, ends = run_trials(args.count, args.seed, Path(folder))
-    print(f"{args.count} trials, seed {args.seed}, {hits.total()} kills, {time.monotonic() - began:.0f} s")
-    for where, number in hits.most_common():
-        print(f"  {number:5} kills {where}")
-    for status, number in ends.most_common():
-        print(f"  {number:5} calls ended {status}")
-    print("no effect before the yes, none twice, none lost unless `unknown`; every record replays the same")
+        counted = run_trials(SubagentTrial, args.count, args.seed, Path(folder), when_effects_come)
+    print_trials(f"{args.count} trials, seed {args.seed}", counted, time.monotonic() - began)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ PAGE = ROOT / "docs" / "performance.md"
 
 @dataclass
 class Times:
-    """Of one engine, in seconds."""
+    """The times of one engine, in seconds."""
 
     single: list[float] = field(default_factory=list)
     together: list[float] = field(default_factory=list)

@@ -50,7 +50,7 @@ OTHER_HOST = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 @dataclass
 class Load:
-    """What one number of workers has shown."""
+    """The results for one number of workers."""
 
     seconds: float
     cpu: dict[str, float]
@@ -70,7 +70,7 @@ class Provider:
         self._url = url
 
     def api_base(self, name: str, host: str | None = None) -> str:
-        """The same for everybody."""
+        """The options that server and workers share."""
         return f"{self._url}/v1"
 
 

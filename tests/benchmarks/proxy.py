@@ -36,7 +36,7 @@ TOOL = {"type": "function", "function": {"name": "work", "parameters": {"type": 
 
 @dataclass
 class Measured:
-    """What agents saw."""
+    """The times and bytes that agents saw."""
 
     first: list[float] = field(default_factory=list)
     chunks: list[float] = field(default_factory=list)

@@ -91,7 +91,7 @@ class Template:
     run_id: bytes
 
     def renamed(self, number: int) -> bytes:
-        """The same under names of its own, begun at a time of its own."""
+        """Return the same record under names of its own, begun at a time of its own."""
         began = (EPOCH + timedelta(seconds=97 * number)).isoformat(timespec="milliseconds")
         content = self.content.replace(self.session_id, (SESSION % number).encode())
         content = content.replace(self.run_id, (RUN % number).encode())

@@ -52,7 +52,7 @@ def whole(paths: Sequence[Path]) -> int:
 
 
 def spread(paths: Sequence[Path]) -> int:
-    """The same as `decided`, on all cores."""
+    """Do as `decided` does, on all cores."""
     results = [result for _, result in map_files(_decided, paths)]
     return sum(0 if isinstance(result, FileFailure) else result for result in results)
 

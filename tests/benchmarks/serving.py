@@ -43,7 +43,7 @@ LONGEST = 240.0
 
 @dataclass
 class Phase:
-    """What one phase has shown."""
+    """The measurements of one phase."""
 
     step_p50: float
     step_p99: float
@@ -67,7 +67,7 @@ class Serve:
         self.popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
 
     def url(self) -> str:
-        """Where it listens, as it says in its first line."""
+        """The address on which it listens, from its first line of output."""
         assert self.popen.stdout is not None
         line = self.popen.stdout.readline()
         return line[line.index("http://") :].split()[0].rstrip("/")

@@ -34,7 +34,7 @@ EVERY = 5.0
 
 @dataclass
 class Seen:
-    """What became of all sessions so far."""
+    """The ends of all sessions so far, counted."""
 
     begun: int = 0
     ended: Counter[str] = field(default_factory=Counter)
@@ -116,7 +116,7 @@ async def soak(sessions: int, minutes: float, ports: list[int]) -> Seen:
 
 
 def judged(seen: Seen) -> list[str]:
-    """What is wrong."""
+    """Return what is wrong, a sentence each."""
     wrong = list(seen.wrong)
     lost = seen.begun - sum(seen.ended.values())
     if lost:

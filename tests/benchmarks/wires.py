@@ -31,7 +31,7 @@ from task import add
 STEPS, PIECES = 10, 4_000
 """Steps of a session in the measurement of steps; pieces of text in that of chunks."""
 FEW = 10
-"""Pieces of text in each step of the measurement of steps."""
+"""In the measurement of steps each step has so many pieces of text."""
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 Call = tuple[str, dict[str, Any]]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Deny, Engine, Tool, read_record, tool
+from endstop import Deny, Engine, Tool, read_record
 from endstop.cli.approval_prompt import ask_approvals
 from endstop.decision import AssistantMessage, Policy, ToolResult, UserMessage, WrongUse
 from endstop.decision import events as ev
@@ -19,33 +19,12 @@ from endstop.testing import FakeClock, check_transcript
 from endstop.tools import ask_user, task_done
 
 from ..engine_options import grouped
-
-DONE: list[str] = []
-"""What tools have done, in any process of a test."""
+from .payer import DONE, by_step, pay, write
 
 
 @pytest.fixture(autouse=True)
 def nothing_done() -> None:
     DONE.clear()
-
-
-@tool(approval=True)
-async def pay(to: str) -> str:
-    """Pay."""
-    DONE.append(f"paid {to}")
-    return f"paid {to}"
-
-
-@tool
-async def write(path: str) -> str:
-    """Write."""
-    DONE.append(f"wrote {path}")
-    return f"wrote {path}"
-
-
-def by_step(*responses: Any) -> Scripted:
-    """Whoever asks gets the response that is due after so many responses in the conversation."""
-    return Scripted(lambda request: responses[sum(isinstance(m, AssistantMessage) for m in request.messages)])
 
 
 def told(request: Any) -> str:

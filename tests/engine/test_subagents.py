@@ -11,7 +11,6 @@ import anyio
 import pytest
 from endstop import Budget, Engine, Tool, read_record, this_call, tool
 from endstop.decision import (
-    AssistantMessage,
     Limits,
     Policy,
     Price,
@@ -30,6 +29,7 @@ from endstop.testing import FakeClock, check_transcript, settle
 from endstop.tools import finish_task
 
 from ..engine_options import grouped
+from .payer import by_step
 
 DONE: list[str] = []
 """What `write` has done, in any process of a test."""
@@ -50,11 +50,6 @@ async def look(at: str) -> str:
 
 def paid(dollars: float) -> UsageReport:
     return UsageReport(Usage(input_tokens=10, output_tokens=5, cost_usd=dollars))
-
-
-def by_step(*responses: Any) -> Scripted:
-    """Whoever asks gets the response that is due after so many responses in the conversation, and pays for it."""
-    return Scripted(lambda request: responses[sum(isinstance(m, AssistantMessage) for m in request.messages)])
 
 
 def child(*responses: Any, tools: tuple[Tool, ...] = (write, look), **options: Any) -> Engine:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Approve, Deny, Engine, WrongUse, tool
+from endstop import Approve, Deny, Engine, Tool, WrongUse, tool
 from endstop.providers import Scripted, call
 from endstop.service.errors import Conflict, TooMany
 from endstop.service.service import Service
@@ -25,7 +25,8 @@ from ..store.others import process
 
 FINISH = call("finish_task", summary="The port is 8080.")
 LOOK = call("look", path="a")
-SECONDS = 20.0
+SECONDS = 60.0
+"""How long the tests wait for what must happen."""
 
 
 class Fleet:
@@ -71,6 +72,18 @@ async def status(service: Service, session_id: str, *wanted: str) -> Any:
 async def called(held: Held) -> None:
     async with asyncio.timeout(SECONDS):
         await held.called.wait()
+
+
+def deleting(done: list[str]) -> Tool:
+    """A tool that needs an approval, and notes here what it has deleted."""
+
+    @tool(approval=True)
+    def delete(path: str) -> str:
+        "Delete a folder."
+        done.append(path)
+        return "gone"
+
+    return delete
 
 
 async def test_a_run_waits_until_somebody_works_and_is_read_where_it_was_asked_for(fleet: Fleet) -> None:
@@ -170,12 +183,7 @@ async def test_a_question_is_answered_anywhere_and_by_another_worker(fleet: Flee
 
 async def test_a_call_is_approved_anywhere_and_runs_in_another_worker_with_the_users_arguments(fleet: Fleet) -> None:
     done: list[str] = []
-
-    @tool(approval=True)
-    def delete(path: str) -> str:
-        "Delete a folder."
-        done.append(path)
-        return "gone"
+    delete = deleting(done)
 
     def engine(*responses: Any) -> Engine:
         return Engine(Scripted(*responses), tools=[delete], presets=[finish_task])
@@ -196,12 +204,7 @@ async def test_a_call_is_approved_anywhere_and_runs_in_another_worker_with_the_u
 
 async def test_a_sub_agents_call_is_approved_at_a_desk_and_runs_in_another_worker(fleet: Fleet) -> None:
     done: list[str] = []
-
-    @tool(approval=True)
-    async def delete(path: str) -> str:
-        "Delete a file."
-        done.append(path)
-        return f"{path} is gone"
+    delete = deleting(done)
 
     def engine(*, first: bool) -> Engine:
         asks, says = call("delete", id="d", path="a"), call("clerk", id="c", prompt="Delete a.")
@@ -233,12 +236,7 @@ async def test_a_sub_agents_call_is_approved_at_a_desk_and_runs_in_another_worke
 
 async def test_several_calls_are_answered_together_and_run_in_one_run_of_another_worker(fleet: Fleet) -> None:
     done: list[str] = []
-
-    @tool(approval=True)
-    def delete(path: str) -> str:
-        "Delete a folder."
-        done.append(path)
-        return "gone"
+    delete = deleting(done)
 
     def engine(*responses: Any) -> Engine:
         return Engine(Scripted(*responses), tools=[delete, ask_user], presets=[finish_task])

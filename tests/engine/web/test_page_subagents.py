@@ -9,17 +9,14 @@ from typing import Any
 
 import pytest
 from endstop import Engine, read_record
-from endstop.decision import AssistantMessage, Limits, Policy
+from endstop.decision import Limits, Policy
 from endstop.providers import Scripted, call
 from endstop.records.format import encode_line
 
+from ..payer import by_step
 from .shown import Gate, Site, delete_file, until
 
 AGENT = "#timeline .result .note"
-
-
-def by_step(*responses: Any) -> Scripted:
-    return Scripted(lambda request: responses[sum(isinstance(m, AssistantMessage) for m in request.messages)])
 
 
 def office(gate: Gate) -> Engine:

@@ -9,38 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine, Tool, read_record, tool
-from endstop.decision import AssistantMessage
-from endstop.providers import Scripted, call, say
+from endstop import Engine, Tool, read_record
+from endstop.providers import call, say
 from endstop.replay import replay
 from endstop.service.service import Service
 
+from ..payer import DONE, by_step, pay, write
 from .site import Gate, Site, site
-
-DONE: list[str] = []
 
 
 @pytest.fixture(autouse=True)
 def nothing_done() -> None:
     DONE.clear()
-
-
-@tool(approval=True)
-async def pay(to: str) -> str:
-    """Pay."""
-    DONE.append(f"paid {to}")
-    return f"paid {to}"
-
-
-@tool
-async def write(path: str) -> str:
-    """Write."""
-    DONE.append(f"wrote {path}")
-    return f"wrote {path}"
-
-
-def by_step(*responses: Any) -> Scripted:
-    return Scripted(lambda request: responses[sum(isinstance(m, AssistantMessage) for m in request.messages)])
 
 
 def office(*, deep: bool = False, gate: Gate | None = None) -> Engine:
