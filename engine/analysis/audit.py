@@ -31,7 +31,7 @@ class Audit(Struct, kw_only=True):
     session_id: str
     model: str
     engine: str
-    """What wrote the record: a version of endstop, or `import:<format>`."""
+    """The program that wrote the record: a version of endstop, or `import:<format>`."""
     usage: Usage
     duration_ms: int
     runs: list[AuditedRun]
@@ -50,7 +50,7 @@ class AuditedRun(Struct, kw_only=True):
     made: int
     """Number of steps, including those that were not kept."""
     origin: ev.Origin | None = None
-    """For a fork: where it comes from."""
+    """The session, run and decision that a fork comes from; None for a run that is no fork."""
     copied: int = 0
     """How many of the steps a fork copied from there; they are counted there."""
     is_copy: bool = False
@@ -61,7 +61,7 @@ class AuditedRun(Struct, kw_only=True):
     answer: str
     verdict: Verdict
     work: Work | None
-    """What is known of the work."""
+    """Whether the work was evaluated as good or wrong, or only reported as done; None if it was not reported."""
     evaluated_by: str | None
     """Name of the evaluator; None if there was none."""
     accepted_by: tuple[str, ...]
@@ -73,7 +73,7 @@ class AuditedRun(Struct, kw_only=True):
     done_by: str
     """Name of the completion tool, or `text`."""
     last_text: TextKind | None
-    """What the text is that the run ended on; None if its last step made calls."""
+    """The kind of the text that ended the run; None if its last step made calls."""
     wasted_steps: int
     wasted_output_tokens: int
     said: AuditedAnchor | None
@@ -290,7 +290,7 @@ class _RunAuditor:
             self._first.setdefault(event.fingerprint, event.call_id)
 
     def _said_by(self, digest: RunSummary) -> str:
-        """What said that the work was done: the completion tool, or `text`."""
+        """Return what said that the work was done: the name of the completion tool, or `text`."""
         at = digest.said.steps if digest.said is not None else None
         names = (_completion_in(step) for step in self._steps if step.step == at and not step.closing)
         return next(filter(None, names), "text")

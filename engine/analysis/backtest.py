@@ -67,7 +67,7 @@ class BacktestReport(Struct, frozen=True, kw_only=True):
     """Name of the swept setting."""
     policies: tuple[PolicyTotals, ...]
     published: tuple[PublishedPolicy, ...] = ()
-    """What was read of those policies that are rules of other projects; empty unless they were asked for."""
+    """How the rules of other projects were read as policies; empty unless they were asked for."""
     bad: tuple[BadRecord, ...] = ()
     damaged: tuple[BadRecord, ...] = ()
     """Records of which some lines could not be read."""
@@ -115,12 +115,12 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     harmed_share: Interval | None
     """`harmed` as a share of `passed`; None if no session passed."""
     supposed_before_change: int
-    """The same as `before_change`, if the policy's messages did not change what the model does: an assumption."""
+    """As `before_change`, under the assumption that the policy's messages do not change what the model does."""
     supposed_harmed: int
     """Of these, the sessions that passed their evaluation."""
     supposed_harmed_share: Interval | None
     by_verdict: dict[Verdict, StoppedSessions]
-    """What the policy stops by the verdict on the session, with the same assumption; for verdicts that there are."""
+    """By the verdict on a session, what the policy stops, under the same assumption. Only verdicts that occur."""
     false_stops: tuple[SessionCase, ...] = ()
     """Examples of sessions that passed, and would have been stopped before their work was done."""
     false_negatives: int
@@ -134,7 +134,7 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
 
 
 class SavedUsage(Struct, frozen=True, kw_only=True):
-    """What a policy would have saved in the sessions whose whole course is known."""
+    """The tokens and steps that a policy would have saved, in sessions whose whole course is known."""
 
     steps: int
     requests: int
@@ -170,13 +170,13 @@ class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Name of the recorded policy; that of the last run, if it changed."""
     runs: int = 0
     used: ResourceUse = ResourceUse()
-    """What all runs of the session used."""
+    """The tokens and steps of all runs of the session."""
     stop_reason: str = ""
     """Stop reason of the last run; empty if its end was not recorded."""
     verdict: Verdict = "not_run"
     """Verdict on the last run that was evaluated; `not_run` if none was."""
     names: tuple[RunNames, ...] = ()
-    """What identifies each run for a label; without the runs that a fork copied."""
+    """The keys by which labels find each run; runs that a fork copied have none."""
     prompt: str = ""
     findings: tuple[SessionFinding, ...] = ()
     """One per policy, in their order."""
@@ -201,7 +201,7 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     stop_reason: str = ""
     """Stop reason of the policy in that run; if it diverges, assuming that the model continues as recorded."""
     saved: ResourceUse | None = None
-    """What the record used after this policy's stops, as far as that is known; None if it is not known at all."""
+    """What the record used after the policy would have stopped it, as far as that is known; else None."""
     unknown_from: int | None = None
     """Number of the first run whose course is unknown; None if all is known."""
     least_saved_steps: int = 0
@@ -213,7 +213,7 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     before_change: bool = False
     """Whether a run would certainly have ended before the last change of its work."""
     supposed_before_change: bool = False
-    """The same, if the policy's messages did not change what the model does: an assumption."""
+    """As the one before, under the assumption that the policy's messages do not change what the model does."""
     supposed_premature: bool = False
     """Whether a run would have ended before its work was done (`Finding.premature`), with the same assumption."""
     goes_on: bool = False
@@ -293,7 +293,7 @@ def backtest_records(
 
 
 def published_policy(named: NamedPolicy) -> PublishedPolicy | None:
-    """What was read of this policy, if it is the rule of another project and not one that only has its name."""
+    """Return how the rule of another project was read; None for a policy of ours that only has its name."""
     one = BY_NAME.get(named.name)
     return one if one is not None and one.policy == named.policy else None
 

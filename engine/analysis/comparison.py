@@ -208,7 +208,7 @@ class Advice(Struct, frozen=True, kw_only=True):
 
     about: AdviceTopic
     says: str
-    """What to do."""
+    """The advice, as a sentence that says what to do."""
     because: str
     """The metrics behind it, in words."""
     runs: int

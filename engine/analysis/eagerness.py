@@ -142,7 +142,7 @@ class _Move(NamedTuple):
 
     @property
     def cost(self) -> tuple[float, int]:
-        """What a move is chosen by: harm for what it saves, then savings."""
+        """Return the sort key of a move: first the harm for what it saves, then the savings."""
         return self.harm / self.gain if self.harm else 0.0, -self.gain
 
 

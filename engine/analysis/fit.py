@@ -154,7 +154,7 @@ class LabelledSession(Struct, frozen=True):
 
 
 class TaskSessions(Struct, frozen=True):
-    """What is drawn independently: the sessions of one task, or one session."""
+    """A unit that is drawn independently of the others: the sessions of one task, or one session."""
 
     id: str
     sessions: Sequence[LabelledSession]

@@ -30,7 +30,7 @@ LEAST_CHOOSING, MOST_CHOOSING = 0.1, 0.25
 
 
 class FitOptions(Struct, frozen=True, kw_only=True):
-    """What is to be shown, and of what. Raises WrongUse for values that no data could show."""
+    """The options of a fit. Raises WrongUse for values that no data could show."""
 
     bound: float = 0.01
     """The share of units with a false stop that the policy shall stay below."""
@@ -39,7 +39,7 @@ class FitOptions(Struct, frozen=True, kw_only=True):
     tolerance: int | None = None
     """A good run is stopped too early if it loses more steps than this before its anchor; None: by `TOLERANCE`."""
     unit: UnitKind = "task"
-    """What is drawn independently. `run`: every session for itself, even those of the same task."""
+    """The unit that is drawn independently. `run`: every session for itself, even those of the same task."""
     choosing_share: float | None = None
     """The share of the units that finds the path; the rest tests it. None: a quarter, or less if the rest would be too
     few to show the bound otherwise, but no less than a tenth."""
@@ -85,7 +85,7 @@ class Rung(Struct, frozen=True, kw_only=True):
     """One policy of the path, on the part that tests."""
 
     settings: dict[str, Any]
-    """What it sets; `off` for None."""
+    """The values of the settings that the path moves, by name; `off` for None."""
     changed: str
     """The setting that tells it from the rung before, such as `repetition.stop_at = 5`."""
     saved: Interval | None
@@ -107,7 +107,7 @@ class Rung(Struct, frozen=True, kw_only=True):
 
 
 class FitReport(Struct, frozen=True, kw_only=True):
-    """What was chosen, and what can be promised of it."""
+    """The policy that was chosen, and the guarantee that holds for it."""
 
     options: FitOptions
     base: str
@@ -138,7 +138,7 @@ class FitReport(Struct, frozen=True, kw_only=True):
 
     @property
     def counted(self) -> UnitKind:
-        """What the counts are of: tasks, or runs, also where every task has one good run."""
+        """The unit that is counted: tasks, or runs, also where every task has one good run."""
         parts = (self.choosing, self.testing)
         alone = sum(part.good for part in parts) == sum(part.units for part in parts)
         return "run" if alone else self.options.unit
@@ -148,7 +148,7 @@ class FitReport(Struct, frozen=True, kw_only=True):
 
 
 def guarantee(report: FitReport) -> str:
-    """What is guaranteed, or why nothing is, in one or two sentences."""
+    """Say what is guaranteed, or why nothing is, in one or two sentences."""
     return _refusal(report) if report.chosen is None else _promise(report, report.chosen)
 
 
@@ -197,7 +197,7 @@ def _in_all(needed: int) -> int:
 
 
 def conditions(report: FitReport) -> Iterator[str]:
-    """What the guarantee supposes, and what it does not promise: a sentence each."""
+    """Return a sentence for each thing that the guarantee supposes or does not promise."""
     options = report.options
     lost = f"{options.steps_lost + 1} steps or more" if options.steps_lost else "a step or more"
     yield f"Too early means: {lost} before {ANCHORS[options.anchor]}."

@@ -129,7 +129,7 @@ def check_bound(bound: float, confidence: float) -> None:
 
 
 class Unit(Protocol):
-    """What is drawn independently, such as a task."""
+    """A unit that is drawn independently of the others, such as a task."""
 
     @property
     def id(self) -> str:
@@ -235,11 +235,11 @@ def percent_of(share: float) -> str:
 
 
 UNITS = {"run": ("good run", "good runs"), "task": ("task with a good run", "tasks with a good run")}
-"""What one unit and several are called."""
+"""The singular and the plural of each unit."""
 
 
 def what_data_show(units: int, bound: float, confidence: float, unit: str = "run") -> str:
-    """What so many units can show at best, and how many would show the bound. unit: a key of `UNITS`."""
+    """Say what so many units can show at best, and how many would show the bound. unit: a key of `UNITS`."""
     one, many = UNITS[unit]
     enough = f"{units_needed(bound, confidence):,} without a harm would show {percent_of(bound)}"
     if units == 0:

@@ -47,7 +47,7 @@ was submitted, was not run, has no logs, or whose evaluation ended in an error."
 
 
 class Label(Struct, frozen=True, kw_only=True):
-    """What a file says of one session or run."""
+    """The label that a file gives to one session or run."""
 
     id: str
     good: bool

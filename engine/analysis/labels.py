@@ -37,7 +37,7 @@ SOURCE_SUFFIXES = (".json", ".jsonl", ".traj")
 
 
 class RunNames(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What identifies a run for a label, and the verdict that its record has."""
+    """The keys by which a label finds a run, and the verdict that its record has."""
 
     run_id: str
     session_id: str
@@ -45,7 +45,7 @@ class RunNames(Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: SessionSource | None = None
     """Where an imported session was found; None for any other."""
     verdict: Verdict = "not_run"
-    """What the record says of the work, by an evaluation or by a reward that is plain: 0 or less, 1 or more."""
+    """The verdict of the record on the work, by an evaluation, or by a reward of 0 or less, or 1 or more."""
 
     @classmethod
     def of(cls, run: RunSummary | RunStarted) -> RunNames:
@@ -133,7 +133,7 @@ class Labels:
 
     @property
     def statistics(self) -> LabelStatistics:
-        """What was found so far."""
+        """The labels and sessions that were counted so far."""
         return LabelStatistics(
             file=self.file,
             given=len(self),
@@ -222,7 +222,7 @@ def _names_of(names: RunNames, path: FilePath, qualifiers: frozenset[str]) -> se
 
 
 def _qualifiers(names: RunNames, path: FilePath) -> frozenset[str]:
-    """What may tell sessions of the same id apart: the model, with and without its provider, and the folders."""
+    """Return what may tell sessions of the same id apart: the model, with and without its provider, and the folders."""
     folders = [*PurePath(path).parts[:-1], *(names.source.file.split("/")[:-1] if names.source is not None else ())]
     return frozenset({names.model, names.model.rpartition("/")[2], *folders}) - {"", "/", "."}
 

@@ -88,7 +88,7 @@ class LimitMetrics(Struct, frozen=True, kw_only=True):
 
 
 class WasteMetrics(Struct, frozen=True, kw_only=True):
-    """What was used after the work was reported as done."""
+    """Tokens, steps and calls after the work was reported as done."""
 
     runs: Proportion
     """Runs that continued, of those whose work was reported as done."""

@@ -59,7 +59,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 class RecordDigest(Struct, frozen=True, kw_only=True):
-    """What a report needs to know of one record."""
+    """The facts of one record that a report needs."""
 
     runs: tuple[RunSummary, ...]
     damaged: int = 0

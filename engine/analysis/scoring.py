@@ -31,7 +31,7 @@ LIMITS = frozenset({"step_limit", "tool_call_limit", "token_limit", "cost_limit"
 LabelSource = Literal["rating", "label", "evaluation", "reward", ""]
 """Where a label comes from; empty if there is none."""
 WorkState = Literal["checked", "said", "said_after_failures", "wrong", "not_said"]
-"""What is known of a run's work.
+"""How good the work of a run is known to be.
 
 checked, wrong: it was evaluated as good or bad. said: it was reported as done, and never evaluated.
 said_after_failures: the same, but tools had failed before and did not succeed later. not_said: it was never reported
@@ -63,7 +63,7 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
     """Whether the work was good; None if the run has no rating, label, evaluation or reward."""
     by: LabelSource = ""
     done: ResourceUse | None = None
-    """What had been used when the work was reported as done; None if it never was."""
+    """Tokens and steps up to the report that the work was done; None if it never was reported."""
 
     @property
     def ended(self) -> RunEnd:
@@ -80,7 +80,7 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
 
     @property
     def known(self) -> WorkState:
-        """What is known of its work, including ratings and rewards."""
+        """How good its work is known to be, from ratings and rewards, too."""
         if self.good is not None:
             return "checked" if self.good else "wrong"
         if not self.ended_as_done or self.done is None:
@@ -94,11 +94,11 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
 
     @property
     def waste(self) -> ResourceUse | None:
-        """What was used after the work was reported as done; None if it never was."""
+        """Tokens and steps after the work was reported as done; None if it never was reported."""
         return None if self.done is None else self.digest.used_after(self.done)
 
     def used_after(self, anchor: Anchor) -> ResourceUse | None:
-        """What was used after an anchor; None if the run has none of this kind."""
+        """Return what was used after an anchor; None if the run has no anchor of this kind."""
         match anchor:
             case "said":
                 return self.digest.after_said
@@ -137,7 +137,7 @@ def _label_of(digest: RunSummary, rating: float | None, verdict: bool | None) ->
 
 
 def _reported_done(digest: RunSummary, good: bool | None) -> ResourceUse | None:
-    """What had been used when the work was reported as done: at the accepted completion, or at the text at the end.
+    """Return what had been used when the work was reported as done: at the accepted completion, or at the last text.
 
     If the run ended well, the model's first claim to be done counts instead, provided it did nothing after it but
     repeat the claim.

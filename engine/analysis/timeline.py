@@ -28,7 +28,7 @@ StepMark = Literal["completion", "rejected", "error", "question", "calls", "text
 rejected; a call or the request failed; the user was asked; tools were called; plain text; the closing step after a
 limit; nothing."""
 Intervention = Literal["nudge", "reminder", "compaction", "retry", "resumed", "user"]
-"""What the loop or the user did before a step, or a request that was retried in it."""
+"""Something that the loop or the user did before a step, or a request that was retried in it."""
 
 
 class StepCall(Struct, frozen=True, array_like=True):

@@ -1,4 +1,4 @@
-"""What an agent gets in place of its model's response once a decision has ended its run, by an adapter or the proxy."""
+"""The text that an adapter or the proxy gives an agent in place of a response, once a decision has ended its run."""
 
 from __future__ import annotations
 

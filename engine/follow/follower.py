@@ -107,7 +107,7 @@ class Follower:
         self.speaks = speaks
         self.session_id = session_id or f"session_{uuid4().hex[:12]}"
         self.model, self.system = model, system
-        """Of the next run."""
+        """The model and the system prompt that the next run is recorded with."""
         self.decision: Decision | None = None
         """The latest decision."""
         self.outcome: Outcome | None = None
@@ -132,7 +132,7 @@ class Follower:
         self._nudged = False
         """Whether the next step begins a round: the loop said something, or handed back a completion."""
         self._said = ""
-        """What the latest decision asked the loop to say, recorded already."""
+        """The words that the latest decision asked the loop to say; they are in the record already."""
         self._early: list[ToolResult] = []
         """Results of calls that ran while their response streamed, before the loop reported any of it."""
         self._decided = -1
@@ -250,7 +250,7 @@ class Follower:
         return self.decide()
 
     def messages(self, messages: Iterable[Message]) -> None:
-        """What the loop's history holds in addition, in order: prompts, responses and results that happened before.
+        """Report what the loop's history holds in addition, in order: earlier prompts, responses and results.
 
         For a session that began before it was followed, or a loop that only shows its history.
         """

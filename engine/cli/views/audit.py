@@ -82,7 +82,7 @@ def _run(run: AuditedRun, numbered: bool, every_step: bool) -> Iterator[Renderab
 
 
 def _origin(run: AuditedRun) -> str:
-    """Where a fork comes from, and what of it was copied."""
+    """Say where a fork comes from, and what of it was copied."""
     assert run.origin is not None
     if run.is_copy:
         where = f"copied from {one_line(run.origin.session_id, LINE)}"
@@ -92,7 +92,7 @@ def _origin(run: AuditedRun) -> str:
 
 
 def _policies(run: AuditedRun) -> Iterator[RenderableType]:
-    """When each policy would have ended the run; policies with the same result share a line."""
+    """Say when each policy would have ended the run; policies with the same result share a line."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -255,7 +255,7 @@ def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
 
 
 def _anchors(run: AuditedRun) -> Iterator[str]:
-    """Where the run said that it was done, where it last changed the work, and where that was checked."""
+    """Say where the run said that it was done, where it last changed the work, and where that was checked."""
     for anchor, words, never in (
         (run.said, "said that it was done", "never said that it was done"),
         (run.changed, "last changed the work", "never changed anything"),
@@ -269,7 +269,7 @@ def _anchors(run: AuditedRun) -> Iterator[str]:
 
 
 def _stopping(stopping: PolicyStop, run: AuditedRun) -> tuple[str, str]:
-    """When a policy would have ended the run, and the style of the line."""
+    """Return when a policy would have ended the run, in words, and the style of the line."""
     if stopping.parting == "refused":
         return f"cannot be used: {stopping.why}", "dim"
     if stopping.step is None:

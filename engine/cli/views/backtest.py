@@ -115,7 +115,7 @@ def _table(report: BacktestReport) -> Table:
 
 
 def _false_stops(report: BacktestReport) -> Iterator[RenderableType]:
-    """What each policy stops of the good and of the bad sessions; why that is unknown where no session is good."""
+    """Show how many good and bad sessions each policy stops, or why that is unknown where no session is good."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -137,7 +137,7 @@ def _false_stops(report: BacktestReport) -> Iterator[RenderableType]:
 
 
 JUDGED: dict[Verdict, str] = {"passed": "good", "failed": "bad", "not_run": "unknown"}
-"""What sessions are called by their verdict."""
+"""The words for sessions of each verdict."""
 
 
 def _stopped(totals: PolicyTotals, verdict: Verdict) -> Iterator[str]:

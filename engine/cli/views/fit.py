@@ -88,7 +88,7 @@ def _value(share: Interval | None) -> str:
 
 
 def meaning(report: FitReport) -> str:
-    """What the columns mean."""
+    """The meaning of the columns, below the table."""
     units = (
         "tasks with a good run that is stopped too early" if report.counted == "task" else "good runs stopped too early"
     )

@@ -45,7 +45,7 @@ def isolated(text: str, longest: int = 0) -> Markup:
 
 @cache
 def environment() -> Environment:
-    """What all templates are rendered in: their filters and globals, and how values are escaped."""
+    """Make the environment of all templates: their filters and globals, and how values are escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     made = Environment(

@@ -345,7 +345,7 @@ class LiveView(ScreenView, RunView):
         return Group(*shown, Text(""), self._foot() if self._waiting and not self._stopping else self._status())
 
     def _foot(self) -> Text:
-        """What the user is asked for; the first line is the most important."""
+        """The lines that ask the user for something; the first one is the most important."""
         first, *others = [row for line in self._waiting for row in wrap_text(line, self._width - 4)]
         return Text("\n").join(
             [Text(f"  {first}", style="bold blue"), *(Text(f"  {row}", style="dim") for row in others)]

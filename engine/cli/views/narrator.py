@@ -36,7 +36,7 @@ class EventNarrator:
         self.calls: dict[str, Call] = {}
         """Calls without a result yet, by id."""
         self.activity = "starting"
-        """What the run is doing, for a status line."""
+        """What the run is doing now, in words for a status line."""
         self.facts = Facts()
         self.policy = Policy()
         self.actions: list[str] = []
@@ -55,7 +55,7 @@ class EventNarrator:
         self._round: Round | None = None
         self._rounds = 0
         self._cuts: dict[str, str] = {}
-        """What to say about a cut after its completion call, by call id."""
+        """The words about a cut, to be shown after its completion call; by call id."""
         self._failure: ev.AttemptFailed | None = None
         self._cause = ""
         self._streamed = False
@@ -67,7 +67,7 @@ class EventNarrator:
         return self.policy.limits.hard_steps
 
     def usage_parts(self, t: int) -> tuple[str, ...]:
-        """What is used at this time (milliseconds), with the limits."""
+        """Return the usage at this time (milliseconds since the run began), with the limits."""
         facts = replace(self.facts, t=t)
         return usage_parts(facts.usage, {one.name: one.use for one in limit_statuses(facts, self.policy)})
 

@@ -22,7 +22,7 @@ from .text import Recorded, counted, value_of
 
 
 class ReplayNotes(Struct, frozen=True, kw_only=True):
-    """What the result of a replay says besides the comparison."""
+    """The parts of a replay's result besides the comparison."""
 
     left_at: str = ""
     """The event at which the user quit; empty if the replay ended."""

@@ -46,7 +46,7 @@ RUNS_LISTED = 4
 ENTER, ESCAPE, BACKSPACE = "enter", "escape", "backspace"
 _NAMES = {"\r": ENTER, "\n": ENTER, "\x1b": ESCAPE, "\x7f": BACKSPACE, "\b": BACKSPACE}
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[@-~])")
-"""What the terminal sends for arrows, function keys and the like; they are ignored."""
+"""The bytes that a terminal sends for arrows, function keys and the like; they are ignored."""
 _STDIN = 0
 _PASSED_ON = ("SIGTSTP", "SIGQUIT", "SIGHUP")
 """Signals that stop or end the process: the terminal is restored before."""
@@ -83,7 +83,7 @@ class ReplayDisplay(Watcher):
         self._view.print_lines(partial(divergence_lines, divergence))
 
     def saved(self) -> Savings | None:
-        """What the cuts of the run saved, as far as its record knows."""
+        """The savings of the run's cuts, as far as its record knows them."""
         return None if self._recorded is None else savings_of(rest.chunk for rest in self._recorded.after_cut)
 
 

@@ -100,7 +100,7 @@ def ratings_summary(figures: RatingStatistics) -> str:
 
 
 def _last_texts(figures: RunMetrics) -> str:
-    """What the texts are that runs ended on, as a sentence; empty if no run ended on one."""
+    """Say of what kinds the texts are that runs ended on, in a sentence; empty if no run ended on a text."""
     if not figures.last_texts:
         return ""
     kinds = ", ".join(f"{TEXT_KINDS[kind]} {many:,}" for kind, many in figures.last_texts.items())
@@ -150,7 +150,7 @@ def _shares(
 
 
 def trouble(figures: RunMetrics) -> ReportTable:
-    """What went wrong, in runs and in steps."""
+    """Show what went wrong, counted in runs and in steps."""
     wrong, on, again = figures.false_positives, figures.false_negatives, figures.repetition
     rows = [
         _row("false positives", wrong.runs, "bad"),
@@ -237,7 +237,7 @@ def _steps_row(
 
 
 def waste(figures: RunMetrics) -> str:
-    """What was used after the work was reported as done, in a sentence; empty if nothing was."""
+    """Say what was used after the work was reported as done, in a sentence; empty if nothing was."""
     wasted = figures.waste
     if not wasted.steps:
         return ""

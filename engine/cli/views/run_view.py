@@ -46,7 +46,7 @@ class Call:
 
 
 class View:
-    """What all views have in common."""
+    """The base of all views of a run."""
 
     shows_answer: bool = False
     """Whether the view showed the answer, so that the command need not print it."""
@@ -118,7 +118,7 @@ class RunView(View):
 
 
 class ViewSnapshot(RunView):
-    """What another view needs to continue after events that were not shown: the run, the open step and its text."""
+    """Return what another view needs to continue after events that were not shown: the run, the open step, its text."""
 
     def __init__(self) -> None:
         self._started: ev.RunStarted | None = None

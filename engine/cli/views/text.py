@@ -32,7 +32,7 @@ TEXT_KINDS = {
     "refusal": "a refusal",
     "error": "an error",
 }
-"""What a text is, in words."""
+"""The words for each kind of text."""
 _LIMITS = {
     "step_limit": ("Stopped at the step limit", "Allow more steps: --max-steps N."),
     "token_limit": ("Stopped at the token limit", "Allow more tokens in the policy, under [limits]."),
@@ -65,7 +65,7 @@ _FAILURES = {
     "degenerate": "Run again, or use another model or temperature.",
     "cancelled": "The request was cancelled from outside: run again.",
 }
-"""What to do about a provider's error, by its kind (`providers/errors.py`)."""
+"""Advice on a provider's error, by its kind (`providers/errors.py`)."""
 
 _CAUSES = {
     "interrupt": "You stopped it with Ctrl-C.",
@@ -260,7 +260,7 @@ def _how_to_answer(outcome: Outcome, recorded: Recorded | None, confirming: bool
 
 
 def cut_words(name: str, response: ResponseFinished) -> str:
-    """What is known of a response that was cut at the completion call of this name."""
+    """Say what is known of a response that was cut at the completion call of this name."""
     rest = response.after_cut
     if response.cut_at_end or response.raw_finish or (rest is not None and rest.whole and rest == CutOff()):
         return f"The response ended with {name}: nothing was cut off"
@@ -299,7 +299,7 @@ def failure_words(failure: AttemptFailed) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savings:
-    """What a cut saved: output tokens that were not generated and calls that were not made."""
+    """Say what a cut saved: output tokens that were not generated and calls that were not made."""
 
     tokens: int = 0
     calls: tuple[str, ...] = ()

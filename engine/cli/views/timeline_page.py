@@ -44,13 +44,13 @@ BRIEF: dict[StepMark, str] = {
     "closing": "closing text",
     "empty": "empty response",
 }
-"""What a step did, in words, for its row; the names of its calls follow."""
+"""The words for what a step did, for its row; the names of its calls follow."""
 STRIP_PARTS = 60
 """Stretches of one colour in a strip, at most: each is written into the page."""
 
 
 class Note(NamedTuple):
-    """What the loop or the user did before a step: a letter beside the cells, and what it means."""
+    """The letter beside the cells for what the loop or the user did before a step, and its meaning."""
 
     sign: str
     meaning: str
@@ -97,7 +97,7 @@ class StepView:
     is_after: bool
     """Whether the work had been reported as done before this step."""
     anchors: Sequence[str]
-    """What is known of the work at this step, in words: that it was changed for the last time, that it was checked."""
+    """The words about the work at this step: that it was changed for the last time, that it was checked."""
     left_out: int
     """Steps before this one that are not shown."""
 
@@ -189,7 +189,7 @@ def _about(run: LabelledRun) -> Iterator[str]:
 
 
 def _known(run: LabelledRun) -> str:
-    """What is known of the work, and from whom."""
+    """Say what is known of the work, and from whom."""
     return KNOWN[run.known][0] + (f" by {run.by}" if run.good is not None else "")
 
 
@@ -212,7 +212,7 @@ def _step_view(cell: StepCell, run: LabelledRun, left_out: int) -> StepView:
 
 
 def _anchors(cell: StepCell, digest: RunSummary) -> list[str]:
-    """What is known of the work at this step: whether it was changed for the last time, and whether it was checked."""
+    """Say whether the work was changed for the last time at this step, and whether it was checked there."""
     points = {"the last change of the work": digest.changed, "the work was checked": digest.checked}
     return [
         words for words, at in points.items() if at is not None and at.steps == cell.step and cell.mark != "closing"

@@ -22,7 +22,7 @@ NEEDS = {
     "limits": "a limit to the jobs running in all processes together",
     "servers": "a server of its own, which can be away",
 }
-"""What a case may need, and an engine may be declared unable to do."""
+"""Abilities that a case may need, and that an engine may be declared to lack."""
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ async def loses_to_another_within(trial: DurableTrial) -> None:
 
 
 async def loses_to_another_between(trial: DurableTrial) -> None:
-    """The same, frozen between two steps."""
+    """A process is frozen between two steps, and woken after another one has done the run: it gets RunLost."""
     await _woken(trial, ScriptedStep(2, before="end"))
 
 

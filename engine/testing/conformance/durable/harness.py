@@ -54,7 +54,7 @@ class Adapter:
     """
 
     make: str
-    """What returns a Queue, as `package.module:name`, importable in a fresh process with this one's `sys.path`."""
+    """The function that returns a Queue, as `package.module:name`; a new process with our `sys.path` imports it."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The keyword arguments to call it with."""
     limited: Mapping[str, Any] | None = None
@@ -175,7 +175,7 @@ class DurableTrial:
 
     @property
     def waiting(self) -> str:
-        """What the trial last waited for."""
+        """The words for what the trial last waited for."""
         return getattr(self, "_waiting", "the queue")
 
     def check_exactly_once(self, run: str = "") -> None:
@@ -390,7 +390,7 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """What a worker process is to do: work on the queue, after it has submitted some jobs."""
+    """The orders of a worker process: submit some jobs, then work on the queue."""
 
     name: str
     adapter: Adapter

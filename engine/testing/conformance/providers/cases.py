@@ -45,7 +45,7 @@ NEEDS = {
     "unreported": "a response without usage",
     "usage": "tokens in all their kinds",
 }
-"""What a case may need, and an adapter or a wire format may be declared unable to do."""
+"""Abilities that a case may need, and that an adapter or a wire format may be declared to lack."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What an adapter must do: one check per function. A check raises Nonconformance (`trial.fail`) if it does not."""
+"""The checks of an adapter, one per function. A check raises Nonconformance (`trial.fail`) if the adapter fails it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Endpoint:
     """
 
     cannot: ClassVar[frozenset[str]] = frozenset({"signatures"})
-    """What this wire format cannot express, as keys of `NEEDS`."""
+    """The abilities that this wire format lacks, as keys of `NEEDS`."""
 
     def __init__(self, script: Sequence[Behaviour]) -> None:
         self.key = KEY
@@ -45,7 +45,7 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """Where it is, up to and with /v1."""
+        """The URL of the endpoint, up to and with /v1."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     def events(self, behaviour: Behaviour, keys: str) -> Iterable[bytes]:

@@ -104,7 +104,7 @@ class ProviderTrial:
     provider: Provider
     script: Sequence[Behaviour]
     site: Any
-    """What `serve` yielded: by default, the `Endpoint`."""
+    """The object that `serve` yielded: by default, the `Endpoint`."""
     counts: bool
     """Whether the case is about usage; in other cases the adapter may report none."""
     closed_after: float | None = field(default=None)
