@@ -21,7 +21,7 @@ from .ledger import SideLog
 from .script import Script
 
 HERE = Path(__file__).resolve().parent
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds after which a wait has failed."""
 LEASE = 2.0
 """Seconds: short, so that the tests are."""
