@@ -209,7 +209,7 @@ async def test_several_calls_of_one_response_run_at_the_same_time_and_keep_their
     helper = as_helper(Engine(Meeting(3)))
     calls = [call("helper", prompt=word) for word in ("one", "two", "three")]
     session = parent(helper, calls, "done").session()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         outcome = await session.run("go")
     check_transcript(session.transcript.messages)
     answers = [m.content for m in session.transcript.messages if isinstance(m, ToolResult)]
@@ -321,7 +321,7 @@ async def test_a_completion_that_is_accepted_cancels_the_sub_agents_that_still_r
         tools=[as_helper(hanging.engine, reads=True), hand_in],
         policy=Policy(mixed="all"),
     )
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         outcome = await engine.run("go", record=tmp_path / "run.jsonl")
     assert (outcome.answer, outcome.usage.cost_usd, hanging.cancelled) == ("It is done.", 1.5, True)
     assert ended(tmp_path).outcome.status == "cancelled"

@@ -246,7 +246,7 @@ async def fleet(folder: Path, store: str, model: Model, **how: Any) -> AsyncIter
     folder.mkdir(exist_ok=True)
     async with AsyncExitStack() as stack:
         made = Fleet(stack, folder, store, model, **how)
-        timeout = aiohttp.ClientTimeout(total=None, connect=10)
+        timeout = aiohttp.ClientTimeout(total=None, connect=PATIENCE)
         made._http = await stack.enter_async_context(
             aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
         )

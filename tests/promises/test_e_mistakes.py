@@ -17,7 +17,7 @@ from endstop.replay import replay
 from ..console import endstop
 
 URL = "http://127.0.0.1:9/v1"
-BOUND = 20.0
+BOUND = 60.0
 """Seconds that a refusal may take; none waits for anything."""
 DONE: list[str] = []
 

@@ -140,7 +140,7 @@ async def test_a_database_that_cannot_be_reached_is_told_without_the_password(
     values = {"password": "s3cret", "host": "127.0.0.1", "port": postgres.port, "database": "postgres", **change}
     if "password" not in change:
         values["password"] = "s3cret%2Fof%20the%3Atests"
-    url = "postgresql://tests:{password}@{host}:{port}/{database}?connect_timeout=3".format(**values)
+    url = "postgresql://tests:{password}@{host}:{port}/{database}?connect_timeout=30".format(**values)
     store = store_at(url)
     with pytest.raises(StoreError, match=said) as told:
         await store.open()

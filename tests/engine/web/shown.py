@@ -37,6 +37,9 @@ AT = "2026-11-21T10:00:00.000+00:00"
 T = TypeVar("T")
 _event = msgspec.json.Decoder(Event).decode
 
+PATIENCE = 60.0
+"""Seconds after which a wait has failed."""
+
 
 class Gate:
     """A place in a script where the model waits until the test opens it."""
@@ -52,7 +55,7 @@ class Gate:
 
     def reached(self) -> None:
         """Wait until the script has come here."""
-        assert self._reached.wait(20), "the script never came to this gate"
+        assert self._reached.wait(PATIENCE), "the script never came to this gate"
 
     def open(self) -> None:
         """Let the model go on."""
@@ -144,13 +147,13 @@ class Site:
         thread = threading.Thread(target=lambda: asyncio.run(main()), name="site", daemon=True)
         thread.start()
         try:
-            assert started.wait(20), "the server did not start"
+            assert started.wait(PATIENCE), "the server did not start"
             self.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}{prefix}/"
             yield self
         finally:
             server.should_exit = True
             self.do(self._stop(service))
-            thread.join(20)
+            thread.join(PATIENCE)
             assert not thread.is_alive(), "the server did not end"
 
     async def _stop(self, service: Service) -> None:
@@ -159,7 +162,7 @@ class Site:
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run this in the server's loop."""
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
     def drop(self) -> None:
         """Break all connections off."""
@@ -172,7 +175,7 @@ class Site:
 
     def get(self, path: str) -> Any:
         """The JSON of a route."""
-        return httpx.get(self.url + path).json()
+        return httpx.get(self.url + path, timeout=PATIENCE).json()
 
     def keep_record(self, name: str) -> str:
         """Put one of the records into the store as a session; its id."""

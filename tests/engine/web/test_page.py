@@ -418,7 +418,7 @@ def interrupted(page: Any, shown: Site, name: str) -> list[dict[str, Any]]:
     shown.scripts["interrupt"] = [[call("read_file", path="short.txt")], [call("task_done", summary=SUMMARY)]]
     begin(page, "interrupt")
     page.wait_for_selector(".card")
-    lines = httpx.get(f"{shown.url}sessions/{page.url.rpartition('/')[2]}/record").text.splitlines()[1:]
+    lines = httpx.get(f"{shown.url}sessions/{page.url.rpartition('/')[2]}/record", timeout=60).text.splitlines()[1:]
     events = [json.loads(line) for line in lines]
     cut = next(place for place, event in enumerate(events) if event["type"] == "STEP_FINISHED")
     half = [{**event, **({"run_id": f"run_{name}"} if "run_id" in event else {})} for event in events[: cut + 1]]
@@ -494,7 +494,7 @@ def test_the_record_is_downloaded_and_a_session_deleted_after_being_asked_again(
     assert page.text_content("#delete") == "Delete for good?"
     page.click("#delete")
     page.wait_for_selector("#home:not([hidden])")
-    assert httpx.get(f"{shown.url}sessions/{id}").status_code == 404
+    assert httpx.get(f"{shown.url}sessions/{id}", timeout=60).status_code == 404
 
 
 def test_a_session_that_is_not_there_is_said_to_be_missing(page: Any, shown: Site) -> None:
