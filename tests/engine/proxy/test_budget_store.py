@@ -230,14 +230,14 @@ async def test_a_store_that_fails_lets_requests_through_and_holds_again_once_it_
     held = await budgets.reserve("key", 5, None)
     assert (held.open, budgets.problem) == (False, "")
     mend = fault(path)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         opened = await budgets.reserve("key", 500, None)
     assert (opened.open, opened.refused) == (True, None)
     assert budgets.problem
     opened.settle(Usage(input_tokens=6))
     held.settle(Usage(input_tokens=6))
     mend()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while (after := await budgets.reserve("key", 5, None)).open:
             after.settle(None)
     assert budgets.problem == ""
@@ -302,7 +302,7 @@ async def test_responses_metrics_and_page_say_that_the_budgets_are_open(
 ) -> None:
     path = tmp_path / "store" / "budgets"
     path.parent.mkdir()
-    budgets = DayBudgets({"output_tokens": 1.0}, {}, Prices(), store=BudgetStore(path))
+    budgets = DayBudgets({"output_tokens": 1.0}, {}, Prices(), lambda: TODAY, BudgetStore(path))
     async with proxied(ChatProvider(), tmp_path, budgets=budgets) as (url, client, _):
         assert await ask(client, url) == (200, None)
         assert await ask(client, url) == (400, None)

@@ -19,6 +19,11 @@ FOLLOWERS = RunFollowers(policy=POLICIES["agent"], prices=Prices())
 KEYS = [{"authorization": "Bearer sk-one"}, {"authorization": "Bearer sk-two"}]
 
 
+def today() -> str:
+    """A day that does not end while a test runs."""
+    return "2026-01-01"
+
+
 async def ask(client: aiohttp.ClientSession, url: str, key: dict[str, str], prompt: str) -> tuple[int, str | None]:
     """The status of a request, and the code of its error."""
     body = {"model": "m", "messages": [{"role": "user", "content": prompt}]}
@@ -37,7 +42,7 @@ async def test_who_has_spent_the_budget_gets_an_error_and_others_by_whose_it_is(
     async with (
         serving(provider.handle) as upstream,
         aiohttp.ClientSession() as client,
-        proxy_before(upstream, FOLLOWERS, budgets=DayBudgets(*limits, Prices())) as (url, _),
+        proxy_before(upstream, FOLLOWERS, budgets=DayBudgets(*limits, Prices(), today)) as (url, _),
     ):
         assert await ask(client, url, KEYS[0], "a") == (200, None)
         assert await ask(client, url, KEYS[0], "b") == (400, "endstop_budget")
@@ -55,7 +60,7 @@ async def test_a_new_day_begins_unspent() -> None:
 
 
 async def test_a_request_waits_for_what_is_in_progress_and_one_that_is_given_up_holds_nothing() -> None:
-    budgets = DayBudgets({"input_tokens": 10.0}, {}, Prices())
+    budgets = DayBudgets({"input_tokens": 10.0}, {}, Prices(), today)
     first = await budgets.reserve("a", 8, None)
     waiting = asyncio.create_task(budgets.reserve("b", 8, None))
     given_up = asyncio.create_task(budgets.reserve("c", 8, None))
@@ -71,7 +76,7 @@ async def test_budgets_that_fail_hold_nothing_back(monkeypatch: pytest.MonkeyPat
     def fail(*_: Any) -> None:
         raise RuntimeError("broken")
 
-    budgets = DayBudgets({"output_tokens": 1.0}, {}, Prices())
+    budgets = DayBudgets({"output_tokens": 1.0}, {}, Prices(), today)
     monkeypatch.setattr(budgets, "reserve", fail)
     async with (
         serving(Provider().handle) as upstream,
@@ -84,7 +89,7 @@ async def test_budgets_that_fail_hold_nothing_back(monkeypatch: pytest.MonkeyPat
 
 async def test_agents_that_begin_alike_while_one_waits_for_the_budget_are_runs_of_their_own() -> None:
     provider = Provider()
-    budgets = DayBudgets({"input_tokens": 1000.0}, {}, Prices())
+    budgets = DayBudgets({"input_tokens": 1000.0}, {}, Prices(), today)
     async with (
         serving(provider.handle) as upstream,
         aiohttp.ClientSession() as client,
