@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from .forked import Forks, Started
 
-PATIENCE = 100.0
+PATIENCE = 300.0
 """Seconds that a command may take before the test fails."""
 COMMAND = str(Path(sys.executable).with_name("endstop"))
 FLEET = (

@@ -21,7 +21,7 @@ def test_none_comes_before_the_yes_and_none_twice_on_a_store(store: str) -> None
 
 def trials(*given: str, module: str = "tests.approval_kills") -> None:
     command = [sys.executable, "-m", module, *given]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=800, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.startswith("20 trials, seed 7, "), ran.stdout
 

@@ -343,9 +343,10 @@ async def test_a_service_without_the_queue_leaves_what_the_dead_have_left_to_tho
     store = store_at(fleet.url)  # a process that takes the run, and dies
     session = await desk.start("Set the port")
     await store.open()
-    await store.join(process("dead", lease=0))
+    await store.join(process("dead"))
     await store.claim(session.id, session.run_id or "")
     await store.commit(beginning(2, run=session.run_id or "", of=session.id))
+    await store.join(process("dead", lease=0))  # only now: the other one looks for the dead all the time
     alone.check_peers()
     given_up = await until(lambda: _is_gone(store, "dead"))
     assert given_up

@@ -171,7 +171,7 @@ async def test_a_completion_may_yield_too_and_what_it_reports_at_its_end_is_no_p
 
 
 async def test_what_is_recorded_of_one_call_is_bounded() -> None:
-    @tool
+    @tool(timeout=None)
     async def flood() -> AsyncIterator[str]:
         """Flood."""
         for number in range(1, 300_001):
