@@ -56,8 +56,8 @@ it has locked its own row, and those who want to evict it would wait for ever. I
 cannot renew its own lease meanwhile."""
 JOIN_SECONDS = 30.0
 """In place of `ANSWER_SECONDS` and `FROZEN_SECONDS` for a process that joins. It has no lease yet that could expire
-meanwhile, nobody waits for its row, and a process that starts is busy: on two cores with a load of 8 to 10 its thread
-got no turn for 5 seconds twice in one run of all tests, and the store could not be joined."""
+meanwhile, nobody waits for its row, and a process that starts is busy: on two cores with a load of 8 to 10 the answer
+took more than 5 seconds twice in one run of all tests, and the store could not be joined."""
 _LIMITS = select(
     func.set_config("statement_timeout", bindparam("statement"), True),
     func.set_config("idle_in_transaction_session_timeout", bindparam("idle"), True),
