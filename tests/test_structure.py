@@ -66,7 +66,6 @@ SMALL = {
     "engine.formats.exported_messages": "what every export of messages exports, with the results beside a question",
     "engine.formats.sqlite_files": "how a database is opened without touching it",
     "engine.web.auth": "whose a request is; process/tokens.py has the tokens",
-    "engine.observers.otel.attributes": "what only a live run's spans have; genai_attributes.py has what exports write",
     "engine.observers.structlog": "one integration, one file",
     "engine.prompts": "texts for the model, apart from the code that sends them",
     "engine.proxy.offered_completion": "the tool of the proxy's own; both the request and the response ask for it",

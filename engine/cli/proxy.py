@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,13 @@ def add_to(commands: Any) -> None:
         metavar="S",
         help=f"seconds after which a run without requests has ended (default {IDLE_SECONDS:g})",
     )
-    records = parser.add_argument_group("records")
+    records = parser.add_argument_group("records and spans")
     records.add_argument("--record", metavar="DIR", help="write a record of each run to this folder")
+    records.add_argument(
+        "--trace",
+        action="store_true",
+        help="emit an OpenTelemetry span for each request and run, to where OTEL_* variables say",
+    )
     add_redaction(records, "the records")
 
 
@@ -118,6 +124,7 @@ def command(args: argparse.Namespace) -> int:
     prices = UpstreamPrices(upstream)
     limits = parse_limits("--budget", args.budget), parse_limits("--key-budget", args.key_budget)
     store = _budget_store(args, any(limits))
+    tracer, flush = _tracer(upstream) if args.trace else (None, lambda: None)
     server = ProxyServer(
         options=ProxyOptions(
             upstream=upstream,
@@ -139,9 +146,13 @@ def command(args: argparse.Namespace) -> int:
         port=args.port,
         tokens=Tokens.from_environment() if args.tokens is None else Tokens.from_file(args.tokens),
         budgets=DayBudgets(*limits, prices, store=store) if any(limits) else None,
+        tracer=tracer,
         grace=args.grace,
     )
-    return run_to_end(server.serve(), new_event_loop())
+    try:
+        return run_to_end(server.serve(), new_event_loop())
+    finally:
+        flush()
 
 
 def _policy(args: argparse.Namespace) -> Policy:
@@ -149,6 +160,15 @@ def _policy(args: argparse.Namespace) -> Policy:
     if policy.completion == "required" and not (args.completion or args.offer_completion):
         raise WrongUse(f"--policy {args.policy} requires a completion tool: name the agent's with --completion NAME")
     return policy
+
+
+def _tracer(upstream: str) -> tuple[Any, Callable[[], None]]:
+    """What traces requests and runs, and what sends the last spans. Raises WrongUse."""
+    from ..observers.otel.spans import environment_provider
+    from ..proxy.proxy_tracer import ProxyTracer
+
+    provider, flush = environment_provider("--trace")
+    return ProxyTracer(upstream, provider), flush
 
 
 def _budget_store(args: argparse.Namespace, budgets: bool) -> Any:

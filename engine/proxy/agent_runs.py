@@ -114,11 +114,18 @@ class AgentRuns:
     """The runs that are known.
 
     open_follower: makes the follower of a new run, from the name of its agent. now: seconds on a monotonic clock.
+    forgotten: called with each run that is known no longer, once it has ended.
     """
 
-    def __init__(self, open_follower: Callable[[str], Follower], now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        open_follower: Callable[[str], Follower],
+        now: Callable[[], float],
+        forgotten: Callable[[AgentRun], None] = lambda run: None,
+    ) -> None:
         self._open_follower = open_follower
         self._now = now
+        self._forgotten = forgotten
         self._runs: OrderedDict[int, AgentRun] = OrderedDict()
         self._by_key: dict[bytes, list[AgentRun]] = {}
         self._by_response: dict[str, AgentRun] = {}
@@ -180,6 +187,7 @@ class AgentRuns:
             run.follower.close()
         except Exception as error:
             log_warning("a run could not be ended", session_id=run.follower.session_id, error=error_text(error))
+        self._forgotten(run)
 
     def forget_idle(self, seconds: float) -> None:
         """Forget the runs that were idle for so long."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from ..decision import AnyChunk, AssistantMessage, Stop, ToolCallDelta, Usage
+from ..decision import AnyChunk, Stop, ToolCallDelta, Usage
 from ..decision.errors import error_text
 from ..decision.events import ResponseFinished
 from ..follow import Cut
@@ -17,12 +17,17 @@ from ..providers._logging import log_warning
 from ..providers.errors import ProviderError
 from .agent_runs import AgentRun
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
+from .statistics_page import Handling
 from .wire import ProxyWire, WireRequest
 
 MARK = "x-endstop"
 """Header of every answer that the proxy wrote: `answered`, `stopped`, or what a dry run would do."""
 SESSION = "x-endstop-session"
 """Header of a request that names its run, and of an answer: the session in the record."""
+BUDGET = "x-endstop-budget"
+"""Header of a response whose request was let through because the store of the budgets fails: `open`."""
+FOLLOWING = "x-endstop-following"
+"""Header of a response whose run cannot be followed any more, where that is known before it begins: `failed`."""
 LARGEST_EVENT = 32 * 1024 * 1024
 """Bytes of the largest event of a stream that is followed."""
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -71,9 +76,12 @@ class FollowedExchange:
         """Headers of the answer that are not about the run: what the proxy could not do."""
         self.assembles = False
         """Whether the provider streams the response, and the agent gets it whole."""
-        self.usage: Usage | None = None
-        """Of the response, once it is whole or cut."""
-        self._message: AssistantMessage | None = None
+        self.action: Handling = "followed"
+        """What is done with the request."""
+        self.response: ResponseFinished | None = None
+        """As it is recorded, once it is whole or cut."""
+        self.failure: ProviderError | None = None
+        """Why there is none."""
         self._end_of_cut = b""
         """What ends the response behind the cut."""
         self._cuts = cuts and not request.after  # the provider would not know a response that is cut
@@ -81,6 +89,18 @@ class FollowedExchange:
         self._parser = wire.open_parser(request)
         self._events = EventSplitter()
         self._end = wire.open_end(request)
+
+    @property
+    def usage(self) -> Usage | None:
+        """Of the response, once it is whole or cut."""
+        return None if self.response is None else self.response.usage
+
+    @property
+    def reason(self) -> str:
+        """Why the request was not passed on, or its response was cut; empty if neither is so."""
+        if self.action == "stopped" and self.stop is None:
+            return "budget"
+        return self.stop.reason if self.stop is not None else self.cut.reason if self.cut is not None else ""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -119,6 +139,7 @@ class FollowedExchange:
     def leave(self) -> None:
         """Follow the run no more: its requests are passed through."""
         self.run.broken = True
+        self.said[FOLLOWING] = "failed"
         self.stop = self.cut = None
 
     def begin(self, digests: list[bytes]) -> None:
@@ -177,9 +198,10 @@ class FollowedExchange:
         value = msgspec.json.decode(body)
         self._end.response_id = as_text(as_dict(value).get("id"))
         self._finish()
-        if not self.withholds or self._message is None:
+        if not self.withholds or self.response is None:
             return body
-        text = "" if other_calls(self._message) else reported_text(self._message) or ""
+        message = self.response.message
+        text = "" if other_calls(message) else reported_text(message) or ""
         self.wire.without_call(value, OFFERED.name, text)
         return msgspec.json.encode(value)
 
@@ -205,9 +227,7 @@ class FollowedExchange:
         self._ended = self.run.answered = True
         self.run.response_id = self._end.response_id
         follower = self.run.follower
-        response = follower.response(model=self.request.model)
-        if response is not None:
-            self._message, self.usage = response.message, response.usage
+        response = self.response = follower.response(model=self.request.model)
         if self.withholds and response is not None:
             self._end_of_cut = self._end_without_call(response)
         elif self.cut is not None and self.cut.reason == "completion" and response is not None:
@@ -230,7 +250,7 @@ class FollowedExchange:
     def failed(self, error: ProviderError) -> None:
         """The request failed, or its response broke off."""
         if not self._ended:
-            self._ended = True
+            self._ended, self.failure = True, error
             self.run.follower.failed(str(error), kind=error.kind, status=error.status)
 
 

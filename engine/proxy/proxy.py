@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
 import aiohttp
@@ -35,12 +35,15 @@ from .agent_runs import AgentRuns, digests_of
 from .anthropic_wire import ANTHROPIC
 from .chat_wire import CHAT
 from .day_budgets import DayBudgets, Reservation
-from .exchange import MARK, SESSION, FollowedExchange
+from .exchange import BUDGET, FOLLOWING, MARK, SESSION, FollowedExchange
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
 from .statistics_page import CHARACTERS_PER_TOKEN, Statistics, metrics, page
 from .upstream_streaming import UpstreamStreaming, refuses_stream, status_of, streamed_request
-from .wire import EVENT_STREAM, JSON, OwnReply, ProxyWire, ReportedError, UnfinishedCall
+from .wire import EVENT_STREAM, JSON, OwnReply, ProxyWire, ReportedError, UnfinishedCall, WireRequest
+
+if TYPE_CHECKING:
+    from .proxy_tracer import ProxyTracer
 
 WIRES: tuple[ProxyWire, ...] = (CHAT, ANTHROPIC, RESPONSES)
 OWN_PAGES = "/endstop"
@@ -51,8 +54,6 @@ VIA = f"{OWN_HEADERS}via"
 """Header of every request that the proxy sends, by which it recognises its own."""
 TOKEN = f"{OWN_HEADERS}token"
 """Header with the proxy's own token: `Authorization` has the key for the provider."""
-BUDGET = f"{OWN_HEADERS}budget"
-"""Header of a response whose request was let through because the store of the budgets fails: `open`."""
 KEYS = ("authorization", "x-api-key", "api-key")
 """Headers in which a provider's key may come: OpenAI's, Anthropic's, Azure's."""
 LARGEST_FOLLOWED = 32 * 1024 * 1024
@@ -77,6 +78,7 @@ _PRIVATE = {
 }
 """Headers of the proxy's own pages."""
 
+NOTHING: Mapping[str, str] = {}
 Body = bytes | AsyncIterator[bytes]
 """The body of a request, whole; or in blocks if it is too large to be followed."""
 
@@ -113,14 +115,16 @@ class Proxy:
         tokens: Tokens | None = None,
         statistics: Statistics | None = None,
         budgets: DayBudgets | None = None,
+        tracer: ProxyTracer | None = None,
     ) -> None:
         self.options = options
-        self.runs = AgentRuns(open_follower, now)
+        self.runs = AgentRuns(open_follower, now, tracer.end_run if tracer is not None else lambda run: None)
         self.running = 0
         """Requests in progress."""
         self.statistics = statistics or Statistics()
         self._tokens = tokens
         self._budgets = budgets
+        self._tracer = tracer
         self._stopping = False
         self._ended: asyncio.Future[None] | None = None
         """Awaited by who waits for the end of a request."""
@@ -210,14 +214,28 @@ class Proxy:
         body = await _read_body(incoming)
         if not isinstance(body, bytes):
             return await self._pass_through(incoming, body)
-        exchange = self._begin(wire, incoming, body)
-        if exchange is None:
+        request = _read(wire, body)
+        if request is None:
             return await self._pass_through(incoming, body)
+        exchange = self._begin(wire, incoming, request)
+        if exchange is None:
+            self.statistics.count_unfollowed_run()
+            return await self._pass_through(incoming, body, {FOLLOWING: "failed"})
+        if self._tracer is None:
+            return await self._handle_followed(incoming, body, exchange)
+        with self._tracer.request(exchange, incoming.headers, _agent(incoming)):
+            return await self._handle_followed(incoming, body, exchange)
+
+    async def _handle_followed(
+        self, incoming: web.Request, body: bytes, exchange: FollowedExchange
+    ) -> web.StreamResponse:
+        """Answer a request of a run, or pass it on."""
         if exchange.stop is not None and self.options.dry_run:
             self.statistics.count_dry_stop(exchange.stop.reason)
         own = None if self.options.dry_run else self._answer(exchange)
         if own is not None:
-            self.statistics.count_request("answered" if own.headers[MARK] == "answered" else "stopped", len(body))
+            exchange.action = "answered" if own.headers[MARK] == "answered" else "stopped"
+            self.statistics.count_request(exchange.action, len(body))
             return own
         run = exchange.run
         run.busy = True  # before anything waits: the request of another agent that begins alike is not one of this run
@@ -231,14 +249,16 @@ class Proxy:
         """Pass a request of a run on, once the budgets have room for it."""
         held = await self._reserve(incoming, len(body), exchange)
         if held is not None and held.refused is not None:
+            exchange.action = "stopped"
             self.statistics.count_request("stopped", len(body))
             detail = f"endstop made no request: {held.detail}"
             return _own(exchange.wire.refusal("budget", detail), {**exchange.headers, MARK: "stopped"})
         if held is not None and held.open:
             exchange.said[BUDGET] = "open"
             self.statistics.count_open_budget()
-        self.statistics.count_request("followed")
         run = exchange.run
+        exchange.action = "passed" if run.broken else "followed"
+        self.statistics.count_request(exchange.action)
         run.answered = False
         if run.offers_completion:
             exchange.guard(exchange.offer)
@@ -251,6 +271,8 @@ class Proxy:
                 held.settle(exchange.usage)
             if exchange.cut is not None:
                 self.statistics.count_cut(exchange.cut.reason)
+            if run.broken:
+                self.statistics.count_unfollowed_run()
             self.runs.note_response(run, exchange.request)
 
     async def _reserve(self, incoming: web.Request, size: int, exchange: FollowedExchange) -> Reservation | None:
@@ -265,19 +287,11 @@ class Proxy:
             log_warning("the budgets failed, and hold nothing back", error=error_text(error))
             return Reservation(open=True)
 
-    def _begin(self, wire: ProxyWire, incoming: web.Request, body: bytes) -> FollowedExchange | None:
-        """Find the run of a request, and tell it what is new. None if the request is not to be followed."""
-        try:
-            decoded = msgspec.json.decode(body)
-            if not isinstance(decoded, dict) or decoded.get("n") not in (None, 1):
-                return None
-            request = wire.read(decoded)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            return None  # the provider says what is wrong with it
+    def _begin(self, wire: ProxyWire, incoming: web.Request, request: WireRequest) -> FollowedExchange | None:
+        """Find the run of a request, and tell it what is new. None if the run cannot be followed."""
         try:
             digests = digests_of(request.items)
-            agent = incoming.headers.get("user-agent", "").split("/")[0][:40]
-            run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), agent)
+            run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), _agent(incoming))
             if not run.known and self.options.offer_completion and not self.options.dry_run:
                 run.offers_completion = lacks_completion(request, self.options.completion)
             exchange = FollowedExchange(wire, request, run, cuts=not self.options.dry_run)
@@ -441,10 +455,12 @@ class Proxy:
             raise
         return outgoing
 
-    async def _pass_through(self, incoming: web.Request, body: Body) -> web.StreamResponse:
-        """Pass a request on that is not followed, and its response as it is."""
+    async def _pass_through(
+        self, incoming: web.Request, body: Body, said: Mapping[str, str] = NOTHING
+    ) -> web.StreamResponse:
+        """Pass a request on that is not followed, and its response as it is. said: headers that are added."""
         self.statistics.count_request("passed")
-        return await self._pass(incoming, body, {})
+        return await self._pass(incoming, body, said)
 
     async def _pass(self, incoming: web.Request, body: Body, said: Mapping[str, str]) -> web.StreamResponse:
         try:
@@ -505,6 +521,22 @@ class Proxy:
         below = self._upstream.raw_path.rstrip("/")
         joined = path if below and path.startswith(f"{below}/") else below + path
         return URL(f"{self._upstream.origin()}{joined}", encoded=True)
+
+
+def _read(wire: ProxyWire, body: bytes) -> WireRequest | None:
+    """Read a request. None if it is not to be followed; if something is wrong with it, the provider says so."""
+    try:
+        decoded = msgspec.json.decode(body)
+        if not isinstance(decoded, dict) or decoded.get("n") not in (None, 1):
+            return None
+        return wire.read(decoded)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+
+
+def _agent(incoming: web.Request) -> str:
+    """What a request says of its agent."""
+    return incoming.headers.get("user-agent", "").split("/")[0][:40]
 
 
 async def _read_body(incoming: web.Request) -> Body:

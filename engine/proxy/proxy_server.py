@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 from msgspec import Struct
@@ -28,6 +29,9 @@ from ..records.event_redaction import Redact
 from .day_budgets import DayBudgets
 from .proxy import LARGEST_HEADER, OWN_PAGES, TOKEN, Proxy, ProxyOptions
 from .statistics_page import Statistics
+
+if TYPE_CHECKING:
+    from .proxy_tracer import ProxyTracer
 
 CANCEL_SECONDS = 2.0
 """Seconds that responses get to break off after the grace."""
@@ -93,6 +97,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
     port: int
     tokens: Tokens | None
     budgets: DayBudgets | None
+    tracer: ProxyTracer | None = None
     grace: float
     """Seconds that responses in progress get to end once the proxy stops."""
 
@@ -108,7 +113,14 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
             check_upstream(self.options.upstream, listening)
             statistics = Statistics()
             followers = replace(self.followers, on_event=statistics.take)
-            proxy = Proxy(self.options, followers.open, tokens=self.tokens, statistics=statistics, budgets=self.budgets)
+            proxy = Proxy(
+                self.options,
+                followers.open,
+                tokens=self.tokens,
+                statistics=statistics,
+                budgets=self.budgets,
+                tracer=self.tracer,
+            )
             raise_file_limit()
             std_streams, daemon = StdStreams(), DaemonProcess(proxy, "requests")
             runner = proxy_runner(proxy)

@@ -42,6 +42,8 @@ class ProxyCounts:
         """What a dry run would have stopped, by stop reason."""
         self.open_budgets = 0
         """Requests that were let through because the store of the budgets failed."""
+        self.unfollowed_runs = 0
+        """Runs that could not be followed any more, because a policy raised or a response could not be read."""
         self.usage = Usage()
         self.estimated_tokens = 0
         """Tokens of `usage` that no provider reported."""
@@ -95,6 +97,11 @@ class Statistics:
         for counts in (self.total, self.day):
             counts.open_budgets += 1
 
+    def count_unfollowed_run(self) -> None:
+        """A run could not be followed any more."""
+        for counts in (self.total, self.day):
+            counts.unfollowed_runs += 1
+
     def count_dry_stop(self, reason: str) -> None:
         """A dry run would have stopped here."""
         for counts in (self.total, self.day):
@@ -120,6 +127,7 @@ def metrics(statistics: Statistics, running: int, runs: int, *, open_budgets: bo
         ("cost_usd_total", "counter", "", {"": total.usage.cost_usd or 0.0}),
         ("open_budget_requests_total", "counter", "", {"": total.open_budgets}),
         ("budgets_open", "gauge", "", {"": int(open_budgets)}),
+        ("unfollowed_runs_total", "counter", "", {"": total.unfollowed_runs}),
         ("requests_in_progress", "gauge", "", {"": running}),
         ("known_runs", "gauge", "", {"": runs}),
     ]
@@ -176,8 +184,12 @@ def page(statistics: Statistics, running: int, upstream: str, *, dry_run: bool, 
     ]
     if dry_run:
         tables.append(("Would have been stopped", dict(day.would.most_common())))
-    if day.open_budgets:
-        tables.append(("Let through without a budget", {"the store of the budgets failed": day.open_budgets}))
+    failed = {
+        "requests let through, as the store of the budgets failed": day.open_budgets,
+        "runs that could not be followed any more": day.unfollowed_runs,
+    }
+    if any(failed.values()):
+        tables.append(("Failures of the proxy", {said: count for said, count in failed.items() if count}))
     alarm = f"<p class=alarm>The budgets hold nothing back: {escape(problem)}</p>" if problem else ""
     mode = "dry run: nothing is changed; " if dry_run else ""
     shown = "".join(f"<div><b>{number}</b><span>{escape(what)}</span></div>" for number, what in figures)

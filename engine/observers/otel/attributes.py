@@ -22,8 +22,7 @@ def provider_name(provider: Provider) -> str:
     if kind == "LiteLLM" and slash:
         return PROVIDER_NAMES.get(vendor, vendor)
     if endpoint:
-        host = VENDORS.get(urlsplit(endpoint).hostname or "", "openai")  # the provider of the protocol
-        return PROVIDER_NAMES.get(host, host)
+        return vendor_at(endpoint) or "openai"  # the provider of the protocol
     if kind == "LiteLLM":
         return MODEL_FAMILIES.get(leaf.model.partition("-")[0], "litellm")
     return kind.lower()
@@ -35,11 +34,21 @@ def provider_attributes(provider: Provider) -> dict[str, Any]:
         "gen_ai.provider.name": provider_name(provider),
         "gen_ai.request.model": provider.model,
     }
-    address = urlsplit(str(getattr(provider, "endpoint", "")))
-    if address.hostname:
-        attributes["server.address"] = address.hostname
-        attributes["server.port"] = address.port or DEFAULT_PORTS.get(address.scheme)
-    return attributes
+    return attributes | server_attributes(str(getattr(provider, "endpoint", "")))
+
+
+def vendor_at(endpoint: str) -> str:
+    """The conventions' name of the provider at this URL; empty if none is known there."""
+    host = VENDORS.get(urlsplit(endpoint).hostname or "", "")
+    return PROVIDER_NAMES.get(host, host)
+
+
+def server_attributes(endpoint: str) -> dict[str, Any]:
+    """Host and port of a URL; nothing if it has no host."""
+    address = urlsplit(endpoint)
+    if not address.hostname:
+        return {}
+    return {"server.address": address.hostname, "server.port": address.port or DEFAULT_PORTS.get(address.scheme)}
 
 
 def request_attributes(request: Request) -> dict[str, Any]:

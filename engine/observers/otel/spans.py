@@ -7,9 +7,11 @@ OpenTelemetry never logs "created in a different Context".
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import Token
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from ..._version import __version__
@@ -20,6 +22,9 @@ from ...providers._logging import log_warning
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider as TracerProvider
+
+EXPORTERS = "opentelemetry_traces_exporter"
+"""The entry points under which OpenTelemetry's packages offer exporters."""
 
 Attributes = Mapping[str, Any]
 
@@ -32,13 +37,14 @@ class SafeTracer:
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
         try:
-            from opentelemetry import context, trace
+            from opentelemetry import context, propagate, trace
         except ImportError as error:
             raise missing_extra("traced: OpenTelemetry is not installed", "otel", error) from None
         if tracer_provider is not None and not callable(getattr(tracer_provider, "get_tracer", None)):
             raise WrongUse(f"traced: tracer_provider {tracer_provider!r} has no method `get_tracer`")
         self.trace = trace
         self.context = context
+        self.propagate = propagate
         self._tracer = trace.get_tracer("endstop", __version__, tracer_provider, SCHEMA_URL)
         self._warned = False
 
@@ -54,6 +60,17 @@ class SafeTracer:
         except Exception as error:
             self.warn_once(error)
             return SafeSpan(self, None, None)
+
+    def remote_span(self, headers: Mapping[str, str]) -> SafeSpan | None:
+        """The span that the headers of a request name (`traceparent`), to start others below it; None without one."""
+        try:
+            context = self.propagate.extract(headers, self.context.Context())
+            if not self.trace.get_current_span(context).get_span_context().is_valid:
+                return None
+            return SafeSpan(self, None, context)
+        except Exception as error:
+            self.warn_once(error)
+            return None
 
     def warn_once(self, error: Exception) -> None:
         """Log the first error of tracing."""
@@ -144,6 +161,39 @@ class SafeSpan:
             do()
         except Exception as error:
             self._tracer.warn_once(error)
+
+
+def environment_provider(option: str) -> tuple[TracerProvider, Callable[[], None]]:
+    """The tracer provider of a command, and what exports its last spans at the end.
+
+    option: the one that asks for spans, for messages. `OTEL_TRACES_EXPORTER` names the exporter (`otlp`, which sends
+    to `OTEL_EXPORTER_OTLP_ENDPOINT` over HTTP, or `console`, ...). Raises WrongUse if what that needs is not installed.
+    """
+    try:
+        from opentelemetry import trace
+    except ImportError as error:
+        raise missing_extra(f"{option}: OpenTelemetry is not installed", "otel", error) from None
+    provider = trace.get_tracer_provider()
+    if not isinstance(provider, trace.ProxyTracerProvider):
+        return provider, lambda: None  # whoever set it up ends it
+    try:
+        from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        raise WrongUse(
+            f"{option} needs OpenTelemetry's SDK: pip install opentelemetry-sdk, with an exporter such as "
+            "opentelemetry-exporter-otlp-proto-http"
+        ) from None
+    name = os.environ.get("OTEL_TRACES_EXPORTER", "otlp")
+    found = list(entry_points(group=EXPORTERS, name="otlp_proto_http" if name == "otlp" else name))
+    if not found:
+        raise WrongUse(
+            f"{option}: no exporter {name!r} (OTEL_TRACES_EXPORTER) is installed: pip install "
+            "opentelemetry-exporter-otlp-proto-http, or set OTEL_TRACES_EXPORTER=console"
+        )
+    made = SdkTracerProvider()
+    made.add_span_processor(BatchSpanProcessor(found[0].load()()))
+    return made, made.shutdown
 
 
 def _without_none(attributes: Attributes) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from endstop.providers.prices import Prices
 from endstop.proxy import Proxy, ProxyOptions
 from endstop.proxy.day_budgets import DayBudgets
 from endstop.proxy.proxy_server import RunFollowers, proxy_runner
+from endstop.proxy.proxy_tracer import ProxyTracer
 from endstop.proxy.statistics_page import Statistics
 
 AFTER = 50
@@ -121,6 +122,7 @@ async def proxy_before(
     tokens: Tokens | None = None,
     statistics: Statistics | None = None,
     budgets: DayBudgets | None = None,
+    tracer_provider: Any = None,
     **options: Any,
 ) -> AsyncIterator[tuple[str, Proxy]]:
     """A proxy before this URL, and its own."""
@@ -130,6 +132,7 @@ async def proxy_before(
         tokens=tokens,
         statistics=statistics,
         budgets=budgets,
+        tracer=None if tracer_provider is None else ProxyTracer(upstream, tracer_provider),
     )
     await proxy.open()
     try:

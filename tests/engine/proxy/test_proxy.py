@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from endstop import read_record
-from endstop.decision import POLICIES
+from endstop.decision import POLICIES, Facts, Policy
 from endstop.follow import Follower
 from endstop.process.tokens import Tokens
 from endstop.providers.prices import Prices
@@ -21,6 +21,7 @@ from endstop.proxy import Proxy, ProxyOptions
 from endstop.proxy.proxy import LARGEST_FOLLOWED
 from endstop.proxy.proxy_server import RunFollowers, proxy_runner
 from endstop.records.recorder import RecordWriter
+from msgspec.structs import replace
 from yarl import URL
 
 from .agents import AFTER, Provider, listening, proxied, proxy_before, run_agent, said, serving, tool
@@ -444,3 +445,57 @@ async def test_a_proxy_before_itself_says_so() -> None:
         async with aiohttp.ClientSession() as client, client.get(f"{url}/v1/models") as reply:
             assert reply.status == 508
             assert "the proxy itself" in (await reply.json())["error"]["message"]
+
+
+class RaisingRule:
+    """Raises once a run has this many steps."""
+
+    name, priority, sees = "raises", 1, ()
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def judge(self, facts: Facts, policy: Policy) -> None:
+        if facts.steps >= self.steps:
+            raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("steps", [0, 1, 2])
+async def test_a_policy_that_raises_in_the_middle_of_a_run_lets_it_go_on_and_is_said(
+    steps: int, streams: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run that begins anew behind it fails as well: each request says so, from the step on at which it is known."""
+    rule: Any = RaisingRule(steps)
+    policy = replace(POLICIES["agent"], rules=("raises", *POLICIES["agent"].rules))
+
+    class Followers:
+        def open(self, agent: str) -> Follower:
+            return Follower(policy, completion=("finish_task",), rules=[rule], speaks=False)
+
+    provider = Provider()
+    marks = []
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    followers: Any = Followers()
+    async with (
+        serving(provider.handle) as upstream,
+        aiohttp.ClientSession() as client,
+        proxy_before(upstream, followers) as (url, _),
+    ):
+        for _ in range(5):
+            body = {"model": "m", "messages": messages, "stream": streams, "tools": [tool("work"), tool("finish_task")]}
+            async with client.post(f"{url}/v1/chat/completions", json=body) as reply:
+                assert reply.status == 200
+                marks.append(reply.headers.get("x-endstop-following"))
+                message = await said(reply, streams)
+            messages.append(message)
+            messages += [{"role": "tool", "tool_call_id": one["id"], "content": "ok"} for one in message["tool_calls"]]
+        async with client.get(f"{url}/endstop/metrics") as reply:
+            metrics = await reply.text()
+        async with client.get(f"{url}/endstop/") as reply:
+            assert "runs that could not be followed any more" in await reply.text()
+    assert len(provider.requests) == 5
+    first = max(steps, 1)
+    assert marks[first:] == ["failed"] * (5 - first)
+    assert f"endstop_proxy_unfollowed_runs_total {5 - first}" in metrics
+    assert "a run cannot be followed any more" in capsys.readouterr().out

@@ -1,0 +1,119 @@
+"""Spans of the proxy: one for each request that it follows, and one for each run, with OpenTelemetry.
+
+A request's span lies below the agent's own, if its request has a `traceparent`, else below that of its run. It says
+what the proxy did, and why. Texts are in no span. What a tracer raises is logged once, and requests go on without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..formats.genai_attributes import outcome_attributes, setting_attributes, usage_attributes
+from ..observers.otel.attributes import server_attributes, vendor_at
+from ..observers.otel.spans import SafeSpan, SafeTracer
+from .agent_runs import AgentRun
+from .exchange import BUDGET, FollowedExchange
+
+if TYPE_CHECKING:
+    from ..observers.otel.spans import TracerProvider
+
+WIRE_PROVIDERS = {"anthropic": "anthropic", "openai": "openai", "responses": "openai"}
+"""`gen_ai.provider.name` by the wire, for providers that no list of ours names."""
+
+
+class ProxyTracer:
+    """Opens the spans of requests and runs.
+
+    upstream: the provider's URL. tracer_provider: where spans go; OpenTelemetry's global provider if left out. Raises
+    WrongUse if OpenTelemetry is not installed.
+    """
+
+    def __init__(self, upstream: str, tracer_provider: TracerProvider | None = None) -> None:
+        self._tracer = SafeTracer(tracer_provider)
+        self._upstream = upstream
+        self._runs: dict[int, SafeSpan] = {}
+        """Spans of the runs that go on, by the id of the `AgentRun`."""
+
+    @contextmanager
+    def request(self, exchange: FollowedExchange, headers: Mapping[str, str], agent: str) -> Iterator[None]:
+        """A span around the handling of a request. headers: the agent's."""
+        run = self._run_span(exchange.run, agent)
+        above = self._tracer.remote_span(headers) or run
+        model = exchange.request.model
+        span = self._tracer.start_span(
+            f"chat {model}" if model else "chat", lambda: self._request_attributes(exchange), client=True, under=above
+        )
+        try:
+            yield
+        finally:
+            span.set_attributes(lambda: _result_attributes(exchange))
+            failure = exchange.failure
+            span.end(None if failure is None or failure.kind == "cancelled" else failure.kind)
+            if not exchange.run.follower.running:
+                self.end_run(exchange.run)
+
+    def end_run(self, run: AgentRun) -> None:
+        """A run has ended, or is forgotten."""
+        span = self._runs.pop(id(run), None)
+        if span is None:
+            return
+        outcome = run.follower.outcome
+        if outcome is None:
+            span.end()
+            return
+        span.set_attributes(lambda: outcome_attributes(outcome))
+        span.end(outcome.stop_reason if outcome.status == "failed" else None)
+
+    def _run_span(self, run: AgentRun, agent: str) -> SafeSpan | None:
+        if id(run) not in self._runs and run.follower.running:
+            name = f"invoke_agent {agent}" if agent else "invoke_agent"
+            self._runs[id(run)] = self._tracer.start_span(name, lambda: self._run_attributes(run, agent))
+        return self._runs.get(id(run))
+
+    def _run_attributes(self, run: AgentRun, agent: str) -> dict[str, Any]:
+        return {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.conversation.id": run.follower.session_id,
+            "gen_ai.agent.name": agent or None,
+            "gen_ai.request.model": run.follower.model or None,
+            "gen_ai.provider.name": vendor_at(self._upstream) or None,
+            **server_attributes(self._upstream),
+        }
+
+    def _request_attributes(self, exchange: FollowedExchange) -> dict[str, Any]:
+        request = exchange.request
+        return {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.conversation.id": exchange.run.follower.session_id,
+            "gen_ai.provider.name": vendor_at(self._upstream) or WIRE_PROVIDERS[exchange.wire.name],
+            "gen_ai.request.model": request.model or None,
+            "gen_ai.request.stream": request.streams,
+            **server_attributes(self._upstream),
+            **setting_attributes(request.body),
+        }
+
+
+def _result_attributes(exchange: FollowedExchange) -> dict[str, Any]:
+    """What became of a request: what the proxy did, why, and what the response used."""
+    response = exchange.response
+    said: dict[str, Any] = {
+        "endstop.action": exchange.action,
+        "endstop.reason": exchange.reason or None,
+        "endstop.step": exchange.run.follower.facts.steps,
+        "endstop.cut": exchange.cut is not None,
+        "endstop.assembled": exchange.assembles,
+        "endstop.budget_open": BUDGET in exchange.said,
+    }
+    if exchange.failure is not None:
+        said["http.response.status_code"] = exchange.failure.status
+    if response is None:
+        return said
+    finish = None if response.cut_at is not None else [response.finish]
+    return {
+        **said,
+        "gen_ai.response.model": response.model or None,
+        "gen_ai.response.finish_reasons": finish,
+        **usage_attributes(response.usage),
+    }
