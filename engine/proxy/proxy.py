@@ -269,6 +269,8 @@ class Proxy:
         finally:
             if held is not None:
                 held.settle(exchange.usage)
+            if exchange.usage is not None:
+                self.statistics.count_usage(exchange.usage)
             if exchange.cut is not None:
                 self.statistics.count_cut(exchange.cut.reason)
             if run.broken:

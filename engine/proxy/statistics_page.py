@@ -10,7 +10,7 @@ from typing import Literal
 
 from .._version import __version__
 from ..decision import Event, Usage
-from ..decision.events import AttemptFailed, ResponseFinished, RunFinished
+from ..decision.events import AttemptFailed, RunFinished
 
 CHARACTERS_PER_TOKEN = 4
 """For the estimate of a request that was not made."""
@@ -71,15 +71,18 @@ class Statistics:
         """Count what happened in a run."""
         for counts in (self.total, self.day):
             match event:
-                case ResponseFinished(usage=usage):
-                    counts.usage = counts.usage + usage
-                    counts.estimated_tokens += usage.input_tokens + usage.output_tokens if usage.estimated else 0
                 case RunFinished(outcome=outcome):
                     counts.endings[outcome.stop_reason] += 1
                 case AttemptFailed(kind=kind):
                     counts.failures[kind] += 1
                 case _:
                     pass
+
+    def count_usage(self, usage: Usage) -> None:
+        """A response used this. Those that a conversation tells of are not counted: they came past the proxy."""
+        for counts in (self.total, self.day):
+            counts.usage = counts.usage + usage
+            counts.estimated_tokens += usage.input_tokens + usage.output_tokens if usage.estimated else 0
 
     def count_request(self, handling: Handling, size: int = 0) -> None:
         """A request was handled like this. size: its bytes, if it is one that was not made."""

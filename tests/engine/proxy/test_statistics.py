@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import aiohttp
-from endstop.decision import POLICIES
+from endstop.decision import POLICIES, Usage
 from endstop.process.tokens import Tokens
 from endstop.providers.prices import Prices
 from endstop.proxy.proxy_server import RunFollowers
 from endstop.proxy.statistics_page import Statistics, metrics, page
 
 from .agents import Provider, proxied, proxy_before, run_agent
+from .test_unstreamed_agents import ChatProvider
 
 FOLLOWERS = RunFollowers(policy=POLICIES["agent"], prices=Prices(), completion=("finish_task",))
 
@@ -42,6 +43,16 @@ async def test_metrics_count_what_was_passed_cut_answered_and_stopped(tmp_path: 
     assert seen["endstop_proxy_saved_input_tokens_estimated_total"] > 0
     assert "answered here after a completion" in shown
     assert "<script" not in shown
+
+
+async def test_tokens_of_responses_that_came_past_the_proxy_are_not_counted(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "word " * 1000}]
+    body = {"model": "m", "messages": [*said, {"role": "user", "content": "go on"}]}
+    async with proxied(ChatProvider(), tmp_path) as (url, client, proxy):
+        async with client.post(f"{url}/v1/chat/completions", json=body) as reply:
+            assert reply.status == 200
+        assert proxy.statistics.total.usage == Usage(input_tokens=9, output_tokens=5)
+        assert proxy.statistics.total.estimated_tokens == 0
 
 
 async def test_a_dry_run_counts_what_it_would_have_stopped(tmp_path: Path) -> None:
