@@ -190,6 +190,7 @@ def test_every_foreign_import_is_a_declared_dependency() -> None:
         "openai",
         "pydantic_ai",  # pydantic-ai-slim
         "pydantic_core",
+        "strands",  # strands-agents
         "yaml",
         "pysqlite3",
         "backports",
