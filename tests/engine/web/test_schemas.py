@@ -53,6 +53,7 @@ BODIES = {
     "a blank one": (b'{"prompt": " \\n\\t "}', 422, "invalid"),
     "a field more": (b'{"prompt": "x", "admin": true}', 422, "invalid"),
     "an agent with control characters": (b'{"prompt": "x", "agent": "a\\u0000b"}', 422, "invalid"),
+    "an agent with a newline at the end": (b'{"prompt": "x", "agent": "a\\n"}', 422, "invalid"),
 }
 
 
