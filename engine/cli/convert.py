@@ -23,7 +23,7 @@ from ..formats import export_atif as to_atif
 from ..formats import export_openai as to_openai
 from ..formats import export_otlp as to_otlp
 from ..formats.export_losses import EXPORT_LOSSES
-from ..formats.imported_session import LOSS_GROUPS, LOSSES, ImportedSession, ImportedVerdict, ImportOptions
+from ..formats.imported_session import ImportedSession, ImportedVerdict, ImportOptions, describe_losses
 from ..formats.importer import ImportedRecord, Importer, RecordFolder, RecordNames, total_losses
 from ..formats.parallel_import import ImportPlan, import_files
 from ..formats.session_files import AUTO, FORMATS, FoundSession, SkippedSession, find_sessions, find_sessions_in_stream
@@ -304,15 +304,7 @@ def _place_words(source: str, place: str) -> str:
 
 
 def _lost_lines(imported: list[ImportedRecord]) -> Iterator[str]:
-    for kind, times in total_losses(imported).most_common():
-        yield f"lost: {times:,} {_loss_text(kind)}"
-
-
-def _loss_text(kind: str) -> str:
-    group, named, name = kind.partition(": ")
-    if named and group in LOSS_GROUPS:
-        return LOSS_GROUPS[group].format(one_line(name, 60))
-    return LOSSES.get(kind, "other items: left out")
+    yield from (f"lost: {words}" for words in describe_losses(total_losses(imported)))
 
 
 def _unknown_tool_lines(unused: list[str]) -> Iterator[str]:

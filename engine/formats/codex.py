@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from ..decision import Reasoning, Usage, UserMessage
+from ..decision import Usage, UserMessage
 from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, parse_content, parse_reasoning
-from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, RawCall, ResponseParts, SessionBuilder, Unreadable
 from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
 from .response_items import RESULT_ITEMS, is_item, reasoning_block
 
@@ -80,18 +80,6 @@ def _is_old_header(line: dict[str, Any]) -> bool:
     return {"id", "timestamp", "instructions"} <= line.keys() and "type" not in line
 
 
-class _Response:
-    """The items of one response with the results of its calls, as they are read."""
-
-    def __init__(self, t: float | None) -> None:
-        self.t = t
-        self.texts: list[str] = []
-        self.calls: list[RawCall] = []
-        self.reasoning: list[Reasoning] = []
-        self.results: list[tuple[dict[str, Any], float | None]] = []
-        self.usage: Usage | None = None
-
-
 class _RolloutReader:
     """Adds the lines of a rollout to a session.
 
@@ -103,7 +91,7 @@ class _RolloutReader:
         self.version = ""
         self._builder = SessionBuilder(self.session)
         self._model = ""
-        self._response: _Response | None = None
+        self._response: ResponseParts | None = None
         self._usage: Usage | None = None
         """Token counts of a response whose items follow."""
         self._total: Any = None
@@ -252,11 +240,11 @@ class _RolloutReader:
         status: ResultStatus = "error" if failed or _exit_code(content.text) else "ok"
         self._builder.add_result(as_text(item.get("call_id")), "", content.text, status, content.images, t)
 
-    def _open(self, t: float | None) -> _Response:
+    def _open(self, t: float | None) -> ResponseParts:
         if self._response is not None and self._response.results:
             self._end_response()
         if self._response is None:
-            self._response = _Response(t)
+            self._response = ResponseParts(t)
             self._response.usage, self._usage = self._usage, None
         return self._response
 
@@ -265,15 +253,8 @@ class _RolloutReader:
         if response is None:
             return
         self._release()
-        self.session.model = self.session.model or self._model
-        self._builder.add_response(
-            "\n".join(response.texts),
-            response.calls,
-            response.reasoning,
-            usage=response.usage,
-            model=self._model,
-            t=response.t,
-        )
+        response.model = self._model
+        self._builder.add_parts(response)
         for item, t in response.results:
             self._write_result(item, t)
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..decision import Reasoning, Usage, UserMessage
 from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
-from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, ResponseParts, SessionBuilder, Unreadable
 from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
 
 _PREFIXES = ("session.", "user.", "assistant.", "tool.", "hook.", "system.", "subagent.", "skill.", "permission.")
@@ -118,18 +118,6 @@ def _prompts_of_agents(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, A
     return prompts
 
 
-class _Response:
-    """The messages of one response, as they are read."""
-
-    def __init__(self, id: str, model: str, t: float | None) -> None:
-        self.id = id
-        self.model = model
-        self.t = t
-        self.texts: list[str] = []
-        self.calls: list[RawCall] = []
-        self.reasoning: list[Reasoning] = []
-
-
 class _EventReader:
     """Adds the events of one agent to a session. Words that are not the user's wait for what they precede."""
 
@@ -138,7 +126,7 @@ class _EventReader:
         self.responses = 0
         self._usages = usages
         self._builder = SessionBuilder(self.session)
-        self._response: _Response | None = None
+        self._response: ResponseParts | None = None
         self._held: list[tuple[str, float | None]] = []
         self._model = ""
         self._compacting_from = 0
@@ -220,7 +208,7 @@ class _EventReader:
         id = first_text(data, "apiCallId", "messageId")
         if self._response is None or not id or self._response.id != id:
             self._end_response()
-            self._response = _Response(id, as_text(data.get("model")) or self._model, t)
+            self._response = ResponseParts(t, as_text(data.get("model")) or self._model, id)
         response = self._response
         if text := as_text(data.get("content")):
             response.texts.append(text)
@@ -247,15 +235,8 @@ class _EventReader:
             return
         self._release()
         self.responses += 1
-        self.session.model = self.session.model or response.model
-        self._builder.add_response(
-            "\n".join(response.texts),
-            response.calls,
-            response.reasoning,
-            usage=self._usages.pop(response.id, None),
-            model=response.model,
-            t=response.t,
-        )
+        response.usage = self._usages.pop(response.id, None)
+        self._builder.add_parts(response)
 
     def _release(self) -> None:
         held, self._held = self._held, []

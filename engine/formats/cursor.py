@@ -19,7 +19,7 @@ from ..decision import Reasoning, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import count_dropped_parts, parse_content
 from .file_values import FileValue, decode_json
-from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, ResponseParts, SessionBuilder, Unreadable
 from .openai import add_user_message
 from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
 from .sqlite_files import is_database, open_database, table_names
@@ -82,14 +82,23 @@ def _is_message(line: dict[str, Any]) -> bool:
 def _read_transcript(lines: list[Any]) -> ImportedSession:
     session = ImportedSession()
     builder = SessionBuilder(session)
+    response = ResponseParts()
     for line in map(as_dict, lines):
         session.count_unread_fields("line field", line, _LINE_FIELDS)
-        if line.get("type") == "turn_ended":
+        of_model = _is_message(line) and line["role"] == "assistant"
+        if not response.is_empty and (response.calls or not of_model):
+            builder.add_parts(response)
+            response = ResponseParts()
+        if of_model:
+            _add_parts(response, line, session)
+        elif line.get("type") == "turn_ended":
             _end_turn(builder, line)
         elif _is_message(line):
-            _add_line(builder, line)
+            _add_prompt(builder, line)
         else:
             session.count_dropped(f"line: {as_text(line.get('type'))[:40] or 'none'}", line)
+    if not response.is_empty:
+        builder.add_parts(response)
     return session
 
 
@@ -101,14 +110,19 @@ def _end_turn(builder: SessionBuilder, line: dict[str, Any]) -> None:
         builder.add_failure(describe_failure(line))
 
 
-def _add_line(builder: SessionBuilder, line: dict[str, Any]) -> None:
-    content = parse_content(line["message"]["content"], builder.session, pictures=line["role"] == "user")
-    if line["role"] == "user":
-        count_dropped_parts(content, builder.session, calls=True, reasoning=True)
-        add_user_message(builder, content, None)
-    else:
-        count_dropped_parts(content, builder.session, results=True)
-        builder.add_response(content.text, content.calls, content.reasoning)
+def _add_prompt(builder: SessionBuilder, line: dict[str, Any]) -> None:
+    content = parse_content(line["message"]["content"], builder.session, pictures=True)
+    count_dropped_parts(content, builder.session, calls=True, reasoning=True)
+    add_user_message(builder, content, None)
+
+
+def _add_parts(response: ResponseParts, line: dict[str, Any], session: ImportedSession) -> None:
+    """Add a line of the model. Words that others follow ended nothing: Cursor leaves calls out between them."""
+    content = parse_content(line["message"]["content"], session)
+    count_dropped_parts(content, session, results=True)
+    response.texts += [content.text] if content.text else []
+    response.calls += content.calls
+    response.reasoning += content.reasoning
 
 
 # ---- the database
@@ -195,21 +209,6 @@ def _decode(value: Any) -> Any:
         return None
 
 
-class _Response:
-    """The bubbles of one response, as they are read."""
-
-    def __init__(self, t: float | None) -> None:
-        self.t = t
-        self.model = ""
-        self.texts: list[str] = []
-        self.calls: list[RawCall] = []
-        self.call_of_model = ""
-        """Id of the request that made the calls, where one is written."""
-        self.reasoning: list[Reasoning] = []
-        self.results: list[dict[str, Any]] = []
-        self.usage: Usage | None = None
-
-
 def _read_conversation(data: dict[str, Any]) -> ImportedSession:
     composer = as_dict(data.get("composer"))
     reader = _ConversationReader()
@@ -247,7 +246,7 @@ class _ConversationReader:
         self.session = ImportedSession()
         self.model = ""
         self._builder = SessionBuilder(self.session)
-        self._response: _Response | None = None
+        self._response: ResponseParts | None = None
 
     def add_bubble(self, bubble: dict[str, Any]) -> None:
         """Add a bubble."""
@@ -284,40 +283,32 @@ class _ConversationReader:
             self._end_response()
             self._builder.add_failure(first_text(error, "message", "error"), t=t)
 
-    def _open(self, call: dict[str, Any], t: float | None) -> _Response:
+    def _open(self, call: dict[str, Any], t: float | None) -> ResponseParts:
         """The response that a bubble belongs to: after a call another begins, unless one request made both calls."""
         response = self._response
         if response is not None and response.calls:
             made_by = as_text(call.get("modelCallId"))
-            if not made_by or made_by != response.call_of_model:
+            if not made_by or made_by != response.id:
                 self._end_response()
-        self._response = self._response or _Response(t)
+        self._response = self._response or ResponseParts(t)
         return self._response
 
-    def _add_call(self, response: _Response, call: dict[str, Any]) -> None:
+    def _add_call(self, response: ResponseParts, call: dict[str, Any]) -> None:
         self.session.count_unread_fields("call field", call, _CALL_FIELDS)
-        response.call_of_model = as_text(call.get("modelCallId"))
+        response.id = as_text(call.get("modelCallId"))
         arguments = as_json(call.get("rawArgs") or call.get("params") or {})
         name = as_text(call.get("name")) or f"tool_{as_text(call.get('tool'))}"
         response.calls.append((as_text(call.get("toolCallId")), name, arguments))
-        response.results.append(call)
+        response.results.append((call, response.t))
 
     def _end_response(self) -> None:
         response, self._response = self._response, None
-        if response is None or not (response.texts or response.calls or response.reasoning):
+        if response is None or response.is_empty:
             return
-        model = response.model or self.model
-        self.session.model = self.session.model or model
-        self._builder.add_response(
-            "\n".join(response.texts),
-            response.calls,
-            response.reasoning,
-            usage=response.usage,
-            model=model,
-            t=response.t,
-        )
-        for call in response.results:
-            self._add_result(call, response.t)
+        response.model = response.model or self.model
+        self._builder.add_parts(response)
+        for result, t in response.results:
+            self._add_result(result, t)
 
     def _add_result(self, call: dict[str, Any], t: float | None) -> None:
         content = as_json(call.get("result")) or as_json(call.get("error"))

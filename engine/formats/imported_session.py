@@ -14,6 +14,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from .._sanitize import one_line
 from ..decision import (
     AssistantMessage,
     AttemptEnded,
@@ -96,6 +97,31 @@ LOSS_GROUPS: dict[str, str] = {
     "line field": "fields of lines that are not read ({}): left out",
 }
 """Kinds of loss that carry a name from the data, written `role: NAME`."""
+
+NAMES_SHOWN = 12
+"""Names of one group of losses that `describe_losses` gives at most."""
+
+
+def describe_losses(losses: Mapping[str, int]) -> list[str]:
+    """Each kind of loss in words, with its number, the largest first. Kinds of one group stand together."""
+    groups: dict[str, Counter[str]] = {}
+    for kind, times in losses.items():
+        group, named, name = kind.partition(": ")
+        grouped = bool(named) and group in LOSS_GROUPS
+        groups.setdefault(group if grouped else kind, Counter())[name if grouped else ""] += times
+    largest = sorted(groups.items(), key=lambda one: -one[1].total())
+    return [f"{names.total():,} {_describe_loss(group, names)}" for group, names in largest]
+
+
+def _describe_loss(group: str, names: Counter[str]) -> str:
+    if group not in LOSS_GROUPS or "" in names:
+        return LOSSES.get(group, "other items: left out")
+    if len(names) == 1:
+        return LOSS_GROUPS[group].format(one_line(next(iter(names)), 60))
+    shown = [f"{one_line(name, 60)} {times:,}" for name, times in names.most_common(NAMES_SHOWN)]
+    more = len(names) - len(shown)
+    return LOSS_GROUPS[group].format(", ".join([*shown, *([f"{more:,} more"] if more else [])]))
+
 
 MAX_LOSS_KINDS = 60
 """Names can come from the data. Beyond this many kinds in one session, losses are counted together as `other`."""
@@ -217,6 +243,29 @@ UNKNOWN_STATUS = 500
 """HTTP status assumed for a failure that names none: a server error."""
 
 
+class ResponseParts:
+    """The parts of a response as they are read, for a format that writes each of them by itself."""
+
+    def __init__(self, t: float | None = None, model: str = "", id: str = "") -> None:
+        """t: when it began, in seconds since 1970. id: of the request, where the parts name one; empty if not."""
+        self.t = t
+        self.model = model
+        self.id = id
+        self.texts: list[str] = []
+        self.calls: list[RawCall] = []
+        self.reasoning: list[Reasoning] = []
+        self.results: list[tuple[dict[str, Any], float | None]] = []
+        """Results of its calls, as the data has them, each with its time: they are added once the response is."""
+        self.usage: Usage | None = None
+        self.finish = ""
+        """The finish reason as the provider wrote it."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came: of a request that was cancelled, for instance."""
+        return not (self.texts or self.calls or self.reasoning or self.finish)
+
+
 class SessionBuilder:
     """Adds messages to an imported session, in their order.
 
@@ -274,6 +323,19 @@ class SessionBuilder:
             ImportedMessage(
                 message=message, t=t, usage=usage, raw_finish=raw_finish, model=model, starts_run=starts_run
             )
+        )
+
+    def add_parts(self, parts: ResponseParts) -> None:
+        """Add a response that was read part by part, without its results. Its model is the session's if none is."""
+        self.session.model = self.session.model or parts.model
+        self.add_response(
+            "\n".join(parts.texts),
+            parts.calls,
+            parts.reasoning,
+            usage=parts.usage,
+            raw_finish=parts.finish,
+            model=parts.model,
+            t=parts.t,
         )
 
     def add_failure(self, message: str, *, model: str = "", t: float | None = None, starts_run: bool = False) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from ..decision import Reasoning, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import count_dropped_parts, parse_content
-from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, ResponseParts, SessionBuilder, Unreadable
 from .openai import add_message
 from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
 
@@ -99,30 +99,13 @@ def _read_wire(lines: list[dict[str, Any]]) -> ImportedSession:
     return reader.session
 
 
-class _Step:
-    """A response and the results of its calls, as they are read."""
-
-    def __init__(self, t: float | None) -> None:
-        self.t = t
-        self.texts: list[str] = []
-        self.calls: list[RawCall] = []
-        self.reasoning: list[Reasoning] = []
-        self.results: list[tuple[dict[str, Any], float | None]] = []
-        self.usage: Usage | None = None
-        self.finish = ""
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.texts or self.calls or self.reasoning or self.finish)
-
-
 class _WireReader:
     """Adds the lines of a wire to a session. Words that are not the user's wait for what they precede."""
 
     def __init__(self) -> None:
         self.session = ImportedSession()
         self._builder = SessionBuilder(self.session)
-        self._step: _Step | None = None
+        self._step: ResponseParts | None = None
         self._model = ""
         self._held: list[tuple[str, float | None]] = []
 
@@ -180,9 +163,9 @@ class _WireReader:
         kind = as_text(event.get("type"))
         if kind == "step.begin":
             self._end_step()
-            self._step = _Step(t)
+            self._step = ResponseParts(t)
             return
-        step = self._step = self._step or _Step(t)
+        step = self._step = self._step or ResponseParts(t)
         match kind:
             case "content.part":
                 self._add_part(step, as_dict(event.get("part")))
@@ -197,7 +180,7 @@ class _WireReader:
             case _:
                 self.session.count_dropped(f"line: loop event ({kind[:40]})", event)
 
-    def _add_part(self, step: _Step, part: dict[str, Any]) -> None:
+    def _add_part(self, step: ResponseParts, part: dict[str, Any]) -> None:
         if part.get("type") == "think":
             step.reasoning.append(Reasoning(as_text(part.get("think")), as_text(part.get("encrypted"))))
             return
@@ -209,16 +192,8 @@ class _WireReader:
         if step is None or step.is_empty:
             return  # a request that was cancelled before anything came
         self._release()
-        self.session.model = self.session.model or self._model
-        self._builder.add_response(
-            "\n".join(step.texts),
-            step.calls,
-            step.reasoning,
-            usage=step.usage,
-            raw_finish=step.finish,
-            model=self._model,
-            t=step.t,
-        )
+        step.model = self._model
+        self._builder.add_parts(step)
         for event, t in step.results:
             self._add_result(event, t)
 

@@ -14,7 +14,7 @@ from ..decision import Image, Reasoning, Usage, UserMessage
 from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .content_blocks import parse_content
-from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, ResponseParts, SessionBuilder, Unreadable
 from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
 
 _INFO_FIELDS = frozenset(
@@ -56,22 +56,6 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
         reader.add_message(as_dict(message), reverted)
     reader.finish()
     yield reader.session
-
-
-class _Step:
-    """A response and the results of its calls, as they are read."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.calls: list[RawCall] = []
-        self.reasoning: list[Reasoning] = []
-        self.results: list[tuple[str, dict[str, Any]]] = []
-        self.usage: Usage | None = None
-        self.finish = ""
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.texts or self.calls or self.reasoning or self.finish)
 
 
 class _SessionReader:
@@ -131,10 +115,10 @@ class _SessionReader:
 
     def _add_answer(self, info: dict[str, Any], parts: list[dict[str, Any]], t: float | None) -> None:
         model = as_text(info.get("modelID"))
-        steps = [_Step()]
+        steps = [ResponseParts(t, model)]
         for part in parts:
             if part.get("type") == "step-start":
-                steps.append(_Step())
+                steps.append(ResponseParts(t, model))
             elif part.get("type") == "retry":
                 self._builder.add_failure(_describe_error(as_dict(part.get("error"))), model=model, t=t)
             else:
@@ -145,14 +129,14 @@ class _SessionReader:
             made[-1].usage = _parse_tokens(info)
         for step in made:
             step.finish = step.finish or (as_text(info.get("finish")) if step is made[-1] else "")
-            self._add_step(step, model, t)
+            self._add_step(step)
         if info.get("summary") is True:  # from here on the model reads this answer, and nothing before it
             self._builder.add_compaction((), kept_from=begin, t=t)
         error = as_dict(info.get("error"))
         if error:
             self._add_error(error, first_text(error, "name", "type"), model, t)
 
-    def _add_part(self, step: _Step, part: dict[str, Any]) -> None:
+    def _add_part(self, step: ResponseParts, part: dict[str, Any]) -> None:
         match part.get("type"):
             case "text":
                 step.texts.append(as_text(part.get("text")))
@@ -161,7 +145,7 @@ class _SessionReader:
             case "tool":
                 state, id = as_dict(part.get("state")), as_text(part.get("callID"))
                 step.calls.append((id, as_text(part.get("tool")), as_json(state.get("input") or {})))
-                step.results.append((id, state))
+                step.results.append((part, step.t))
             case "step-finish":
                 step.usage, step.finish = _parse_tokens(part), as_text(part.get("reason"))
             case kind:
@@ -191,37 +175,29 @@ class _SessionReader:
 
     def _add_row_of_model(self, data: dict[str, Any], t: float | None) -> None:
         model, error = as_text(as_dict(data.get("model")).get("id")), as_dict(data.get("error"))
-        step = _Step()
+        step = ResponseParts(t, model)
         for part in map(as_dict, as_list(data.get("content"))):
             if part.get("type") == "tool":
                 state, id = as_dict(part.get("state")), as_text(part.get("id"))
                 step.calls.append((id, as_text(part.get("name")), as_json(state.get("input") or {})))
-                step.results.append((id, state))
+                step.results.append((part, step.t))
             else:
                 self._add_part(step, part)
         if not step.is_empty:
             step.usage = _parse_tokens(data)
             step.finish = "" if error else as_text(data.get("finish"))
-            self._add_step(step, model, t)
+            self._add_step(step)
         if error:
             self._add_error(error, as_text(error.get("type")), model, t)
 
     # ---- both
 
-    def _add_step(self, step: _Step, model: str, t: float | None) -> None:
+    def _add_step(self, step: ResponseParts) -> None:
         self._release()
-        self.session.model = self.session.model or model
-        self._builder.add_response(
-            "\n".join(step.texts),
-            step.calls,
-            step.reasoning,
-            usage=step.usage,
-            raw_finish=_FINISH_WORDS.get(step.finish, step.finish),
-            model=model,
-            t=t,
-        )
-        for id, state in step.results:
-            self._add_result(id, state, t)
+        step.finish = _FINISH_WORDS.get(step.finish, step.finish)
+        self._builder.add_parts(step)
+        for part, t in step.results:
+            self._add_result(first_text(part, "callID", "id"), as_dict(part.get("state")), t)
 
     def _add_result(self, id: str, state: dict[str, Any], t: float | None) -> None:
         outcome = as_text(state.get("status"))

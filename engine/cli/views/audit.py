@@ -10,6 +10,7 @@ from ..._sanitize import one_line
 from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, PolicyStop
 from ...decision.events import IMPORT_PREFIX, is_imported
 from ...fork import describe_origin
+from ...formats.imported_session import describe_losses
 from .text import TEXT_KINDS, Tone, call_summary, cost, counted, duration, work_tone, work_words
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _MARKS = {"ok": "", None: " (never answered)", "rejected": " (rejected)"}
 
 def render_audit(audit: Audit, every_step: bool) -> Iterator[RenderableType]:
     """The parts of the audit. `every_step`: show long runs completely, too."""
+    from rich.padding import Padding
     from rich.text import Text
 
     yield Text(_headline(audit), style="bold")
@@ -40,8 +42,9 @@ def render_audit(audit: Audit, every_step: bool) -> Iterator[RenderableType]:
     for run in audit.runs:
         yield from _run(run, len(audit.runs) > 1, every_step)
     if audit.lost:
-        lost = "; ".join(f"{kind}: {times:,}" for kind, times in audit.lost.items())
-        yield Text(f"\nlost in the import: {lost}", style="dim")
+        yield Text("\nlost in the import:", style="dim")
+        for words in describe_losses(audit.lost):
+            yield Padding(Text(words, style="dim"), _INDENT)
 
 
 def _headline(audit: Audit) -> str:

@@ -121,3 +121,19 @@ async def test_the_newest_session_of_the_places_that_are_known_is_shown(tmp_path
     assert (await endstop("audit", folder)).code == 0, "a folder with one session"
     assert (await endstop("audit")).code == 2
     assert (await endstop("audit", folder, "--last", "--session", "old")).code == 2
+
+
+async def test_a_sub_agents_session_says_whose_it_is_and_an_imported_one_that_it_is_one(tmp_path: Path) -> None:
+    inner = {"schema_version": "ATIF-v1.7", "trajectory_id": "t", "steps": [{"source": "agent", "message": "Seen."}]}
+    whole = {**inner, "session_id": "main", "subagent_trajectories": [inner]}
+    (tmp_path / "trajectory.json").write_text(json.dumps(whole))
+    done = await endstop("import", "atif", tmp_path / "trajectory.json", "-o", tmp_path / "out")
+    assert done.code == 0
+    child = await endstop("audit", tmp_path / "out" / "main.t.jsonl")
+    assert child.out.splitlines()[0].startswith("main.t · imported (atif) · 1 step · about ")
+    assert child.out.splitlines()[1] == "sub-agent of main"
+    main = await endstop("audit", tmp_path / "out" / "main.jsonl")
+    assert "sub-agent" not in main.out
+    shown = await endstop("audit", tmp_path / "trajectory.json", "--session", "main.t")
+    assert "lost in the import:\n  1 " in shown.out
+    assert "\n  1 messages without a time: dated like the message before them\n" in shown.out

@@ -132,6 +132,16 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
+def test_words_that_others_follow_in_a_transcript_are_one_response() -> None:
+    use = {"type": "tool_use", "name": "Shell", "input": {"command": "ls"}}
+    lines = [line("user", text("List")), line("assistant", text("I look.")), line("assistant", text("I list."), use)]
+    lines += [line("assistant", text("Hm.")), line("assistant", text("Done.")), line("user", text("On"))]
+    said = [
+        event.message for event in hear("cursor", [*lines, line("assistant", text("Well"))]).of(ev.ResponseFinished)
+    ]
+    assert [(one.text, len(one.calls)) for one in said] == [("I look.\nI list.", 1), ("Hm.\nDone.", 0), ("Well", 0)]
+
+
 def test_a_transcript_has_messages_without_results(tmp_path: Path) -> None:
     use = {"type": "tool_use", "name": "Shell", "input": {"command": "ls"}}
     ended = {"type": "turn_ended", "status": "success"}

@@ -13,7 +13,7 @@ from endstop.decision import Event, Policy, UserMessage, WrongUse
 from endstop.decision.backtest import backtest
 from endstop.decision.events import ContextCompacted, ParentCall, RunStarted, SessionSource
 from endstop.formats import ImportedSession, ImportOptions, SkippedSession, events_of, find_sessions
-from endstop.formats.imported_session import SessionBuilder
+from endstop.formats.imported_session import SessionBuilder, describe_losses
 from endstop.formats.importer import (
     MAX_NAME_BYTES,
     ImportedRecord,
@@ -346,3 +346,15 @@ def test_a_compaction_of_another_loop_is_no_choice_of_the_policy_that_is_tried()
     assert any(isinstance(event, ContextCompacted) for event in events)
     (result,) = backtest(events, [Policy()])
     assert [finding.parting for finding in result.findings] == ["same"]
+
+
+def test_losses_of_one_group_are_told_in_one_line() -> None:
+    losses = {"line: a": 2, "line: b": 5, "time": 6, "role: x": 1, "other": 3} | {f"field: f{n}": 1 for n in range(14)}
+    named = ", ".join(f"f{n} 1" for n in range(12))
+    assert describe_losses(losses) == [
+        f"14 fields that are not read ({named}, 2 more): left out",
+        "7 lines that hold no message (b 5, a 2): left out",
+        "6 messages without a time: dated like the message before them",
+        "3 other items: left out",
+        "1 messages with an unknown role (x): left out",
+    ]
