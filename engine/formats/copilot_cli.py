@@ -67,11 +67,12 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
     usages, prompts = _usages(lines), _prompts_of_agents(lines)
     agents: dict[str, list[dict[str, Any]]] = {"": []}
     for line in lines:
-        agents.setdefault(as_text(as_dict(line.get("data")).get("parentToolCallId")), []).append(line)
+        agents.setdefault(_agent(line), []).append(line)
     id = ""
     for agent, events in agents.items():
         reader = _EventReader(usages)
-        if prompt := prompts.get(agent):
+        prompt = prompts.get(agent)
+        if prompt is not None and not any(event.get("type") == "user.message" for event in events):
             reader.add_event(prompt)
         for event in events:
             reader.add_event(event)
@@ -96,6 +97,11 @@ def _usages(lines: Sequence[dict[str, Any]]) -> dict[str, Usage]:
     return usages
 
 
+def _agent(line: dict[str, Any]) -> str:
+    """The call that started the sub-agent whose event this is; empty for the main one's. Newer ones have both."""
+    return first_text(as_dict(line.get("data")), "parentToolCallId") or as_text(line.get("agentId"))
+
+
 def _whole_usage(lines: Sequence[dict[str, Any]]) -> Usage | None:
     """The token counts of the whole session, as its end tells them; None if it does not, or was no end."""
     if any(line.get("type") == "session.resume" for line in lines):
@@ -107,7 +113,7 @@ def _whole_usage(lines: Sequence[dict[str, Any]]) -> Usage | None:
 
 
 def _prompts_of_agents(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What each call with a `prompt` asks a sub-agent to do, by the call's id, as an event: its own have none."""
+    """What each call with a `prompt` asks a sub-agent to do, by the call's id: an event that older versions lack."""
     prompts: dict[str, dict[str, Any]] = {}
     for line in lines:
         for call in map(as_dict, as_list(as_dict(line.get("data")).get("toolRequests"))):
@@ -200,6 +206,9 @@ class _EventReader:
     def _add_prompt(self, data: dict[str, Any], t: float | None) -> None:
         self._end_response()
         self.session.count_unread_fields("message field", data, _USER_FIELDS, "user.")
+        if data.get("source") == "system":
+            self._held.append((as_text(data.get("content")), t))
+            return
         self._builder.add_user(UserMessage(as_text(data.get("content"))), "user", t)
         self._release()
 

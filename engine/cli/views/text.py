@@ -428,9 +428,11 @@ def actions_line(actions: Sequence[str], most: int = 8) -> str:
 
 
 def call_summary(name: str, written: str) -> str:
-    """A call in a few words: its name and the first text argument that is short enough."""
-    short = [value.strip('"') for _, value in arguments(written, 60) if value.startswith('"') and value.endswith('"')]
-    return f"{one_line(name, 60)} {short[0]}" if short else one_line(name, 60)
+    """A call in a few words: its name and the first text argument that is short enough, else the beginning of one."""
+    texts = [value for _, value in arguments(written, 60) if value.startswith('"')]
+    short = [value.strip('"') for value in texts if value.endswith('"')]
+    cut = [f"{value[1:].partition('…')[0]}…" for value in texts]
+    return " ".join([one_line(name, 60), *[*short, *cut][:1]])
 
 
 def first_lines(text: str, most: int) -> tuple[list[str], int]:

@@ -96,6 +96,25 @@ def test_a_sub_agent_is_a_session_of_its_own() -> None:
     assert (main.parent, agent.parent) == (None, ParentCall(session_id="abc", call_id="task"))
 
 
+def test_the_prompt_of_a_sub_agent_is_its_own_and_a_systems_is_the_loops() -> None:
+    task = {"toolCallId": "task", "name": "task", "arguments": {"prompt": "Look."}}
+    lines = [
+        START,
+        event("user.message", content="Go"),
+        event("user.message", content="Tools are deferred.", source="system"),
+        event("assistant.message", content="", apiCallId="r1", toolRequests=[task]),
+        {**event("subagent.started", toolCallId="task"), "agentId": "task"},
+        {**event("user.message", content="Look well.", source="agent-abc"), "agentId": "task"},
+        {**says("s1", "Seen.", parentToolCallId="task"), "agentId": "task"},
+        answers("task", "Seen."),
+        says("r2", "Done."),
+    ]
+    main, agent = FORMATS["copilot-cli"].sessions(lines)
+    said = [[(one.message.text, one.origin) for one in found.messages if isinstance(one.message, UserMessage)]
+            for found in (main, agent)]  # fmt: skip
+    assert said == [[("Go", "user"), ("Tools are deferred.", "nudge")], [("Look well.", "user")]]
+
+
 def test_the_system_prompt_that_comes_with_each_prompt_is_no_word_of_the_loop() -> None:
     system = event("system.message", content="Be brief.", role="system")
     changed = event("system.message", content="Be very brief.", role="system")

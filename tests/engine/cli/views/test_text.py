@@ -120,3 +120,5 @@ def test_arguments_are_shortened_each_for_itself() -> None:
     assert arguments('{"broken": ', 80) == [("", '{"broken":')]
     assert arguments("", 80) == []
     assert call_summary("edit_file", written) == "edit_file a.txt"
+    assert call_summary("bash", '{"cmd": "' + "x" * 100 + '"}') == f"bash {'x' * 59}…"
+    assert call_summary("wait", '{"n": 3}') == "wait"
