@@ -18,7 +18,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
 SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
-ADAPTERS ?= langchain strands claude-agent-sdk openai-agents pydantic-ai
+ADAPTERS ?= google-adk langchain strands claude-agent-sdk openai-agents pydantic-ai
 .PHONY: test-adapters bench-adapters
 .PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search test-long test-all test-litellm install-sizes prices docs clean
 .DELETE_ON_ERROR:
@@ -159,6 +159,7 @@ prices: $(VENV)/.ready ## write our list of prices anew, from that of the litell
 
 # Frameworks ask for different versions of the same packages, so each has an environment of its own. What the tests speak
 # to a model with comes beside it.
+MODELS_google-adk := litellm~=1.105.0
 MODELS_langchain := langchain-openai
 MODELS_openai-agents :=
 MODELS_pydantic-ai := pydantic-ai-slim[openai]

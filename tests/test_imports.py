@@ -58,6 +58,7 @@ WITHIN = {
     "pydantic_ai": "engine/adapters/pydantic_ai.py",
     "agents": "engine/adapters/openai_agents.py",
     "openai": "engine/adapters/",
+    "google": "engine/adapters/google_adk.py",
     "langchain": "engine/adapters/langchain.py",
     "langchain_core": "engine/adapters/langchain.py",
     "aiohttp": ("providers/http_provider.py", "engine/proxy/"),
@@ -187,6 +188,7 @@ def test_every_foreign_import_is_a_declared_dependency() -> None:
     asked = [*project["dependencies"], *(d for extra in project["optional-dependencies"].values() for d in extra)]
     declared = {_name_of(dependency) for dependency in asked} | {
         "agents",  # openai-agents, which brings openai
+        "google",  # google-adk, and google-genai, which it brings
         "openai",
         "pydantic_ai",  # pydantic-ai-slim
         "pydantic_core",

@@ -166,7 +166,6 @@ ONE_IMPORTER = {
     "providers.gemini_arguments": "arguments that come in pieces with paths, which no other wire has",
     "providers.gemini_format": "the body of a request; gemini.py has the arguments of the provider",
     "providers.gemini_schema": "the subset of JSON Schema that Gemini takes",
-    "providers.gemini_stream": "the parser, without I/O",
     "providers.litellm_stream": "litellm.py would have more than 600 lines with it",
 }
 """Modules that one other module imports: why they are not part of it."""

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from endstop.records.reader import RecordedRun  # noqa: E402
 
 from tests.engine.adapters import loops  # noqa: E402
 from tests.engine.adapters.endless_model import LAST_TEXT, EndlessModel, ScriptedModel, serving  # noqa: E402
+from tests.engine.adapters.frameworks import FRAMEWORKS  # noqa: E402
 from tests.engine.adapters.proxied import proxied  # noqa: E402
 
 MOST = 12
@@ -42,18 +44,26 @@ CUT_BY_PROXY = ("claude_agent_sdk",)
 """Frameworks whose adapter cannot cut a stream, and is used together with the proxy."""
 PROXIED = ("finish_task", "mcp__mine__finish_task")
 """Completions, as the proxy is told them: Claude Code puts the server's name before that of a tool."""
+ALWAYS_STREAM = ("claude_agent_sdk", "strands")
+"""Frameworks that ask their model for streams, however an agent is run."""
+SETUPS: dict[str, dict[str, bool]] = {
+    "as it is": {},
+    "with the adapter": {"adapter": True},
+    "with the proxy": {"proxy": True},
+    "with both": {"adapter": True, "proxy": True},
+}
 COMPLETIONS = ("finish_task", "attempt_completion", "task_done", "submit", "transfer_to_human_agents")
 
 
 def installed() -> Iterator[str]:
     """The frameworks that are installed here; of those, which FRAMEWORKS names, if it is set."""
     wanted = os.environ.get("FRAMEWORKS", "").split()
-    for framework, package in loops.PACKAGES.items():
+    for framework in loops.PACKAGES:
         if wanted and framework not in wanted:
             continue
         try:
             loops.version(framework)
-            import_module("agents" if package == "openai-agents" else framework)
+            import_module(FRAMEWORKS[framework].packages[0])
         except (ImportError, loops.metadata.PackageNotFoundError):
             continue
         yield framework
@@ -62,12 +72,12 @@ def installed() -> Iterator[str]:
 # ---- the table
 
 
-def measure(framework: str, name: str, *, adapter: bool, proxy: bool) -> str:
-    """One agent: its requests, the chunks after the completion, and how it ended."""
+def measure(framework: str, name: str, *, adapter: bool = False, proxy: bool = False, stream: bool) -> str:
+    """One agent: its requests, the chunks after the completion, and how it ended. stream: whether it is a stream."""
     made = import_module(f"endstop.adapters.{framework}").Endstop(completion=("finish_task",)) if adapter else None
     tools = dict.fromkeys(("work", "finish_task"), lambda call_id, arguments: ("ok", False))
     with serving(EndlessModel(PAUSE)) as model, proxied(model.url, PROXIED) if proxy else _itself(model.url) as url:
-        ended = loops.run(framework, loops.Play(url, name, tools, "go", MOST), made)
+        ended = loops.run(framework, loops.Play(url, name, tools, "go", MOST, stream), made)
         requests, chunks = len(model.requests), model.chunks_after
     ended = ended.replace("the same calls with the same results", "...")
     return f"{requests} | {chunks} | {ended}" if name == "finisher" else f"{requests} | {ended}"
@@ -83,16 +93,12 @@ def table() -> None:
     for framework in installed():
         name = loops.version(framework)
         rows = []
-        for what, options in {
-            "as it is": {"adapter": False, "proxy": False},
-            "with the adapter": {"adapter": True, "proxy": False},
-            "with the proxy": {"adapter": False, "proxy": True},
-            "with both": {"adapter": True, "proxy": True},
-        }.items():
+        streams = (True,) if framework in ALWAYS_STREAM else (False, True)
+        for stream, (what, options) in product(streams, SETUPS.items()):
             if what == "with both" and framework not in CUT_BY_PROXY:
                 continue
-            completes, circles = (measure(framework, name, **options) for name in ("finisher", "circle"))
-            rows.append(f"| {name} | {what} | {completes} | {circles} |")
+            completes, circles = (measure(framework, one, stream=stream, **options) for one in ("finisher", "circle"))
+            rows.append(f"| {name} | {'streamed' if stream else 'whole'} | {what} | {completes} | {circles} |")
             print(rows[-1], flush=True)
         package = loops.PACKAGES[framework]
         lines = PAGE.read_text(encoding="utf-8").splitlines()
@@ -159,7 +165,7 @@ def by_adapter(framework: str, run: RecordedRun, completion: tuple[str, ...]) ->
         ]
         tools = dict.fromkeys((tool.name for tool in tools_of(run, completion)), answer)
         loops.run(framework, loops.Play(model.url, "recorded", tools, run.started.prompt or "go", 300), endstop)
-        endstop.close()
+        endstop.runs.close()
     return decisions_in(events)
 
 

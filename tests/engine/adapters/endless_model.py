@@ -1,13 +1,16 @@
 """A model behind a server on loopback that never stops by itself.
 
-OpenAI's chat completions and responses, streamed and not, and Anthropic's messages, streamed. What it says follows from
-the request: the name of the model and the results that the conversation holds. After its completion it sends more and
-more text, and counts what was sent.
+OpenAI's chat completions and responses and Gemini's wire, streamed and not, and Anthropic's messages, streamed. What it
+says follows from the request: the name of the model and the results that the conversation holds. After its completion
+it sends more and more text, and counts what was sent.
 
     finisher    works twice, then calls `finish_task` and goes on talking; asked again, it calls `work` for ever
     circle      the same call for ever
     talker      answers with text
     forgetful   announces a call in text after its first result, and then makes it
+    several     three calls in its first response, and then text
+    structured  works twice, then calls the tool for structured output of Google's ADK
+    to_first    hands over to the agent `first`, with the tool of Google's ADK; to_second: to `second`
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from threading import Event as ThreadEvent
 from threading import Lock, Thread
 from typing import Any
 
-from . import messages_wire
+from . import gemini_wire, messages_wire
 
 AFTER = 2000
 """Chunks that it sends after a completion call: more than the buffers of a connection hold."""
@@ -52,10 +55,18 @@ class EndlessModel:
         match body["model"]:
             case "circle":
                 return number, "", [(f"call_{number}_{results}", "work", '{"n": 1}')], False
-            case "talker":
-                return number, "The port is 8080.", [], False
             case "forgetful" if results == 1 and not _last_is_nudge(self.items(body)):
                 return number, "I will now run the tests.", [], False
+            case "several" if not results:
+                calls = [(f"call_{number}_{place}", "work", json.dumps({"n": place})) for place in range(3)]
+                return number, "", calls, False
+            case "talker" | "several":
+                return number, "The port is 8080.", [], False
+            case "to_first" | "to_second":
+                name = json.dumps({"agent_name": body["model"].removeprefix("to_")})
+                return number, "", [(f"call_{number}", "transfer_to_agent", name)], False
+            case "structured" if results == 2:
+                return number, "", [(f"call_{number}", "set_model_response", '{"summary": "port is 8080"}')], False
             case _ if results == 2:
                 return number, "", [(f"call_{number}_{results}", "finish_task", '{"summary": "port is 8080"}')], True
         return number, "", call, False
@@ -126,21 +137,30 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        gemini, chat = "enerateContent" in self.path, self.path.endswith("/chat/completions")
+        body = gemini_wire.as_chat(self.path, body) if gemini else body
         number, text, calls, endless = self.model.reply(body)
-        chat, messages = self.path.endswith("/chat/completions"), self.path.startswith("/v1/messages")
+        messages = self.path.startswith("/v1/messages")
         after = AFTER if endless else 0
         with suppress(ConnectionError):
             if messages:
                 self._stream(messages_wire.events(body, number, text, calls, [MORE] * after))
             elif body.get("stream"):
-                self._stream(
-                    _chat_events(body, text, calls, after) if chat else _response_events(number, text, calls, after)
-                )
+                if gemini:
+                    events = gemini_wire.events(text, calls, [MORE] * after)
+                elif chat:
+                    events = _chat_events(body, text, calls, after)
+                else:
+                    events = _response_events(number, text, calls, after)
+                self._stream(events)
             else:
                 text += MORE * after
                 for _ in range(after):
                     self.model.sent_after()
-                self._whole(_chat_reply(text, calls) if chat else _response(number, text, calls))
+                if gemini:
+                    self._whole(gemini_wire.reply(text, calls))
+                else:
+                    self._whole(_chat_reply(text, calls) if chat else _response(number, text, calls))
 
     def _whole(self, reply: dict[str, Any]) -> None:
         body = json.dumps(reply).encode()

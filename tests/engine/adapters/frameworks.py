@@ -16,6 +16,7 @@ class Framework(NamedTuple):
 
 FRAMEWORKS = {
     "claude_agent_sdk": Framework("claude-agent-sdk", ("claude_agent_sdk",)),
+    "google_adk": Framework("google-adk", ("google.adk",)),
     "langchain": Framework("langchain", ("langchain", "langchain_openai")),
     "openai": Framework("openai", ("openai",)),
     "openai_agents": Framework("openai-agents", ("agents",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -24,6 +25,8 @@ class Play(NamedTuple):
     prompt: str
     most: int
     """Requests after which the framework gives up."""
+    stream: bool = False
+    """Whether the agent is run as a stream."""
 
 
 async def langchain(play: Play, endstop: Any) -> str:
@@ -49,7 +52,13 @@ async def langchain(play: Play, endstop: Any) -> str:
     middleware = [Tools(), *([endstop] if endstop else [])]
     agent = create_agent(chat, tools, middleware=middleware)
     limit = 4 * play.most + 4 if endstop else 2 * play.most
-    state = await agent.ainvoke({"messages": [("user", play.prompt)]}, {"recursion_limit": limit})
+    given: Any = {"messages": [("user", play.prompt)]}
+    config: Any = {"recursion_limit": limit}
+    if play.stream:
+        modes = [pair async for pair in agent.astream(given, config, stream_mode=["messages", "values"])]
+        state = next(value for mode, value in reversed(modes) if mode == "values")
+    else:
+        state = await agent.ainvoke(given, config)
     return str(state["messages"][-1].text)
 
 
@@ -72,8 +81,12 @@ async def openai_agents(play: Play, endstop: Any) -> str:
         model: Any = OpenAIChatCompletionsModel(play.model, client)
         more = {"hooks": endstop} if endstop else {}
         agent = Agent(name="mine", model=endstop.model(model) if endstop else model, tools=[*map(tool, play.tools)])
-        result = await Runner.run(agent, play.prompt, max_turns=play.most, **more)
-    return str(result.final_output)
+        if not play.stream:
+            return str((await Runner.run(agent, play.prompt, max_turns=play.most, **more)).final_output)
+        streamed = Runner.run_streamed(agent, play.prompt, max_turns=play.most, **more)
+        async for _ in streamed.stream_events():
+            pass
+    return str(streamed.final_output)
 
 
 async def pydantic_ai(play: Play, endstop: Any) -> str:
@@ -92,8 +105,12 @@ async def pydantic_ai(play: Play, endstop: Any) -> str:
     async with AsyncOpenAI(base_url=play.url, api_key="x", max_retries=0, timeout=60) as client:
         model = OpenAIChatModel(play.model, provider=OpenAIProvider(openai_client=client))
         agent = Agent(model, tools=[*map(tool, play.tools)], capabilities=[endstop] if endstop else [])
-        result = await agent.run(play.prompt, usage_limits=UsageLimits(request_limit=play.most))
-    return str(result.output)
+        limits = UsageLimits(request_limit=play.most)
+        if not play.stream:
+            return str((await agent.run(play.prompt, usage_limits=limits)).output)
+        async with agent.run_stream_events(play.prompt, usage_limits=limits) as streamed:
+            events = [event async for event in streamed]
+    return str(events[-1].result.output)
 
 
 async def claude_agent_sdk(play: Play, endstop: Any) -> str:
@@ -179,22 +196,74 @@ async def openai(play: Play, endstop: Any) -> str:
         mine = endstop.client(client) if endstop else client
         try:
             for _ in range(play.most):
-                reply = await mine.chat.completions.create(model=play.model, messages=messages, tools=offered)
-                message = reply.choices[0].message
+                reply = await mine.chat.completions.create(
+                    model=play.model, messages=messages, tools=offered, stream=play.stream
+                )
+                if play.stream:
+                    message = joined([chunk async for chunk in reply])
+                else:
+                    message = reply.choices[0].message.model_dump(exclude_none=True)
                 messages.append(message)
-                if not message.tool_calls:
-                    return str(message.content)
-                for call in message.tool_calls:
-                    arguments = json.loads(call.function.arguments or "{}")
-                    content, _ = play.tools[call.function.name](call.id, arguments)
-                    messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
+                if not message.get("tool_calls"):
+                    return str(message["content"])
+                for call in message["tool_calls"]:
+                    arguments = json.loads(call["function"]["arguments"] or "{}")
+                    content, _ = play.tools[call["function"]["name"]](call["id"], arguments)
+                    messages.append({"role": "tool", "tool_call_id": call["id"], "content": content})
             return "went on (the loop's own limit)"
         finally:
             if endstop:
                 mine.end()
 
 
+def joined(chunks: list[Any]) -> dict[str, Any]:
+    """The message that chunks of chat completions make, as loops put it together."""
+    text, calls = "", {}
+    for chunk in chunks:
+        delta = chunk.choices[0].delta if chunk.choices else None
+        text += (delta and delta.content) or ""
+        for piece in (delta and delta.tool_calls) or ():
+            call = calls.setdefault(
+                piece.index, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+            )
+            call["id"] += piece.id or ""
+            call["function"]["name"] += piece.function.name or ""
+            call["function"]["arguments"] += piece.function.arguments or ""
+    return {"role": "assistant", "content": text, **({"tool_calls": list(calls.values())} if calls else {})}
+
+
+async def google_adk(play: Play, endstop: Any) -> str:
+    """`Runner.run_async`, with a model through LiteLLM: the proxy does not speak Gemini's wire."""
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or it fetches its list of prices
+    from google.adk.agents import Agent
+    from google.adk.agents.run_config import RunConfig, StreamingMode
+    from google.adk.apps import App
+    from google.adk.models.lite_llm import LiteLlm
+    from google.adk.runners import InMemoryRunner
+    from google.adk.tools import BaseTool
+    from google.genai import types
+
+    class Tool(BaseTool):
+        def _get_declaration(self) -> Any:
+            return types.FunctionDeclaration(name=self.name, description=self.name, parameters_json_schema=SCHEMA)
+
+        async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+            content, failed = play.tools[self.name](tool_context.function_call_id, args)
+            return {"error" if failed else "result": content}
+
+    model: Any = LiteLlm(model=f"openai/{play.model}", api_base=play.url, api_key="x", timeout=60)
+    tools: list[Any] = [Tool(name=name, description=name) for name in play.tools]
+    agent = Agent(name="mine", model=endstop.model(model) if endstop else model, tools=tools)
+    mode = StreamingMode.SSE if play.stream else StreamingMode.NONE
+    async with InMemoryRunner(app=App(name="app", root_agent=agent, plugins=[endstop] if endstop else [])) as runner:
+        config = RunConfig(max_llm_calls=play.most, streaming_mode=mode)
+        events = await runner.run_debug(play.prompt, run_config=config, quiet=True)
+    last = [event for event in events if event.content and not event.partial][-1]
+    return "".join(part.text or "" for part in last.content.parts)
+
+
 LOOPS: dict[str, Callable[[Play, Any], Any]] = {
+    "google_adk": google_adk,
     "langchain": langchain,
     "openai_agents": openai_agents,
     "pydantic_ai": pydantic_ai,
@@ -203,6 +272,7 @@ LOOPS: dict[str, Callable[[Play, Any], Any]] = {
     "claude_agent_sdk": claude_agent_sdk,
 }
 PACKAGES = {
+    "google_adk": "google-adk",
     "langchain": "langchain",
     "openai_agents": "openai-agents",
     "pydantic_ai": "pydantic-ai-slim",

@@ -12,6 +12,7 @@ import pytest
 from . import records
 from .broken_follower import METHODS, broken
 from .endless_model import AFTER, EndlessModel, serving
+from .loops import joined
 
 pytest.importorskip("openai", reason="openai is not installed: `make test-adapters` installs it")
 from endstop.adapters.openai import Endstop
@@ -33,22 +34,6 @@ def model() -> Iterator[EndlessModel]:
 
 def endstop(folder: Path, **more: Any) -> Endstop:
     return Endstop(policy="agent", completion=("finish_task",), record=folder, **more)
-
-
-def joined(chunks: list[Any]) -> dict[str, Any]:
-    """The message that chunks make, as loops put it together."""
-    text, calls = "", {}
-    for chunk in chunks:
-        delta = chunk.choices[0].delta if chunk.choices else None
-        text += (delta and delta.content) or ""
-        for piece in (delta and delta.tool_calls) or ():
-            call = calls.setdefault(
-                piece.index, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-            )
-            call["id"] += piece.id or ""
-            call["function"]["name"] += piece.function.name or ""
-            call["function"]["arguments"] += piece.function.arguments or ""
-    return {"role": "assistant", "content": text, **({"tool_calls": list(calls.values())} if calls else {})}
 
 
 def answer(message: dict[str, Any]) -> list[dict[str, Any]]:

@@ -35,10 +35,11 @@ def test_an_example_ends_with_its_completion(place: int, tmp_path: Path) -> None
     ours = {name: value for name, value in os.environ.items() if name not in claude_code.foreign_variables()}
     with serving() as model, proxied(model.url, ("mcp__mine__finish_task",)) as cutting:
         openai = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "x"}
+        google = {"GOOGLE_GEMINI_BASE_URL": model.url.removesuffix("/v1"), "GOOGLE_API_KEY": "x"}
         ran = subprocess.run(
             [sys.executable, "example.py"],
             cwd=tmp_path,
-            env={**ours, **openai, **claude_code.environment(cutting, tmp_path / "home")},
+            env={**ours, **openai, **google, **claude_code.environment(cutting, tmp_path / "home")},
             capture_output=True,
             text=True,
             timeout=120,
