@@ -21,9 +21,16 @@ The loop turns an error that remains after all retries into the outcome `provide
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from ..decision import AttemptEnded, Usage
+
+SHORTEST_SECRET = 6
+"""Keys shorter than this are placeholders (`x`, `none`, `EMPTY`) and not secret."""
+TELLING_PART = 12
+"""Fewest characters of a key's beginning that are removed from messages: a message that a server truncated may end with
+a part of the key."""
 
 
 class ProviderError(Exception):
@@ -156,6 +163,16 @@ KINDS: dict[str, type[ProviderError]] = {
 def redact(text: str, secret: str | None) -> str:
     """Remove a key from a text: providers quote it in their error messages."""
     return text.replace(secret, "***") if secret else text
+
+
+def hide_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Remove keys and passwords from a text, also where only their beginning is left."""
+    for secret in secrets:
+        whole = len(secret)
+        if whole >= SHORTEST_SECRET:
+            for length in range(whole, min(whole, TELLING_PART) - 1, -1):
+                text = redact(text, secret[:length])
+    return text
 
 
 def attempt_ended(

@@ -23,7 +23,7 @@ from ..decision import AnyChunk, FinishReason, UsageReport, WrongUse
 from ..decision.finish_words import check_finish_words
 from .endpoint_url import mask_url, public_url, split_credentials, url_origin
 from .error_replies import build_error, parse_error_body
-from .errors import Interrupted, NotFound, ProtocolError, ProviderError, TimedOut, Unreachable, redact
+from .errors import Interrupted, NotFound, ProtocolError, ProviderError, TimedOut, Unreachable, hide_secrets
 from .event_stream import EventStream
 from .provider import Request, check_model, check_settings
 from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Watchdog
@@ -40,11 +40,6 @@ MOST_REDIRECTS = 5
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 LARGEST_REFUSAL = 64 * 1024
 """Most bytes that are read of the body of an error reply."""
-SHORTEST_SECRET = 6
-"""Keys shorter than this are placeholders (`x`, `none`, `EMPTY`) and not secret."""
-TELLING_PART = 12
-"""Fewest characters of a key's beginning that are removed from messages: a message that a server truncated may end with
-a part of the key."""
 
 
 class HTTPOptions(TypedDict, total=False):
@@ -217,13 +212,13 @@ class HTTPProvider(ABC):
 
         headers = {"content-type": "application/json", "accept": "text/event-stream", **self.request_headers()}
         noting = aiohttp.TraceConfig()
-        noting.on_connection_reuseconn.append(_note_reuse)
+        noting.on_connection_reuseconn.append(note_reuse)
         return aiohttp.ClientSession(
             trace_configs=[noting],
             connector=aiohttp.TCPConnector(limit=0),
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts[0]),
-            trust_env=_is_proxied(self.url),
+            trust_env=is_proxied(self.url),
         )
 
     async def _post(self, body: bytes, watchdog: Watchdog) -> aiohttp.ClientResponse:
@@ -368,13 +363,8 @@ class HTTPProvider(ABC):
         return block
 
     def _hide(self, text: str) -> str:
-        """Remove keys and passwords from a text, also where only their beginning is left."""
-        for secret in self._secrets:
-            whole = len(secret)
-            if whole >= SHORTEST_SECRET:
-                for length in range(whole, min(whole, TELLING_PART) - 1, -1):
-                    text = redact(text, secret[:length])
-        return text
+        """Remove keys and passwords from a text."""
+        return hide_secrets(text, self._secrets)
 
 
 def _is_json(block: bytes) -> bool:
@@ -409,11 +399,12 @@ def _is_url(text: str) -> bool:
         return False
 
 
-async def _note_reuse(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
+async def note_reuse(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
+    """Note in the list that a request was made with that it goes to a connection which had another before it."""
     context.trace_request_ctx.append(True)
 
 
-def _is_proxied(url: str) -> bool:
+def is_proxied(url: str) -> bool:
     """Whether the environment has a proxy for this URL.
 
     Only then may aiohttp read the environment. It does so before every request, in two threads, which takes longer

@@ -14,7 +14,7 @@ from ..decision.events import ResponseFinished
 from ..follow import Cut
 from ..formats.parsing import as_dict, as_text
 from ..providers._logging import log_warning
-from ..providers.errors import ProviderError
+from ..providers.errors import ProviderError, hide_secrets
 from .agent_runs import AgentRun
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
 from .statistics_page import Handling
@@ -28,9 +28,11 @@ BUDGET = "x-endstop-budget"
 """Header of a response whose request was let through because the store of the budgets fails: `open`."""
 FOLLOWING = "x-endstop-following"
 """Header of a response whose run cannot be followed any more, where that is known before it begins: `failed`."""
-LARGEST_EVENT = 32 * 1024 * 1024
-"""Bytes of the largest event of a stream that is followed."""
-_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+LARGEST_FOLLOWED = 32 * 1024 * 1024
+"""Bytes of the largest request, and of the largest response, that is followed. A larger one is passed through, and
+never held whole."""
+TOO_LARGE = f"the response has more than {LARGEST_FOLLOWED:,} bytes"
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\r?\n|\r\r")
 
 
 class EventSplitter:
@@ -38,9 +40,16 @@ class EventSplitter:
 
     def __init__(self) -> None:
         self._held = bytearray()
+        self._size = 0
 
     def feed(self, block: bytes) -> list[tuple[bytes, int]]:
-        """The events that this block completes, each with its blank line and the place behind it in the block."""
+        """The events that this block completes, each with its blank line and the place behind it in the block.
+
+        Raises ValueError if the stream is too large to be followed.
+        """
+        self._size += len(block)
+        if self._size > LARGEST_FOLLOWED:
+            raise ValueError(TOO_LARGE)
         before, held = len(self._held), self._held
         held += block
         events, begin = [], 0
@@ -48,8 +57,6 @@ class EventSplitter:
             events.append((bytes(held[begin : end.end()]), end.end() - before))
             begin = end.end()
         del held[:begin]
-        if len(held) > LARGEST_EVENT:
-            raise ValueError(f"an event of the stream has more than {LARGEST_EVENT:,} bytes")
         return events
 
     def end(self) -> bytes:
@@ -58,9 +65,13 @@ class EventSplitter:
 
 
 class FollowedExchange:
-    """One request of a run and its response. cuts: whether the response may be cut."""
+    """One request of a run and its response.
 
-    def __init__(self, wire: ProxyWire, request: WireRequest, run: AgentRun, *, cuts: bool) -> None:
+    cuts: whether the response may be cut. key: of the agent, which is never recorded.
+    """
+
+    def __init__(self, wire: ProxyWire, request: WireRequest, run: AgentRun, *, cuts: bool, key: str = "") -> None:
+        self._key = key.rpartition(" ")[2]
         self.wire = wire
         self.request = request
         self.run = run
@@ -137,10 +148,15 @@ class FollowedExchange:
             )
 
     def leave(self) -> None:
-        """Follow the run no more: its requests are passed through."""
+        """Follow the run no more: its requests are passed through, and its record stays without an end."""
         self.run.broken = True
         self.said[FOLLOWING] = "failed"
         self.stop = self.cut = None
+        self.run.follower.abandon()
+
+    def refuse_large(self) -> None:
+        """The response is too large to be followed. Raises ValueError, for `guard`."""
+        raise ValueError(TOO_LARGE)
 
     def begin(self, digests: list[bytes]) -> None:
         """Tell the run what the request has in addition."""
@@ -251,7 +267,8 @@ class FollowedExchange:
         """The request failed, or its response broke off."""
         if not self._ended:
             self._ended, self.failure = True, error
-            self.run.follower.failed(str(error), kind=error.kind, status=error.status)
+            said = hide_secrets(str(error), [self._key])  # providers quote it in their error messages
+            self.run.follower.failed(said, kind=error.kind, status=error.status)
 
 
 def _comment(cut: Cut) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 import aiohttp
@@ -20,7 +20,6 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 from multidict import CIMultiDict, CIMultiDictProxy
-from yarl import URL
 
 from ..decision.errors import error_text
 from ..follow import Follower
@@ -35,10 +34,11 @@ from .agent_runs import AgentRuns, digests_of
 from .anthropic_wire import ANTHROPIC
 from .chat_wire import CHAT
 from .day_budgets import DayBudgets, Reservation
-from .exchange import BUDGET, FOLLOWING, MARK, SESSION, FollowedExchange
+from .exchange import BUDGET, FOLLOWING, LARGEST_FOLLOWED, MARK, SESSION, FollowedExchange
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
 from .statistics_page import CHARACTERS_PER_TOKEN, Statistics, metrics, page
+from .upstream_connections import Body, UpstreamConnections, failure_text
 from .upstream_streaming import UpstreamStreaming, refuses_stream, status_of, streamed_request
 from .wire import EVENT_STREAM, JSON, OwnReply, ProxyWire, ReportedError, UnfinishedCall, WireRequest
 
@@ -54,22 +54,15 @@ VIA = f"{OWN_HEADERS}via"
 """Header of every request that the proxy sends, by which it recognises its own."""
 TOKEN = f"{OWN_HEADERS}token"
 """Header with the proxy's own token: `Authorization` has the key for the provider."""
-KEYS = ("authorization", "x-api-key", "api-key")
-"""Headers in which a provider's key may come: OpenAI's, Anthropic's, Azure's."""
-LARGEST_FOLLOWED = 32 * 1024 * 1024
-"""Bytes of the largest request that is followed; a larger one is passed through, and never held whole."""
+KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+"""Headers in which a provider's key may come: OpenAI's, Anthropic's, Azure's, Google's."""
 IDLE_SECONDS = 3600.0
 """Seconds after which an idle run is forgotten."""
-CONNECT_SECONDS = 30.0
-LARGEST_HEADER = 64 * 1024
-"""Bytes of the longest line and header that are passed on."""
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
      "transfer-encoding", "upgrade", "host", "content-length", "expect"}
 )  # fmt: skip
 """Headers of one connection, which are never passed on (RFC 9110, section 7.6.1), and those that are set anew."""
-_OTHERS_DEFAULTS = ("User-Agent", "Content-Type", "Accept", "Accept-Encoding")
-"""Headers that aiohttp would add where an agent sends none."""
 
 _PRIVATE = {
     "Cache-Control": "no-store",
@@ -79,8 +72,6 @@ _PRIVATE = {
 """Headers of the proxy's own pages."""
 
 NOTHING: Mapping[str, str] = {}
-Body = bytes | AsyncIterator[bytes]
-"""The body of a request, whole; or in blocks if it is too large to be followed."""
 
 
 class ProxyOptions(Struct, frozen=True, kw_only=True):
@@ -119,31 +110,29 @@ class Proxy:
     ) -> None:
         self.options = options
         self.runs = AgentRuns(open_follower, now, tracer.end_run if tracer is not None else lambda run: None)
-        self.running = 0
-        """Requests in progress."""
         self.statistics = statistics or Statistics()
         self._tokens = tokens
         self._budgets = budgets
         self._tracer = tracer
         self._stopping = False
+        self._broken_off = False
+        """Whether the proxy, and not an agent, breaks off what is in progress."""
+        self._handlers: set[asyncio.Task[Any] | None] = set()
+        """What handles the requests in progress."""
         self._ended: asyncio.Future[None] | None = None
         """Awaited by who waits for the end of a request."""
-        self._upstream = URL(options.upstream)
+        self._upstream = UpstreamConnections(options.upstream)
         self._streaming = UpstreamStreaming(enabled=options.stream_upstream, completion=options.completion)
         self._id = uuid4().hex
-        self._client: aiohttp.ClientSession | None = None
+
+    @property
+    def running(self) -> int:
+        """Requests in progress."""
+        return len(self._handlers)
 
     async def open(self) -> None:
         """Open the connections to the provider."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)  # the rest is for the agent to decide
-        self._client = aiohttp.ClientSession(
-            timeout=timeout,
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
-            cookie_jar=aiohttp.DummyCookieJar(),  # what one agent's response sets is not sent with another's request
-            auto_decompress=False,
-            max_line_size=LARGEST_HEADER,
-            max_field_size=LARGEST_HEADER,
-        )
+        await self._upstream.open()
 
     def begin_stopping(self) -> None:
         """Refuse new requests. Those in progress go on. Returns at once."""
@@ -155,17 +144,28 @@ class Proxy:
             self._ended = asyncio.get_running_loop().create_future()
             await self._ended
 
+    async def break_off(self) -> None:
+        """Break off the requests in progress; return once none is left."""
+        self._broken_off = True
+        for handler in self._handlers:
+            if handler is not None:
+                handler.cancel()
+        await self.idle()
+
+    def _who_left(self) -> str:
+        return "the proxy stopped" if self._broken_off else "the agent left"
+
     async def close(self) -> None:
         """End all runs and close the connections."""
         self.runs.close()
         if self._budgets is not None:
             await self._budgets.close()
-        if self._client is not None:
-            await self._client.close()
+        await self._upstream.close()
 
     async def handle(self, incoming: web.Request) -> web.StreamResponse:
         """Answer a request of an agent."""
-        self.running += 1
+        handler = asyncio.current_task()
+        self._handlers.add(handler)
         try:
             refusal = self._refusal(incoming)
             if refusal is not None:
@@ -174,7 +174,7 @@ class Proxy:
             own = self._own_page(incoming)
             return await self._handle(incoming) if own is None else own
         finally:
-            self.running -= 1
+            self._handlers.discard(handler)
             if self._ended is not None and not self._ended.done():
                 self._ended.set_result(None)
 
@@ -211,7 +211,7 @@ class Proxy:
         wire = next((one for one in WIRES if incoming.method == "POST" and incoming.path.endswith(one.path)), None)
         if wire is None or "content-encoding" in incoming.headers:
             return await self._pass_through(incoming, incoming.content.iter_any())
-        body = await _read_body(incoming)
+        body = await _read_body(incoming.content)
         if not isinstance(body, bytes):
             return await self._pass_through(incoming, body)
         request = _read(wire, body)
@@ -260,6 +260,7 @@ class Proxy:
         exchange.action = "passed" if run.broken else "followed"
         self.statistics.count_request(exchange.action)
         run.answered = False
+        run.follower.rest()  # what is known stands in the record, whatever becomes of this process
         if run.offers_completion:
             exchange.guard(exchange.offer)
         if self._streaming.wanted(exchange):
@@ -281,10 +282,9 @@ class Proxy:
         """Reserve a request of this size in the budgets; None without any. If they fail they are open."""
         if self._budgets is None or self.options.dry_run:
             return None
-        key = next((incoming.headers[name] for name in KEYS if incoming.headers.get(name)), "")
         try:
             price = self._budgets.prices.price(exchange.request.model)
-            return await self._budgets.reserve(key, size // CHARACTERS_PER_TOKEN, price)
+            return await self._budgets.reserve(_key(incoming), size // CHARACTERS_PER_TOKEN, price)
         except Exception as error:
             log_warning("the budgets failed, and hold nothing back", error=error_text(error))
             return Reservation(open=True)
@@ -296,7 +296,7 @@ class Proxy:
             run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), _agent(incoming))
             if not run.known and self.options.offer_completion and not self.options.dry_run:
                 run.offers_completion = lacks_completion(request, self.options.completion)
-            exchange = FollowedExchange(wire, request, run, cuts=not self.options.dry_run)
+            exchange = FollowedExchange(wire, request, run, cuts=not self.options.dry_run, key=_key(incoming))
         except Exception as error:
             log_warning("a run cannot be followed: its requests are passed through", error=error_text(error))
             return None
@@ -331,20 +331,20 @@ class Proxy:
         try:
             reply = await self._ask(incoming, body, exchange)
         except aiohttp.ClientError as error:
-            exchange.guard(partial(exchange.failed, Unreachable(error_text(error))))
+            exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
             return _unreachable(error)
         except asyncio.CancelledError:
-            exchange.guard(partial(exchange.failed, Cancelled("the agent left before the response began")))
+            exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response began")))
             raise
         try:
             if reply.status != 200 or "content-encoding" in reply.headers:
                 failure = build_error(parse_error_body(_unread(reply)), status=reply.status)
                 exchange.guard(partial(exchange.failed, failure))
                 return await self._copy(incoming, reply, exchange.said)
-            if not reply.headers.get("content-type", "").startswith(EVENT_STREAM):
+            if not reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM):
                 if exchange.assembles:
                     self._streaming.note_failure(exchange, "it sent a response that does not stream")
-                return await self._whole(reply, exchange)
+                return await self._whole(incoming, reply, exchange)
             if not exchange.assembles:
                 return await self._stream(incoming, reply, exchange)
             try:
@@ -398,11 +398,11 @@ class Proxy:
             assembler.feed(exchange.end())
             response = assembler.response()
         except aiohttp.ClientError as error:
-            exchange.guard(partial(exchange.failed, Unreachable(error_text(error))))
+            exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
             return _unreachable(error)
         except asyncio.CancelledError:
             reply.close()
-            exchange.guard(partial(exchange.failed, Cancelled("the agent left before it had the response")))
+            exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole")))
             raise
         except ReportedError as error:
             if exchange.cut is not None:
@@ -417,16 +417,21 @@ class Proxy:
         headers[MARK] = "assembled" if exchange.cut is None else "cut"
         return web.Response(body=msgspec.json.encode(response), headers=headers)
 
-    async def _whole(self, reply: aiohttp.ClientResponse, exchange: FollowedExchange) -> web.StreamResponse:
+    async def _whole(
+        self, incoming: web.Request, reply: aiohttp.ClientResponse, exchange: FollowedExchange
+    ) -> web.StreamResponse:
         """Pass on a response that does not stream."""
         try:
-            whole = await reply.read()
+            whole = await _read_body(reply.content)
         except aiohttp.ClientError as error:
-            exchange.guard(partial(exchange.failed, Unreachable(error_text(error))))
+            exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
             return _unreachable(error)
         except asyncio.CancelledError:
-            exchange.guard(partial(exchange.failed, Cancelled("the agent left before it had the response")))
+            exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole")))
             raise
+        if not isinstance(whole, bytes):
+            exchange.guard(exchange.refuse_large)
+            return await self._copy(incoming, reply, exchange.headers, whole)
         passed = [whole]
         exchange.guard(lambda: passed.append(exchange.take_whole(whole)))
         headers = _passed_on(reply.headers)
@@ -448,13 +453,14 @@ class Proxy:
                     break
             await outgoing.write(exchange.end())
             await outgoing.write_eof()
-        except aiohttp.ClientError as error:  # the provider: the agent must not take this for a whole response
-            exchange.guard(partial(exchange.failed, Unreachable(error_text(error))))
-            _abort(incoming)
-        except (ConnectionError, asyncio.CancelledError):  # the agent has left: nothing more is read
+        except (ConnectionError, asyncio.CancelledError) as error:  # nobody reads: nothing more is read here
             reply.close()
-            exchange.guard(partial(exchange.failed, Cancelled("the agent left in the middle of the response")))
-            raise
+            exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} in the middle of the response")))
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        except aiohttp.ClientError as error:  # the provider: the agent must not take this for a whole response
+            exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
+            _abort(incoming)
         return outgoing
 
     async def _pass_through(
@@ -475,9 +481,13 @@ class Proxy:
             reply.release()
 
     async def _copy(
-        self, incoming: web.Request, reply: aiohttp.ClientResponse, said: Mapping[str, str]
+        self,
+        incoming: web.Request,
+        reply: aiohttp.ClientResponse,
+        said: Mapping[str, str],
+        blocks: AsyncIterator[bytes] | None = None,
     ) -> web.StreamResponse:
-        """Pass a reply on as it is. said: headers that are added."""
+        """Pass a reply on as it is. said: headers that are added. blocks: its body, if some of it was read before."""
         headers = _passed_on(reply.headers)
         headers.update(said)
         outgoing = web.StreamResponse(status=reply.status, reason=reply.reason, headers=headers)
@@ -486,9 +496,9 @@ class Proxy:
         with suppress(ConnectionError):
             await outgoing.prepare(incoming)
             try:
-                if reply.content.at_eof():
+                if blocks is None and reply.content.at_eof():
                     await outgoing.write(await reply.read())  # it was read before
-                async for block in reply.content.iter_any():
+                async for block in blocks or reply.content.iter_any():
                     await outgoing.write(block)
             except aiohttp.ClientError:  # the provider broke off
                 _abort(incoming)
@@ -498,15 +508,8 @@ class Proxy:
     # ---- requests
 
     async def _request(self, incoming: web.Request, headers: CIMultiDict[str], body: Body) -> aiohttp.ClientResponse:
-        assert self._client is not None, "open() comes first"
-        return await self._client.request(
-            incoming.method,
-            self._url(incoming.raw_path),
-            headers=headers,
-            data=body if incoming.body_exists else None,
-            allow_redirects=False,
-            skip_auto_headers=_OTHERS_DEFAULTS,
-        )
+        data = body if incoming.body_exists else None
+        return await self._upstream.request(incoming.method, incoming.raw_path, headers, data)
 
     def _request_headers(self, incoming: web.Request) -> CIMultiDict[str]:
         via = incoming.headers.get(VIA)
@@ -518,11 +521,10 @@ class Proxy:
             headers["Content-Length"] = incoming.headers["content-length"]
         return headers
 
-    def _url(self, path: str) -> URL:
-        """Where a request goes. The upstream's path counts once, whether or not the agent's address has it, too."""
-        below = self._upstream.raw_path.rstrip("/")
-        joined = path if below and path.startswith(f"{below}/") else below + path
-        return URL(f"{self._upstream.origin()}{joined}", encoded=True)
+
+def _key(incoming: web.Request) -> str:
+    """The agent's key for the provider; empty without one."""
+    return next((incoming.headers[name] for name in KEYS if incoming.headers.get(name)), incoming.query.get("key", ""))
 
 
 def _read(wire: ProxyWire, body: bytes) -> WireRequest | None:
@@ -541,14 +543,14 @@ def _agent(incoming: web.Request) -> str:
     return incoming.headers.get("user-agent", "").split("/")[0][:40]
 
 
-async def _read_body(incoming: web.Request) -> Body:
-    """The body of a request, up to what is followed; beyond that, what has been read and the rest, in blocks."""
+async def _read_body(content: aiohttp.StreamReader) -> Body:
+    """A body up to what is followed; beyond that, what has been read and the rest, in blocks."""
     held, size = [], 0
-    async for block in incoming.content.iter_any():
+    async for block in content.iter_any():
         held.append(block)
         size += len(block)
         if size > LARGEST_FOLLOWED:
-            return _blocks(held, incoming.content.iter_any())
+            return _blocks(held, content.iter_any())
     return b"".join(held)
 
 
@@ -571,9 +573,9 @@ def _error(status: int, message: str, headers: dict[str, str] | None = None) -> 
     )
 
 
-def _unreachable(error: Exception) -> web.Response:
+def _unreachable(error: aiohttp.ClientError | ProviderError) -> web.Response:
     """What an agent gets if the provider cannot be reached: a failure of the gateway, which clients retry."""
-    return _error(502, error_text(error))
+    return _error(502, str(error) if isinstance(error, ProviderError) else failure_text(error))
 
 
 def _unread(reply: aiohttp.ClientResponse) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 from msgspec.structs import replace
 from yarl import URL
@@ -27,13 +29,14 @@ from ..providers.endpoint_url import public_url
 from ..providers.prices import Prices
 from ..records.event_redaction import Redact
 from .day_budgets import DayBudgets
-from .proxy import LARGEST_HEADER, OWN_PAGES, TOKEN, Proxy, ProxyOptions
+from .proxy import OWN_PAGES, TOKEN, Proxy, ProxyOptions
 from .statistics_page import Statistics
+from .upstream_connections import LARGEST_HEADER
 
 if TYPE_CHECKING:
     from .proxy_tracer import ProxyTracer
 
-CANCEL_SECONDS = 2.0
+BREAK_OFF_SECONDS = 2.0
 """Seconds that responses get to break off after the grace."""
 
 
@@ -135,6 +138,9 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
                     await daemon.stop_requested.wait()
                     await site.stop()
                     await self._wait_for_responses(proxy)
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(BREAK_OFF_SECONDS):
+                            await proxy.break_off()
             finally:
                 await runner.cleanup()
                 await proxy.close()
@@ -163,16 +169,32 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
         return "\n".join([*lines, ""])
 
 
+def _is_no_bad_request(entry: logging.LogRecord) -> bool:
+    """Whether a log entry of aiohttp's is not about a request that it cannot read, of which it would show a header."""
+    return not (entry.exc_info and isinstance(entry.exc_info[1], HttpProcessingError))
+
+
+def _server_logger() -> logging.Logger:
+    """What logs errors in handling requests, to stderr."""
+    logger = logging.Logger("endstop.proxy", logging.WARNING)
+    logger.addFilter(_is_no_bad_request)
+    return logger
+
+
 def proxy_runner(proxy: Proxy) -> web.AppRunner:
     """What serves a proxy. A handler is cancelled when its agent leaves, and bodies stay as they were sent."""
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", proxy.handle)
+
+    @web.middleware
+    async def handle(request: web.Request, handler: object) -> web.StreamResponse:
+        return await proxy.handle(request)  # whatever its path is, also where that is no path
+
     return web.AppRunner(
-        app,
+        web.Application(middlewares=[handle]),
         handler_cancellation=True,
         auto_decompress=False,
         access_log=None,
-        shutdown_timeout=CANCEL_SECONDS,
+        logger=_server_logger(),
+        shutdown_timeout=BREAK_OFF_SECONDS,
         max_line_size=LARGEST_HEADER,
         max_field_size=LARGEST_HEADER,
     )

@@ -45,7 +45,7 @@ from endstop.providers import (
     Unavailable,
     Unreachable,
 )
-from endstop.providers.http_provider import TELLING_PART
+from endstop.providers.errors import TELLING_PART
 from endstop.tools import finish_task
 
 from ..ports import held_port

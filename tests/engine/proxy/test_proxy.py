@@ -18,13 +18,14 @@ from endstop.follow import Follower
 from endstop.process.tokens import Tokens
 from endstop.providers.prices import Prices
 from endstop.proxy import Proxy, ProxyOptions
-from endstop.proxy.proxy import LARGEST_FOLLOWED
+from endstop.proxy.exchange import LARGEST_FOLLOWED
 from endstop.proxy.proxy_server import RunFollowers, proxy_runner
 from endstop.records.recorder import RecordWriter
 from msgspec.structs import replace
 from yarl import URL
 
 from .agents import AFTER, Provider, listening, proxied, proxy_before, run_agent, said, serving, tool
+from .raw_http import raw_request
 
 FOLLOWERS = RunFollowers(policy=POLICIES["agent"], prices=Prices(), completion=("finish_task",))
 PATIENCE = 30.0
@@ -391,18 +392,6 @@ async def test_cookies_of_one_agent_are_not_sent_for_another(tmp_path: Path) -> 
             async with aiohttp.ClientSession() as client, client.get(f"{url}/x") as reply:
                 assert reply.headers.getall("set-cookie") == ["a=1", "b=2"]
     assert seen == [None, None]
-
-
-async def raw_request(url: str, request: bytes) -> bytes:
-    """What a server answers to these bytes, until it closes the connection."""
-    where = URL(url)
-    assert where.host is not None
-    reader, writer = await asyncio.open_connection(where.host, where.port)
-    writer.write(request)
-    async with asyncio.timeout(PATIENCE):
-        answer = await reader.read()
-    writer.close()
-    return answer
 
 
 async def test_what_is_no_request_for_a_provider_is_refused_with_a_sentence(tmp_path: Path) -> None:

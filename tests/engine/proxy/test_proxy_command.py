@@ -86,6 +86,50 @@ async def test_a_response_in_progress_ends_and_its_record_is_closed_before_the_p
     assert run.finished.outcome.answer == "the port is 8080"
 
 
+async def endless(request: web.Request) -> web.StreamResponse:
+    """Begins a response, and never ends it."""
+    await request.read()
+    reply = web.StreamResponse(headers={"content-type": "text/event-stream"})
+    await reply.prepare(request)
+    chunk = {"id": "x", "choices": [{"index": 0, "delta": {"content": "the port "}}]}
+    await reply.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+    await asyncio.Event().wait()
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("signals", "grace", "code", "recorded"),
+    [
+        ([signal.SIGTERM], 0, 0, "the proxy stopped in the middle of the response"),
+        ([signal.SIGINT], 0, 130, "the proxy stopped in the middle of the response"),
+        ([signal.SIGTERM, signal.SIGTERM], 600, 130, "Set the port"),
+        ([signal.SIGKILL], 600, -signal.SIGKILL, "Set the port"),
+    ],
+)
+async def test_a_response_that_outlives_the_proxy_breaks_off_and_what_was_known_is_recorded(
+    signals: list[signal.Signals], grace: int, code: int, recorded: str, tmp_path: Path
+) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "Set the port"}], "stream": True}
+    async with serving(endless) as upstream, aiohttp.ClientSession() as client:
+        options = ("--upstream", upstream, "--port", "0", "--record", tmp_path, "--grace", str(grace))
+        async with started("proxy", *options) as process:
+            url = await url_said_by(process)
+            async with client.post(f"{url}/v1/chat/completions", json=body) as reply:
+                await reply.content.readuntil(b"\n\n")
+                for number, one in enumerate(signals):
+                    process.send_signal(one)
+                    if number + 1 < len(signals):
+                        async with asyncio.timeout(PATIENCE):
+                            assert b"stopping" in await process.stderr.readline()
+                with pytest.raises(aiohttp.ClientError):  # what it has is not taken for a whole response
+                    await asyncio.wait_for(reply.content.read(), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                assert await process.wait() == code
+    (record,) = tmp_path.glob("*.jsonl")
+    assert recorded in record.read_text(encoding="utf-8")
+    assert read_record(record).runs
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

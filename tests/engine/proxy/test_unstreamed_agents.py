@@ -438,4 +438,4 @@ async def test_the_provider_is_left_when_the_agent_leaves_before_it_has_the_resp
             await vendor.left.wait()
             await proxy.idle()
     (record,) = tmp_path.glob("*.jsonl")
-    assert "the agent left before it had the response" in record.read_text(encoding="utf-8")
+    assert "the agent left before the response was whole" in record.read_text(encoding="utf-8")

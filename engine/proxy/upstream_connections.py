@@ -1,0 +1,94 @@
+"""Connections to the provider: where a request goes, and what is said if the provider cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from ..decision.errors import error_text
+from ..providers.http_provider import is_proxied, note_reuse
+
+CONNECT_SECONDS = 30.0
+LARGEST_HEADER = 64 * 1024
+"""Bytes of the longest line and header that are passed on."""
+_OTHERS_DEFAULTS = ("User-Agent", "Content-Type", "Accept", "Accept-Encoding")
+"""Headers that aiohttp would add where an agent sends none."""
+
+Body = bytes | AsyncIterator[bytes]
+"""The body of a request, whole; or in blocks if it is too large to be followed."""
+
+
+class UpstreamConnections:
+    """The connections to one provider. url: to which the path of a request is added."""
+
+    def __init__(self, url: str) -> None:
+        self._url = URL(url)
+        self._client: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        """Begin to hold connections."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)  # the rest is for the agent to decide
+        noting = aiohttp.TraceConfig()
+        noting.on_connection_reuseconn.append(note_reuse)
+        self._client = aiohttp.ClientSession(
+            timeout=timeout,
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+            cookie_jar=aiohttp.DummyCookieJar(),  # what one agent's response sets is not sent with another's request
+            auto_decompress=False,
+            max_line_size=LARGEST_HEADER,
+            max_field_size=LARGEST_HEADER,
+            trace_configs=[noting],
+            trust_env=is_proxied(str(self._url)),
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def request(
+        self, method: str, path: str, headers: CIMultiDict[str], body: Body | None
+    ) -> aiohttp.ClientResponse:
+        """Send a request. path: with its query, as the agent sent it. Raises aiohttp.ClientError.
+
+        It is sent once more if it met a kept connection that the provider had just closed (llama.cpp announces
+        keep-alive and closes); never on a new connection, nor if its body is gone.
+        """
+        assert self._client is not None, "open() comes first"
+        while True:
+            kept: list[bool] = []
+            try:
+                return await self._client.request(
+                    method,
+                    self._place(path),
+                    headers=headers,
+                    data=body,
+                    allow_redirects=False,
+                    skip_auto_headers=_OTHERS_DEFAULTS,
+                    trace_request_ctx=kept,
+                )
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                if not kept or not isinstance(body, bytes):
+                    raise
+
+    def _place(self, path: str) -> URL:
+        """Where a request goes. The upstream's path counts once, whether or not the agent's address has it, too."""
+        below = self._url.raw_path.rstrip("/")
+        joined = path if below and path.startswith(f"{below}/") else below + path
+        return URL(f"{self._url.origin()}{joined}", encoded=True)
+
+
+def failure_text(error: aiohttp.ClientError) -> str:
+    """What went wrong with the provider, without the URL, which may hold a key, and without headers."""
+    match error:
+        case aiohttp.ServerDisconnectedError():
+            return "ServerDisconnectedError: the provider closed the connection before its response was whole"
+        case aiohttp.InvalidURL():
+            return "InvalidURL: the provider has no such address"
+        case aiohttp.ClientResponseError(status=status, message=message):
+            return f"{type(error).__name__}: {status}, {message.partition(chr(10))[0].rstrip(':')}"
+        case _:
+            return error_text(error)
