@@ -1,0 +1,411 @@
+"""A provider that speaks all three wires as the vendors describe them, and agents on the vendors' own clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import anthropic
+import openai
+from aiohttp import web
+
+AFTER = 200
+"""Events that the provider sends after a completion call."""
+TEXT = "The port is 8080."
+NAMES = ("work", "finish_task")
+Events = Iterator[dict[str, Any]]
+
+
+class Vendors:
+    """Calls `work` twice, and then: "ordinary" answers, "finisher" calls `finish_task` and goes on.
+
+    "circle" makes the same call for ever, "babbler" says the same for ever. Responses follow from the request alone.
+    requests: bodies that came. sent_after: events sent after a completion call.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.requests: list[dict[str, Any]] = []
+        self.sent_after = 0
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.requests.append(body)
+        wire = next(one for one in WIRES if request.path.endswith(one.path))
+        results = wire.results(body)
+        call: tuple[str, str, str] | None = (f"call_{results}", "work", json.dumps({"n": results}))
+        if self.kind == "circle":
+            call = (f"call_{results}", "work", '{"n": 1}')
+        elif self.kind == "babbler":
+            call = None
+        elif results >= 2:
+            call = None if self.kind == "ordinary" else ("call_end", "finish_task", json.dumps({"summary": TEXT}))
+        whole = wire.whole(str(results), "" if call else TEXT, call)
+        if not body.get("stream"):
+            return web.json_response(whole)
+        reply = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await reply.prepare(request)
+        with suppress(ConnectionError):
+            await self._stream(wire, whole, reply)
+        return reply
+
+    async def _stream(self, wire: Wire, whole: dict[str, Any], reply: web.StreamResponse) -> None:
+        *begin, end = wire.events(whole)
+        for group in begin:
+            for event in group:
+                await reply.write(sse(event))
+        ends = self.kind == "finisher" and "finish_task" in json.dumps(whole)
+        endless = self.kind == "babbler"
+        while endless or (ends and self.sent_after < AFTER):
+            self.sent_after += 1
+            await reply.write(sse(wire.more(whole)))
+            await asyncio.sleep(0)
+        for event in end:
+            await reply.write(sse(event))
+        if wire is CHAT:
+            await reply.write(b"data: [DONE]\n\n")
+
+
+def sse(event: dict[str, Any]) -> bytes:
+    named = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{named}data: {json.dumps(event)}\n\n".encode()
+
+
+class Answered(NamedTuple):
+    """What an agent has of one response. seen: every object of the client's, as data."""
+
+    seen: list[Any]
+    text: str
+    calls: list[tuple[str, str]]
+    items: list[Any]
+    """The response as it goes into the next request."""
+
+
+class Wire:
+    """One wire: what the provider says in it, and how an agent asks in it."""
+
+    path: str
+
+    def results(self, body: dict[str, Any]) -> int:
+        raise NotImplementedError
+
+    def whole(self, id: str, text: str, call: tuple[str, str, str] | None) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def events(self, whole: dict[str, Any]) -> list[list[dict[str, Any]]]:
+        """The events of a response, in groups; the last group ends it."""
+        raise NotImplementedError
+
+    def more(self, whole: dict[str, Any]) -> dict[str, Any]:
+        """An event that adds a text."""
+        raise NotImplementedError
+
+    def client(self, url: str, *, blocks: bool) -> Any:
+        raise NotImplementedError
+
+    def open(self, client: Any, items: list[Any], names: tuple[str, ...], *, streams: bool) -> Any:
+        """The client's call: what it returns, or a context manager of a stream."""
+        raise NotImplementedError
+
+    def read(self, response: Any) -> tuple[str, list[tuple[str, str]], list[Any]]:
+        """Text, calls and items of a whole response."""
+        raise NotImplementedError
+
+    def final(self, stream: Any) -> Any:
+        raise NotImplementedError
+
+    def result(self, calls: list[tuple[str, str]]) -> list[Any]:
+        """The results of calls, as items."""
+        raise NotImplementedError
+
+
+class Chat(Wire):
+    path = "/chat/completions"
+
+    def results(self, body: dict[str, Any]) -> int:
+        return sum(message["role"] == "tool" for message in body["messages"])
+
+    def whole(self, id: str, text: str, call: tuple[str, str, str] | None) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": None}
+        if call:
+            function = {"name": call[1], "arguments": call[2]}
+            message["tool_calls"] = [{"id": call[0], "type": "function", "function": function}]
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "tool_calls" if call else "stop"}
+        usage = {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}
+        head = {"id": f"chatcmpl-{id}", "object": "chat.completion", "created": 1, "model": "m"}
+        return {**head, "system_fingerprint": "fp_1", "choices": [choice], "usage": usage}
+
+    def _chunk(self, whole: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return {**whole, "object": "chat.completion.chunk", "choices": [choice], "usage": None}
+
+    def events(self, whole: dict[str, Any]) -> list[list[dict[str, Any]]]:
+        choice = whole["choices"][0]
+        message = choice["message"]
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": message["content"] and "", "refusal": None}]
+        for call in message.get("tool_calls", []):
+            text = call["function"]["arguments"]
+            named = {"index": 0, **call, "function": {**call["function"], "arguments": ""}}
+            deltas.append({"tool_calls": [named]})
+            deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in (text[:5], text[5:])]
+        deltas += [{"content": part} for part in (TEXT[:6], TEXT[6:]) if message["content"]]
+        last = {**whole, "object": "chat.completion.chunk", "choices": []}
+        return [[self._chunk(whole, one) for one in deltas], [self._chunk(whole, {}, choice["finish_reason"]), last]]
+
+    def more(self, whole: dict[str, Any]) -> dict[str, Any]:
+        return self._chunk(whole, {"content": "and now I check again "})
+
+    def client(self, url: str, *, blocks: bool) -> Any:
+        kind = openai.OpenAI if blocks else openai.AsyncOpenAI
+        return kind(base_url=f"{url}/v1", api_key="sk-1", max_retries=2)
+
+    def open(self, client: Any, items: list[Any], names: tuple[str, ...], *, streams: bool) -> Any:
+        empty = {"type": "object", "properties": {}, "additionalProperties": False}
+        tools = [{"type": "function", "function": {"name": one, "parameters": empty, "strict": True}} for one in names]
+        asked = {"model": "m", "messages": items, "tools": tools}
+        if streams:
+            return client.chat.completions.stream(**asked, stream_options={"include_usage": True})
+        return client.chat.completions.create(**asked)
+
+    def final(self, stream: Any) -> Any:
+        return stream.get_final_completion()
+
+    def read(self, response: Any) -> tuple[str, list[tuple[str, str]], list[Any]]:
+        message = response.choices[0].message
+        calls = [(call.id, call.function.name) for call in message.tool_calls or []]
+        item = message.model_dump(exclude_none=True, exclude={"parsed"}, warnings=False)
+        for call in item.get("tool_calls", []):
+            call["function"].pop("parsed_arguments", None)
+        return message.content or "", calls, [item]
+
+    def result(self, calls: list[tuple[str, str]]) -> list[Any]:
+        return [{"role": "tool", "tool_call_id": id, "content": "ok"} for id, _ in calls]
+
+
+class Messages(Wire):
+    path = "/messages"
+
+    def results(self, body: dict[str, Any]) -> int:
+        return sum(message["role"] == "user" for message in body["messages"]) - 1
+
+    def whole(self, id: str, text: str, call: tuple[str, str, str] | None) -> dict[str, Any]:
+        block: dict[str, Any] = {"type": "text", "text": text}
+        if call:
+            block = {"type": "tool_use", "id": call[0], "name": call[1], "input": json.loads(call[2])}
+        head = {"id": f"msg_{id}", "type": "message", "role": "assistant", "model": "m", "content": [block]}
+        usage = {"input_tokens": 20, "output_tokens": 5}
+        return {**head, "stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None, "usage": usage}
+
+    def events(self, whole: dict[str, Any]) -> list[list[dict[str, Any]]]:
+        block = whole["content"][0]
+        begun = {**whole, "content": [], "stop_reason": None, "usage": {**whole["usage"], "output_tokens": 1}}
+        text = json.dumps(block["input"]) if "input" in block else block["text"]
+        kind, field = ("input_json_delta", "partial_json") if "input" in block else ("text_delta", "text")
+        empty = {**block, "input": {}} if "input" in block else {**block, "text": ""}
+        deltas = [{"type": kind, field: part} for part in (text[:5], text[5:])]
+        at = {"type": "content_block_delta", "index": 0}
+        return [
+            [
+                {"type": "message_start", "message": begun},
+                {"type": "content_block_start", "index": 0, "content_block": empty},
+                {"type": "ping"},
+                *({**at, "delta": delta} for delta in deltas),
+            ],
+            [] if kind == "text_delta" else [{"type": "content_block_stop", "index": 0}, *self._opens(whole)],
+            [
+                {"type": "content_block_stop", "index": int(bool(self._opens(whole)))},
+                {
+                    "type": "message_delta",
+                    "delta": {"stop_reason": whole["stop_reason"], "stop_sequence": None},
+                    "usage": {"output_tokens": 5},
+                },
+                {"type": "message_stop"},
+            ][0 if kind == "text_delta" or self._opens(whole) else 1 :],
+        ]
+
+    def _opens(self, whole: dict[str, Any]) -> list[dict[str, Any]]:
+        """A text that begins after a completion call."""
+        block = {"type": "text", "text": ""}
+        ends = whole["content"][0].get("name") == "finish_task"
+        return [{"type": "content_block_start", "index": 1, "content_block": block}] if ends else []
+
+    def more(self, whole: dict[str, Any]) -> dict[str, Any]:
+        delta = {"type": "text_delta", "text": "and now I check again "}
+        return {"type": "content_block_delta", "index": len(self._opens(whole)), "delta": delta}
+
+    def client(self, url: str, *, blocks: bool) -> Any:
+        kind = anthropic.Anthropic if blocks else anthropic.AsyncAnthropic
+        return kind(base_url=url, api_key="sk-2", max_retries=2)
+
+    def open(self, client: Any, items: list[Any], names: tuple[str, ...], *, streams: bool) -> Any:
+        tools = [{"name": one, "input_schema": {"type": "object"}} for one in names]
+        asked = {"model": "m", "max_tokens": 99, "messages": items, "tools": tools}
+        return client.messages.stream(**asked) if streams else client.messages.create(**asked)
+
+    def final(self, stream: Any) -> Any:
+        return stream.get_final_message()
+
+    def read(self, response: Any) -> tuple[str, list[tuple[str, str]], list[Any]]:
+        calls = [(block.id, block.name) for block in response.content if block.type == "tool_use"]
+        texts = [block.text for block in response.content if block.type == "text"]
+        kept = ("type", "text", "id", "name", "input")
+        content = [
+            {name: value for name, value in block.model_dump(warnings=False).items() if name in kept}
+            for block in response.content
+        ]
+        return "".join(texts), calls, [{"role": "assistant", "content": content}]
+
+    def result(self, calls: list[tuple[str, str]]) -> list[Any]:
+        results = [{"type": "tool_result", "tool_use_id": id, "content": "ok"} for id, _ in calls]
+        return [{"role": "user", "content": results}]
+
+
+class Responses(Wire):
+    path = "/responses"
+
+    def results(self, body: dict[str, Any]) -> int:
+        return sum(item.get("type") == "function_call_output" for item in body["input"])
+
+    def whole(self, id: str, text: str, call: tuple[str, str, str] | None) -> dict[str, Any]:
+        part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        item: dict[str, Any] = {"type": "message", "id": f"msg_{id}", "status": "completed", "role": "assistant"}
+        item["content"] = [part]
+        if call:
+            item = {"type": "function_call", "id": f"fc_{call[0]}", "status": "completed", "call_id": call[0]}
+            item |= {"name": call[1], "arguments": call[2]}
+        details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+        usage = {"input_tokens": 20, "output_tokens": 5, "total_tokens": 25, **details}
+        head = {"id": f"resp_{id}", "object": "response", "created_at": 1, "model": "m", "status": "completed"}
+        rest = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None, "metadata": {}}
+        return {**head, **rest, "output": [item], "usage": usage}
+
+    def events(self, whole: dict[str, Any]) -> list[list[dict[str, Any]]]:
+        begun = {**whole, "status": "in_progress", "output": [], "usage": None}
+        begin: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
+        (item,) = whole["output"]
+        at = {"output_index": 0, "item_id": item["id"]}
+        added = {"type": "response.output_item.added", "output_index": 0}
+        if item["type"] == "function_call":
+            begin.append({**added, "item": {**item, "status": "in_progress", "arguments": ""}})
+            kind, text = "response.function_call_arguments", item["arguments"]
+            begin += [{"type": f"{kind}.delta", **at, "delta": part} for part in (text[:5], text[5:])]
+            last = [{"type": f"{kind}.done", **at, "arguments": text, "name": item["name"]}]
+        else:
+            (part,) = item["content"]
+            at = {**at, "content_index": 0}
+            begin.append({**added, "item": {**item, "status": "in_progress", "content": []}})
+            begin.append({"type": "response.content_part.added", **at, "part": {**part, "text": ""}})
+            text = {"type": "response.output_text.delta", **at, "logprobs": []}
+            begin += [{**text, "delta": piece} for piece in (TEXT[:6], TEXT[6:])]
+            last = [
+                {"type": "response.output_text.done", **at, "text": TEXT, "logprobs": []},
+                {"type": "response.content_part.done", **at, "part": part},
+            ]
+        last.append({"type": "response.output_item.done", "output_index": 0, "item": item})
+        groups = [begin, [*last, {"type": "response.completed", "response": whole}]]
+        numbered = enumerate(event for group in groups for event in group)
+        for number, event in numbered:
+            event["sequence_number"] = number
+        return groups
+
+    def more(self, whole: dict[str, Any]) -> dict[str, Any]:
+        (item,) = whole["output"]
+        if item["type"] == "message":
+            at = {"output_index": 0, "item_id": item["id"], "content_index": 0, "logprobs": [], "sequence_number": 9}
+            return {"type": "response.output_text.delta", **at, "delta": "and now I check again "}
+        begun = {**whole, "status": "in_progress", "output": [], "usage": None}
+        return {"type": "response.in_progress", "response": begun, "sequence_number": 9}
+
+    def client(self, url: str, *, blocks: bool) -> Any:
+        return CHAT.client(url, blocks=blocks)
+
+    def open(self, client: Any, items: list[Any], names: tuple[str, ...], *, streams: bool) -> Any:
+        tools = [{"type": "function", "name": one, "parameters": {"type": "object"}, "strict": False} for one in names]
+        asked = {"model": "m", "input": items, "tools": tools}
+        return client.responses.stream(**asked) if streams else client.responses.create(**asked)
+
+    def final(self, stream: Any) -> Any:
+        return stream.get_final_response()
+
+    def read(self, response: Any) -> tuple[str, list[tuple[str, str]], list[Any]]:
+        calls = [(item.call_id, item.name) for item in response.output if item.type == "function_call"]
+        unknown = {"parsed_arguments": True, "content": {"__all__": {"parsed"}}}
+        items = [item.model_dump(exclude_none=True, exclude=unknown, warnings=False) for item in response.output]
+        return response.output_text, calls, items
+
+    def result(self, calls: list[tuple[str, str]]) -> list[Any]:
+        return [{"type": "function_call_output", "call_id": id, "output": "ok"} for id, _ in calls]
+
+
+CHAT, MESSAGES, RESPONSES = Chat(), Messages(), Responses()
+WIRES = (CHAT, MESSAGES, RESPONSES)
+
+
+class Run(NamedTuple):
+    """What became of an agent. seen: all objects that its client gave it."""
+
+    requests: int
+    text: str
+    seen: list[Any]
+
+
+MOST = 12
+"""Requests of an agent that nothing stops."""
+
+
+async def run_agent(
+    wire: Wire,
+    url: str,
+    *,
+    streams: bool,
+    blocks: bool,
+    names: tuple[str, ...] = NAMES,
+    seen: list[Any] | None = None,
+) -> Run:
+    """An agent on the vendor's client whose rule is "no calls: end".
+
+    blocks: whether the client is the blocking one. seen: gets the client's objects as they come.
+    """
+    seen = [] if seen is None else seen
+    if blocks:
+        return await asyncio.to_thread(_run_blocking, wire, url, streams, names, seen)
+    items: list[Any] = [{"role": "user", "content": "go"}]
+    async with wire.client(url, blocks=False) as client:
+        for number in range(1, MOST + 1):
+            opened = wire.open(client, items, names, streams=streams)
+            if streams:
+                async with opened as stream:
+                    async for event in stream:
+                        seen.append(event.model_dump(warnings=False))
+                    response = await wire.final(stream)
+            else:
+                response = await opened
+            seen.append(response.model_dump(warnings=False))
+            text, calls, more = wire.read(response)
+            if not calls:
+                return Run(number, text, seen)
+            items += [*more, *wire.result(calls)]
+    return Run(MOST, "went on", seen)
+
+
+def _run_blocking(wire: Wire, url: str, streams: bool, names: tuple[str, ...], seen: list[Any]) -> Run:
+    items: list[Any] = [{"role": "user", "content": "go"}]
+    with wire.client(url, blocks=True) as client:
+        for number in range(1, MOST + 1):
+            opened = wire.open(client, items, names, streams=streams)
+            if streams:
+                with opened as stream:
+                    for event in stream:
+                        seen.append(event.model_dump(warnings=False))
+                    response = wire.final(stream)
+            else:
+                response = opened
+            seen.append(response.model_dump(warnings=False))
+            text, calls, more = wire.read(response)
+            if not calls:
+                return Run(number, text, seen)
+            items += [*more, *wire.result(calls)]
+    return Run(MOST, "went on", seen)
