@@ -30,6 +30,13 @@ def test_subagents_translate_at_the_same_time_and_their_cost_is_counted() -> Non
     ]
 
 
+def test_an_agent_behind_the_proxy_ends_with_its_work_and_without_it_goes_on() -> None:
+    assert run("proxy").splitlines() == [
+        "without a proxy: 10 requests, 56,000 characters of talk after the work; it gave up",
+        "endstop proxy  : 2 requests, 0 characters of talk after the work; it answered: The port is 8080.",
+    ]
+
+
 def test_history_goes_on_with_messages_of_openais_form_and_gives_them_back() -> None:
     assert run("history").splitlines() == [
         "user: Is that safe?",
