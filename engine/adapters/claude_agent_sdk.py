@@ -18,7 +18,7 @@ from typing import Any, Unpack
 from ..decision import GoOn, Policy, Stop, ToolCall, ToolResult
 from ..follow import Follower
 from ..formats.parsing import as_dict, as_json, as_list, as_text
-from .followed_run import STATUSES_OF_ITS_OWN, AdapterOptions, FollowedRun, FollowedRuns
+from .followed_run import MOST_RUNS, STATUSES_OF_ITS_OWN, AdapterOptions, FollowedRun, FollowedRuns
 from .missing_framework import MissingFramework
 
 try:
@@ -97,8 +97,7 @@ class EndstopSessionHooks(Base):
         if isinstance(decision, Stop):
             text = run.end_text(decision)
             self.runs.end(_key(event))
-            if _key(event)[1]:
-                self._reports[_key(event)] = text
+            self._report(_key(event), text)
             return {"continue_": False, "stopReason": text, "systemMessage": text}
         return _context("PostToolBatch", _words(run, decision))
 
@@ -134,6 +133,13 @@ class EndstopSessionHooks(Base):
     def _run(self, event: Any) -> FollowedRun:
         """The run that a hook is about; a new one if none goes on."""
         return self.runs.get(_key(event)) or self.runs.open(_key(event))
+
+    def _report(self, key: tuple[str, str], text: str) -> None:
+        """Keep why a sub-agent was ended, until the agent above hears of it; the oldest is given up for another."""
+        if key[1]:
+            self._reports[key] = text
+        while len(self._reports) > MOST_RUNS:
+            self._reports.pop(next(iter(self._reports)))
 
     def _name(self, name: str) -> str:
         """A tool's name, as the options have it."""

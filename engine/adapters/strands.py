@@ -86,6 +86,8 @@ class EndstopPlugin(Plugin):
 
     def before_invocation(self, event: Any) -> None:
         """Open a run, unless one goes on: after a nudge, or with the user's answer to an interrupt."""
+        if event.messages is None:
+            return  # `Agent.structured_output`, whose request is seen by nobody
         place = _place(event)
         if self._nudges.pop(self._keys.get(place, ""), ""):
             return

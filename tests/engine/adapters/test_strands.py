@@ -154,6 +154,28 @@ async def test_a_model_that_is_not_to_stream_is_followed_whole_with_its_usage(
     assert [(usage.input_tokens, usage.estimated) for usage in records.usages(run)][:2] == [(100, False)] * 2
 
 
+async def test_a_model_that_does_not_stream_is_asked_for_a_stream_and_cut(model: EndlessModel, tmp_path: Path) -> None:
+    asked = real(model, "finisher", stream=False)
+    assert str(await agent(asked, endstop(tmp_path)).invoke_async("go")) == "port is 8080\n"
+    assert all(request["stream"] for request in model.requests)
+    assert model.chunks_after < AFTER / 2
+    assert asked.get_config()["stream"] is False
+
+
+@pytest.mark.filterwarnings("ignore:Agent.structured_output_async method is deprecated")
+async def test_a_structured_output_alone_is_left_alone(model: EndlessModel, tmp_path: Path) -> None:
+    from pydantic import BaseModel
+
+    class Summary(BaseModel):
+        summary: str
+
+    plugin = endstop(tmp_path)
+    with pytest.raises(Exception, match=r"Summary|JSON"):
+        await agent(real(model, "talker"), plugin).structured_output_async(Summary, "go")
+    plugin.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_a_tool_that_fails_is_an_error_in_the_record(model: EndlessModel, tmp_path: Path) -> None:
     @tool
     def work(n: int) -> str:
