@@ -60,7 +60,7 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a transcript, then those of the sub-agents whose messages stand among its lines."""
+    """Yield the session of a transcript, then those of the sub-agents whose messages stand among its lines."""
     if not matches(data):
         raise Unreadable("it is no transcript of Claude Code")
     agents = _split_agents([as_dict(line) for line in data])

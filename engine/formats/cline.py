@@ -45,7 +45,7 @@ class _Reply(Struct):
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a recording."""
+    """Yield the one session of a recording."""
     session = ImportedSession()
     builder = SessionBuilder(session)
     failures: list[str] = []

@@ -66,7 +66,7 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a rollout."""
+    """Yield the session of a rollout. Raises Unreadable if nothing was said in it."""
     reader = _RolloutReader(data)
     for line in as_list(data):
         reader.add_line(as_dict(line))

@@ -60,7 +60,7 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a file, then those of its sub-agents."""
+    """Yield the session of a file, then those of its sub-agents."""
     if not matches(data):
         raise Unreadable("it is no session of Copilot CLI")
     lines = [as_dict(line) for line in data]

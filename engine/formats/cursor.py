@@ -62,7 +62,7 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a conversation or a transcript."""
+    """Yield the session of a conversation or a transcript."""
     if not matches(data):
         raise Unreadable("it is no conversation of Cursor")
     yield _read_transcript(data) if isinstance(data, list) else _read_conversation(data)

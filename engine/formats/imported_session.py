@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -234,6 +234,21 @@ class ImportedSession(Struct, kw_only=True):
 
 class Unreadable(ValueError):
     """The data holds no session of the format, or a broken one. The message says why."""
+
+
+def with_responses(sessions: Iterable[ImportedSession], called: str) -> Iterator[ImportedSession]:
+    """Yield the sessions that hold a response. If others do not, raise Unreadable at the end with their ids.
+
+    called: what the format calls its sessions, such as `samples`.
+    """
+    silent: list[str] = []
+    for session in sessions:
+        if any(isinstance(one.message, AssistantMessage) for one in session.messages):
+            yield session
+        else:
+            silent.append(session.id)
+    if silent:
+        raise Unreadable(f"no response of a model in {len(silent):,} {called} ({', '.join(silent[:4])})")
 
 
 _STATUS_PATTERN = re.compile(

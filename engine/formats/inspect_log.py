@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..decision import AssistantMessage, Usage, UserMessage
+from ..decision import Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, parse_content
 from .file_values import FileValue, decode_json
@@ -23,6 +23,7 @@ from .imported_session import (
     RawCall,
     SessionBuilder,
     Unreadable,
+    with_responses,
 )
 from .openai import parse_tools
 from .packed_files import Allowance, member_names, unpack
@@ -58,22 +59,15 @@ _GRADES = {"C": True, "I": False}
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The sessions of a log, or of one sample. Those without a response are counted at the end, as unreadable."""
+    """Yield the sessions of a log, or of one sample. Those without a response are counted at the end, as unreadable."""
     log = data if "samples" in as_dict(data) else {"samples": [data]}
     version = log.get("version", _VERSIONS[-1])
     if version not in _VERSIONS:
         raise Unreadable(f"this is an Inspect log of version {version}: only {', '.join(map(str, _VERSIONS))} are read")
     if not as_list(log.get("samples")):
         raise Unreadable("an Inspect log without samples")
-    silent: list[str] = []
-    for sample in map(as_dict, as_list(log["samples"])):
-        session = _SampleReader(log, sample).read()
-        if any(isinstance(one.message, AssistantMessage) for one in session.messages):
-            yield session
-        else:
-            silent.append(session.id)
-    if silent:
-        raise Unreadable(f"no response of a model in {len(silent):,} samples ({', '.join(silent[:4])})")
+    samples = map(as_dict, as_list(log["samples"]))
+    yield from with_responses((_SampleReader(log, sample).read() for sample in samples), "samples")
 
 
 def matches(data: Any) -> bool:

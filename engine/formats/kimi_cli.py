@@ -41,7 +41,7 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a file."""
+    """Yield the one session of a wire or a context."""
     if _is_wire(data):
         yield _read_wire([as_dict(line) for line in data])
     elif _is_context(data):

@@ -41,7 +41,7 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of these messages."""
+    """Yield the one session that these messages are."""
     name, messages = _find(data)
     if not messages:
         raise Unreadable("it holds no messages of LangChain")

@@ -26,7 +26,7 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of these items."""
+    """Yield the session of one row of `agent_sessions`, as `read_store` finds it with its items."""
     if not matches(data):
         raise Unreadable(
             "it is no session of the OpenAI Agents SDK: import its database, or lists of items as `openai`"

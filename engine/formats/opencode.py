@@ -40,7 +40,7 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session."""
+    """Yield the one session, as `opencode export` writes it or `opencode_store.py` finds it."""
     if not matches(data):
         raise Unreadable("it is no session of OpenCode")
     info = as_dict(data.get("info"))

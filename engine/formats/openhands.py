@@ -61,7 +61,7 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of these events, or of a row."""
+    """Yield the one session that these events, or a row of an evaluation, tell of."""
     if not matches(data):
         raise Unreadable("it holds no events of OpenHands")
     row = {} if isinstance(data, list) else data

@@ -58,7 +58,7 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of these events."""
+    """Yield the one session that these events tell of."""
     if not matches(data):
         raise Unreadable("it holds no events of the OpenHands SDK")
     reader = _EventReader(as_list(data))

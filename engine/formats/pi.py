@@ -44,7 +44,7 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a file."""
+    """Yield the one session of a file."""
     if not matches(data):
         raise Unreadable("it is no session of pi")
     session = ImportedSession()

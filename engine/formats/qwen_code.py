@@ -44,7 +44,7 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a transcript."""
+    """Yield the one session of a transcript."""
     if not matches(data):
         raise Unreadable("it is no transcript of Qwen Code")
     session = ImportedSession()

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from ..records.compression import begins_with
 from .imported_session import Unreadable
 
 MAGIC = b"SQLite format 3\x00"
@@ -15,11 +16,7 @@ MAGIC = b"SQLite format 3\x00"
 
 def is_database(path: Path) -> bool:
     """Whether the file begins as an SQLite database does; False if it cannot be read."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
+    return begins_with(path, MAGIC)
 
 
 @contextmanager

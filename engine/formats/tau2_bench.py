@@ -12,9 +12,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..decision import AssistantMessage, Status, UserMessage
+from ..decision import Status, UserMessage
 from .content_blocks import message_reasoning
-from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, RawCall, SessionBuilder, Unreadable
+from .imported_session import (
+    ImportedEnding,
+    ImportedSession,
+    ImportedVerdict,
+    RawCall,
+    SessionBuilder,
+    Unreadable,
+    with_responses,
+)
 from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text, parse_time, parse_usage
 
 _STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
@@ -42,17 +50,11 @@ _ENDINGS: dict[str, tuple[str, Status | None]] = {
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The sessions of all simulations, or of one. Those without a response are named at the end, as unreadable."""
+    """Yield the session of each simulation. Those without a response are named at the end, as unreadable."""
     results = data if "simulations" in as_dict(data) else {"simulations": [data]}
-    silent: list[str] = []
-    for simulation in map(as_dict, as_list(results["simulations"])):
-        session = _SimulationReader(results, simulation).read()
-        if any(isinstance(one.message, AssistantMessage) for one in session.messages):
-            yield session
-        else:
-            silent.append(session.id)
-    if silent:
-        raise Unreadable(f"no response of a model in {len(silent):,} simulations ({', '.join(silent[:4])})")
+    simulations = map(as_dict, as_list(results["simulations"]))
+    read = (_SimulationReader(results, simulation).read() for simulation in simulations)
+    yield from with_responses(read, "simulations")
 
 
 def matches(data: Any) -> bool:

@@ -76,9 +76,14 @@ def decompress(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:
     """Whether the file begins with the magic number of zstd; False if it cannot be read."""
+    return begins_with(path, MAGIC)
+
+
+def begins_with(path: str | os.PathLike[str], magic: bytes) -> bool:
+    """Whether these are the first bytes of the file; False if it cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
-            return file.read(len(MAGIC)) == MAGIC
+            return file.read(len(magic)) == magic
     except OSError:
         return False
 
