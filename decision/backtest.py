@@ -197,6 +197,14 @@ class PolicySimulation:
         self._pending, self._deciding = facts, False
         self._gates_ran = True  # they are not asked about a text that was copied
 
+    @property
+    def stopped(self) -> Decision | None:
+        """The decision by which the policy has ended the run by now; None if it goes on.
+
+        It is made once an event shows what the recorded run did: that its next step began, or that it ended.
+        """
+        return None if self._stopped is None else self._stopped[1]
+
     def finding(self, digest: RunSummary) -> Finding:
         """The finding for the run that `digest` summarises."""
         stops, decision = self._stopped or (None, None)

@@ -27,7 +27,7 @@ from .messages import (
     ToolSpec,
     Usage,
 )
-from .outcome import Asker, CutSavings, Outcome, StageStatus, Verdict
+from .outcome import Asker, Outcome, StageStatus, Verdict
 from .outcome import CutOff as CutOff
 from .policy import Policy
 from .run_origin import IMPORT_PREFIX as IMPORT_PREFIX
@@ -223,20 +223,6 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
     """For a response that was cut: whether the stream had already reported its end, so that nothing is missing."""
     after_cut: CutOff | None = None
     """For a response that was cut: what came after the cut. None if it was not read."""
-
-
-def saved_by_cut(response: ResponseFinished, price: Price | None) -> CutSavings | None:
-    """Return what the cut of a response saved; None if it was not cut at a completion, or had ended there by itself."""
-    if response.cut_at is None or response.cut_at_end or response.raw_finish:
-        return None
-    rest, priced = response.after_cut, int(price is not None)
-    if rest is None:
-        return CutSavings(cuts=1, priced=priced)
-    tokens, calls = rest.output_tokens, len(rest.calls)
-    cost = 0.0 if price is None else price.output_cost(tokens, response.usage.input_tokens)
-    return CutSavings(
-        cuts=1, measured=1, output_tokens=tokens, calls=calls, priced=priced, measured_priced=priced, cost_usd=cost
-    )
 
 
 class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):
@@ -549,6 +535,21 @@ class ToolProgress(_Event, frozen=True, kw_only=True, tag="TOOL_PROGRESS"):
     total: float | None = None
 
 
+class AlarmRaised(_Event, frozen=True, kw_only=True, tag="ALARM_RAISED"):
+    """A policy that only watches would have stopped this loop, which is not ours, as stuck or over a limit.
+
+    Once a run, when the next step begins. It changes nothing, and no rule sees it.
+    """
+
+    policy: str
+    rule: str
+    reason: str
+    """The stop reason."""
+    detail: str
+    step: int
+    """The step after which the run would have ended."""
+
+
 Event = (
     RunStarted
     | RunResumed
@@ -589,6 +590,7 @@ Event = (
     | SubagentStarted
     | SubagentUsed
     | ToolProgress
+    | AlarmRaised
 )
 
 STREAM_PARTS: frozenset[type] = frozenset(

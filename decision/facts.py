@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .cost import Price
+from .cut_savings import saved_by_cut
 from .failures import Failures
 from .messages import AssistantMessage, FinishReason, ToolCall, Usage, is_blank
 from .outcome import CutSavings, Question, SubagentUse, ask_again
@@ -355,7 +356,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
     unseen = is_blank(message.text)
     empty = not message.calls and unseen
     filtered = finish == "content_filter"
-    saved = ev.saved_by_cut(event, facts.prices.get(event.model))
+    saved = saved_by_cut(event, facts.prices.get(event.model))
     return replace(
         facts,
         t=event.t,

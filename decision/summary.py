@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from . import events as ev
 from .anchors import ANCHOR_EVENTS, DoneClaim, WorkAnchors
+from .cut_savings import saved_by_cut
 from .facts import Facts
 from .messages import Usage
 from .outcome import CutSavings, Outcome, Status, Verdict, Work, derive_work
@@ -319,7 +320,7 @@ class SummaryBuilder:
 
     def _response(self, event: ev.ResponseFinished) -> None:
         self._completions += sum(call.name in self._completion_tools for call in event.message.calls)
-        self._saved += ev.saved_by_cut(event, self._facts.prices.get(event.model))
+        self._saved += saved_by_cut(event, self._facts.prices.get(event.model))
 
     def _execution_started(self, event: ev.ToolExecutionStarted) -> None:
         self._running[event.call_id] = event.t

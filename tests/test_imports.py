@@ -89,6 +89,7 @@ LATE = {
     (f"{VIEWS}/select.py", "endstop.cli.views.race_live"): "the same",
     ("engine/cli/serve.py", "endstop.web.server"): "imports starlette, uvicorn and SQLAlchemy",
     ("engine/cli/serve.py", "endstop.cli.worker_process"): "imports SQLAlchemy",
+    ("engine/cli/serve.py", "endstop.service.span_receiver"): "the same",
     ("engine/cli/worker.py", "endstop.cli.worker_process"): "the same",
     ("engine/cli/proxy.py", "endstop.proxy.day_budgets"): "imports aiohttp, by its package",
     ("engine/cli/proxy.py", "endstop.proxy.budget_store"): "the same",

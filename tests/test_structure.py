@@ -49,6 +49,7 @@ MIRRORS = {
 
 SMALL = {
     "decision.program_text": "what program text does; both a code tool and `python -c` in a shell ask it",
+    "decision.cut_savings": "what a cut saved, which both the facts and a summary add up",
     "decision.errors": "WrongUse, which everything raises and which must import nothing",
     "providers._logging": "imports structlog when there is something to log, and not before",
     "decision.step_judge": "reads the facts, which read what a step brought; step_history.py knows neither",
@@ -67,6 +68,7 @@ SMALL = {
     "engine.formats.sqlite_files": "how a database is opened without touching it",
     "engine.web.auth": "whose a request is; process/tokens.py has the tokens",
     "engine.observers.structlog": "one integration, one file",
+    "engine.process.prometheus": "one format, which both servers write",
     "engine.prompts": "texts for the model, apart from the code that sends them",
     "engine.proxy.offered_completion": "the tool of the proxy's own; both the request and the response ask for it",
     "engine.records.qualified_names": "the one table of old names in records",
@@ -117,7 +119,7 @@ ONE_IMPORTER = {
     "engine.formats.inspect_log": "one format, one file",
     "engine.formats.known_formats": "the table of what is recognised and not read",
     "engine.formats.langchain_messages": "one format, one file",
-    "engine.formats.otlp_spans": "one format, one file",
+    "engine.formats.otlp_protobuf": "one encoding, one file; otlp_values.py has the other",
     "engine.formats.pydantic_messages": "one format, one file",
     "engine.formats.sharegpt": "one format, one file",
     "engine.formats.mini_swe_agent": "one format, one file",
@@ -144,6 +146,8 @@ ONE_IMPORTER = {
     "engine.response": "one response; loop.py has steps and rounds",
     "engine.run_start": "the first events of a run; session.py has what stays between runs",
     "engine.service.lifecycle": "opening and closing of a service; service.py has its operations",
+    "engine.service.received_session": "one session; span_receiver.py has all of them, and the store",
+    "engine.web.otlp_route": "a protocol of its own, with its own errors; app.py has the other routes",
     "engine.store.notify": "LISTEN and NOTIFY of PostgreSQL",
     "engine.store.queries": "reading; transaction.py has the writing",
     "engine.store.sql": "imports SQLAlchemy",

@@ -50,13 +50,9 @@ from .options import build_redaction, parse_finish_words, sampling_settings
 def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None) -> Engine:
     """The engine for these options; what they leave out comes from the record to resume. Raises WrongUse."""
     started = resumed.started if resumed is not None else None
-    if started is None or args.policy is not None:
-        policy = load_policy("agent" if args.policy is None else args.policy, closing=True)
-    else:
-        policy = started.policy
+    policy = chosen_policy(args, started)
     if resumed is not None:
         resumed.check(args)
-    policy = with_limits(policy, args.max_steps, args.max_tokens, closing=not args.no_closing)
     own = [*load_tools(args.tools), *build_workspace_tools(args.workspace, args.allow_run, args.env)]
     presets, output = preset_tools(own, not args.no_presets), load_object("--output-type", args.output_type)
     tools = own
@@ -91,6 +87,15 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
             finish_words=(started.finish_words if started else {}) | parse_finish_words(args),
         ),
     )
+
+
+def chosen_policy(args: argparse.Namespace, started: RunStarted | None = None) -> Policy:
+    """The policy for these options; what they leave out is that of the record to resume, if there is one."""
+    if started is None or args.policy is not None:
+        policy = load_policy("agent" if args.policy is None else args.policy, closing=True)
+    else:
+        policy = started.policy
+    return with_limits(policy, args.max_steps, args.max_tokens, closing=not args.no_closing)
 
 
 Start = Callable[[], Run]

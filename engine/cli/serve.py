@@ -11,8 +11,8 @@ from ..decision import WrongUse
 from ..engine import Engine
 from ..process.daemon import new_event_loop
 from ..process.shutdown import run_to_end
-from .agent import build_engine
-from .options import add_agent, add_command, add_lease, add_queue, add_redaction
+from .agent import build_engine, chosen_policy
+from .options import add_agent, add_command, add_lease, add_queue, add_redaction, build_redaction
 from .worker import require_queue
 
 PORT = 8642
@@ -76,6 +76,12 @@ def add_to(commands: Any) -> None:
         metavar="N",
         help=f"requests per second for each owner, or without tokens for each address (default {RATE:g}; 0: no limit)",
     )
+    server.add_argument(
+        "--otlp",
+        action="store_true",
+        help="receive spans of agents that run elsewhere at /v1/traces (OTLP), keep and show their sessions, and raise "
+        "an alarm where --policy would have stopped one as stuck or over a limit",
+    )
     server.add_argument("--no-page", action="store_true", help="do not serve the web page")
     server.add_argument("--quiet", action="store_true", help="do not log requests")
     fleet = parser.add_argument_group("several processes")
@@ -96,6 +102,7 @@ def command(args: argparse.Namespace) -> int:
     """Serve until a signal and return the exit code. Raises WrongUse."""
     if args.workers is not None:
         require_queue(args.queue)
+    from ..service.span_receiver import Receiving
     from ..web.server import HttpServer
     from .worker_process import build_queue, keep_workers_alive
 
@@ -117,6 +124,7 @@ def command(args: argparse.Namespace) -> int:
         lease=args.lease,
         queue=None if args.workers is None else build_queue(args),
         workers=lambda died: keep_workers_alive(args, args.workers or 0, died),
+        receiving=Receiving(policy=chosen_policy(args), redact=build_redaction(args)) if args.otlp else None,
     )
     return run_to_end(server.serve(), new_event_loop())
 
@@ -135,6 +143,8 @@ def _check(args: argparse.Namespace) -> None:
         raise WrongUse(f"--workers is {args.workers}: use 0 or more")
     if args.workers and not (args.model or args.api_base or args.provider):
         raise WrongUse("--workers needs a model: give one with --model")
+    if args.otlp and args.workers is not None:
+        raise WrongUse("--otlp and --workers do not go together: one process has to see all spans of a session")
     if args.rate < 0:
         raise WrongUse(f"--rate is {args.rate:g}: use 0 or more")
     if args.store is not None and not args.store.strip():

@@ -48,10 +48,12 @@ from ..decision import (
     decide,
 )
 from ..decision import events as ev
+from ..decision.backtest import PolicySimulation
 from ..decision.cost import Price, with_cost
 from ..decision.decide import applies_before_first_step, go_on_in_round
 from ..decision.errors import did_you_mean, error_text
 from ..decision.facts import add_usage, usage_of
+from ..decision.outcome import STATUS_OF
 from ..decision.run_origin import FOLLOW_PREFIX
 from ..event_log import Log
 from ..formats.imported_session import ImportOptions
@@ -80,6 +82,8 @@ class Follower:
     record: the file to write, or to append to. redact: applied to each text before it is written.
     session_id: a unique id of your own. agent: the loop's name, for the record.
     on_event: called with each event, in order. It must neither wait nor raise.
+    watch: a policy that only watches. Where it would have stopped a run as stuck or over a limit and the loop goes on,
+        ALARM_RAISED is recorded, once a run.
 
     Raises WrongUse if the policy is not known, or the record cannot be written.
     """
@@ -102,8 +106,12 @@ class Follower:
         prices: Prices | None = None,
         clock: Clock | None = None,
         on_event: Callable[[Event], None] | None = None,
+        watch: Policy | str | None = None,
     ) -> None:
         self.policy = followed_policy(policy, speaks=speaks)
+        self._watch = None if watch is None else followed_policy(watch, speaks=False)
+        self._watching: PolicySimulation | None = None
+        """What the watching policy makes of the current run, until it has raised an alarm."""
         self.speaks = speaks
         self.session_id = session_id or f"session_{uuid4().hex[:12]}"
         self.model, self.system = model, system
@@ -344,7 +352,8 @@ class Follower:
         continues, self._run_id = self._run_id, f"run_{uuid4().hex[:12]}"
         price = self._price_of(self.model)
         log = self._log = Log(self._clock, _no_transcript, (self._take,))
-        log.append(
+        self._watching = None
+        started = log.append(
             ev.RunStarted(
                 run_id=self._run_id,
                 session_id=self.session_id,
@@ -362,6 +371,8 @@ class Follower:
                 engine=f"{FOLLOW_PREFIX}{self._agent or 'loop'} {__version__}",
             )
         )
+        if self._watch is not None:
+            self._watching = PolicySimulation(self._watch, started, log.facts, self._rules)
         if paused is None:
             log.append(PREPARED)
         self._size.add(len(prompt or ""))
@@ -431,7 +442,18 @@ class Follower:
             for result in self._early:
                 self._step.add_result(result)
             self._early.clear()
+            self._raise_alarm(log)
         return self._step
+
+    def _raise_alarm(self, log: Log) -> None:
+        """Record that the watching policy would have ended the run before the step that has just begun."""
+        decision = None if self._watching is None else self._watching.stopped
+        if not isinstance(decision, Stop) or STATUS_OF.get(decision.reason) != "exhausted":
+            return
+        assert self._watch is not None
+        self._watching, step = None, log.facts.steps - 1
+        rule, reason, detail = decision.rule, decision.reason, decision.detail
+        log.append(ev.AlarmRaised(policy=self._watch.name, rule=rule, reason=reason, detail=detail, step=step))
 
     def _end_step(self) -> list[ToolResult]:
         """End the step if one is being made. Returns the user's answers to its questions."""
@@ -467,6 +489,8 @@ class Follower:
 
     def _take(self, event: Event) -> None:
         """Hand an event to the record and to `on_event`."""
+        if self._watching is not None:
+            self._watching.feed(event, self.facts)
         writer = self._writer
         if writer is not None:
             try:

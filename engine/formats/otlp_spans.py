@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from typing import Any, get_args
 
 from msgspec import Struct
@@ -81,6 +82,8 @@ _TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name")
 _TOOL_RESULTS = ("gen_ai.tool.call.result", "output.value", "traceloop.entity.output")
 _STATUSES = frozenset(get_args(Status))
 _RESULT_STATUSES = frozenset(get_args(ResultStatus))
+_MOST_RESULTS = 256
+"""Results that are kept until a request repeats them. A call may end while its response still streams."""
 _RESPONSE = ("assistant", 0)
 """The mark of a response; see `_mark`."""
 NOT_RECORDED = "[not recorded]"
@@ -247,11 +250,13 @@ class ConversationReader:
         session.settings = session.settings or _settings(attributes)
         unread = {name: value for name, value in attributes.items() if not name.startswith(_READ_PREFIXES)}
         session.count_unread_fields("field", unread, _READ | _SETTINGS.keys(), "span.")
+        early = [tool for tool in self._tools if tool.start >= request.span.start]
+        self._tools = [tool for tool in self._tools if tool.start < request.span.start]
         self._flush(goes_on=True)
         if request.silent and request.span.failed:
             self._add_failure(request)
         elif request.silent:
-            self._silent = request
+            self._silent, self._tools = request, early
         else:
             self._add_messages(request)
 
@@ -342,16 +347,17 @@ class ConversationReader:
         """
         id = as_text(span.attributes.get("gen_ai.tool.call.id"))
         if id and span.attributes.get("endstop.tool.status") != "open":
-            content = first_text(span.attributes, *_TOOL_RESULTS) or f"[not recorded: result {id}]"
+            content = first_text(span.attributes, *_TOOL_RESULTS) or _placeholder(id)
             self._results[id] = content, _status(span), span.end
+        while len(self._results) > _MOST_RESULTS:
+            del self._results[next(iter(self._results))]
         return bool(id)
 
     def _add_noted_results(self) -> None:
         """Add the results of calls that no request has repeated."""
         for call in self._builder.pending_calls:
-            if (noted := self._results.get(call.id)) is not None:
+            if (noted := self._results.pop(call.id, None)) is not None:
                 self._builder.add_result(call.id, "", noted[0], noted[1], t=noted[2] or None)
-        self._results.clear()
 
     # ---- without contents
 
@@ -368,7 +374,7 @@ class ConversationReader:
             calls = [_unknown_call(f"{step}.0")]
         builder.session.count_loss("content")
         builder.add_response(
-            "" if calls else f"[not recorded: response {step}]",
+            "" if calls else _placeholder(f"{request.span.id} {step}"),
             calls,
             usage=parse_usage(request.usage),
             raw_finish=request.finish,
@@ -379,7 +385,7 @@ class ConversationReader:
         self._note_estimate(span)
         self._ended_by_text = not calls
         for (id, _, _), tool in zip(calls, tools, strict=False):
-            builder.add_result(id, "", f"[not recorded: result {id}]", _status(tool), t=tool.end or None)
+            builder.add_result(id, "", _placeholder(id), _status(tool), t=tool.end or None)
 
 
 def _mark(message: Mapping[str, Any]) -> tuple[str, int]:
@@ -410,6 +416,15 @@ def _silent_call(span: Span, number: str) -> RawCall:
     id = as_text(span.attributes.get("gen_ai.tool.call.id")) or number
     name = first_text(span.attributes, *_TOOL_NAMES) or span.name or NOT_RECORDED
     return id, name, as_json(span.attributes.get("gen_ai.tool.call.arguments")) or as_json({NOT_RECORDED: id})
+
+
+def _placeholder(of: str) -> str:
+    """A text for one that was not recorded. It has a word of its own: without one it would repeat what came before.
+
+    Of letters, as digits do not count where it is judged what a step brought.
+    """
+    mark = blake2b(of.encode("utf-8", "replace"), digest_size=12).digest()
+    return f"[not recorded: {''.join(chr(97 + byte % 26) for byte in mark)}]"
 
 
 def _unknown_call(number: str) -> RawCall:

@@ -11,6 +11,7 @@ from typing import Literal
 from .._version import __version__
 from ..decision import Event, Usage
 from ..decision.events import AttemptFailed, RunFinished
+from ..process.prometheus import Family, prometheus_text
 
 CHARACTERS_PER_TOKEN = 4
 """For the estimate of a request that was not made."""
@@ -117,7 +118,7 @@ def metrics(statistics: Statistics, running: int, runs: int, *, open_budgets: bo
     open_budgets: whether the budgets hold nothing back, as their store fails.
     """
     total = statistics.total
-    families: list[tuple[str, str, str, dict[str, float]]] = [
+    families: list[Family] = [
         ("requests_total", "counter", "handling", dict(total.requests)),
         ("cut_responses_total", "counter", "reason", dict(total.cuts)),
         ("ended_runs_total", "counter", "reason", dict(total.endings)),
@@ -134,16 +135,7 @@ def metrics(statistics: Statistics, running: int, runs: int, *, open_budgets: bo
         ("requests_in_progress", "gauge", "", {"": running}),
         ("known_runs", "gauge", "", {"": runs}),
     ]
-    return "".join(_family(*family) for family in families)
-
-
-def _family(name: str, kind: str, label: str, values: dict[str, float]) -> str:
-    name = f"endstop_proxy_{name}"
-    lines = [f"# TYPE {name} {kind}"]
-    for value, count in sorted(values.items()):
-        quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        lines.append(f'{name}{{{label}="{quoted}"}} {count}' if label else f"{name} {count}")
-    return "\n".join([*lines, ""])
+    return prometheus_text("endstop_proxy", families)
 
 
 # ---- the page

@@ -69,6 +69,7 @@ TEXT_FIELDS: dict[type, Mapping[str, str]] = {
     ev.SubagentStarted: {"record": "text"},
     ev.SessionSource: {"file": "text", "id": "text"},
     ev.Carried: {"phases": "many", "questions": "many"},
+    ev.AlarmRaised: {"detail": "text"},
     ev.MessageAdded: {"text": "text", "images": "many"},
     ev.CancelRequested: {"cause": "text"},
     ev.RunFinished: {"outcome": "struct"},

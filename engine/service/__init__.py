@@ -7,7 +7,10 @@ try:
     from .event_buffer import Frame
     from .follow import Frames, Gap
     from .service import Service
+    from .span_receiver import Receiving
 except ModuleNotFoundError as error:
     raise missing_extra("endstop.service keeps sessions in a database", "server", error) from None
 
-__all__ = ["Conflict", "Frame", "Frames", "Gap", "Refusal", "Service", "ServiceUnavailable", "TooMany", "Unknown"]
+__all__ = [
+    "Conflict", "Frame", "Frames", "Gap", "Receiving", "Refusal", "Service", "ServiceUnavailable", "TooMany", "Unknown",
+]  # fmt: skip

@@ -87,6 +87,8 @@ class ActiveSessions:
         self._subagents: dict[str, ActiveSession] = {}
         """Sessions of sub-agents, which count with their callers and end with them."""
         self._runs: dict[str, ActiveSession] = {}
+        self._received: dict[str, EventBuffer] = {}
+        """The runs that other programs execute and that are received here, by their ids."""
         self._notifiers: WeakValueDictionary[str, Notifier] = WeakValueDictionary()
         self.stopping = False
         """True once the service is stopping: no more runs start in this process."""
@@ -112,7 +114,7 @@ class ActiveSessions:
     def buffer_of(self, run_id: str) -> EventBuffer | None:
         """The event buffer of this run; None if this process does not execute it."""
         active = self._runs.get(run_id)
-        return active.buffer if active is not None else None
+        return active.buffer if active is not None else self._received.get(run_id)
 
     def count_of(self, owner: str) -> int:
         """How many sessions of this owner are active."""
@@ -144,6 +146,18 @@ class ActiveSessions:
             active.buffer.notifier.notify()
         active.ended.set()
         self.notifier_of(active.session_id).notify()
+
+    def add_received(self, session_id: str, buffer: EventBuffer) -> None:
+        """Make a received run available to readers."""
+        self._received[buffer.run_id] = buffer
+        self.notifier_of(session_id).notify()
+
+    def remove_received(self, session_id: str, run_id: str) -> None:
+        """Remove a received run whose end is stored, and wake everybody who waits for it."""
+        buffer = self._received.pop(run_id, None)
+        if buffer is not None:
+            buffer.notifier.notify()
+        self.notifier_of(session_id).notify()
 
     def notifier_of(self, session_id: str) -> Notifier:
         """The notifier of a session.

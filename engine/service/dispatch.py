@@ -39,7 +39,7 @@ from ..store.base import (
 from ..user_message import user_message
 from .active import ActiveSession, ActiveSessions
 from .admission import Admission, check_unanswered, redacted
-from .errors import Conflict, busy, check_no_subagent, too_many_of_yours
+from .errors import Conflict, busy, check_runs_here, too_many_of_yours
 from .history import load_session
 from .session_queries import SessionQueries
 from .supervisor import RunSupervisor, clock_of
@@ -116,7 +116,7 @@ class LocalDispatcher:
     async def start_run(self, session_id: str, owner: str | None, run_input: RunInput) -> StoredSession:
         """Start the next run of a session; returns once the first event is stored."""
         stored = await self.session_at_rest(session_id, owner)
-        check_no_subagent(stored)
+        check_runs_here(stored)
         active = self._admission.admit(session_id, stored.owner, stored.agent, run_input.answers)
         return await self._supervisor.shielded(self._start_run(active, run_input))
 
@@ -205,7 +205,7 @@ class QueueDispatcher:
         """Store the next run of a session as queued; from then on no crash can lose it."""
         self._admission.check_open()
         stored = await self._queries.session(session_id, owner=owner)
-        check_no_subagent(stored)
+        check_runs_here(stored)
         check_can_start(stored, run_input)
         _, engine = self._admission.agent(stored.agent)
         return await self._supervisor.shielded(self._put_admitted(await self._job(stored, run_input), engine))

@@ -29,7 +29,7 @@ class Conflict(Refusal):
     """The state of the session does not allow the request.
 
     Codes: `busy`, `running`, `not_running`, `interrupted`, `not_interrupted`, `no_open_question`, `answered`, `exists`,
-    `subagent`.
+    `subagent`, `received`.
     """
 
 
@@ -46,6 +46,22 @@ class TooMany(Refusal):
 
 class ServiceUnavailable(Refusal):
     """The service is not ready for such a request. Codes: `stopping`, `not_open`, `no_model`."""
+
+
+RECEIVED = "otlp:"
+"""How the agent of a received session begins; the name follows that the agent's own program gives it."""
+
+
+def is_received(session: StoredSession) -> bool:
+    """Whether another program runs the session, and it is here as its spans tell it (`span_receiver.py`)."""
+    return session.agent.startswith(RECEIVED)
+
+
+def check_runs_here(session: StoredSession) -> None:
+    """Raises Conflict for a session whose runs nobody starts or steers here: a sub-agent's, or a received one."""
+    check_no_subagent(session)
+    if is_received(session):
+        raise Conflict("received", f"session {session.id} was received as spans: it runs in another program, not here")
 
 
 def too_many_of_yours(most: int) -> TooMany:

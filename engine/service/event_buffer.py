@@ -175,9 +175,13 @@ class EventBuffer:
 
     async def drain(self) -> None:
         """Store the end of the run. Unlike `flush` it raises StoreError each time, so that the caller can try again."""
+        await self.store()
+        self._ownership.release()
+
+    async def store(self) -> None:
+        """Store all events so far. Raises StoreError each time that it fails."""
         while self._pending:
             await asyncio.shield(self._commit_task or self._start_commit())
-        self._ownership.release()
 
     def close(self) -> None:
         """The run is over: add the events that the redaction was still holding back."""

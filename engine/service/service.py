@@ -43,13 +43,14 @@ from .admission import (
     title_of,
 )
 from .dispatch import LocalDispatcher, QueueDispatcher, RunInput
-from .errors import Conflict, check_no_subagent
+from .errors import Conflict, check_no_subagent, check_runs_here, is_received
 from .follow import HEARTBEAT_SECONDS
 from .history import was_answered
 from .lifecycle import Lifecycle
 from .membership import QUEUE, LeaseKeeper
 from .queue_worker import QueueWorker
 from .session_queries import SessionQueries
+from .span_receiver import Receiving, SpanReceiver
 from .supervisor import RunSupervisor, clock_of
 
 
@@ -72,6 +73,8 @@ class Service(SessionQueries):
     lease: seconds after which other processes on the store treat this one as dead unless it has renewed its lease in
         the store; more than 0.
     kind: name of this kind of process in the list of processes on the store, for people to read.
+    receiving: how spans of agents that run elsewhere are received (`receiver`); None: they are not. It takes a service
+        without a queue, as one process has to see all spans of a session.
 
     `owner` in its methods is the owner that the session must belong to; None, for use in your own process: any. In
     `start` it is the owner of the new session. Methods raise the refusals of `errors.py`, WrongUse for what can never
@@ -93,6 +96,7 @@ class Service(SessionQueries):
         works: bool = True,
         lease: float = LEASE,
         kind: str = "service",
+        receiving: Receiving | None = None,
     ) -> None:
         self.agents: Mapping[str, Engine] = {"default": engine} if isinstance(engine, Engine) else dict(engine)
         check_not_negative(grace=grace, heartbeat=heartbeat, max_running=max_running, max_running_each=max_running_each)
@@ -124,11 +128,17 @@ class Service(SessionQueries):
             worker = QueueWorker(self.store, self._active_sessions, admission, supervisor, lease_keeper)
             self._lifecycle.use_queue(queue, dispatcher, worker if works else None, max_running)
         self._deadline: asyncio.Task[None] | None = None
+        if receiving is not None and queue is not None:
+            raise WrongUse("a service with a queue receives no spans: give `receiving` to one without a queue")
+        self.receiver = None if receiving is None else SpanReceiver(self.store, self._active_sessions, receiving)
+        """Receives spans of agents that run elsewhere; None: this service does not."""
 
     # ---- lifecycle
 
     async def __aenter__(self) -> Service:
         await self._lifecycle.open()
+        if self.receiver is not None:
+            self.receiver.open()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -136,6 +146,8 @@ class Service(SessionQueries):
         assert self._deadline is not None
         try:
             await self._deadline
+            if self.receiver is not None:
+                await self.receiver.close()
         finally:
             await self._lifecycle.close()
 
@@ -250,7 +262,7 @@ class Service(SessionQueries):
     async def _answer(self, session_id: str, owner: str | None, answers: Mapping[Any, Answer]) -> StoredSession:
         """answers: by call ids; None stands for the only question that is open."""
         stored = await self._dispatcher.session_at_rest(session_id, owner)
-        check_no_subagent(stored)
+        check_runs_here(stored)
         ids = [question.call_id for question in stored.questions] if stored.status == "awaiting_input" else []
         for call_id in answers:
             await self._check_question(session_id, call_id, ids)
@@ -296,7 +308,7 @@ class Service(SessionQueries):
         """
         said = user_message(text, "message")
         known = await self.session(session_id, owner=owner)
-        check_no_subagent(known)
+        check_runs_here(known)
         active = self._active_sessions.by_session(session_id)
         if active is None or active.run is None:
             under_way = active is None and known.status in GOING
@@ -329,6 +341,8 @@ class Service(SessionQueries):
         cancelled as soon as a process starts it. cause: stands in the run's CANCEL_REQUESTED event.
         """
         stored = await self.session(session_id, owner=owner)
+        if is_received(stored):
+            check_runs_here(stored)
         active = self._active_sessions.by_session(session_id)
         run = None if active is None else active.run
         status: str
@@ -350,7 +364,8 @@ class Service(SessionQueries):
         stored = await self._dispatcher.session_at_rest(session_id, owner)
         check_no_subagent(stored)
         if self._active_sessions.by_session(session_id) is not None or stored.status in GOING:
-            raise Conflict("running", f"session {session_id} is running: cancel it first")
+            then = "delete it when no more of its spans come" if is_received(stored) else "cancel it first"
+            raise Conflict("running", f"session {session_id} is running: {then}")
         await self._dispatcher.delete(session_id)
         self._active_sessions.notifier_of(session_id).notify()
 

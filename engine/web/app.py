@@ -36,6 +36,7 @@ from .auth import Auth, BearerTokens, authenticate
 from .errors import error_response
 from .middleware import AccessLogMiddleware, QueryTokenMiddleware, SecurityMiddleware
 from .openapi import openapi_document
+from .otlp_route import otlp_route
 from .request_context import AppState, RequestContext
 from .routes import OPERATIONS, Operation
 from .schemas import check_media_type, decode_body, decode_query, read_body
@@ -95,6 +96,8 @@ def web(
     if isinstance(auth, BearerTokens):
         middleware.insert(0, Middleware(QueryTokenMiddleware))
     routes = [*_routes(OPERATIONS, state), _openapi_route(state)]
+    if service.receiver is not None:
+        routes.append(otlp_route(state, partial(_owner, state=state), _check_open))
     if page:
         routes += [Route("/", serve_page, methods=["GET"]), Route("/page/{name:path}", serve_page, methods=["GET"])]
     app = Starlette(
@@ -128,10 +131,9 @@ def _endpoint(methods: Mapping[str, Operation], state: AppState) -> Callable[[Re
 
 async def _handle(operation: Operation, request: Request, state: AppState) -> Response:
     """Handle one request. Errors become responses in `error_response`."""
-    address = request.client.host if request.client is not None else ""
     owner = ""
     if operation.needs_token:
-        owner = await _owner(operation, request, state, address)
+        owner = await _owner(request, state, is_stream=operation.resumable)
     _check_open(state.service)
     query = None if operation.query is None else decode_query(request, operation.query)
     body = None if operation.body is None else await _body(operation, request, state)
@@ -140,13 +142,14 @@ async def _handle(operation: Operation, request: Request, state: AppState) -> Re
     return await operation.handler(RequestContext(request, state, owner, query, body))
 
 
-async def _owner(operation: Operation, request: Request, state: AppState, address: str) -> str:
+async def _owner(request: Request, state: AppState, *, is_stream: bool = False) -> str:
     """Authenticate the request and count it for its owner; a refused one is counted for its address."""
+    address = request.client.host if request.client is not None else ""
     if state.auth is None:
         state.rates.count(f"from {address}")
         return await authenticate(request, None)
     try:
-        owner = await authenticate(request, state.auth, is_stream=operation.resumable)
+        owner = await authenticate(request, state.auth, is_stream=is_stream)
     except Exception:
         state.rates.count(f"from {address}")
         raise

@@ -9,6 +9,8 @@ from typing import Any
 from starlette.responses import Response
 
 from ..decision import Outcome
+from ..process.prometheus import MEDIA_TYPE as PROMETHEUS
+from ..process.prometheus import Family, prometheus_text
 from .ag_ui import RunAgentInput
 from .ag_ui_routes import run_agent, session_as_ag_ui
 from .request_context import RequestContext, json_response
@@ -98,6 +100,21 @@ async def read_health(context: RequestContext) -> Response:
     return json_response(HealthResponse(status="stopping" if service.stopping else "ok", running=service.running))
 
 
+async def read_metrics(context: RequestContext) -> Response:
+    """Read what the server counts, in Prometheus' text format."""
+    service = context.service
+    families: list[Family] = [("running_sessions", "gauge", "", {"": service.running})]
+    if (receiver := service.receiver) is not None:
+        counts = receiver.counts
+        families += [
+            ("received_sessions_open", "gauge", "", {"": receiver.open_sessions}),
+            ("received_sessions_total", "counter", "", {"": counts.sessions}),
+            ("received_spans_total", "counter", "kind", counts.spans),
+            ("received_alarms_total", "counter", "reason", counts.alarms),
+        ]
+    return Response(prometheus_text("endstop", families), media_type=PROMETHEUS)
+
+
 SESSION = "/sessions/{session_id}"
 RUN = "/runs/{run_id}"
 _NOTHING_LEFT = {204: "The run has ended, and the reader has received its last event."}
@@ -144,6 +161,7 @@ OPERATIONS = (
               query=StreamQuery, media_type=SSE, resumable=True),
     Operation(method="GET", path="/agents", handler=list_agents, id="list_agents", tag="server",
               response=AgentListResponse),
+    Operation(method="GET", path="/metrics", handler=read_metrics, id="metrics", tag="server", media_type="text/plain"),
     Operation(method="GET", path="/health", handler=read_health, id="health", tag="server", response=HealthResponse,
               needs_token=False),
 )  # fmt: skip

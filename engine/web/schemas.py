@@ -17,6 +17,7 @@ from ..decision import Asker, Outcome, Question, Usage, UserMessage
 from ..engine import Engine
 from ..message_history import read_prompt
 from ..providers.clock import Clock
+from ..service.errors import is_received
 from ..store.base import SessionStatus, StoredRun, StoredSession
 from .errors import HttpError
 
@@ -247,7 +248,7 @@ def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = 
         question=questions[0] if questions else None,
         questions=questions,
         usage=_total_usage(runs or ()),
-        can_resume=session.status == "interrupted",
+        can_resume=session.status == "interrupted" and not is_received(session),
         holder=session.holder,
         trouble=session.trouble,
         metadata=session.metadata,

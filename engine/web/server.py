@@ -28,6 +28,7 @@ from ..process.streams import StdStreams
 from ..process.tokens import TOKEN_VARIABLE
 from ..providers.endpoint_url import mask_url
 from ..service.service import Service
+from ..service.span_receiver import Receiving
 from ..store.base import StoreError
 from ..store.url import file_at
 from .app import web
@@ -74,6 +75,8 @@ class HttpServer:
     """Distributes runs to workers; None: they run in this process."""
     workers: Callable[[Callable[[], None]], AbstractAsyncContextManager[None]]
     """With a queue: keeps worker processes alive while entered. Its argument is called when one has died."""
+    receiving: Receiving | None = None
+    """How spans of other agents are received; None: they are not."""
 
     async def serve(self) -> int:
         """Serve until a signal; returns the exit code. Raises WrongUse for settings that cannot work."""
@@ -96,6 +99,7 @@ class HttpServer:
                 works=False,
                 lease=self.lease,
                 kind="serve",
+                receiving=self.receiving,
             )
             return await self._serve(service, auth, listening)
 

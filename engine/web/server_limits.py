@@ -32,6 +32,8 @@ class WebLimits(Struct, frozen=True, kw_only=True):
 
     body: int = 1024 * 1024
     """The most bytes in a request body."""
+    spans: int = 20 * 1024 * 1024
+    """The most bytes in a body with spans (`/v1/traces`), packed or unpacked."""
     text: int = 200_000
     """The most characters in a prompt, an answer or a message."""
     body_seconds: float = 30.0

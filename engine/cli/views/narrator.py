@@ -114,6 +114,10 @@ class EventNarrator:
         told = f"recorded is {event.recorded} (event {event.at}), now it is {event.now}"
         self._note("it goes on differently from its record", told, "warning")
 
+    def _alarm_raised(self, event: ev.AlarmRaised) -> None:
+        told = f"policy {event.policy} would have stopped it after step {event.step}: {event.detail or event.reason}"
+        self._note(f"alarm, {event.reason}", told, "warning")
+
     def _message_added(self, event: ev.MessageAdded) -> None:
         if event.origin != "user":
             self._note(f"▸ {event.origin.replace('_', ' ')}", event.text, "loop")
@@ -373,6 +377,7 @@ _HANDLERS: dict[type, Callable[[EventNarrator, Any], None]] = {
     ev.RunStarted: EventNarrator._run_started,
     ev.RunResumed: EventNarrator._run_resumed,
     ev.ResumeDiverged: EventNarrator._resume_diverged,
+    ev.AlarmRaised: EventNarrator._alarm_raised,
     ev.MessageAdded: EventNarrator._message_added,
     ev.StepStarted: EventNarrator._step_started,
     ev.AttemptStarted: EventNarrator._attempt_started,

@@ -159,6 +159,9 @@ const HEARD = {
   RESUME_DIVERGED(run, { at, recorded, now }) {
     note(run, "warn", "≠", `From event ${at} on it goes another way: ${now}, not ${recorded}`);
   },
+  ALARM_RAISED(run, { policy, reason, detail, step }) {
+    note(run, "warn", "!", `Alarm, ${reason}: policy ${policy} would have stopped it after step ${step}`, detail);
+  },
   MESSAGE_ADDED(run, { text, origin, message_id }) {
     add(run, { kind: "message", origin, text, id: message_id ?? "" });
   },
