@@ -13,6 +13,10 @@ from msgspec import Struct
 from .parsing import as_dict, as_list, as_number, as_text
 
 ERROR_STATUS = 2
+LONGEST_NUMBER = 20
+"""Characters of a 64-bit number, with its sign."""
+LATEST = 253_402_300_799.0
+"""The end of the year 9999, in seconds since 1970. What says that it is later was not recorded."""
 
 
 class Span(Struct, kw_only=True):
@@ -35,6 +39,12 @@ class Span(Struct, kw_only=True):
     """The message of a failed span."""
     resource: dict[str, Any]
     """Attributes of what made the span; spans of one resource share them."""
+
+    @property
+    def size(self) -> int:
+        """About how many characters it holds in memory."""
+        told = (self.attributes, *(attributes for _, attributes in self.events))
+        return 500 + sum(len(one) if isinstance(one, str) else 100 for each in told for one in each.values())
 
 
 def json_spans(data: Any) -> Iterator[Span]:
@@ -68,7 +78,8 @@ def _span(span: dict[str, Any], resource: dict[str, Any]) -> Span:
 
 
 def _seconds(nanoseconds: Any) -> float:
-    return (as_number(_integer(nanoseconds)) or 0.0) / 1e9
+    found = (as_number(_integer(nanoseconds)) or 0.0) / 1e9
+    return found if 0 <= found < LATEST else 0.0
 
 
 def read_attributes(pairs: Any) -> dict[str, Any]:
@@ -89,7 +100,9 @@ def _value(value: Any) -> Any:
 
 def _integer(value: Any) -> Any:
     """The number, which OTLP/JSON writes as text."""
-    return int(value) if isinstance(value, str) and value.lstrip("-").isdecimal() and value.isascii() else value
+    if not isinstance(value, str) or len(value) > LONGEST_NUMBER:
+        return value
+    return int(value) if value.removeprefix("-").isdecimal() and value.isascii() else value
 
 
 # ---- writing

@@ -24,6 +24,8 @@ from .errors import RECEIVED
 
 MAX_SEEN = 4096
 """Spans of a session that are remembered, so that one that is sent again counts once."""
+MAX_TOOLS = 500
+"""Tools of a session whose kinds are known by their names."""
 PRECISION = 0.0005
 """Seconds by which the store's times are rounded."""
 MAX_WAITING = 64
@@ -113,6 +115,11 @@ class ReceivedSession:
         """Whether it has a run that is not over."""
         return self.follower.running or bool(self.waiting) or self.reader.pending
 
+    @property
+    def waiting_size(self) -> int:
+        """About how many characters the requests hold that wait."""
+        return sum(request.span.size for _, request in self.waiting)
+
     def is_new(self, span: Span) -> bool:
         """Whether this span has not come before. From now on it has."""
         key = span.trace, span.id
@@ -185,7 +192,7 @@ class ReceivedSession:
             case ToolResult():
                 follower.result(message)
             case UserMessage(text, images) if one.origin == "user" or not follower.running:
-                follower.prompt(text, images)
+                follower.prompt(text.replace("\0", "\ufffd"), images)  # PostgreSQL keeps no NUL
             case UserMessage(text):
                 follower.said(text)
             case AssistantMessage() if one.failure is not None:
@@ -212,7 +219,8 @@ class ReceivedSession:
     def _offer(self, calls: Sequence[ToolCall]) -> None:
         """Tell the follower of tools that are called without having been offered: their names say their kinds."""
         tools = {spec.name: spec for spec in self.reader.session.tools}
-        self._names.update(call.name for call in calls)
+        if len(self._names) < MAX_TOOLS:
+            self._names.update(call.name for call in calls)
         for name in self._names:
             tools.setdefault(name, ToolSpec(name=name, description="", parameters={"type": "object"}))
         self.follower.offer(tools.values())

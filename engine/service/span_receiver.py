@@ -17,6 +17,7 @@ from typing import Any
 
 import anyio.lowlevel
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .._sanitize import one_line
 from ..decision import Event, Policy
@@ -45,8 +46,9 @@ MAX_TRACES = 20_000
 """Traces of which it is remembered which session they belong to."""
 MAX_HELD = 10_000
 """Spans of calls and agents that wait for the first request of their trace."""
-MAX_WAITING = 1_000
-"""Requests that wait for earlier ones, in all sessions together."""
+MAX_SIZE = 64 << 20
+"""Characters that the spans which wait may hold: requests for earlier ones, and others for the first request of their
+trace, each in all sessions together."""
 PAUSE_AFTER = 16
 """Spans after which others get a turn in the event loop."""
 
@@ -108,8 +110,10 @@ class SpanReceiver:
         """The session of each trace, by their keys."""
         self._held: OrderedDict[Key, list[Span]] = OrderedDict()
         """Spans of calls and agents by their traces, of which no request has come yet."""
-        self._held_count = 0
-        self._waiting = 0
+        self._held_count = self._held_size = 0
+        self._waiting_size = 0
+        self._unstored = False
+        """Whether the store has failed since everything was stored."""
         self._buffers: dict[str, list[EventBuffer]] = {}
         """Of each session, the runs that are not stored to their end; the last one may still go on."""
         self._lock = asyncio.Lock()
@@ -146,6 +150,8 @@ class SpanReceiver:
         if self._active_sessions.stopping or self._sweeper is None:
             raise ServiceUnavailable("stopping", "the server is stopping: send the spans again in a moment")
         async with self._lock:
+            if self._unstored:  # nothing is taken that cannot be kept
+                await self._flush(self._sessions.values())
             touched: dict[str, ReceivedSession] = {}
             for number, span in enumerate(sorted(spans, key=lambda one: one.start), 1):
                 session = await self._take(owner, span)
@@ -233,17 +239,18 @@ class SpanReceiver:
         if any(one.id == span.id for one in held):
             self.counts.spans["repeated"] += 1
             return
-        held.append(span)
+        kept = span if kind else replace(span, attributes={}, events=[], resource={})  # it only ends its trace
+        held.append(kept)
         self.counts.spans[kind or "other"] += 1
         self._held_count += 1
-        while self._held_count > MAX_HELD:
-            _, dropped = self._held.popitem(last=False)
-            self._held_count -= len(dropped)
-            self.counts.spans["dropped"] += len(dropped)
+        self._held_size += kept.size
+        while self._held_count > MAX_HELD or self._held_size > MAX_SIZE:
+            self.counts.spans["dropped"] += len(self._release(next(iter(self._held))))
 
     def _release(self, trace: Key) -> list[Span]:
         held = self._held.pop(trace, [])
         self._held_count -= len(held)
+        self._held_size -= sum(span.size for span in held)
         return held
 
     def _remember_trace(self, trace: Key, key: Key) -> None:
@@ -299,7 +306,7 @@ class SpanReceiver:
             _, session = self._sessions.popitem(last=False)
             self._end(session)
             gone.append(session)
-        if self._waiting > MAX_WAITING:
+        if self._waiting_size > MAX_SIZE:
             for session in self._sessions.values():
                 if session.waiting:
                     self._change(session, session.stop_waiting)
@@ -311,12 +318,12 @@ class SpanReceiver:
 
     def _change(self, session: ReceivedSession, change: Any) -> None:
         """Change a session. What goes wrong in reading one does not keep others from being read."""
-        before = len(session.waiting)
+        before = session.waiting_size
         try:
             change()
         except Exception as error:
             log_warning("spans could not be read", session_id=session.id, error=error_text(error))
-        self._waiting += len(session.waiting) - before
+        self._waiting_size += session.waiting_size - before
 
     # ---- events
 
@@ -353,9 +360,10 @@ class SpanReceiver:
         results = await asyncio.gather(
             *(self._flush_one(id) for id in dict.fromkeys(session.id for session in sessions)), return_exceptions=True
         )
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        failed = [result for result in results if isinstance(result, BaseException)]
+        self._unstored = bool(failed)
+        for result in failed:
+            raise result
 
     async def _flush_one(self, session_id: str) -> None:
         buffers = self._buffers.get(session_id, [])

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 from endstop import read_record
-from endstop.decision import Event, Limits, Policy, Repetition
+from endstop.decision import Event, Limits, Policy, Repetition, WrongUse
 from endstop.decision import events as ev
 from endstop.formats import FORMATS, events_of
 from endstop.formats import export_otlp as to_otlp
-from endstop.formats.otlp_values import Span, json_spans
+from endstop.formats.otlp_values import Span, json_spans, write_attributes
 from endstop.service import Conflict, Receiving, Service, Unknown
 from endstop.service.history import stored_runs
 from endstop.store.base import Store, StoreError
@@ -284,6 +284,60 @@ async def test_when_the_store_fails_the_same_spans_may_be_sent_again_and_count_o
         assert steps_of(await told(store, session.id)) == steps_of(imported("hello"))
 
 
+async def test_while_the_store_fails_nothing_more_is_taken() -> None:
+    clock, store = FakeClock(), Stage()
+    async with Service({}, store=store, receiving=receiving(clock)) as service:
+        assert service.receiver is not None
+        store.fail("commit", 1, 2)
+        with pytest.raises(StoreError):
+            await service.receiver.receive("", spans_of("hello", "a"))
+        with pytest.raises(StoreError):
+            await service.receiver.receive("", [replace(span, trace="9" * 32) for span in spans_of("hello", "b")])
+        assert service.receiver.open_sessions == 1
+        await service.receiver.receive("", [])
+        (session,), _ = await service.sessions()
+        assert steps_of(await told(store, session.id)) == steps_of(imported("hello"))
+
+
+async def test_spans_that_wait_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("endstop.service.span_receiver.MAX_HELD", 5)
+    monkeypatch.setattr("endstop.service.span_receiver.MAX_SIZE", 20_000)
+    clock, store = FakeClock(), TemporaryStore()
+    async with Service({}, store=store, receiving=receiving(clock)) as service:
+        assert service.receiver is not None
+        (call, *_) = [span for span in spans_of("add") if span.name.startswith("execute_tool")]
+        for number in range(20):
+            await service.receiver.receive("", [replace(call, trace=f"{number:032x}", id=f"{number:016x}")])
+        assert service.receiver.counts.spans == {"tool": 20, "dropped": 15}
+        late = [span for span in spans_of("loop") if span.name.startswith("chat")][5:]
+        await service.receiver.receive("", list(reversed(late)))
+        (session,), _ = await service.sessions()
+        known = steps_of(await told(store, session.id))
+        assert len(known) == len([span for span in spans_of("loop") if span.name.startswith("chat")])
+
+
+async def test_times_and_texts_that_no_store_could_keep_do_no_harm() -> None:
+    clock, store = FakeClock(), TemporaryStore()
+    async with Service({}, store=store, receiving=receiving(clock)) as service:
+        assert service.receiver is not None
+        data = json_of(spans="9" * 25, text="go\0on")
+        await service.receiver.receive("", list(json_spans(data)))
+        (session,), _ = await service.sessions()
+        (started,) = [event for event in await told(store, session.id) if isinstance(event, ev.RunStarted)]
+        assert started.prompt == "go\ufffdon"
+
+
+def json_of(*, spans: str, text: str) -> dict[str, Any]:
+    """A request whose times are this number, and whose prompt is this text."""
+    said = [{"role": "user", "parts": [{"type": "text", "content": text}]}]
+    back = [{"role": "assistant", "parts": [{"type": "text", "content": "Done."}]}]
+    attributes = write_attributes(
+        {"gen_ai.operation.name": "chat", "gen_ai.input.messages": said, "gen_ai.output.messages": back}
+    )
+    span = {"traceId": "1" * 32, "spanId": "2" * 16, "startTimeUnixNano": spans, "endTimeUnixNano": "9" * 5000}
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [span | {"attributes": attributes}]}]}]}
+
+
 async def test_spans_that_are_no_agents_are_counted_and_make_no_session() -> None:
     clock, store = FakeClock(), TemporaryStore()
     async with Service({}, store=store, receiving=receiving(clock)) as service:
@@ -294,6 +348,6 @@ async def test_spans_that_are_no_agents_are_counted_and_make_no_session() -> Non
         assert (await service.sessions())[0] == []
 
 
-def test_a_service_with_a_queue_receives_none_and_a_negative_time_is_refused() -> None:
-    with pytest.raises(Exception, match="idle_seconds"):
+def test_a_negative_time_is_refused() -> None:
+    with pytest.raises(WrongUse, match="idle_seconds"):
         Receiving(idle_seconds=-1)
