@@ -23,7 +23,7 @@ MODULES = {
     **{name: name for name in ("run", "race", "replay", "report", "backtest", "fit", "audit")},
     "import": "convert",
     "export": "convert",
-    **{name: name for name in ("redact", "serve", "worker", "proxy")},
+    **{name: name for name in ("redact", "serve", "worker", "proxy", "demo")},
 }
 """The module of each command, in this package. Its `add_to(commands)` adds the command's parser."""
 
