@@ -30,8 +30,8 @@ help: ## this list
 	@echo
 	@echo "  PYTHON=python3.12 chooses the interpreter, ARGS='-k bus -x' goes to pytest."
 
-demo: $(VENV)/.core ## an agent sets a port in a real file and stops by itself; needs no model
-	@$(BIN)/python docs/examples/demo.py
+demo: $(VENV)/.core ## one recorded model in the usual loop and in endstop, side by side; needs no model
+	@$(BIN)/endstop demo
 
 # Nothing of this ever fails the build: a test that misses something is skipped and says so. RUNLEVEL=1 keeps Debian from
 # starting a database server; the tests start one of their own. Where chromium is there already, its lighter build
@@ -194,6 +194,7 @@ docs: $(VENV)/.ready ## write the tables in the documentation anew, from the cod
 	@$(BIN)/python docs/tables.py
 	@$(BIN)/python docs/stop_signals.py
 	@$(BIN)/python docs/package_map.py
+	@$(BIN)/python docs/demo_picture.py
 
 clean: ## remove the environments and what tools left behind
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
