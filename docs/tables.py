@@ -31,7 +31,6 @@ from msgspec import Struct
 
 ROOT = Path(__file__).parent.parent
 PAGES = (
-    "README.md",
     "docs/ag_ui.md",
     "docs/architecture.md",
     "docs/endings.md",
