@@ -87,6 +87,7 @@ LATE = {
     ("providers/http_provider.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     (f"{VIEWS}/select.py", "endstop.cli.views.live"): "imports rich, which plain lines do without",
     (f"{VIEWS}/select.py", "endstop.cli.views.race_live"): "the same",
+    ("engine/cli/demo.py", "endstop.cli.views.demo"): "the same",
     ("engine/cli/serve.py", "endstop.web.server"): "imports starlette, uvicorn and SQLAlchemy",
     ("engine/cli/serve.py", "endstop.cli.worker_process"): "imports SQLAlchemy",
     ("engine/cli/serve.py", "endstop.service.span_receiver"): "the same",
