@@ -25,6 +25,7 @@ from functools import cache, lru_cache
 from typing import Literal
 
 from .confirmation import ASKING_ENDINGS
+from .phrases import Phrases
 
 TextKind = Literal["answer", "question", "announcement", "refusal", "error"]
 
@@ -295,30 +296,30 @@ def classify_text(text: str) -> TextKind:
 @lru_cache(maxsize=64)  # a decision, its trace and the summary ask about the same text
 def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
     """cut: whether `closing` may begin in mid-text; short: whether the whole text is short enough for an error."""
-    if short and _finds("error", _fold(opening[:400].lstrip()), start=True):
+    if short and _begins("error", _fold(opening[:400].lstrip())):
         return "error"
     if _THOUGHT.match(opening) and closing.rstrip().endswith("```"):
         return "announcement"  # thought and action, as agents write them that call no tools by name
     first, last = _sentences(opening, cut=False)[:_OPENING], _sentences(closing, cut)
-    asked = _asked(last, done=any(_finds("done", one) for one in first))
-    if _declines(first, asked, any(_finds("elsewhere", one) for one in last)):
+    asked = _asked(first, last)
+    if _declines(first, last, asked):
         return "refusal"
     if asked:
         return "question"
     return "announcement" if _announces(last, closing) else "answer"
 
 
-def _asked(last: list[str], done: bool) -> list[str]:
+def _asked(first: list[str], last: list[str]) -> list[str]:
     """The sentences among the last that ask the user for something.
 
-    done: whether the text begins with a report that the work is done; what it offers then is not needed to go on.
+    If the first report that the work is done, what the last offer is not needed to go on.
     """
     found: list[str] = []
     seen = 0
     for sentence in reversed(last):
         if seen == _CLOSING:
             break
-        if _asks(sentence, ends_text=not seen) and not (done and _finds("offer", sentence)):
+        if _asks(sentence, ends_text=not seen) and not (_finds("offer", sentence) and _reports_done(first)):
             found.append(sentence)
         elif _ITEM.match(sentence) or _is_beside(sentence):
             continue
@@ -326,41 +327,46 @@ def _asked(last: list[str], done: bool) -> list[str]:
     return found
 
 
+def _reports_done(first: list[str]) -> bool:
+    return any(_finds("done", sentence) for sentence in first)
+
+
 def _asks(sentence: str, ends_text: bool) -> bool:
     """Whether a sentence asks. Where more follows, a question counts only if it is meant for the user."""
     if _finds("more", sentence):
         return False
-    request, courtesy = _first_place("request", sentence), _patterns()["courtesy"].search(sentence)
-    if request is not None and (courtesy is None or request < courtesy.start() or "?" in sentence):
-        return True
+    request = _phrases()["request"].find(sentence)
+    if request >= 0:
+        courtesy = _phrases()["courtesy"].find(sentence)
+        if courtesy < 0 or request < courtesy or "?" in sentence:
+            return True
     bare = sentence.rstrip(_DRESSING + ".。!:")
     if not bare.endswith(("?", *ASKING_ENDINGS)):
         return False
     return ends_text or _finds("to_user", sentence)
 
 
-def _declines(first: list[str], asked: list[str], elsewhere: bool) -> bool:
-    """Whether a text begins by declining, and asks for nothing afterwards but whether an offer is taken.
-
-    elsewhere: whether it ends by sending the user to somebody or something else.
-    """
-    if not all(_finds("offer", sentence) and _first_place("request", sentence) is None for sentence in asked):
+def _declines(first: list[str], last: list[str], asked: list[str]) -> bool:
+    """Whether a text begins by declining, and asks for nothing afterwards but whether an offer is taken."""
+    if not all(_finds("offer", sentence) and not _finds("request", sentence) for sentence in asked):
         return False
     for sentence in first:
-        done = _patterns()["done"].search(sentence)
-        if _refuses(sentence[: done.start()] if done else sentence, bool(asked), elsewhere):
+        done = _phrases()["done"].find(sentence)
+        if _refuses(sentence if done < 0 else sentence[:done], last, bool(asked)):
             return True
-        if done:
+        if done >= 0:
             return False
     return False
 
 
-def _refuses(sentence: str, offers: bool, elsewhere: bool) -> bool:
-    rest = _patterns()["seeking"].sub(" ", sentence)
+def _refuses(sentence: str, last: list[str], offers: bool) -> bool:
+    rest = _sought().sub(" ", sentence) if _finds("seeking", sentence) else sentence
     regrets = _finds("regret", rest)
     if _finds("cannot", rest) or (regrets and offers):
         return True
-    return _finds("cannot_be", rest) and (regrets or _finds("apology", rest) or (offers and elsewhere))
+    if not _finds("cannot_be", rest):
+        return False
+    return regrets or _finds("apology", rest) or (offers and any(_finds("elsewhere", one) for one in last))
 
 
 def _announces(last: list[str], closing: str) -> bool:
@@ -378,13 +384,13 @@ def _announces(last: list[str], closing: str) -> bool:
 
 
 def _says_what_comes(sentence: str) -> bool:
-    found = _first_place("announcing", sentence)
-    return found is not None and _patterns()["conditional"].search(sentence, 0, found) is None
+    found = _phrases()["announcing"].find(sentence)
+    return found >= 0 and _phrases()["conditional"].find(sentence[:found]) < 0
 
 
 def _is_beside(sentence: str) -> bool:
     """Whether a sentence is a courtesy, or explains the one before it."""
-    return _finds("afterthought", sentence, start=True) or _finds("more", sentence) or _finds("courtesy", sentence)
+    return _begins("afterthought", sentence) or _finds("more", sentence) or _finds("courtesy", sentence)
 
 
 def _sentences(part: str, cut: bool) -> list[str]:
@@ -398,46 +404,47 @@ def _sentences(part: str, cut: bool) -> list[str]:
 
 def _fold(text: str) -> str:
     """Lower case and normal width, with one question mark for all scripts."""
+    if text.isascii():
+        return text.replace("`", "'").lower()
     text = _GREEK.sub("?", _ARMENIAN.sub(r"\1?", text.translate(_MARKS)))
     return unicodedata.normalize("NFKC", text).casefold()
 
 
-def _finds(name: str, text: str, start: bool = False) -> bool:
-    pattern = _patterns()[name]
-    return (pattern.match(text) if start else pattern.search(text)) is not None
+def _finds(name: str, text: str) -> bool:
+    return _phrases()[name].find(text) >= 0
 
 
-def _first_place(name: str, text: str) -> int | None:
-    """Where the first match of the languages' patterns begins; None if there is none."""
-    found = [match.start() for pattern in _language_patterns()[name] if (match := pattern.search(text)) is not None]
-    return min(found, default=None)
+def _begins(name: str, text: str) -> bool:
+    return _beginnings()[name].match(text) is not None
 
 
 @cache
-def _language_patterns() -> dict[str, list[re.Pattern[str]]]:
-    """The long patterns, one for each language: all in one take five times as long to search for."""
+def _phrases() -> dict[str, Phrases]:
+    """What is searched for, by name."""
     return {
-        "request": [re.compile(pattern) for pattern in _REQUESTS.values()],
-        "announcing": [re.compile(pattern) for pattern in _ANNOUNCING.values()],
+        "request": Phrases("|".join(_REQUESTS.values())),
+        "announcing": Phrases("|".join(_ANNOUNCING.values())),
+        "more": Phrases(_MORE),
+        "courtesy": Phrases(_COURTESY),
+        "offer": Phrases(_OFFER),
+        "to_user": Phrases(rf"\b(?:{_TO_USER})\b|{_TO_USER_UNSPACED}"),
+        "conditional": Phrases(_CONDITIONAL),
+        "regret": Phrases(_REGRET),
+        "apology": Phrases(_APOLOGY),
+        "cannot": Phrases(_CANNOT),
+        "elsewhere": Phrases(_ELSEWHERE),
+        "cannot_be": Phrases(_CANNOT_BE),
+        "seeking": Phrases(_SEEKING),
+        "done": Phrases(_DONE),
     }
 
 
 @cache
-def _patterns() -> dict[str, re.Pattern[str]]:
-    """The patterns by name, compiled on first use."""
-    return {
-        "error": re.compile(rf"\W{{0,8}}(?:{_ERROR})"),
-        "more": re.compile(_MORE),
-        "courtesy": re.compile(_COURTESY),
-        "afterthought": re.compile(_AFTERTHOUGHT),
-        "offer": re.compile(_OFFER),
-        "to_user": re.compile(rf"\b(?:{_TO_USER})\b|{_TO_USER_UNSPACED}"),
-        "conditional": re.compile(_CONDITIONAL),
-        "regret": re.compile(_REGRET),
-        "apology": re.compile(_APOLOGY),
-        "cannot": re.compile(_CANNOT),
-        "elsewhere": re.compile(_ELSEWHERE),
-        "cannot_be": re.compile(_CANNOT_BE),
-        "seeking": re.compile(_SEEKING),
-        "done": re.compile(_DONE),
-    }
+def _beginnings() -> dict[str, re.Pattern[str]]:
+    """What a text or a sentence begins with, by name, compiled on first use."""
+    return {"error": re.compile(rf"\W{{0,8}}(?:{_ERROR})"), "afterthought": re.compile(_AFTERTHOUGHT)}
+
+
+@cache
+def _sought() -> re.Pattern[str]:
+    return re.compile(_SEEKING)

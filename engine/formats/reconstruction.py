@@ -89,13 +89,14 @@ def final_decision(
     `last`: it is the last run of the session, so that the ending of the session is the run's. `user_speaks`: the user's
     next message ended the run, so that a run that was in the middle of its work counts as cancelled by the user.
     `interrupted`: the other loop noted that the user interrupted the run.
-    If our own rules decide the same, the decision is theirs, with its trace.
+    If our own rules decide the same, the decision is theirs, without a trace: no rule was asked while the run went on.
+    `endstop replay` asks them again.
     """
     ending = session.ending if last else None
     interrupted = interrupted and facts.accepted is None
     wanted = ending or (_CANCELLED if interrupted else infer_ending(facts, user_speaks=user_speaks))
     if wanted is not _CANCELLED:
-        decision = decide(facts, policy)
+        decision = decide(facts, policy, traced=False)
         if isinstance(decision, Pause) and wanted.reason == "awaiting_input":
             return decision
         if isinstance(decision, Stop) and decision.reason == wanted.reason:

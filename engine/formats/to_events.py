@@ -324,7 +324,7 @@ class _EventWriter:
 
     def _continue_decision(self, facts: Facts) -> GoOn:
         say = "\n".join(imported.message.text for imported in self._nudges if isinstance(imported.message, UserMessage))
-        decision = decide(facts, self._policy)
+        decision = decide(facts, self._policy, traced=False)
         if isinstance(decision, GoOn) and (decision.say == say or facts.rejection is not None):
             return decision
         return GoOn(rule="imported", say=say, why="the loop that was imported said this and went on")

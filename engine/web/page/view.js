@@ -203,6 +203,7 @@ function decisionView({ round, decision }) {
       h("td", {}, ...Object.entries(one.saw ?? {}).map(([name, value]) => h("div", {}, `${name} = `, h("code", {}, oneLine(fact(value), 200))))),
       h("td", {}, one.said || "–")));
     const heads = ["rule", "saw", "said"].map((word) => h("th", { scope: "col" }, word));
+    if (!rows.length) return body.append(h("p", { class: "faint" }, "Its trace was not recorded"));
     body.append(h("table", {}, h("caption", { class: "faint" }, "Each rule that was asked, in order"),
       h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows)));
   }

@@ -163,6 +163,14 @@ async def test_what_the_loop_said_replays_the_same_where_text_did_not_end_its_ru
     assert (await replayed(heard, tmp_path / "r.jsonl")).same
 
 
+async def test_a_decision_has_no_trace_and_is_the_one_that_the_rules_give(tmp_path: Path) -> None:
+    asked = [user("Read a"), says(None, call("c1", "read", '{"path":"a"}')), answer("c1", "x")]
+    heard = hear("openai", [*asked, says("Shall I go on?")])
+    (made,) = [event.decision for event in heard.events if isinstance(event, ev.DecisionMade)]
+    assert (made.rule, made.reason, made.trace) == ("finish_reason", "text_final", ())
+    assert (await replayed(heard, tmp_path / "r.jsonl")).same
+
+
 async def test_a_rejected_completion_begins_a_round_as_in_the_engine(tmp_path: Path) -> None:
     done = '{"summary": "Done."}'
     heard = hear(

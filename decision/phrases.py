@@ -1,0 +1,150 @@
+"""Searches a text for any of many phrases, regular expressions, in much less time than one expression of them all.
+
+Nearly every phrase has words that each of its matches contains (`please`, or one of `tell`, `give` and `send`), and a
+text without them need not be searched. Those words are read off the expression, and looked for with `in`, which costs a
+hundredth of trying the expression at every character. What is found is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+_TOKEN = re.compile(r"\\.|\[\^?\]?[^\]\\]*(?:\\.[^\]\\]*)*\]|\(\?(?:[:=!]|<[=!])|.", re.DOTALL)
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d*)(?:,\d*)?\})[?+]?")
+
+Words = frozenset[str]
+"""Words of which each match of an expression contains at least one; empty if none are known."""
+
+_ByWord = list[tuple[str, list[int]]]
+
+
+class Phrases:
+    """Finds the first of many phrases in a text.
+
+    expression: the phrases, joined by `|`. It may hold groups, classes and lookarounds, and no flags, names of groups
+        or references to them. It is compiled when a text has the words of a phrase for the first time.
+    """
+
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
+
+    def find(self, text: str) -> int:
+        """Where the first phrase in a text begins; -1 if there is none."""
+        latin, others, always = self._words
+        numbers = [number for word, found in latin if word in text for number in found]
+        if not text.isascii():
+            numbers += [number for word, found in others if word in text for number in found]
+        first = -1
+        for number in {*always, *numbers} if numbers else always:
+            match = self._pattern(number).search(text)
+            if match is not None and not 0 <= first <= match.start():
+                first = match.start()
+        return first
+
+    @cached_property
+    def _words(self) -> tuple[_ByWord, _ByWord, list[int]]:
+        """The words of ASCII and the others, each with the numbers of its phrases; the phrases that have none."""
+        by_word: dict[str, list[int]] = {}
+        always = []
+        for number, phrase in enumerate(self._phrases):
+            words = needed_words(phrase)
+            for word in words:
+                by_word.setdefault(word, []).append(number)
+            if not words:
+                always.append(number)
+        latin = [(word, numbers) for word, numbers in by_word.items() if word.isascii()]
+        others = [(word, numbers) for word, numbers in by_word.items() if not word.isascii()]
+        return latin, others, always
+
+    @cached_property
+    def _phrases(self) -> list[str]:
+        return split_alternatives(self._expression)
+
+    @cached_property
+    def _patterns(self) -> dict[int, re.Pattern[str]]:
+        return {}
+
+    def _pattern(self, number: int) -> re.Pattern[str]:
+        pattern = self._patterns.get(number)
+        if pattern is None:
+            pattern = self._patterns[number] = re.compile(self._phrases[number])
+        return pattern
+
+
+def split_alternatives(expression: str) -> list[str]:
+    """The alternatives of an expression, without those inside of its groups."""
+    found, start, depth = [], 0, 0
+    for token in _TOKEN.finditer(expression):
+        shown = token[0]
+        if shown[0] == "(":
+            depth += 1
+        elif shown == ")":
+            depth -= 1
+        elif shown == "|" and depth == 0:
+            found.append(expression[start : token.start()])
+            start = token.end()
+    return [*found, expression[start:]]
+
+
+def needed_words(phrase: str) -> Words:
+    """Words of which each match of a phrase, an expression without alternatives, contains at least one.
+
+    Of several such sets, the one that is probably the rarest.
+    """
+    sets: list[Words] = []
+    run, at = "", 0
+    while at < len(phrase):
+        token = _TOKEN.match(phrase, at)
+        assert token is not None
+        shown, at = token[0], token.end()
+        inside: Words = frozenset()
+        if shown[0] == "(":
+            end = _end_of_group(phrase, at)
+            if shown in ("(", "(?:"):
+                inside = _words_of_all(split_alternatives(phrase[at : end - 1]))
+            at = end
+        quantifier = _QUANTIFIER.match(phrase, at)
+        at = at if quantifier is None else quantifier.end()
+        optional = quantifier is not None and (quantifier[0][0] in "?*" or quantifier[1] in ("", "0"))
+        letter = _letter(shown)
+        if letter and not optional:
+            run += letter
+        if not letter or quantifier is not None:
+            sets.append(frozenset({run}))
+            run = ""
+        if not optional:
+            sets.append(inside)
+    sets.append(frozenset({run}))
+    return max((words - {""} for words in sets), key=_rarity, default=frozenset())
+
+
+def _words_of_all(alternatives: list[str]) -> Words:
+    """Words of which each match of any alternative contains one; none if they are not known of one alternative."""
+    found = [needed_words(one) for one in alternatives]
+    return frozenset().union(*found) if all(found) else frozenset()
+
+
+def _end_of_group(phrase: str, at: int) -> int:
+    """Where the group ends whose inside begins here."""
+    depth = 1
+    while depth:
+        token = _TOKEN.match(phrase, at)
+        assert token is not None, "a group without an end"
+        depth += (token[0][0] == "(") - (token[0] == ")")
+        at = token.end()
+    return at
+
+
+def _letter(token: str) -> str:
+    """The character that a token stands for; empty if it stands for none, or for several."""
+    if token[0] == "\\":
+        return token[1] if not token[1].isalnum() else ""
+    return "" if token[0] in "[(.^$" else token
+
+
+def _rarity(words: Words) -> float:
+    """How rarely a text has one of these words: longer ones and those of other scripts are rarer."""
+    if not words:
+        return 0
+    return min(sum(1 if letter.isascii() else 3 for letter in word) for word in words) - len(words) / 100
