@@ -86,6 +86,7 @@ SMALL = {
 ONE_IMPORTER = {
     "decision.anchors": "where a run said it was done, changed the work, and checked it; summary.py has its figures",
     "decision.novelty": "what of a text is new, apart from what a step is judged by",
+    "decision.phrases": "how expressions are searched for, apart from the phrases of text_kinds.py",
     "decision.shell_commands": "what programs do, as a table, apart from what tools do",
     "decision.shell_syntax": "how a shell reads a text, apart from what its programs do",
     "engine.cli.approval_prompt": "what a person at the terminal is asked, apart from what the command runs",
