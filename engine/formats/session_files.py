@@ -52,8 +52,7 @@ from .file_values import MESSAGES, TOO_DEEP, FileValue, is_session_part, read_va
 from .imported_session import ImportedSession, Unreadable
 from .known_formats import KnownFormat, describe_database, find_known
 from .packed_files import MAX_NESTING, Allowance, is_packed, plain_name, unpack
-from .sqlite_files import MAGIC as DATABASE_MAGIC
-from .sqlite_files import table_names
+from .sqlite_files import is_database, table_names
 
 AUTO = "auto"
 """Given instead of the name of a format: the format of each value is detected."""
@@ -75,7 +74,7 @@ class Format(Struct, frozen=True):
     """What is in a file or folder that the format reads by itself, such as a database or a session in several files:
     values for `sessions`, each with its place, or with an error. None if the path is nothing of the kind; nothing at
     all if it belongs to a session that is read elsewhere. Asked for each folder before its files, so it must be quick
-    to say no; below a folder that it reads nothing else is looked for. Of files, only for packed ones and databases."""
+    to say no; below a folder that it reads nothing else is looked for."""
 
 
 FORMATS: dict[str, Format] = {
@@ -206,7 +205,7 @@ def find_sessions_below(searched: Path, file: Path, format: str, store: Store | 
 
     store: what stands beside it there; asked for if it is a folder.
     """
-    folder = searched if searched != file or searched.is_dir() else searched.parent
+    folder = searched if searched.is_dir() else searched.parent
     below = SearchedFile(source=str(file), file=_path_below(file, folder), format=format, inside=searched != file)
     if file.is_dir():
         yield from below.read_folder(file, store)
@@ -283,19 +282,18 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
         """The sessions of a file, which may be packed, or a store."""
         try:
             with open(path, "rb") as file:
-                head = file.read(len(DATABASE_MAGIC))
-                packed, database = is_packed(head), head == DATABASE_MAGIC
-                store = _find_store(path, self.format) if packed or database else None
-                if isinstance(store, str):
-                    yield self._skip(store, aside=False)
-                elif store is not None:
-                    yield from self.read_store(*store)
-                elif packed:
-                    yield from self._read_packed(path, allowance or Allowance())
-                elif database:
-                    yield self._skip(_describe_database(path, self.format), aside=False)
-                else:
-                    file.seek(0)
+                head = file.read(8)
+            store = _find_store(path, self.format)
+            if isinstance(store, str):
+                yield self._skip(store, aside=False)
+            elif store is not None:
+                yield from self.read_store(*store)
+            elif is_packed(head):
+                yield from self._read_packed(path, allowance or Allowance())
+            elif is_database(path):
+                yield self._skip(_describe_database(path, self.format), aside=False)
+            else:
+                with open(path, "rb") as file:
                     yield from self._read_values(read_values(file, part_owner), self.format)
         except Unreadable as error:
             yield self._skip(str(error), aside=self.inside)
