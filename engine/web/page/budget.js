@@ -1,4 +1,4 @@
-// What is used of each limit, as bars: hard limits end at the right, soft ones and reminders are marks.
+// What is used of each limit, as bars: hard limits end them, soft ones and reminders are marks.
 import { h, put } from "./dom.js";
 import { tokens, money } from "./text.js";
 import { allowedWords, budgetName } from "./words.js";

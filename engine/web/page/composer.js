@@ -4,7 +4,7 @@ import { $, h } from "./dom.js";
 import { pretty } from "./text.js";
 import { underWay, yesNo } from "./words.js";
 
-/** What was typed and not sent yet, by what it is for: nothing that a session does loses it. */
+/** What was typed and not sent, by what it is for: no event loses it. */
 const drafts = new Map();
 let boxes = 0;
 
@@ -98,7 +98,7 @@ function editor(key, given, send) {
   return h("details", { open: drafts.has(key), ontoggle: fill }, h("summary", {}, "Edit the arguments"), made);
 }
 
-/** Do it, with the button off meanwhile; what goes wrong is said beside it. */
+/** Do it, the button off meanwhile; what fails is said beside it. */
 export async function attempt(button, error, act) {
   button.disabled = true;
   error.textContent = "";

@@ -18,7 +18,7 @@ export function h(tag, given = {}, ...children) {
 /** A sign beside words that say the same. */
 export const signed = (sign, more = "") => h("span", { class: `sign${more}`, "aria-hidden": "true" }, sign);
 
-/** Set text only where it differs, so that nothing is laid out or read aloud again. */
+/** Set text only where it differs: nothing is laid out or read aloud again. */
 export function put(element, text) {
   const shown = clean(text);
   if (element.textContent !== shown) element.textContent = shown;
@@ -26,7 +26,7 @@ export function put(element, text) {
 
 const BLOCK = 4000;
 
-/** Text that grows, in blocks: a long one is not laid out as a whole at each piece. */
+/** Text that grows, in blocks: a long one is not laid out anew at each piece. */
 export class Writer {
   constructor(element) {
     this.element = element;
@@ -55,7 +55,7 @@ export class Writer {
   }
 }
 
-/** Nodes for the items of a list, by their places; an item's stamp says whether it changed. */
+/** Nodes for the items of a list, by place; the stamp says whether one changed. */
 export class Children {
   constructor(parent, make) {
     this.parent = parent;

@@ -1,4 +1,4 @@
-// The page as a whole: which session is open (the hash names it), a new one, the token, the keys.
+// The page: which session is open (the hash names it), a new one, the token, the keys.
 import { ask, asking, token, words } from "./api.js";
 import { attempt, boxOf, sendByKey } from "./composer.js";
 import { $, h, put } from "./dom.js";

@@ -59,7 +59,7 @@ function spend(run, usage) {
   sum.estimated ||= usage.estimated ?? false;
 }
 
-/** Put something where the run is now: into the step or the round that goes on, else after it. */
+/** Put something where the run is now: into its step or round, else after it. */
 function add(run, item) {
   const inside = run.step && !run.step.done ? run.step : run.round ?? run;
   Object.assign(item, { t: run.t, inside });
@@ -160,7 +160,7 @@ const HEARD = {
     note(run, "warn", "≠", `From event ${at} on it goes another way: ${now}, not ${recorded}`);
   },
   ALARM_RAISED(run, { policy, reason, detail, step }) {
-    note(run, "warn", "!", `Alarm, ${reason}: policy ${policy} would have stopped it after step ${step}`, detail);
+    note(run, "warn", "!", `Alarm: ${policy} would have stopped it after step ${step}: ${reason}`, detail);
   },
   MESSAGE_ADDED(run, { text, origin, message_id }) {
     add(run, { kind: "message", origin, text, id: message_id ?? "" });

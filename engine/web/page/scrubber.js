@@ -39,7 +39,7 @@ function momentsOf(events) {
   return { moments, times };
 }
 
-/** Begin a replay; `move(position)` shows the state after so many events. Returns how to end it. */
+/** Begin a replay; `move(n)` shows the state after n events. Returns how to end it. */
 export function scrub(events, move) {
   const { moments, times } = momentsOf(events);
   const [range, play, moment] = [$("position"), $("play"), $("moment")];

@@ -11,12 +11,12 @@ import { duration, oneLine } from "./text.js";
 import { timeline } from "./view.js";
 import { ending, underWay } from "./words.js";
 
-/** Milliseconds of a frame for folding and showing; the rest is the browser's. */
+/** Milliseconds of a frame for us; the rest is the browser's. */
 const SHARE = 10;
 const SLICE = 100;
 const TURNING = ["RUN_STARTED", "RUN_RESUMED", "RUN_FINISHED"];
 
-/** Open a session in the page. `say` speaks to those who listen, `connected` shows how the stream stands. */
+/** Open a session. `say` speaks to those who listen, `connected` shows how the stream stands. */
 export function openSession(id, { say, connected }) {
   const events = [];
   let session = null;
@@ -260,7 +260,7 @@ export function openSession(id, { say, connected }) {
     listen();
   }
 
-  /** A tab that nobody sees holds no connection: browsers have six a server. */
+  /** A hidden tab holds no connection: browsers have six a server. */
   function seen() {
     if (document.hidden) stream?.pause();
     else stream?.resume();

@@ -4,7 +4,7 @@ import { headers, Refused } from "./api.js";
 
 const FIRST = 1000;
 const LONGEST = 30_000;
-/** The server says something every 15 s; a stream that is silent for longer than this is dead. */
+/** The server says something every 15 s: a stream silent for longer is dead. */
 const SILENCE = 40_000;
 
 /** Follow `url` until `stop()`. `on.events(list)`, `on.state(word, about)`: connecting, open, waiting, stopped, refused. */
@@ -79,7 +79,7 @@ export function follow(url, on) {
     const [run, place] = [id.slice(0, cut), id.slice(cut + 1).split(".").map(Number)];
     const [seq, resumed = 0] = place;
     const before = had.get(run) ?? { seq: 0, resumed: 0 };
-    // The run's process died with events that were shown and never kept: all is read anew.
+    // The process died with events that were shown and not kept: all is read anew.
     if (resumed > before.resumed && seq <= before.seq) on.state("refused", { code: "last_event_id" });
     if (seq <= before.seq) return null;
     had.set(run, { seq, resumed });

@@ -3,7 +3,7 @@
 const SEQUENCES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]P_^X][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g;
 const HIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 
-/** The text without what a terminal would obey; what else is hidden, or reorders what is read, is shown. */
+/** The text without what a terminal would obey; what hides or reorders text is shown. */
 export function clean(text) {
   const plain = text.includes("\x1b") ? text.replace(SEQUENCES, "") : text;
   return plain.replace(/\r\n/g, "\n").replace(HIDDEN, visible);
@@ -28,7 +28,7 @@ export function parsed(json) {
   } catch {}
 }
 
-/** JSON with a member a line, its values letter for letter; other text stays as it is. */
+/** JSON with a member a line, values letter for letter; other text as it is. */
 export function pretty(json) {
   if (parsed(json) === undefined) return json;
   let out = "";
@@ -45,7 +45,7 @@ export function pretty(json) {
   return out;
 }
 
-/** A call's arguments in one line; where it holds no ellipsis nothing is left out. */
+/** A call's arguments in one line; an ellipsis stands where something is left out. */
 export function brief(json) {
   const given = parsed(json || "{}");
   if (!given || typeof given !== "object") return oneLine(json, 80);
@@ -83,7 +83,7 @@ export function tokens(usage) {
   return `${about}${number(usage.input_tokens)} tokens in, ${number(usage.output_tokens)} out`;
 }
 
-/** The short name of a function that stands in a record by its qualified one. */
+/** The short name of a function, of its qualified one. */
 export function called(name) {
   if (!name.includes("Command")) return name.slice(name.lastIndexOf(":") + 1);
   const command = /Command(?:Gate|Evaluator)\(['"](.*)['"]\)/s.exec(name);

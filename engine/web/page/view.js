@@ -158,7 +158,7 @@ function showResult(node, call) {
   for (const image of call.images) node.append(picture(image, call.name));
 }
 
-/** The sub-agent that a call runs, and how it stands; the server knows how it ended. */
+/** The sub-agent that a call runs; the server knows how it ended. */
 function agentView({ agent: { session_id: id, name, model }, asks, status }) {
   const state = h("span");
   if (!status) showStatus(state, asks ? "awaiting_input" : "running");

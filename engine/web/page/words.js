@@ -73,7 +73,7 @@ const CAUSES = {
 export const workOf = ({ verdict = "not_run", status }) =>
   ({ passed: "checked", failed: "wrong" })[verdict] ?? (status === "completed" ? "said" : null);
 
-/** Tone, sign and words for it, as engine/cli/views/text.py has them. Never green where it is wrong. */
+/** Tone, sign and words, as engine/cli/views/text.py has them: never green where it is wrong. */
 function known(outcome) {
   const { evaluation, failed_calls: failed = [], accepted_by: accepted = [], stop_reason: reason } = outcome;
   const work = workOf(outcome);
