@@ -109,7 +109,7 @@ export function follow(url, on) {
   };
 }
 
-/** From pieces of an event stream to events, as the HTML standard reads them. */
+/** From pieces of a stream to events, as the HTML standard reads them. */
 export function parser(take) {
   let rest = "";
   let fields = { id: "", event: "", data: "" };

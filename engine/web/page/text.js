@@ -45,7 +45,7 @@ export function pretty(json) {
   return out;
 }
 
-/** A call's arguments in one line; an ellipsis stands where something is left out. */
+/** A call's arguments in one line; an ellipsis where something is left out. */
 export function brief(json) {
   const given = parsed(json || "{}");
   if (!given || typeof given !== "object") return oneLine(json, 80);

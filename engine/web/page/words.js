@@ -1,4 +1,4 @@
-// The words for states and ends, as the terminal says them (engine/cli/views/text.py), with what to do here.
+// Words for states and ends, as in the terminal (engine/cli/views/text.py), with what to do here.
 import { called, counted, duration, money, number, oneLine, plain } from "./text.js";
 
 /** Of each status: tone, sign and word. Never the colour alone. */
