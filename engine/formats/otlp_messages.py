@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from ..decision import ToolSpec
 from .openai import parse_tools
 from .otlp_values import Span
-from .parsing import as_dict, as_json, as_list, as_text
+from .parsing import as_dict, as_json, as_list, as_text, decode_if_json
 
 ORIGIN = "endstop.origin"
 """In a message of the user's role that the loop wrote itself, as our own exports mark it: `nudge`, say."""
@@ -33,8 +31,8 @@ def read_messages(span: Span) -> tuple[list[dict[str, Any]], list[dict[str, Any]
         told = _instructions(attributes)
         parts = [part if isinstance(part, dict) else {"type": "text", "content": part} for part in told]
         first = [{"role": "system", "parts": parts}] if parts else []
-        input = [*first, *as_list(_decode(attributes["gen_ai.input.messages"]))]
-        return _from_parts(input), _from_parts(as_list(_decode(attributes.get("gen_ai.output.messages"))))
+        input = [*first, *as_list(decode_if_json(attributes["gen_ai.input.messages"]))]
+        return _from_parts(input), _from_parts(as_list(decode_if_json(attributes.get("gen_ai.output.messages"))))
     if "llm.input_messages.0.message.role" in attributes:
         output = _from_openinference(attributes, "llm.output_messages")
         return _from_openinference(attributes, "llm.input_messages"), output
@@ -44,18 +42,8 @@ def read_messages(span: Span) -> tuple[list[dict[str, Any]], list[dict[str, Any]
 
 
 def _instructions(attributes: dict[str, Any]) -> list[Any]:
-    found = _decode(attributes.get("gen_ai.system_instructions"))
+    found = decode_if_json(attributes.get("gen_ai.system_instructions"))
     return found if isinstance(found, list) else [found] if found else []
-
-
-def _decode(value: Any) -> Any:
-    """The value, decoded if it is text that holds JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError):
-        return value
 
 
 def _from_parts(messages: list[Any]) -> list[dict[str, Any]]:
@@ -132,7 +120,7 @@ def _from_openllmetry(attributes: dict[str, Any], prefix: str) -> list[dict[str,
 
 def _text_of(content: Any) -> Any:
     """Content, which may be blocks in JSON."""
-    blocks = _decode(content) if isinstance(content, str) and content.startswith("[{") else None
+    blocks = decode_if_json(content) if isinstance(content, str) and content.startswith("[{") else None
     return blocks if isinstance(blocks, list) else content
 
 
@@ -141,9 +129,9 @@ def _from_events(events: list[tuple[str, dict[str, Any]]]) -> tuple[list[dict[st
     input: list[dict[str, Any]] = []
     output: list[dict[str, Any]] = []
     for name, told in events:
-        body = told | as_dict(_decode(told.get("gen_ai.event.content")))
+        body = told | as_dict(decode_if_json(told.get("gen_ai.event.content")))
         if name == "gen_ai.choice":
-            inside = as_dict(_decode(body.get("message"))) or body
+            inside = as_dict(decode_if_json(body.get("message"))) or body
             output.append(_from_event("assistant", inside) | {"finish_reason": body.get("finish_reason")})
         elif name in _EVENT_ROLES:
             input.append(_from_event(_EVENT_ROLES[name], body))
@@ -151,16 +139,16 @@ def _from_events(events: list[tuple[str, dict[str, Any]]]) -> tuple[list[dict[st
 
 
 def _from_event(role: str, body: dict[str, Any]) -> dict[str, Any]:
-    calls = as_list(_decode(body.get("tool_calls")))
+    calls = as_list(decode_if_json(body.get("tool_calls")))
     return {"role": role, "content": body.get("content"), "tool_calls": calls, "tool_call_id": body.get("id")}
 
 
 def read_tools(attributes: dict[str, Any]) -> tuple[ToolSpec, ...]:
     """The tools that were offered, in any of the forms that say so."""
-    defined = _decode(attributes.get("gen_ai.tool.definitions"))
-    listed = [_decode(tool.get("tool.json_schema")) for tool in _numbered(attributes, "llm.tools")]
+    defined = decode_if_json(attributes.get("gen_ai.tool.definitions"))
+    listed = [decode_if_json(tool.get("tool.json_schema")) for tool in _numbered(attributes, "llm.tools")]
     functions = [
-        {**function, "parameters": _decode(function.get("parameters"))}
+        {**function, "parameters": decode_if_json(function.get("parameters"))}
         for function in _numbered(attributes, "llm.request.functions")
     ]
     return parse_tools(as_list(defined) or listed or functions)

@@ -55,6 +55,16 @@ def as_json(value: Any) -> str:
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
+def decode_if_json(value: Any) -> Any:
+    """The value, decoded if it is text that holds JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return value
+
+
 def as_number(value: Any) -> float | None:
     """The value if it is a finite number, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -11,12 +11,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from ..decision import UserMessage
 from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
 from .openai import parse_tools
-from .parsing import as_dict, as_json, as_list, as_text, first_text
+from .parsing import as_dict, as_json, as_list, as_text, decode_if_json, first_text
 
 _LISTS = ("conversations", "conversation")
 _ID_FIELDS = ("id", "conversation_id", "uuid")
@@ -51,7 +49,7 @@ def _session(data: dict[str, Any]) -> ImportedSession:
     if not turns:
         raise Unreadable("it holds no `conversations` of `from` and `value`")
     session = ImportedSession(id=first_text(data, *_ID_FIELDS), model=as_text(data.get("model")))
-    session.tools = parse_tools(_decode(data.get("tools")))
+    session.tools = parse_tools(decode_if_json(data.get("tools")))
     session.count_unread_fields("field", data, _FIELDS)
     builder = SessionBuilder(session)
     builder.add_system(as_text(data.get("system")))
@@ -67,11 +65,11 @@ def _add_turn(builder: SessionBuilder, who: str, value: str) -> None:
     elif who in _USERS:
         builder.add_user(UserMessage(value))
     elif who in _MODELS:
-        found = [_decode(text.strip()) for text in _CALL.findall(value)]
+        found = [decode_if_json(text.strip()) for text in _CALL.findall(value)]
         whole = bool(found) and all("name" in as_dict(call) for call in found)
         builder.add_response(_CALL.sub("", value).strip() if whole else value, _calls(found) if whole else ())
     elif who == "function_call":
-        calls = _decode(value)
+        calls = decode_if_json(value)
         found = calls if isinstance(calls, list) else [calls]
         whole = all("name" in as_dict(call) for call in found)
         builder.add_response("" if whole else value, _calls(found) if whole else ())
@@ -93,13 +91,3 @@ def _add_results(builder: SessionBuilder, value: str) -> None:
 def _calls(found: list[Any]) -> list[RawCall]:
     calls = map(as_dict, found)
     return [("", as_text(call.get("name")), as_json(call.get("arguments", call.get("parameters")))) for call in calls]
-
-
-def _decode(value: Any) -> Any:
-    """The value, decoded if it is text that holds JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError):
-        return None
