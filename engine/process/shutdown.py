@@ -40,7 +40,7 @@ def run_to_end(work: Coroutine[Any, Any, int], loop: asyncio.AbstractEventLoop |
         return loop.run_until_complete(work)
     finally:
         try:
-            loop.run_until_complete(_cancel_tasks())
+            _cancel_tasks(loop)
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
@@ -63,12 +63,25 @@ def exit_despite_hanging_threads(code: int, others: Collection[threading.Thread]
                 os._exit(code)
 
 
-async def _cancel_tasks() -> None:
-    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel all tasks and let them end, for `CANCEL_SECONDS` at most. Raises KeyboardInterrupt if one ends with it.
+
+    A task that Ctrl-C has hit hands its KeyboardInterrupt on to those that wait for it, and each time that stops the
+    loop. It is run again until all have ended: else others would leave the terminal as they had set it.
+    """
+    left = asyncio.all_tasks(loop)
+    interrupt: KeyboardInterrupt | None = None
     for task in left:
         task.cancel()
-    if left:
-        await asyncio.wait(left, timeout=CANCEL_SECONDS)
+    while left:
+        try:
+            loop.run_until_complete(asyncio.wait(left, timeout=CANCEL_SECONDS))
+            break
+        except KeyboardInterrupt as error:
+            interrupt = error
+            left = {task for task in left if not task.done()}
+    if interrupt is not None:
+        raise interrupt
 
 
 # ---- signals
