@@ -45,7 +45,7 @@ class StepJudgement(Struct, frozen=True):
     """The judgement of a finished step."""
 
     brought: StepKind = "none"
-    """What the step brought: its kind, by which the run gets points."""
+    """The kind of the step, by what it brought; `POINTS` has the points that the run gets for it."""
     same_results: int = 0
     """Number of steps in a row, this one included, in which the same tools gave the same results, whatever their
     arguments were. 1 for the first of them."""

@@ -121,7 +121,7 @@ class SubagentTool(Tool):
 
 
 class Subagent:
-    """The sub-agent that one call runs: a session, with a run of it for each run of the caller that runs the call.
+    """The sub-agent that one call starts: a session. Each time the caller runs the call, it gets one more run.
 
     parent: what the parts of the calling run share. call: the call. All ids follow from the calls, so that session and
     run are found again after the death of the process.

@@ -195,7 +195,7 @@ def _read_database(path: Path) -> Iterator[FileValue]:
 def _entries(
     connection: sqlite3.Connection, prefix: str, columns: str = "key, value", *, whole: bool = False
 ) -> list[tuple[str, Any]]:
-    """The entries whose keys begin so, or the one whose key is it. The index finds them in a database of any size."""
+    """The entries whose keys begin with `prefix`; with `whole`, the one whose key it is. Uses the index."""
     where, end = ("key = ?", ()) if whole else ("key >= ? AND key < ?", (prefix[:-1] + chr(ord(prefix[-1]) + 1),))
     return connection.execute(
         f"SELECT {columns} FROM cursorDiskKV WHERE {where} ORDER BY key", (prefix, *end)

@@ -182,7 +182,7 @@ def _server_logger() -> logging.Logger:
 
 
 def proxy_runner(proxy: Proxy) -> web.AppRunner:
-    """What serves a proxy. A handler is cancelled when its agent leaves, and bodies stay as they were sent."""
+    """Return the aiohttp runner of a proxy: it cancels a handler when its agent leaves, and unpacks no body."""
 
     @web.middleware
     async def handle(request: web.Request, handler: object) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""Spans of the proxy: one for each request that it follows, and one for each run, with OpenTelemetry.
+"""Emits OpenTelemetry spans for the proxy: one for each request that it follows, and one for each run.
 
 A request's span lies below the agent's own, if its request has a `traceparent`, else below that of its run. It says
 what the proxy did, and why. Texts are in no span. What a tracer raises is logged once, and requests go on without.
