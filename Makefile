@@ -77,7 +77,7 @@ types: $(VENV)/.ready ## mypy, strict, of the installed package
 pyright: $(VENV)/.ready $(VENV)-pyright/.ready ## pyright, strict, of programs that use the installed package
 	@$(VENV)-pyright/bin/basedpyright --pythonpath $(BIN)/python
 
-bench: $(VENV)/.ready ## measure against hand-written loops; writes docs/performance.md
+bench: $(VENV)/.ready ## measure against hand-written loops; writes docs/explanation/performance.md
 	@$(BIN)/python tests/benchmarks/run.py
 	@$(BIN)/python tests/benchmarks/voices.py
 	@$(BIN)/python tests/benchmarks/wires.py
@@ -85,16 +85,16 @@ bench: $(VENV)/.ready ## measure against hand-written loops; writes docs/perform
 	@$(BIN)/python tests/benchmarks/follower.py
 	@$(BIN)/python tests/benchmarks/session_imports.py
 
-bench-serve: $(VENV)/.ready ## load on `endstop serve`, on SQLite and PostgreSQL; writes docs/performance.md
+bench-serve: $(VENV)/.ready ## load on `endstop serve`, on SQLite and PostgreSQL; writes docs/explanation/performance.md
 	@$(BIN)/python tests/benchmarks/serving.py $(ARGS)
 
-bench-peers: ## measure beside other frameworks, if ../shared/bench is there; writes docs/performance.md
+bench-peers: ## measure beside other frameworks, if ../shared/bench is there; writes docs/explanation/performance.md
 	@$(PYTHON) tests/benchmarks/peers.py $(ARGS)
 
-bench-durable: $(VENV)/.ready ## what a durable step costs with DBOS and Temporal; writes docs/performance.md
+bench-durable: $(VENV)/.ready ## what a durable step costs with DBOS and Temporal; writes docs/explanation/performance.md
 	@$(BIN)/python tests/benchmarks/durable.py $(ARGS)
 
-bench-fleet: $(VENV)/.ready ## sessions a second with 1, 2 and 4 workers, and how long a death costs; writes docs/performance.md
+bench-fleet: $(VENV)/.ready ## sessions a second with 1, 2 and 4 workers, and how long a death costs; writes docs/explanation/performance.md
 	@$(BIN)/python tests/benchmarks/fleet.py $(ARGS)
 
 kill: $(VENV)/.ready system ## SIGKILL to workers at fifty random points of their runs, ten more with Temporal's queue, a thousand between a yes and its effect
@@ -151,7 +151,7 @@ test-litellm: ## the tests of providers with the lowest and the highest litellm 
 	if [ -n "$$failed" ]; then echo "test-litellm: failed with litellm$$failed." >&2; exit 1; fi
 
 # Packages come from the index that pip is set up for, each set into an environment of its own under .venv-sizes.
-install-sizes: ## packages and MB of each extra, beside other frameworks, time to import; writes docs/installation.md
+install-sizes: ## packages and MB of each extra, beside other frameworks, time to import; writes docs/start/installation.md
 	@$(PYTHON) tests/benchmarks/install_sizes.py $(ARGS)
 
 prices: $(VENV)/.ready ## write our list of prices anew, from that of the litellm in constraints.txt
@@ -184,7 +184,7 @@ test-adapters: ## the tests of the adapters, each with its framework in an envir
 	done; \
 	if [ -n "$$failed" ]; then echo "test-adapters: failed with$$failed." >&2; exit 1; fi
 
-bench-adapters: ## measure agents of other frameworks without and with the adapter and the proxy; writes docs/adapters.md
+bench-adapters: ## measure agents of other frameworks without and with the adapter and the proxy; writes docs/guides/adapters.md
 	@for f in $(ADAPTERS); do \
 	    $(MAKE) --no-print-directory .venv-adapters-$$f/.ready \
 	    && .venv-adapters-$$f/bin/python tests/benchmarks/adapters.py $(ARGS) || exit 1; \

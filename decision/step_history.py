@@ -3,7 +3,8 @@
 A single signal is a poor judge. Failing calls, known results and repeated calls alternate in a run that is going
 nowhere, and each of them occurs in good runs, too. So each step is judged as a whole, by what its calls did and what
 came back, and gets points for what it did not bring (`POINTS`). A change of the work takes all points away, something
-new takes some. The table was chosen on recorded sessions; docs/evidence.md says on which, and what it achieves.
+new takes some. The table was chosen on recorded sessions: docs/explanation/evidence.md says on which, and with what
+result.
 
 The memory (`StepHistory`) is bounded: a table of lines, and the marks of the latest steps. It is no part of the facts:
 what a step brought is written into its STEP_FINISHED, so a record can be folded without reading its texts again.

@@ -1,4 +1,6 @@
-"""Plays the recorded streams in ../shared and writes the tables of docs/stop_signals.md; without them it does nothing.
+"""Plays the recorded streams in ../shared and writes the tables of docs/reference/stop_signals.md.
+
+Without the streams it does nothing.
 
     python docs/stop_signals.py      (or `make docs`)
 
@@ -22,7 +24,7 @@ from endstop.providers import LiteLLM, OpenAICompatible, Provider, ProviderError
 from recordings import ERROR, RIGHT, STREAMS, Signals, format_of, recorded, reply_of, right_finish, server
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "stop_signals.md"
+PAGE = ROOT / "docs" / "reference" / "stop_signals.md"
 MARKED = re.compile(r"(<!-- table: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 AWS = {"aws_access_key_id": "x", "aws_secret_access_key": "x", "aws_region_name": "us-east-1"}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {

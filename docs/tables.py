@@ -31,12 +31,12 @@ from msgspec import Struct
 
 ROOT = Path(__file__).parent.parent
 PAGES = (
-    "docs/ag_ui.md",
-    "docs/architecture.md",
-    "docs/endings.md",
-    "docs/finish_words.md",
-    "docs/policies.md",
-    "docs/published_rules.md",
+    "docs/guides/ag_ui.md",
+    "docs/explanation/architecture.md",
+    "docs/reference/endings.md",
+    "docs/reference/finish_words.md",
+    "docs/reference/policies.md",
+    "docs/reference/published_rules.md",
 )
 MARKED = re.compile(r"(<!-- table: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -226,7 +226,7 @@ class Engine(Generic[DepsT, OutputT]):
         """Return a tool for another engine. Each call of it is a run of this engine; the run's answer is the result.
 
         The usage of such a run counts in the calling run too, and the run is cancelled when the calling run ends.
-        Several calls of one response run at the same time. docs/subagents.md has the rest.
+        Several calls of one response run at the same time. docs/guides/subagents.md has the rest.
 
         name, description: what the model of the other engine reads about the tool.
         prompt: a function that makes the prompt from the arguments, which its signature declares. By default the

@@ -96,7 +96,7 @@ def _leaves(group: dict[str, Any], path: str = "") -> Iterator[str]:
 
 
 def test_every_setting_of_a_policy_has_a_row_with_its_values_and_what_it_means() -> None:
-    page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "policies.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| `([\w.]+)` \| (.+?) \| (.+?) \| (.+) \|$", page.partition("## Every setting")[2], re.MULTILINE
     )
@@ -110,7 +110,7 @@ def test_a_policy_file_that_is_shown_is_one(text: str) -> None:
 
 
 async def test_the_audit_that_is_shown_is_what_the_command_prints() -> None:
-    text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "report.md").read_text(encoding="utf-8")
     shown = re.search(r"`endstop (audit \S+)`.*?```\n(.*?)```", text, re.DOTALL)
     assert shown is not None
     ran = await endstop(*shown[1].split(), cwd=ROOT)
@@ -118,8 +118,8 @@ async def test_the_audit_that_is_shown_is_what_the_command_prints() -> None:
 
 
 def _promises() -> dict[str, list[str]]:
-    """The references to tests in each row of docs/promises.md, in their order."""
-    page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    """The references to tests in each row of docs/reference/promises.md, in their order."""
+    page = (ROOT / "docs" / "reference" / "promises.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([A-G]\d*) \| [^|]+ \| [^|]* ?\| ([^|]+) \|$", page, re.MULTILINE)
     return {row: re.findall(r"`([^`]+)`", tests) for row, tests in rows}
 
@@ -211,7 +211,7 @@ def test_no_file_is_longer_than_its_limit() -> None:
     assert not long
 
 
-@pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("name", ["docs/explanation/architecture.md", "CONTRIBUTING.md"])
 def test_files_that_the_way_through_the_project_names_are_there(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     named = set(re.findall(r"`((?:decision|providers|engine|tests|docs)/[\w/]*[\w.]*)`", text))

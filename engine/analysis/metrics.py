@@ -1,4 +1,4 @@
-"""Metrics of a group of runs, added up one run at a time in bounded memory. docs/report.md defines each of them."""
+"""Metrics of a group of runs, added up one run at a time in bounded memory. docs/guides/report.md defines each."""
 
 from __future__ import annotations
 

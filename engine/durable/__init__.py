@@ -2,7 +2,7 @@
 
 A run whose process died can continue from its record alone (`Session.start_resumed`). A durable engine adds what a
 record cannot: it stores the result of a step before anything else happens, and its queue gives the run of a dead
-process to another one. `docs/workers.md` says when to use which.
+process to another one. `docs/guides/workers.md` says when to use which.
 """
 
 from ..durability import Job, JobAnswer, Queue, ResultNotStored, RunLost, StepKey, Steps

@@ -1,7 +1,7 @@
 """Export of a record as spans of OpenTelemetry, in OTLP/JSON.
 
 A run is a trace: a span of the run, one of each request to the model, one of each call that ran, with the attributes
-that tracing gives them (`genai_attributes.py`, docs/tracing.md) and with contents. Each request holds the whole
+that tracing gives them (`genai_attributes.py`, docs/guides/tracing.md) and with contents. Each request holds the whole
 conversation before it, as the conventions say, without what a compaction took out of it. The runs of a session have one
 `gen_ai.conversation.id`.
 """

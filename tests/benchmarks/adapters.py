@@ -39,7 +39,7 @@ MOST = 12
 """Requests after which each framework is told to give up."""
 PAUSE = 0.001
 """Seconds between two chunks after a completion: a model is not faster, and what a socket buffers is not counted."""
-PAGE, END = ROOT / "docs" / "adapters.md", "<!-- end of the table -->"
+PAGE, END = ROOT / "docs" / "guides" / "adapters.md", "<!-- end of the table -->"
 CUT_BY_PROXY = ("claude_agent_sdk",)
 """Frameworks whose adapter cannot cut a stream, and is used together with the proxy."""
 PROXIED = ("finish_task", "mcp__mine__finish_task")

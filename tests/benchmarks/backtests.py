@@ -1,4 +1,4 @@
-"""Measures what records cost to look through, and writes the table into docs/performance.md.
+"""Measures what records cost to look through, and writes the table into docs/explanation/performance.md.
 
     python tests/benchmarks/backtests.py [--sessions 10000] [--steps 50] [--rounds 3] [--page FILE]
 
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=10_000)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--page", type=Path, default=ROOT / "docs/performance.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs/explanation/performance.md")
     chosen = parser.parse_args()
     began, load, state = time.monotonic(), os.getloadavg()[0], commit(ROOT)
     with tempfile.TemporaryDirectory(prefix="endstop-records-") as place:

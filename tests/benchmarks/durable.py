@@ -6,7 +6,7 @@ A round asks every engine in turn for so many steps, whose work gives a text of 
 another and then `--at-once` together. Given are the median of all steps, the slowest tenth, and the median of the
 rounds' time per step when several are asked for at once. `taken` is the time from `submit` to the beginning of the
 work. SQLite lies in `--folder`; PostgreSQL is a server of our own that waits for the disk, as one in earnest does.
-An engine is a line in ENGINES. The table goes into docs/performance.md.
+An engine is a line in ENGINES. The table goes into docs/explanation/performance.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from temporal import Missing as NoTemporal  # type: ignore[import-not-found]
 from temporal import Server as TemporalServer
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "explanation" / "performance.md"
 
 
 @dataclass

@@ -4,7 +4,7 @@
 
 Database, model, server and workers are processes of their own on loopback. All share the machine, so on one with two
 cores more workers do not make it faster: what the table shows is what a session costs, and whom. The figures go to
-docs/performance.md.
+docs/explanation/performance.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.postgres import Server
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "explanation" / "performance.md"
 LEASE = 15.0
 """Seconds: what users have, unless they say otherwise."""
 CONNECTIONS = 200

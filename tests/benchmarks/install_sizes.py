@@ -212,7 +212,7 @@ def beside(sizes: Sizes) -> str:
 def main() -> None:
     """Measure, and write the tables into the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--page", type=Path, default=ROOT / "docs/installation.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs/start/installation.md")
     chosen = parser.parse_args()
     where = (
         f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC at commit {state()} by `make install-sizes`. "

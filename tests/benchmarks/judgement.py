@@ -1,4 +1,4 @@
-"""Measures what the guards stop on recorded sessions whose end is known, for docs/evidence.md.
+"""Measures what the guards stop on recorded sessions whose end is known, for docs/explanation/evidence.md.
 
     python tests/benchmarks/judgement.py FOLDER_WITH_DATA [--part all] [--resamples 2000]
 

@@ -1,4 +1,4 @@
-"""Measures endstop beside other frameworks and writes the table "Peers" into docs/performance.md.
+"""Measures endstop beside other frameworks and writes the table "Peers" into docs/explanation/performance.md.
 
     python tests/benchmarks/peers.py [--bench DIR] [--peers A,B] [--rounds 2] [--scenarios seq,stop,growth]
 
@@ -172,7 +172,7 @@ def main() -> None:
     parser.add_argument("--peers", default=PEERS, help=f"the first is the floor; {PEERS} if left out")
     parser.add_argument("--scenarios", default="seq,stop,growth", help="of seq, growth, stop and conc200")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "performance.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "explanation" / "performance.md")
     chosen = parser.parse_args()
     if not (chosen.bench / "harness.py").is_file():
         say(f"There is no peer benchmark at {chosen.bench}: name its folder with --bench DIR.")

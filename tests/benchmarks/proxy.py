@@ -9,7 +9,7 @@ sending in a comment before it; agents in another process read the time of arriv
 what the proxy adds is the median of the rounds' differences, so that a machine that is busy for a while counts on both
 sides. Then come the faults: a provider that dies and comes back, a policy that raises, and a disk without room for
 records (a tmpfs of 256 KB where one can be mounted, else a limit on the size of files). Agents count what they did not
-get. The table for docs/proxy.md is printed at the end.
+get. The table for docs/guides/proxy.md is printed at the end.
 """
 
 from __future__ import annotations

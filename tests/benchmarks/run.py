@@ -1,4 +1,4 @@
-"""Measures endstop beside hand-written floors and writes the ratios into docs/performance.md.
+"""Measures endstop beside hand-written floors and writes the ratios into docs/explanation/performance.md.
 
     python tests/benchmarks/run.py                   nine rounds, under ten minutes
     python tests/benchmarks/run.py --quick           two short rounds, under a minute; prints, and writes no page
@@ -167,7 +167,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, help="default: 9, or 2 with --quick")
     parser.add_argument("--quick", action="store_true", help="short measurements; the page stays as it is")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs/performance.md", help="the page to write into")
+    parser.add_argument(
+        "--page", type=Path, default=ROOT / "docs/explanation/performance.md", help="the page to write into"
+    )
     parser.add_argument("--rows", type=Path, help="keep the figures of every round in this file, as JSON")
     chosen = parser.parse_args()
     rounds = chosen.rounds or (2 if chosen.quick else 9)

@@ -4,7 +4,7 @@
 
 Provider, server and readers are processes of their own on loopback. Each phase has a fresh server. First the sessions
 run without any reader, then with all of them: a step takes as long as the provider makes it take, so what it takes
-longer is the server's doing. The figures go to docs/performance.md.
+longer is the server's doing. The figures go to docs/explanation/performance.md.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from table import commit, machine, write_page
 from task import Scenario
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent.parent / "docs" / "performance.md"
+PAGE = HERE.parent.parent / "docs" / "explanation" / "performance.md"
 SLOW, DROPPING = 0.1, 0.1
 """Shares of the readers."""
 LONGEST = 240.0

@@ -1,4 +1,4 @@
-"""From the figures of all rounds to the tables of docs/performance.md."""
+"""From the figures of all rounds to the tables of docs/explanation/performance.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures what wrappers and litellm add, and writes the second table into docs/performance.md.
+"""Measures what wrappers and litellm add, and writes the second table into docs/explanation/performance.md.
 
     python tests/benchmarks/voices.py [--rounds 5] [--page FILE]
 
@@ -88,7 +88,7 @@ def litellm(rounds: list[Round]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--page", type=Path, default=ROOT / "docs/performance.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs/explanation/performance.md")
     chosen = parser.parse_args()
     began, load, state = time.monotonic(), os.getloadavg()[0], commit(ROOT)
     rounds: list[Round] = []

@@ -46,7 +46,7 @@ def test_a_backtest_says_what_the_engine_does(script: Any, pair: tuple[Policy, P
     recorded, before, _ = drive(World(script, then))
     the_policy_of_the_record_is_the_same_to_the_last_step(finding(recorded, then), before.outcome)
     if now.limits.output_tokens is not None and _has_ignored_pieces(script):
-        return  # docs/backtest.md, what a backtest cannot know
+        return  # docs/guides/backtest.md, what a backtest cannot know
     played, run, _ = drive(World(script, now))
     found = finding(recorded, now)
     assert found == finding([_of_before(event) for event in recorded], now), "a record of before is judged here"

@@ -108,7 +108,7 @@ async def test_with_litellms_debug_log_on_nothing_of_ours_shows_a_key_and_the_lo
     assert "LiteLLM:DEBUG" in done.err, "the log is on"
     shown = done.out + record.read_text()
     assert (KEY in shown, UNSHAPED in shown, KEY in done.err) == (False, False, False)
-    # litellm's own: what is named in docs/providers.md, and no more than that
+    # litellm's own: what is named in docs/guides/providers.md, and no more than that
     assert (UNSHAPED in done.err) is (case == "error in the stream")
 
 

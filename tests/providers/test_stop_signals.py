@@ -1,4 +1,4 @@
-"""docs/stop_signals.md, read and played: each row says what comes out of the providers."""
+"""docs/reference/stop_signals.md, read and played: each row says what comes out of the providers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _script() -> ModuleType:
 
 
 SCRIPT = _script()
-TEXT = (DOCS / "stop_signals.md").read_text(encoding="utf-8")
+TEXT = (DOCS / "reference" / "stop_signals.md").read_text(encoding="utf-8")
 ROWS = SCRIPT.rows_of(TEXT)
 EACH = [pytest.param(row, id=row.recording) for row in ROWS]
 ENDS = {*get_args(FinishReason), "error"}

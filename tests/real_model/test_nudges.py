@@ -1,4 +1,4 @@
-"""The kept continuations of nudges.py replay the same, and end as docs/real_model.md says."""
+"""The kept continuations of nudges.py replay the same, and end as docs/explanation/real_model.md says."""
 
 from __future__ import annotations
 

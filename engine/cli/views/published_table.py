@@ -20,7 +20,7 @@ stops: ends the run; asks: asks the user; tells: tells the model something first
 steps after the stop: supposing that the model goes on as recorded, whatever the rule tells it or asks its user; so not
 what is certainly saved. Good cut: sessions that passed their evaluation and would lose two steps or more; harmed: those
 that would lose the last change of their work. In brackets: 95 % confidence interval.
-Where each rule was read, and what of it is not said: docs/published_rules.md"""
+Where each rule was read, and what of it is not said: docs/reference/published_rules.md"""
 
 
 def published_rows(report: BacktestReport) -> Iterator[tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """A durable engine on DBOS, a library that needs only a database: PostgreSQL or a SQLite file.
 
-`docs/workers.md` says when to use it.
+`docs/guides/workers.md` says when to use it.
 """
 
 from .queue import Dbos

@@ -10,7 +10,7 @@
 Names and attributes follow OpenTelemetry's semantic conventions for generative AI, version 1.41.1 (status:
 Development), the latest release that includes them. Since then they have a repository of their own
 (open-telemetry/semantic-conventions-genai), without a release when this was written; the attributes used here are the
-same there. Attributes without a name in the conventions begin with `endstop.`; `docs/tracing.md` lists all of them.
+same there. Attributes without a name in the conventions begin with `endstop.`; `docs/guides/tracing.md` lists all.
 
 Spans are started, made current and ended in the tasks of the run. The span of the run lies below the span that was
 current where the run was started; spans that a tool starts lie below that of its call; tool calls that run in parallel

@@ -1,8 +1,8 @@
 """Translation of our events into AG-UI 1.0: each becomes none, one or several events of the protocol.
 
 An event without a counterpart becomes a `CUSTOM` event named `endstop.<our event>`, with our event as its value. The
-table in docs/ag_ui.md is made from `HANDLERS`. Nothing here does I/O or reads a clock: the same events always give the
-same bytes.
+table in docs/guides/ag_ui.md is made from `HANDLERS`. Nothing here does I/O or reads a clock: the same events always
+give the same bytes.
 
 For a reader that joins in the middle, translate what it already has with `skip=True` and continue from there. The last
 AG-UI event of each event of ours has the SSE id. So a reader that resumes gets each event of ours completely: once, or
@@ -315,7 +315,7 @@ HANDLERS: dict[type, Callable[[AgUiTranslator, Any], None]] = {
     ev.QuestionAnswered: AgUiTranslator._question_answered,
     ev.VerdictGiven: AgUiTranslator._verdict_given,
 }
-"""The handler of each of our events. Its docstring is a row of docs/ag_ui.md. Events without one become CUSTOM."""
+"""The handler of each of our events. Its docstring is a row of docs/guides/ag_ui.md. Others become CUSTOM."""
 
 
 class VoidIds(Struct, frozen=True, rename="camel"):

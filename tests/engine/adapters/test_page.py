@@ -1,4 +1,4 @@
-"""Each example of docs/adapters.md as a script of its own, where its framework is installed."""
+"""Each example of docs/guides/adapters.md as a script of its own, where its framework is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .endless_model import AFTER, serving
 from .frameworks import skip_without
 from .proxied import proxied
 
-PAGE = Path(__file__).parents[3] / "docs" / "adapters.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "adapters.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 MODULES = [re.findall(r"endstop\.adapters\.(\w+)", example)[0] for example in EXAMPLES]
 

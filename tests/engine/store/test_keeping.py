@@ -1,4 +1,4 @@
-"""What docs/store.md says of keeping: a backup is a store, and room that comes free is used again."""
+"""What docs/guides/store.md says of keeping: a backup is a store, and room that comes free is used again."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_an_event_stream_is_read_right_wherever_it_is_torn(modules: Modules) -> 
 
 
 def test_ten_thousand_events_are_folded_and_shown_without_long_pauses(page: Any, shown: Site) -> None:
-    """Bounds that only something quadratic would break; docs/page.md has what was measured."""
+    """Bounds that only something quadratic would break; docs/guides/page.md has what was measured."""
     start, *_, end = events_of("hello")
     events = [{**start, "run_id": "run_long"}]
     for step in range(1, 1001):

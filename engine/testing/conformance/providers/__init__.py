@@ -1,6 +1,6 @@
 """A conformance kit for model providers: cases that run on any adapter, yours included.
 
-See "Your own adapter" in `docs/providers.md`.
+See "Your own adapter" in `docs/guides/providers.md`.
 """
 
 from ..nonconformance import Cannot
