@@ -17,7 +17,8 @@ from .decide import build_outcome, decide
 from .decisions import Decision, GoOn, Pause, Stop, TraceEntry
 from .errors import WrongUse
 from .events import Event
-from .facts import Facts, fold
+from .facts import Facts
+from .fold import fold
 from .guards import GUARDS
 from .limits import RECOMMENDED, Limits, SessionLimits
 from .messages import (

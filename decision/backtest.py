@@ -22,7 +22,8 @@ from . import events as ev
 from .decide import applies_before_first_step, decide, go_on_in_round, needs_closing_step
 from .decisions import Decision, GoOn, Pause, Stop, made_by_policy
 from .degeneration import find_repetition_in_message
-from .facts import Facts, fold
+from .facts import Facts
+from .fold import fold
 from .guards import may_stop_after_next_step
 from .limit_usage import limit_statuses
 from .limits import STOP_REASONS

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from . import events as ev
 from .call_effects import effect_of
 from .call_results import has_failed
-from .facts import Facts, fold
+from .facts import Facts
+from .fold import fold
 from .messages import ToolCall
 
 REMEMBERED_CALLS = 64

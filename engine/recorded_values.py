@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from .decision import Asker, ToolSpec
 from .decision import events as ev
-from .decision.facts import question_of
+from .decision.fold import question_of
 from .decision.rules import rejection_message
 from .tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Phase, SubagentAsks, phase_reply
 
