@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -104,6 +105,18 @@ class FollowedRun:
         """A request failed, or its stream broke off."""
         text = str(error)
         self.guarded(lambda follower: follower.failed(text))
+
+    @contextmanager
+    def streamed_response(self) -> Iterator[None]:
+        """Around the stream of one response: at its end the follower learns that it is complete, or that it failed."""
+        self.cut = None
+        try:
+            yield
+        except Exception as error:
+            self.failed(error)
+            raise
+        self.responses += 1
+        self.guarded(lambda follower: follower.response())
 
     def next_decision(self) -> Decision | None:
         """The decision after a step, if it is a new one. What it reminds of is kept for the next request."""

@@ -169,16 +169,12 @@ class FollowedModel(Model):
 
     async def _followed(self, run: FollowedRun, request: dict[str, Any], *, streams: bool) -> AsyncIterator[Any]:
         """The events of one request, up to where they are cut. The last one completes the response."""
+        if not streams:
+            yield await self._followed_whole(run, request)
+            return
         managed = request.get("previous_response_id") is not None or request.get("conversation_id") is not None
         heard = _HeardEvents(run, cuts=not managed)
-        run.cut = None
-        try:
-            if not streams:
-                answer = await self.wrapped.get_response(**request)
-                run.guarded(lambda follower: _tell_whole(follower, answer))
-                run.responses += 1
-                yield _completed_with(answer)
-                return
+        with run.streamed_response():
             async with _closing(self._request(request)) as events:
                 async for event in events:
                     heard.take(event)
@@ -187,14 +183,21 @@ class FollowedModel(Model):
                     yield event
                     if run.cut is not None:
                         break
-        except Exception as error:
-            run.failed(error)
-            raise
-        run.responses += 1
-        run.guarded(lambda follower: follower.response())
         last = heard.last_event()
         if last is not None:
             yield last
+
+    async def _followed_whole(self, run: FollowedRun, request: dict[str, Any]) -> Any:
+        """The event that completes a response that does not stream."""
+        run.cut = None
+        try:
+            answer = await self.wrapped.get_response(**request)
+        except Exception as error:
+            run.failed(error)
+            raise
+        run.guarded(lambda follower: _tell_whole(follower, answer))
+        run.responses += 1
+        return _completed_with(answer)
 
     def _request(self, request: dict[str, Any]) -> Any:
         positional = [request[name] for name in ARGUMENTS]

@@ -255,10 +255,8 @@ class FollowedStrandsModel:
 
     async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """The events of a response up to where it is cut."""
-        run = self._run
-        run.cut = None
-        heard = _HeardStream(run)
-        try:
+        heard = _HeardStream(self._run)
+        with self._run.streamed_response():
             async with aclosing(_with_heard_client(self.wrapped, heard).stream(*args, **kwargs)) as events:
                 async for event in events:
                     if not heard.cuts_at(event):
@@ -267,11 +265,6 @@ class FollowedStrandsModel:
                     for last in heard.last_events(event):
                         yield last
                     break
-        except Exception as error:
-            run.failed(error)
-            raise
-        run.responses += 1
-        run.guarded(lambda follower: follower.response())
 
 
 class _HeardStream:
