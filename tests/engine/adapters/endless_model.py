@@ -16,8 +16,8 @@ it sends more and more text, and counts what was sent.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import SO_SNDBUF, SOL_SOCKET
 from threading import Event as ThreadEvent
@@ -43,6 +43,8 @@ class EndlessModel:
         self.chunks_after = 0
         """Chunks after a completion call that were handed to the network."""
         self.url = ""
+        self.to_close: list[Callable[[], Awaitable[Any]]] = []
+        """What closes the clients that a test made for it, in the order in which they were made."""
         self._lock, self._paused = Lock(), ThreadEvent()
 
     def reply(self, body: dict[str, Any]) -> tuple[int, str, list[tuple[str, str, str]], bool]:
@@ -288,3 +290,12 @@ def serving(model: EndlessModel | None = None) -> Iterator[EndlessModel]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@asynccontextmanager
+async def serving_clients() -> AsyncIterator[EndlessModel]:
+    """The server, and at the end its asynchronous clients are closed."""
+    with serving() as model:
+        yield model
+        while model.to_close:
+            await model.to_close.pop()()

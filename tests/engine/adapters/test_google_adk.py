@@ -15,7 +15,8 @@ import pytest
 
 from . import records
 from .broken_follower import METHODS, broken
-from .endless_model import AFTER, EndlessModel, serving
+from .endless_model import AFTER, EndlessModel, serving_clients
+from .tools import finish_task, work
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or it fetches its list of prices
 pytest.importorskip("google.adk", reason="google-adk is not installed: `make test-adapters` installs it")
@@ -35,31 +36,17 @@ MOST = 15
 """Requests after which the framework gives up."""
 
 
-def work(n: int) -> str:
-    """Work."""
-    return "ok"
-
-
-def finish_task(summary: str) -> str:
-    """Finish."""
-    return "noted"
-
-
-CLIENTS: list[Client] = []
-
-
 @pytest.fixture
 async def model() -> AsyncIterator[EndlessModel]:
-    with serving() as served:
+    async with serving_clients() as served:
         yield served
-        while CLIENTS:
-            await CLIENTS.pop().aio.aclose()
 
 
 def gemini(model: EndlessModel, name: str) -> Gemini:
     options = types.HttpOptions(base_url=model.url.removesuffix("/v1"))
-    CLIENTS.append(Client(api_key="x", http_options=options))
-    return Gemini(model=f"gemini-{name}", client=CLIENTS[-1])
+    client = Client(api_key="x", http_options=options)
+    model.to_close.append(client.aio.aclose)
+    return Gemini(model=f"gemini-{name}", client=client)
 
 
 def litellm(model: EndlessModel, name: str) -> LiteLlm:
@@ -87,6 +74,12 @@ async def run(
     return [event for event in events if not event.partial]
 
 
+async def run_followed(real: Any, folder: Path, *, streamed: bool = False) -> list[Any]:
+    """The events of one agent that is followed from its first request."""
+    plugin = endstop(folder)
+    return await run(agent(plugin, real), plugin, streamed=streamed)
+
+
 def text(event: Any) -> str:
     return "".join(part.text or "" for part in event.content.parts if not part.thought)
 
@@ -96,8 +89,7 @@ def text(event: Any) -> str:
 async def test_a_completion_is_cut_and_ends_the_agent_with_its_summary(
     model: EndlessModel, tmp_path: Path, kind: Any, streamed: bool
 ) -> None:
-    plugin = endstop(tmp_path)
-    events = await run(agent(plugin, kind(model, "finisher")), plugin, streamed=streamed)
+    events = await run_followed(kind(model, "finisher"), tmp_path, streamed=streamed)
     assert text(events[-1]) == "port is 8080"
     assert events[-1].custom_metadata["endstop"]["stop"] == "completed"
     assert [call.args for event in events for call in event.get_function_calls()] == [
@@ -115,8 +107,7 @@ async def test_a_completion_is_cut_and_ends_the_agent_with_its_summary(
 async def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(
     model: EndlessModel, tmp_path: Path, streamed: bool
 ) -> None:
-    plugin = endstop(tmp_path)
-    events = await run(agent(plugin, gemini(model, "circle")), plugin, streamed=streamed)
+    events = await run_followed(gemini(model, "circle"), tmp_path, streamed=streamed)
     assert text(events[-1]).startswith("[endstop stopped this run: stuck: ")
     assert events[-1].custom_metadata["endstop"]["stop"] == "stuck"
     assert len(model.requests) == 6
@@ -137,8 +128,7 @@ async def test_without_it_the_agent_goes_on(model: EndlessModel) -> None:
 async def test_an_announcement_in_place_of_a_call_is_nudged_and_the_agent_goes_on(
     model: EndlessModel, tmp_path: Path, kind: Any, streamed: bool
 ) -> None:
-    plugin = endstop(tmp_path)
-    events = await run(agent(plugin, kind(model, "forgetful")), plugin, streamed=streamed)
+    events = await run_followed(kind(model, "forgetful"), tmp_path, streamed=streamed)
     assert text(events[-1]) == "port is 8080"
     assert records.ends(tmp_path) == [("completed", 4)]
     roles = [one["role"] for one in model.items(model.requests[-1]) if one["role"] != "system"]
@@ -146,8 +136,7 @@ async def test_an_announcement_in_place_of_a_call_is_nudged_and_the_agent_goes_o
 
 
 async def test_text_ends_the_agent_as_ever(model: EndlessModel, tmp_path: Path) -> None:
-    plugin = endstop(tmp_path)
-    events = await run(agent(plugin, gemini(model, "talker")), plugin)
+    events = await run_followed(gemini(model, "talker"), tmp_path)
     assert [text(event) for event in events] == ["The port is 8080."]
     assert records.ends(tmp_path) == [("text_final", 1)]
 
@@ -250,8 +239,7 @@ async def test_a_model_that_is_not_to_stream_is_followed_whole_with_its_usage(
 
 
 async def test_usage_is_as_reported_where_nothing_was_cut(model: EndlessModel, tmp_path: Path) -> None:
-    plugin = endstop(tmp_path)
-    events = await run(agent(plugin, gemini(model, "finisher")), plugin)
+    events = await run_followed(gemini(model, "finisher"), tmp_path)
     (one,) = records.runs_in(tmp_path)
     assert [usage.estimated for usage in records.usages(one)] == [False, False, True]
     assert events[0].usage_metadata.prompt_token_count == 100

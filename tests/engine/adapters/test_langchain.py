@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from . import records
+from . import records, tools
 from .broken_follower import METHODS, broken
 from .endless_model import AFTER, EndlessModel, serving
 
@@ -23,18 +23,7 @@ from langchain_openai import ChatOpenAI  # noqa: E402
 
 MOST = 60
 """Steps of the graph after which LangGraph gives up."""
-
-
-@tool
-def work(n: int) -> str:
-    """Work."""
-    return "ok"
-
-
-@tool
-def finish_task(summary: str) -> str:
-    """Finish."""
-    return "noted"
+work, finish_task = tool(tools.work), tool(tools.finish_task)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from . import records
+from . import records, tools
 from .broken_follower import METHODS, broken
-from .endless_model import AFTER, EndlessModel, serving
+from .endless_model import AFTER, EndlessModel, serving_clients
 
 pytest.importorskip("agents", reason="openai-agents is not installed: `make test-adapters` installs it")
 from agents import (
@@ -30,34 +30,19 @@ from openai import AsyncOpenAI
 set_tracing_disabled(True)
 MOST = 15
 """Turns after which the SDK gives up."""
-
-
-@function_tool
-def work(n: int) -> str:
-    """Work."""
-    return "ok"
-
-
-@function_tool
-def finish_task(summary: str) -> str:
-    """Finish."""
-    return "noted"
-
-
-CLIENTS: list[AsyncOpenAI] = []
+work, finish_task = function_tool(tools.work), function_tool(tools.finish_task)
 
 
 @pytest.fixture
 async def model() -> AsyncIterator[EndlessModel]:
-    with serving() as served:
+    async with serving_clients() as served:
         yield served
-        while CLIENTS:
-            await CLIENTS.pop().close()
 
 
 def real(model: EndlessModel, name: str, kind: Any = OpenAIChatCompletionsModel) -> Any:
-    CLIENTS.append(AsyncOpenAI(base_url=model.url, api_key="x", max_retries=0))
-    return kind(name, CLIENTS[-1])
+    client = AsyncOpenAI(base_url=model.url, api_key="x", max_retries=0)
+    model.to_close.append(client.close)
+    return kind(name, client)
 
 
 def endstop(folder: Path, **more: Any) -> Endstop:

@@ -11,7 +11,8 @@ import pytest
 
 from . import records
 from .broken_follower import METHODS, broken
-from .endless_model import AFTER, EndlessModel, serving
+from .endless_model import AFTER, EndlessModel, serving_clients
+from .tools import finish_task, work
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed: `make test-adapters` installs it")
 from endstop.adapters.pydantic_ai import Endstop
@@ -21,30 +22,18 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 MOST = UsageLimits(request_limit=15)
-CLIENTS: list[AsyncOpenAI] = []
 
 
 @pytest.fixture
 async def model() -> AsyncIterator[EndlessModel]:
-    with serving() as served:
+    async with serving_clients() as served:
         yield served
-        while CLIENTS:
-            await CLIENTS.pop().close()
-
-
-def work(n: int) -> str:
-    """Work."""
-    return "ok"
-
-
-def finish_task(summary: str) -> str:
-    """Finish."""
-    return "noted"
 
 
 def agent(model: EndlessModel, name: str, *capabilities: Any, kind: Any = OpenAIChatModel, **more: Any) -> Any:
-    CLIENTS.append(AsyncOpenAI(base_url=model.url, api_key="x", max_retries=0))
-    real = kind(name, provider=OpenAIProvider(openai_client=CLIENTS[-1]))
+    client = AsyncOpenAI(base_url=model.url, api_key="x", max_retries=0)
+    model.to_close.append(client.close)
+    real = kind(name, provider=OpenAIProvider(openai_client=client))
     return Agent(real, **{"tools": [work, finish_task], **more}, capabilities=capabilities)
 
 
@@ -70,7 +59,6 @@ async def test_a_completion_is_cut_and_ends_the_agent_with_its_summary(
 
 
 def test_it_runs_without_async(model: EndlessModel, tmp_path: Path) -> None:
-    CLIENTS.clear()
     assert agent(model, "finisher", endstop(tmp_path)).run_sync("go").output == "port is 8080"
     assert records.ends(tmp_path) == [("completed", 3)]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from . import records
+from . import records, tools
 from .broken_follower import METHODS, broken
 from .endless_model import AFTER, EndlessModel, serving
 
@@ -24,24 +24,13 @@ from strands.models import Model
 from strands.models.openai import OpenAIModel
 
 LIMITS: Any = {"turns": 15}
+work, finish_task = tool(tools.work), tool(tools.finish_task)
 
 
 @pytest.fixture
 def model() -> Iterator[EndlessModel]:
     with serving() as served:
         yield served
-
-
-@tool
-def work(n: int) -> str:
-    """Work."""
-    return "ok"
-
-
-@tool
-def finish_task(summary: str) -> str:
-    """Finish."""
-    return "noted"
 
 
 def real(model: EndlessModel, name: str, **config: Any) -> OpenAIModel:

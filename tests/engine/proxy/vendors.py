@@ -369,43 +369,56 @@ async def run_agent(
 
     blocks: whether the client is the blocking one. seen: gets the client's objects as they come.
     """
-    seen = [] if seen is None else seen
+    loop = _Loop(wire, [] if seen is None else seen)
     if blocks:
-        return await asyncio.to_thread(_run_blocking, wire, url, streams, names, seen)
-    items: list[Any] = [{"role": "user", "content": "go"}]
+        return await asyncio.to_thread(_run_blocking, loop, url, streams, names)
     async with wire.client(url, blocks=False) as client:
-        for number in range(1, MOST + 1):
-            opened = wire.open(client, items, names, streams=streams)
+        while not loop.ended:
+            opened = wire.open(client, loop.items, names, streams=streams)
             if streams:
                 async with opened as stream:
                     async for event in stream:
-                        seen.append(event.model_dump(warnings=False))
+                        loop.see(event)
                     response = await wire.final(stream)
             else:
                 response = await opened
-            seen.append(response.model_dump(warnings=False))
-            text, calls, more = wire.read(response)
-            if not calls:
-                return Run(number, text, seen)
-            items += [*more, *wire.result(calls)]
-    return Run(MOST, "went on", seen)
+            loop.take(response)
+    return loop.run
 
 
-def _run_blocking(wire: Wire, url: str, streams: bool, names: tuple[str, ...], seen: list[Any]) -> Run:
-    items: list[Any] = [{"role": "user", "content": "go"}]
-    with wire.client(url, blocks=True) as client:
-        for number in range(1, MOST + 1):
-            opened = wire.open(client, items, names, streams=streams)
+def _run_blocking(loop: _Loop, url: str, streams: bool, names: tuple[str, ...]) -> Run:
+    with loop.wire.client(url, blocks=True) as client:
+        while not loop.ended:
+            opened = loop.wire.open(client, loop.items, names, streams=streams)
             if streams:
                 with opened as stream:
                     for event in stream:
-                        seen.append(event.model_dump(warnings=False))
-                    response = wire.final(stream)
+                        loop.see(event)
+                    response = loop.wire.final(stream)
             else:
                 response = opened
-            seen.append(response.model_dump(warnings=False))
-            text, calls, more = wire.read(response)
-            if not calls:
-                return Run(number, text, seen)
-            items += [*more, *wire.result(calls)]
-    return Run(MOST, "went on", seen)
+            loop.take(response)
+    return loop.run
+
+
+class _Loop:
+    """What an agent's loop keeps between its requests, with either client. It ends at a response without calls."""
+
+    def __init__(self, wire: Wire, seen: list[Any]) -> None:
+        self.wire = wire
+        self.items: list[Any] = [{"role": "user", "content": "go"}]
+        self.run = Run(0, "went on", seen)
+        self.ended = False
+
+    def see(self, given: Any) -> None:
+        """Keep an object of the client as a dictionary."""
+        self.run.seen.append(given.model_dump(warnings=False))
+
+    def take(self, response: Any) -> None:
+        """Answer the calls of a response, or end."""
+        self.see(response)
+        text, calls, more = self.wire.read(response)
+        requests = self.run.requests + 1
+        self.ended = not calls or requests == MOST
+        self.run = self.run._replace(requests=requests, text=self.run.text if calls else text)
+        self.items += [*more, *self.wire.result(calls)]
