@@ -16,15 +16,15 @@ from .errors import WrongUse
 from .messages import FinishReason
 
 ACTIONS: dict[FinishReason, str] = {
-    "stop": "success: text is settled by the text policy",
-    "tool_calls": "tool_calls: the calls are run, and the run goes on",
-    "pause": "go on: the model is asked to continue where it stopped",
-    "length": "length: the model is told that it was cut off, and goes on",
-    "context_full": "length: the same, after a compaction of the context",
-    "content_filter": "filter: the model is told that it was blocked, then `refusal`",
-    "retry": "retry: the model is asked once more, then `provider_error`",
-    "error": "fail: `provider_error`",
-    "other": "unknown: calls are run; else the model is asked once more, then `provider_error`",
+    "stop": "success: the setting `text` decides",
+    "tool_calls": "runs the calls and goes on",
+    "pause": "asks the model to continue where it stopped",
+    "length": "tells the model that it was cut off, and goes on; a few times, then `no_answer`",
+    "context_full": "as `length`, after compacting the context",
+    "content_filter": "tells the model that it was blocked, and goes on; then `refusal`",
+    "retry": "asks the model once more; then `provider_error`",
+    "error": "ends the run as `provider_error`",
+    "other": "unknown: runs the calls; without calls, asks the model once more; then `provider_error`",
 }
 """What the loop does after each finish reason. Complete calls are run after every reason but `error`."""
 
@@ -48,18 +48,18 @@ def _words(wire: str, vendor: str, source: str, **words: tuple[FinishReason, str
     return [FinishWord(wire, vendor, word, does, meaning, source) for word, (does, meaning) in words.items()]
 
 
-_END: tuple[FinishReason, str] = ("stop", "the model came to its end")
-_STOPPED: tuple[FinishReason, str] = ("stop", "the model came to its end, or to a stop sequence of the request")
-_AT_WORDS: tuple[FinishReason, str] = ("stop", "a stop sequence of the request was written")
-_LENGTH: tuple[FinishReason, str] = ("length", "the limit on the response's tokens was reached")
+_END: tuple[FinishReason, str] = ("stop", "the model finished")
+_STOPPED: tuple[FinishReason, str] = ("stop", "the model finished or reached a stop sequence")
+_AT_WORDS: tuple[FinishReason, str] = ("stop", "the model reached a stop sequence")
+_LENGTH: tuple[FinishReason, str] = ("length", "the response reached its token limit")
 _FULL: tuple[FinishReason, str] = ("context_full", "the model's context window is full")
 _CALLS: tuple[FinishReason, str] = ("tool_calls", "the model calls tools")
-_FILTER: tuple[FinishReason, str] = ("content_filter", "a content filter left something out, or blocked the response")
-_REFUSED: tuple[FinishReason, str] = ("content_filter", "the model, or who watches it, declined to answer")
-_ERROR: tuple[FinishReason, str] = ("error", "making the response failed")
-_ABORT: tuple[FinishReason, str] = ("retry", "the server gave the response up")
-_IMAGE: tuple[FinishReason, str] = ("content_filter", "a picture was blocked")
-_NO_REASON: tuple[FinishReason, str] = ("retry", "the vendor names no reason")
+_FILTER: tuple[FinishReason, str] = ("content_filter", "a content filter removed something or blocked the response")
+_REFUSED: tuple[FinishReason, str] = ("content_filter", "the model or a safety system declined to answer")
+_ERROR: tuple[FinishReason, str] = ("error", "the response failed")
+_ABORT: tuple[FinishReason, str] = ("retry", "the server aborted the response")
+_IMAGE: tuple[FinishReason, str] = ("content_filter", "an image was blocked")
+_NO_REASON: tuple[FinishReason, str] = ("retry", "no reason given")
 
 _CHAT = "chat completions"
 _GITHUB = "https://github.com"
@@ -73,15 +73,15 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
     *_words(
         "responses", "OpenAI", f"{_OPENAI}/responses/response_status.py",
         completed=_END, failed=_ERROR,
-        incomplete=("length", "the response was cut; `incomplete_details.reason` says by what"),
+        incomplete=("length", "the response was cut off; `incomplete_details.reason` says why"),
         cancelled=("retry", "the response was cancelled on the server"),
-        in_progress=("retry", "the stream ended before the response did"),
+        in_progress=("retry", "the stream ended before the response was complete"),
         queued=("retry", "the stream ended before the response began"),
     ),
     *_words(
         "responses", "OpenAI (`incomplete_details.reason`)", f"{_OPENAI}/responses/response.py",
         max_output_tokens=_LENGTH, content_filter=_FILTER,
-        max_messages=("length", "the limit on the response's messages was reached"),
+        max_messages=("length", "the response reached its limit on messages"),
     ),
     *_words(
         _CHAT, "Azure OpenAI", "https://learn.microsoft.com/en-us/azure/ai-foundry/openai/concepts/content-filter",
@@ -90,35 +90,35 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
     *_words(
         "messages", "Anthropic", "https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons",
         end_turn=_END, max_tokens=_LENGTH, stop_sequence=_AT_WORDS, tool_use=_CALLS, refusal=_REFUSED,
-        pause_turn=("pause", "a loop of tools that the vendor runs itself was paused in the middle"),
+        pause_turn=("pause", "the vendor paused its own tool loop"),
         model_context_window_exceeded=_FULL,
     ),
     *_words(
         "messages", "Anthropic", "https://platform.claude.com/docs/en/build-with-claude/compaction",
-        compaction=("pause", "the vendor made the context smaller and waits to be asked again"),
+        compaction=("pause", "the vendor compacted the context and waits for the next request"),
     ),
     *_words(
         "generateContent", "Gemini", "https://ai.google.dev/api/generate-content#FinishReason",
         STOP=_STOPPED, MAX_TOKENS=_LENGTH, SAFETY=_FILTER,
-        RECITATION=("content_filter", "the response repeats what it may not"),
-        LANGUAGE=("content_filter", "the response is in a language that is not supported"),
-        BLOCKLIST=("content_filter", "the response holds a forbidden word"),
+        RECITATION=("content_filter", "the response was flagged as recitation"),
+        LANGUAGE=("content_filter", "the response uses an unsupported language"),
+        BLOCKLIST=("content_filter", "the response contains a blocked term"),
         PROHIBITED_CONTENT=_FILTER,
-        SPII=("content_filter", "the response may hold somebody's private data"),
+        SPII=("content_filter", "the response may contain personal data"),
         IMAGE_SAFETY=_IMAGE, IMAGE_PROHIBITED_CONTENT=_IMAGE, IMAGE_RECITATION=_IMAGE, IMAGE_OTHER=_IMAGE,
-        NO_IMAGE=("retry", "a picture was to be made, and none was"),
-        MALFORMED_FUNCTION_CALL=("retry", "the model wrote a call that cannot be read"),
-        UNEXPECTED_TOOL_CALL=("retry", "the model called a tool although none was offered"),
+        NO_IMAGE=("retry", "no image was generated"),
+        MALFORMED_FUNCTION_CALL=("retry", "the model wrote a malformed call"),
+        UNEXPECTED_TOOL_CALL=("retry", "the model called a tool, but none was offered"),
         TOO_MANY_TOOL_CALLS=("retry", "the model made too many calls in a row"),
-        MISSING_THOUGHT_SIGNATURE=("error", "the request holds a call without its thought signature"),
-        MALFORMED_RESPONSE=("retry", "the model's response cannot be read"),
+        MISSING_THOUGHT_SIGNATURE=("error", "a call in the request lacks its thought signature"),
+        MALFORMED_RESPONSE=("retry", "the model's response is malformed"),
         OTHER=_NO_REASON, FINISH_REASON_UNSPECIFIED=_NO_REASON,
     ),
     *_words(
         "generateContent", "Gemini (its SDK)", f"{_GITHUB}/googleapis/python-genai/blob/main/google/genai/types.py",
         ESCALATION=_FILTER,
-        PUP_LIMITED_DISABLED=("error", "the account is limited, since its use broke the vendor's policy"),
-        CONTINUATION=("length", "the limit of one request was reached; more would come for a token"),
+        PUP_LIMITED_DISABLED=("error", "the account is restricted after a policy violation"),
+        CONTINUATION=("length", "one request reached its limit; a token would continue it"),
     ),
     *_words(
         "generateContent", "Gemini on Vertex AI",
@@ -127,25 +127,25 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
     ),
     *_words(
         "interactions", "Gemini", "https://ai.google.dev/api/interactions-api",
-        completed=_END, failed=_ERROR, incomplete=("length", "the response was cut"),
+        completed=_END, failed=_ERROR, incomplete=("length", "the response was cut off"),
         requires_action=_CALLS,
         cancelled=("retry", "the response was cancelled on the server"),
-        in_progress=("retry", "the stream ended before the response did"),
+        in_progress=("retry", "the stream ended before the response was complete"),
     ),
     *_words(
         "Converse", "Amazon Bedrock",
         "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_MessageStopEvent.html",
         end_turn=_END, tool_use=_CALLS, max_tokens=_LENGTH, stop_sequence=_AT_WORDS,
-        guardrail_intervened=("content_filter", "a guardrail stepped in"), content_filtered=_FILTER,
-        malformed_model_output=("retry", "the model's response cannot be read"),
-        malformed_tool_use=("retry", "the model wrote a call that cannot be read"),
+        guardrail_intervened=("content_filter", "a guardrail intervened"), content_filtered=_FILTER,
+        malformed_model_output=("retry", "the model's response is malformed"),
+        malformed_tool_use=("retry", "the model wrote a malformed call"),
         model_context_window_exceeded=_FULL,
     ),
     *_words(
         "InvokeModel", "Amazon Bedrock: Titan",
         "https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-text.html",
         FINISHED=_END, LENGTH=_LENGTH, STOP_CRITERIA_MET=_AT_WORDS, CONTENT_FILTERED=_FILTER,
-        RAG_QUERY_WHEN_RAG_DISABLED=("error", "the request asks for a search that is switched off"),
+        RAG_QUERY_WHEN_RAG_DISABLED=("error", "the request uses retrieval, which is disabled"),
     ),
     *_words(
         "InvokeModel", "Amazon Bedrock: Claude",
@@ -185,12 +185,12 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
     *_words(
         _CHAT, "DeepSeek", "https://api-docs.deepseek.com/api/create-chat-completion",
         stop=_STOPPED, length=_LENGTH, content_filter=_FILTER, tool_calls=_CALLS,
-        insufficient_system_resource=("retry", "the vendor's machines were too busy to go on"),
+        insufficient_system_resource=("retry", "the vendor ran out of capacity"),
     ),
     *_words(
         _CHAT, "Z.ai", "https://docs.z.ai/api-reference/llm/chat-completion",
         stop=_STOPPED, tool_calls=_CALLS, length=_LENGTH, sensitive=_FILTER,
-        network_error=("retry", "the model failed on the vendor's side"),
+        network_error=("retry", "inference failed at the vendor"),
         model_context_window_exceeded=_FULL,
     ),
     *_words(
@@ -204,7 +204,7 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
     *_words(
         "gRPC", "xAI", f"{_GITHUB}/xai-org/xai-proto/blob/main/proto/xai/api/v1/sample.proto",
         REASON_STOP=_STOPPED, REASON_MAX_LEN=_LENGTH, REASON_MAX_CONTEXT=_FULL, REASON_TOOL_CALLS=_CALLS,
-        REASON_TIME_LIMIT=("length", "the time for the response was over"), REASON_INVALID=_NO_REASON,
+        REASON_TIME_LIMIT=("length", "the response reached its time limit"), REASON_INVALID=_NO_REASON,
     ),
     *_words(
         _CHAT, "OpenRouter", "https://openrouter.ai/docs/api-reference/overview",
@@ -213,7 +213,7 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
     *_words(
         _CHAT, "vLLM", f"{_GITHUB}/vllm-project/vllm/blob/main/vllm/v1/engine/__init__.py",
         stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS, abort=_ABORT, error=_ERROR,
-        repetition=("retry", "the server saw the model repeat itself without end"),
+        repetition=("retry", "the server detected endless repetition"),
     ),
     *_words(
         _CHAT, "SGLang", f"{_GITHUB}/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
@@ -236,14 +236,14 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
     *_words(
         "chat", "Ollama (`done_reason`)", f"{_GITHUB}/ollama/ollama/blob/main/docs/api.md",
         stop=_STOPPED, length=_LENGTH,
-        load=("retry", "the model was loaded, and nothing was asked"),
-        unload=("retry", "the model was unloaded, and nothing was asked"),
+        load=("retry", "the model was loaded; there was no prompt"),
+        unload=("retry", "the model was unloaded; there was no prompt"),
     ),
     *_words(
         "SDK", "LM Studio (`stopReason`)",
         f"{_GITHUB}/lmstudio-ai/lmstudio-js/blob/main/packages/lms-shared-types/src/llm/LLMPredictionStats.ts",
         eosFound=_END, stopStringFound=_AT_WORDS, toolCalls=_CALLS, maxPredictedTokensReached=_LENGTH,
-        contextLengthReached=_FULL, userStopped=("retry", "somebody stopped the response on the server"),
+        contextLengthReached=_FULL, userStopped=("retry", "a user stopped the response on the server"),
         modelUnloaded=_ABORT, failed=_ERROR,
     ),
     *_words(
@@ -252,15 +252,15 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
     ),
     *_words(
         _CHAT, "IBM watsonx", "https://ibm.github.io/watsonx-ai-node-sdk/",
-        stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS, time_limit=("length", "the time for the response was over"),
+        stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS, time_limit=("length", "the response reached its time limit"),
         cancelled=("retry", "the response was cancelled on the server"), error=_ERROR,
     ),
     *_words(
         "generation", "IBM watsonx", "https://ibm.github.io/watsonx-ai-node-sdk/",
         eos_token=_END, stop_sequence=_AT_WORDS, max_tokens=_LENGTH, token_limit=_LENGTH,
-        time_limit=("length", "the time for the response was over"),
+        time_limit=("length", "the response reached its time limit"),
         cancelled=("retry", "the response was cancelled on the server"), error=_ERROR,
-        not_finished=("retry", "the stream ended before the response did"),
+        not_finished=("retry", "the stream ended before the response was complete"),
     ),
 )  # fmt: skip
 """Every finish word that these vendors document. A word means the same for all of them, whatever its case."""

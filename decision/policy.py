@@ -189,7 +189,7 @@ class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Compaction(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When and how the context is compacted (P0). Off unless the size of the window is set."""
+    """When and how the context is compacted. Off unless the size of the window is set."""
 
     section: ClassVar[str] = "compaction."
 

@@ -166,25 +166,25 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "P0",
         "compaction",
-        "Context over the threshold: compact before the next request. Never hides what comes below.",
+        "Compacts the context before the next request if it is over the threshold. The rules below still apply.",
         ("context_tokens", "error_kind", "overflows", "finish"),
         _compaction,
     ),
     Rule(
         "P0.5",
         "control_flow",
-        "An accepted completion stops as completed, a handler's answer as handled; an open question pauses; a "
-        "completion that was handed back goes on, a bounded number of times.",
+        "Stops as `completed` on an accepted completion and as `handled` on a handler's answer. Pauses on an open "
+        "question. Goes on after a rejected completion, a limited number of times.",
         ("accepted", "handled", "questions", "rejection", "rejections"),
         _control_flow,
     ),
     Rule(
         "P1",
         "finish_reason",
-        "A step cut short by an accepted completion stops as completed; one that a limit cut off goes on to the "
-        "guards; a provider's error stops, and so does a response that repeats itself; content_filter and length go "
-        "on, bounded, as does text with a finish word that is no success or not known; a paused response goes on; stop "
-        "with text is settled by the text policy; tool_calls with calls goes on.",
+        "Stops as `completed` if an accepted completion cut the step, and stops on a provider error or a response that "
+        "repeats itself. Leaves a step that a limit cut off to the guards. Goes on, a limited number of times, after "
+        "`content_filter`, `length`, or text with a finish word that is unknown or not a success. Goes on after "
+        "`tool_calls` and `pause`. Applies the setting `text` after `stop` with text.",
         (
             "cut_by",
             "limit_reached",
@@ -205,12 +205,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "P2",
         "message_shape",
-        "Whatever the finish reason says: tool results go on, text is settled by the text policy unless its finish "
-        "word is no success, an empty or reasoning-only response is asked again, bounded.",
+        "Looks at the response itself, whatever its finish reason. Goes on after tool results. Applies the setting "
+        "`text` to text, unless its finish word is not a success. Asks again, a limited number of times, after a "
+        "response that is empty or has only reasoning.",
         ("shape", "reasoned", "empty_answers", "unfinished", "text_verdict", "text_kind", "tool_choice", "monologue"),
         _message_shape,
     ),
-    Rule("P3", "go_on", "Nothing says otherwise: go on.", (), _go_on),
+    Rule("P3", "go_on", "Goes on, if no other rule decides.", (), _go_on),
 )
 
 

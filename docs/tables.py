@@ -79,101 +79,102 @@ def statuses() -> str:
 
 
 class Ending(NamedTuple):
-    """What a reader wants to know of a stop reason."""
+    """What a reader needs to know about a stop reason."""
 
     cause: str
-    """Who or what ended the run, and when, in one short sentence."""
+    """What ended the run, in one short sentence."""
     go_on: str
-    """What to do about it. Settings and options in backquotes are checked against the code."""
+    """How to continue. Settings and options in backquotes are checked against the code."""
     by: str = ""
-    """Where no rule and no guard stops with it."""
+    """What ends the run, if it is neither a rule nor a guard."""
 
 
 AGAIN = "Give the session its next prompt."
 ENDINGS = {
     "completed": Ending("The model called a completion tool, and its handler and all gates accepted.", AGAIN),
     "text_final": Ending(
-        "The model answered in plain text, and the text policy or the text rule takes that as the end.",
-        f"{AGAIN} If text should end no run: `text`.",
+        "The model answered in plain text, and the policy or your text rule accepts that as the end.",
+        f"{AGAIN} If text must not end a run: `text`.",
     ),
-    "judged": Ending("The judge said, after a round, that the task is complete.", AGAIN),
-    "handled": Ending("An intent's handler answered the prompt; the model was not asked.", AGAIN),
+    "judged": Ending("The judge decided after a round that the task is complete.", AGAIN),
+    "handled": Ending("A prompt handler answered; the model was not asked.", AGAIN),
     "awaiting_input": Ending(
-        "The model called a question tool, or a completion or a call waits for the user's yes.",
-        "Answer: `session.answer(call_id, text)`, or `--resume RECORD --answer TEXT`; "
-        "a call: `session.approve(call_id)`, `--approve CALL_ID`.",
+        "The model asked a question, or a completion or a call needs the user's approval.",
+        "To answer: `session.answer(call_id, text)` or `--resume RECORD --answer TEXT`. "
+        "To approve a call: `session.approve(call_id)` or `--approve CALL_ID`.",
         "`control_flow`",
     ),
     "step_limit": Ending(
-        "As many steps or rounds were made as are allowed.",
-        "Allow more: `--max-steps N`, `limits.steps`, `limits.rounds`.",
+        "The run reached its limit on steps or rounds.",
+        "Raise `--max-steps N`, `limits.steps` or `limits.rounds`.",
     ),
     "token_limit": Ending(
-        "As many tokens went in or came out as are allowed.",
-        "Allow more: `limits.input_tokens`, `limits.output_tokens`.",
+        "The run reached its limit on input or output tokens.",
+        "Raise `limits.input_tokens` or `limits.output_tokens`.",
     ),
     "cost_limit": Ending(
-        "The money that is allowed is spent, by the run or by all that share its budget.",
-        "Allow more: `limits.cost_usd`, or a larger `Budget`.",
+        "The run reached its cost limit, or the budget that it shares is spent.",
+        "Raise `limits.cost_usd` or the `Budget`.",
     ),
-    "time_limit": Ending(
-        "The time that is allowed has passed, looked at after a step.", "Allow more: `limits.seconds`."
-    ),
-    "tool_call_limit": Ending("As many tool calls were run as are allowed.", "Allow more: `limits.tool_calls`."),
+    "time_limit": Ending("The run reached its time limit.", "Raise `limits.seconds`."),
+    "tool_call_limit": Ending("The run reached its limit on tool calls.", "Raise `limits.tool_calls`."),
     "stuck": Ending(
-        "The same calls gave the same results too often, cycles included; or the same text; or the model only talked.",
-        "Say in the prompt what to do differently; the settings of `repetition`; a tool that waits gets `polls=True`.",
+        "The model repeated its calls or its text, or its steps made no progress.",
+        "Say in the prompt what to do differently. Mark a tool that waits with `polls=True`. "
+        "Settings: `repetition`, `stagnation`.",
     ),
     "degenerate": Ending(
-        "A response repeated itself without end and was cut, and so was the attempt that took its place.",
-        "Try again, another model or another `temperature`; if it was meant: `degeneration.text`, "
+        "A response repeated itself without end, and so did its retry.",
+        "Try again, or use another model or `temperature`. If the repetition was intended: `degeneration.text`, "
         "`degeneration.reasoning`, `degeneration.arguments`, `degeneration.unwatched`.",
     ),
     "compaction_stalled": Ending(
-        "Compaction was tried again and again, and the context stayed over its threshold.",
-        "Take a model with a larger context; `compaction.window`, `compaction.strategies`, `patience.compactions`.",
+        "Repeated compactions left the context over its threshold.",
+        "Use a model with a larger context. Settings: `compaction.window`, `compaction.strategies`, "
+        "`patience.compactions`.",
     ),
     "completion_rejected": Ending(
-        "A gate, or the completion's own handler, handed completions back too often.",
-        "`detail` has the last reason, each `COMPLETION_REJECTED` in the record its own: mend the work or the gate; "
-        "`patience.rejections`.",
+        "A gate or the completion tool itself rejected too many completions.",
+        "`detail` has the last reason; the record has all of them (`COMPLETION_REJECTED`). Correct the work or the "
+        "gate. Setting: `patience.rejections`.",
     ),
     "no_answer": Ending(
-        "Too many responses in a row were empty, cut off by their length, or an echo of an instruction.",
-        "Try another model, or more `max_tokens`; `patience.empty_answers`, `patience.truncated`, `patience.echoes`, "
-        "`echo.phrases`.",
+        "Too many responses in a row were empty, cut off by length, echoes or announcements.",
+        "Use another model or more `max_tokens`. Settings: `patience.empty_answers`, `patience.truncated`, "
+        "`patience.echoes`, `patience.announcements`, `echo.phrases`.",
     ),
     "invalid_calls": Ending(
-        "Too many steps in a row held nothing but calls that cannot be run.",
-        "The results in the record say what was wrong: describe the tools better; `patience.invalid_calls`.",
+        "Too many steps in a row had only invalid calls.",
+        "The results in the record say what was wrong. Improve the tool descriptions. "
+        "Setting: `patience.invalid_calls`.",
     ),
     "refusal": Ending(
         "The provider's content filter blocked too many responses in a row.",
-        "Put the prompt differently, or take another model; `patience.refusals`.",
+        "Rephrase the prompt or use another model. Setting: `patience.refusals`.",
     ),
     "provider_error": Ending(
-        "The provider answered with an error, and nothing is left to try.",
-        "`detail` has its words: mend key, `--model`, `--api-base` or the network, then prompt again.",
+        "The provider returned an error, and no retry or fallback is left.",
+        "`detail` has its message. Correct the key, `--model`, `--api-base` or the network, then prompt again.",
     ),
     "internal_error": Ending(
-        "A function of ours or a rule of yours raised, or the record could not be written.",
-        "`detail` has the error: mend the disk or the rule, or report it.",
+        "A rule of yours or the engine itself raised an error, or the record could not be written.",
+        "`detail` has the error. Correct the rule or the disk, or report a bug.",
         "the engine",
     ),
     "cancelled": Ending(
-        "`run.cancel()`, a cancelled caller, Ctrl-C or a shutdown came first.",
-        f"{AGAIN} Calls that were cut are marked `cancelled`.",
+        "The run was cancelled: `run.cancel()`, a cancelled caller, Ctrl-C or a shutdown.",
+        f"{AGAIN} Interrupted calls have the result `cancelled`.",
         "the engine",
     ),
 }
 KILLED = (
     "none",
-    "The process was killed: the record has no end.",
+    "The process was killed; the record has no end.",
     "-",
     "-",
     "-",
     "no",
-    "`--resume RECORD`, no prompt.",
+    "`--resume RECORD`, without a prompt.",
 )
 
 
@@ -186,7 +187,7 @@ def endings() -> str:
         evaluated = "yes" if status in EVALUATED_STATUSES else "no"
         code = str(EXIT_CODES[status])
         rows.append((f"`{reason}`", ending.cause, by, f"`{status}`", code, evaluated, ending.go_on))
-    head = ("stop reason", "cause", "rule or guard", "status", "exit code", "evaluated", "how to go on")
+    head = ("stop reason", "cause", "rule or guard", "status", "exit code", "evaluated", "how to continue")
     return _table(head, [*rows, KILLED])
 
 
@@ -197,9 +198,16 @@ def settings() -> str:
 
 def policies() -> str:
     """The shipped policies by what they set differently."""
-    names = [name for name in Policy.__struct_fields__ if len({getattr(p, name) for p in POLICIES.values()}) > 1]
-    rows = [(f"`{key}`", *(_default(getattr(p, name)) for name in names[1:])) for key, p in POLICIES.items()]
-    return _table(("policy", *(f"`{name}`" for name in names[1:])), rows)
+    values = {key: dict(_leaves("", policy)) for key, policy in POLICIES.items()}
+    names = [name for name in values["agent"] if name != "name" and len({v[name] for v in values.values()}) > 1]
+    rows = [(f"`{key}`", *(_default(them[name]) for name in names)) for key, them in values.items()]
+    return _table(("policy", *(f"`{name}`" for name in names)), rows)
+
+
+def _leaves(path: str, group: Struct) -> Iterable[tuple[str, Any]]:
+    for name in group.__struct_fields__:
+        value = getattr(group, name)
+        yield from _leaves(f"{path}{name}.", value) if isinstance(value, Struct) else [(path + name, value)]
 
 
 def recommended() -> str:
@@ -210,7 +218,7 @@ def recommended() -> str:
 
 def finish_reasons() -> str:
     """What the loop does, by our own words."""
-    return _table(("ours", "what the loop does"), [(f"`{reason}`", does) for reason, does in ACTIONS.items()])
+    return _table(("finish reason", "what the loop does"), [(f"`{reason}`", does) for reason, does in ACTIONS.items()])
 
 
 def finish_words() -> str:
@@ -219,7 +227,7 @@ def finish_words() -> str:
         (one.wire, f"[{one.vendor}]({one.source})", f"`{one.word}`", one.meaning, f"`{one.does}`")
         for one in FINISH_WORDS
     ]
-    return _table(("wire", "vendor and source", "word", "what it means", "ours"), rows)
+    return _table(("wire", "vendor and source", "word", "meaning", "finish reason"), rows)
 
 
 def before_after() -> str:
