@@ -1,7 +1,7 @@
 """Adapter for litellm and all providers it supports. The only module that imports litellm, on first use.
 
 litellm takes four seconds to import, fetches prices from the network, prints on errors and retries by itself; all of
-that is switched off here. `docs/guides/providers.md` lists the problems in litellm that cannot be fixed here.
+that is switched off here. docs/explanation/provider_checks.md lists the problems in litellm that cannot be fixed here.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ NO_WIRE = {"connections", "keys", "timeouts"}
 WRONG_IN_LITELLM = {
     "refusal: in a place of its own": "litellm drops OpenAI's `delta.refusal`, and says that it ended with stop",
 }
-"""What cannot be set right from outside of litellm. `docs/guides/providers.md` names each."""
+"""What cannot be set right from outside of litellm. `docs/explanation/provider_checks.md` names each."""
 
 
 def scripted(script: Sequence[Behaviour]) -> Provider:
