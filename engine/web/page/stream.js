@@ -1,6 +1,7 @@
 // Server-sent events over fetch: the token goes in a header and never into an address. After a break it goes on where
 // it was (Last-Event-ID), and each event comes once.
 import { headers, Refused } from "./api.js";
+import { events, isFile } from "./embedded.js";
 
 const FIRST = 1000;
 const LONGEST = 30_000;
@@ -9,6 +10,7 @@ const SILENCE = 40_000;
 
 /** Follow `url` until `stop()`. `on.events(list)`, `on.state(word, about)`: connecting, open, waiting, stopped, refused. */
 export function follow(url, on) {
+  if (isFile) return readHeld(url, on);
   let last = "";
   const had = new Map();
   let wait = FIRST;
@@ -107,6 +109,17 @@ export function follow(url, on) {
       paused = null;
     },
   };
+}
+
+/** All events that the file holds, at once and as late as those of a server. */
+function readHeld(url, on) {
+  let stopped = false;
+  queueMicrotask(() => {
+    if (stopped) return;
+    on.events(events(decodeURIComponent(url.split("/")[1])));
+    on.state("stopped");
+  });
+  return { stop: () => (stopped = true), retry() {}, pause() {}, resume() {} };
 }
 
 /** From pieces of a stream to events, as the HTML standard reads them. */

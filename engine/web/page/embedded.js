@@ -1,0 +1,56 @@
+// What a page of `endstop export html` holds in place of a server: sessions, their events, and the requests of their
+// steps, each in a script element of JSON that is read when it is asked for.
+
+/** Whether this page is a file, with all that it shows in it. */
+export const isFile = document.documentElement.dataset.mode === "file";
+
+const read = new Map();
+
+function held(name) {
+  if (!read.has(name)) read.set(name, JSON.parse(document.getElementById(`held-${name}`)?.textContent ?? "null"));
+  return read.get(name);
+}
+
+/** The session that the page is about; the others are its sub-agents'. */
+export const mainSession = () => held("sessions").sessions[0].id;
+
+/** What is known of the file itself, in sentences: lines that could not be read, redaction. */
+export const notices = () => held("sessions").notices;
+
+/** What a server would answer to this GET; undefined where the page does not hold it. */
+export function answer(path) {
+  const [place, query] = path.split("?");
+  const [kind, id, part] = place.split("/").map(decodeURIComponent);
+  const { sessions } = held("sessions");
+  if (kind === "agents") return { agents: [] };
+  if (kind !== "sessions") return undefined;
+  if (!id) return { sessions, next: null, total: sessions.length, reading: null };
+  const number = numberOf(id);
+  if (number < 0) return undefined;
+  if (!part) return sessions[number];
+  if (part === "record") return new Response(record(number), { headers: { "Content-Type": "application/x-ndjson" } });
+  const asked = new URLSearchParams(query);
+  if (part === "request") return requestOf(held(`requests-${number}`), Number(asked.get("run")), Number(asked.get("step")));
+  return undefined;
+}
+
+const numberOf = (id) => held("sessions").sessions.findIndex((one) => one.id === id);
+
+/** The events of a session, from its beginning. */
+export const events = (id) => held(`events-${numberOf(id)}`).events;
+
+function record(number) {
+  const { header, events } = held(`events-${number}`);
+  return `${[header, ...events].map((one) => JSON.stringify(one)).join("\n")}\n`;
+}
+
+/** A request of many: each names what it shares with the one before it, and its values by their place in a table. */
+function requestOf({ values, requests }, run, step) {
+  let messages = [];
+  for (const { kept, added, system, tools, ...rest } of requests) {
+    messages = [...messages.slice(0, kept), ...added];
+    if (rest.run !== run || rest.step !== step) continue;
+    return { ...rest, system: values[system], messages: messages.map((at) => values[at]), tools: values[tools] };
+  }
+  return undefined;
+}
