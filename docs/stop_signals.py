@@ -44,7 +44,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "xai": ("xai/grok-4", {}),
     "xai-responses": ("openai/responses/grok-4", {}),
 }
-"""Under which name litellm gets the recordings of a folder, and with which settings."""
+"""The model name and settings that litellm gets for the recordings of a folder."""
 
 
 class Row(NamedTuple):
@@ -77,7 +77,7 @@ async def heard(path: Path, litellm: bool) -> tuple[str, Signals]:
 
 
 def signals_of(assembler: Assembler, tools: int) -> tuple[str, Signals]:
-    """The same of a response that was heard, with the number of tools that the provider ran."""
+    """The signals of a response that was heard; tools: how many the provider ran."""
     calls = tuple((call.name, call.arguments) for call in assembler.message.calls)
     return assembler.raw_finish, Signals(str(assembler.finish), calls, tools)
 
@@ -95,13 +95,13 @@ def _provider(path: Path, url: str, litellm: bool) -> Provider:
 # ---- the table
 
 REASONS = {
-    "calls": "litellm loses arguments that come whole at the start of a call, so it is handed back as invalid",
-    "tools": "litellm drops the tools that the provider ran; finish, text and calls are right",
-    "finish, calls": "litellm drops calls of OpenAI's own kinds (shell, patch, search, approval): it looks finished",
-    "openai-responses": "litellm does not stream responses of a model that it does not know",
+    "calls": "litellm loses arguments that arrive whole at the start of a call; the call is invalid",
+    "tools": "litellm drops tools that the provider ran; finish, text and calls are right",
+    "finish, calls": "litellm drops OpenAI's own calls (shell, patch, search, approval); the response looks finished",
+    "openai-responses": "litellm cannot stream responses of a model that it does not know",
     "gemini": "litellm fails on arguments streamed in parts",
-    "sse": "the interactions API, which litellm does not read here",
-    "cohere": "litellm fails on every stream of Cohere's",
+    "sse": "litellm does not read the interactions API here",
+    "cohere": "litellm fails on all Cohere streams",
 }
 
 
@@ -127,7 +127,7 @@ OTHER = "not its format"
 
 
 def faults(stands: Signals, came: Signals) -> list[str]:
-    """What came out otherwise than it stands in the recording."""
+    """What differs from the recording: finish, calls, tools."""
     right = right_finish(stands)
     if right == came.finish == ERROR:
         return []
@@ -163,7 +163,7 @@ def summary(rows: Iterable[Row]) -> str:
     for one in rows:
         folders.setdefault(one.recording.partition("/")[0], []).append(one)
     everything = [one for them in folders.values() for one in them]
-    lines = [("provider", "direct", "through litellm", "of them but for a report"), ("---",) * 4]
+    lines = [("provider", "direct", "through litellm", "of these, without the report"), ("---",) * 4]
     for name, them in (*folders.items(), ("**all**", everything)):
         spoken = [one for one in them if one.direct != OTHER]
         direct = f"{sum(direct_is_right(one) for one in spoken)} of {len(spoken)}" if spoken else "-"

@@ -37,7 +37,7 @@ Only what is certain counts as saved. For a session whose course is unknown, a c
 there with a model (see `endstop run --fork`). Without --policy, the three built-in policies are tested.
 
 `--against published` puts the stop rules of other projects beside yours, each as a policy: opencode, gemini-cli, cline,
-openhands and more (docs/published_rules.md). Each of their names can also be given to --policy.
+openhands and more (docs/reference/published_rules.md). Each of their names can also be given to --policy.
 
 examples:
   endstop backtest records/ --policy strict

@@ -2,11 +2,11 @@
 
     python tests/benchmarks/judgement.py FOLDER_WITH_DATA [--part all] [--resamples 2000]
 
-The folder has `swe_java.tar.xz` and `known_ends.tar.xz`, and in `sessions` what other tools recorded (docs/evidence.md
-says where they come from; they are not part of this project). What is absent is skipped, and the output says so. The
-sessions are imported into a temporary folder as `endstop import` does it, and each policy is simulated along them as
-`endstop backtest` does it: guards alone, no limit on steps, and no text that ends a run. All figures suppose that the
-model goes on as recorded. The tables go to stdout, progress to stderr. About 45 s on one core.
+The folder has `swe_java.tar.xz` and `known_ends.tar.xz`, and in `sessions` what other tools recorded. They are not part
+of this project; docs/explanation/evidence.md names their sources. What is absent is skipped, and the output says so.
+The sessions are imported into a temporary folder like `endstop import` does, and each policy is simulated along them
+like `endstop backtest` does: guards alone, no limit on steps, and no text ends a run. All figures assume that the model
+goes on as recorded. The tables go to stdout, progress to stderr. It takes about 45 s on one core.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Labelled texts of models: `text_labels.jsonl`, and how it was made in `text_labels.md`.
 
 Texts of the recorded material in ../shared are not in the project: a label has their place and their hash, and the text
-is read where the material is. Run as a script it prints the table of docs/stop_signals.md.
+is read where the material is. Run as a script it prints the table of docs/reference/stop_signals.md.
 """
 
 from __future__ import annotations
