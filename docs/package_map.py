@@ -46,7 +46,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("durable",),
     ("service",),
     ("process",),
-    ("web", "proxy", "adapters"),
+    ("http",),
+    ("web", "proxy", "viewer", "adapters"),
     ("cli", "testing"),
 )
 """Lowest first. A package imports those below it; packages of one layer do not import each other."""

@@ -20,7 +20,7 @@ from .exit_codes import WRONG_USE, run_command
 from .hardening import harden_process
 
 MODULES = {
-    **{name: name for name in ("run", "race", "replay", "report", "backtest", "fit", "audit")},
+    **{name: name for name in ("run", "race", "replay", "report", "backtest", "fit", "audit", "view")},
     "import": "convert",
     "export": "convert",
     **{name: name for name in ("redact", "serve", "worker", "proxy", "demo")},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from ..analysis.timeline import record_timeline
 from ..decision import WrongUse
 from ..process.streams import StdStreams
 from ..records.files import find_records
-from ..records.parallel import FileFailure, map_files
+from ..records.index import Index
+from ..records.parallel import FileFailure, ProgressCallback, map_files
 from .options import add_command, add_indexed_records, add_labels, read_labels
 from .views.html import check_writable, write_page
 from .views.report import render_report
@@ -93,12 +95,26 @@ def command(args: argparse.Namespace) -> int:
 
 def _write_page(args: argparse.Namespace, report: Report, ratings: Ratings, labels: Labels | None) -> str:
     """Write the page, completely or not at all, and return where it is. Raises WrongUse if it cannot be written."""
-    paths = [Path(chosen.record) for chosen in report.telling]
-    sections = []
     with progress(args, "drawing") as on_progress:
-        read = map_files(record_timeline, paths, processes=args.processes, progress=on_progress)
-        for chosen, (_, timeline) in zip(report.telling, read, strict=True):
-            if not isinstance(timeline, FileFailure):  # its record was removed after the report was made
-                sections.append(SessionSection(chosen, timeline))
+        sections = _sections(report, args.processes, on_progress)
     whole = report_page(report, sections, ratings, labels)
     return f"{write_page(args.html, whole)}, {counted(len(sections), 'session')} to open."
+
+
+def _sections(
+    report: Report, processes: int | None = None, on_progress: ProgressCallback | None = None
+) -> list[SessionSection]:
+    """The sessions to open on the page."""
+    paths = [Path(chosen.record) for chosen in report.telling]
+    sections = []
+    read = map_files(record_timeline, paths, processes=processes, progress=on_progress)
+    for chosen, (_, timeline) in zip(report.telling, read, strict=True):
+        if not isinstance(timeline, FileFailure):  # its record was removed after the report was made
+            sections.append(SessionSection(chosen, timeline))
+    return sections
+
+
+def report_html(paths: Sequence[Path], index: Index | None = None, processes: int | None = None) -> str:
+    """The page over these records, as `--html` writes it without further options."""
+    report = report_records(paths, index=index, processes=processes)
+    return report_page(report, _sections(report, processes), Ratings())

@@ -54,8 +54,32 @@ def find_records(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
     return sorted(found.values())
 
 
-def _records_below(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The path and identity of each record in or below this folder. Visits a folder once, also if links form a loop."""
+def list_records(paths: Sequence[Path]) -> tuple[list[Path], dict[str, str]]:
+    """List the records as `find_records` does, for files and folders that change meanwhile, and nothing is raised.
+
+    Returns the records, and why each path or folder that cannot be read cannot be.
+    """
+    found: dict[tuple[int, int], Path] = {}
+    problems: dict[str, str] = {}
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError as error:
+            problems[str(path)] = error.strerror or str(error)
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            for name, identity in sorted(_records_below(path, problems)):
+                found.setdefault(identity, Path(name))
+        else:
+            found.setdefault((status.st_dev, status.st_ino), path)
+    return sorted(found.values()), problems
+
+
+def _records_below(folder: Path, problems: dict[str, str] | None = None) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The path and identity of each record in or below this folder. Visits a folder once, also if links form a loop.
+
+    problems: gets why each folder that cannot be read cannot be; None: WrongUse is raised for the first.
+    """
     seen: set[tuple[int, int]] = set()
     left = [str(folder)]
     while left:
@@ -68,7 +92,10 @@ def _records_below(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
             with os.scandir(here) as entries:
                 listed = [entry for entry in entries if not entry.name.startswith(".")]
         except OSError as error:
-            raise WrongUse(f"cannot read the folder {here}: {error.strerror}") from None
+            if problems is None:
+                raise WrongUse(f"cannot read the folder {here}: {error.strerror}") from None
+            problems[here] = error.strerror or str(error)
+            continue
         for entry in listed:
             with suppress(OSError):  # a broken link, or a link to itself
                 if entry.is_dir():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
@@ -170,7 +170,7 @@ def map_files_cached(
     *,
     processes: int | None = None,
     progress: ProgressCallback | None = None,
-) -> Iterator[tuple[Path, bytes | FileFailure]]:
+) -> Generator[tuple[Path, bytes | FileFailure]]:
     """Like `map_files`, but calls `work` only for files that the index has no value for. Failures are not cached."""
     if index is None:
         yield from map_files(work, paths, processes=processes, progress=progress)

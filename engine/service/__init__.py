@@ -3,9 +3,8 @@
 from ..decision.errors import missing_extra
 
 try:
+    from ..records.frames import Frame, Frames, Gap
     from .errors import Conflict, Refusal, ServiceUnavailable, TooMany, Unknown
-    from .event_buffer import Frame
-    from .follow import Frames, Gap
     from .service import Service
     from .span_receiver import Receiving
 except ModuleNotFoundError as error:

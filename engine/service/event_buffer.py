@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
-
 from ..decision import Event
 from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durability import RunLost
@@ -19,6 +17,7 @@ from ..providers._logging import log_warning
 from ..records.deduplication import Deduplicator
 from ..records.event_redaction import Redact, StreamRedactor
 from ..records.format import DrainedChunk, encode_line
+from ..records.frames import Frame
 from ..store.base import EventBatch, LeaseLost, SequenceConflict, SessionLocked, Store
 from .ownership import RunOwnership
 
@@ -32,19 +31,6 @@ READ_FRAMES = 256
 """The most frames that a reader gets at once. Those of a stuck reader stay in memory until it is dropped."""
 _INDEXED = (RunStarted, RunResumed, RunFinished, MessageAdded)
 """Events from which follow changes of the session or run in the store, such as its status; see `_batch`."""
-
-
-class Frame(Struct, frozen=True):
-    """One event for a reader."""
-
-    run_id: str
-    seq: int
-    line: bytes
-    """The event as a line of a record, without the newline."""
-    last: bool = False
-    """Whether it is the last event of its run, `RUN_FINISHED`."""
-    resumed: int = 0
-    """How often the run had been resumed before this event."""
 
 
 class EventBuffer:

@@ -7,34 +7,18 @@ many events at a time if they are available, so a slow reader catches up.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Sequence
-
-from msgspec import Struct
+from collections.abc import AsyncGenerator
 
 from ..decision.events import ResponseFinished
 from ..records.deduplication import MessageRestorer, is_part, lacks_message
 from ..records.format import decode_line, encode_line
+from ..records.frames import Frame, Frames, Gap
 from ..store.base import GOING, Store, StoredRun
 from .active import ActiveSessions
-from .event_buffer import Frame
 
 HEARTBEAT_SECONDS = 15.0
 """Seconds without an event after which a reader gets an empty sequence."""
 _TERMINAL = b'{"type":"RUN_FINISHED"'
-
-
-class Gap(Struct, frozen=True):
-    """Stands for events that are lost: neither the event buffer nor the store has them."""
-
-    run_id: str
-    missed: int
-    """How many events are lost."""
-    next_seq: int
-    """Number of the event that follows."""
-
-
-Frames = Sequence[Frame | Gap]
-"""What a reader gets at a time; empty after `heartbeat` seconds without events."""
 
 
 class EventReader:

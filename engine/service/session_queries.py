@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from .._version import __version__
 from ..decision import Outcome
 from ..records.format import Header, encode_line
+from ..records.frames import Frames
 from ..store.base import GOING, SessionFilter, SessionStatus, Store, StoredRun, StoredSession
 from .active import ActiveSessions
 from .errors import Unknown
-from .follow import EventReader, Frames
+from .follow import EventReader
 
 
 class SessionQueries:

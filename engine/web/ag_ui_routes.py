@@ -14,17 +14,16 @@ from starlette.responses import Response
 
 from ..approvals import Approve, Deny
 from ..decision import Event, UserMessage
+from ..http.sse import HEARTBEAT, RETRY, event_id
 from ..records.format import decode_line
+from ..records.frames import Frame, Frames
 from ..service.errors import Unknown
-from ..service.event_buffer import Frame
-from ..service.follow import Frames
 from ..service.service import Service
 from ..store.base import StoredRun, StoredSession
 from .ag_ui import AgUiInput, AgUiTranslator, QuestionAnswer, read_input, to_sse
 from .request_context import RequestContext, cancel_on_disconnect
 from .schemas import OnDisconnectQuery, check_length
 from .session_routes import resume_position
-from .sse import HEARTBEAT, RETRY, event_id
 
 
 async def run_agent(context: RequestContext) -> Response:

@@ -29,6 +29,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..decision import WrongUse
+from ..http.page_files import INDEX, page_files
 from ..providers.clock import Clock, SystemClock
 from ..service.errors import ServiceUnavailable
 from ..service.service import Service
@@ -41,7 +42,6 @@ from .request_context import AppState, RequestContext
 from .routes import OPERATIONS, Operation
 from .schemas import check_media_type, decode_body, decode_query, read_body
 from .server_limits import Readers, RequestRates, WebLimits
-from .static import serve_page
 
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+")
 """What browsers send as `Origin` (RFC 6454): scheme, host, and maybe port."""
@@ -99,7 +99,7 @@ def web(
     if service.receiver is not None:
         routes.append(otlp_route(state, partial(_owner, state=state), _check_open))
     if page:
-        routes += [Route("/", serve_page, methods=["GET"]), Route("/page/{name:path}", serve_page, methods=["GET"])]
+        routes += [Route("/", _serve_page, methods=["GET"]), Route("/page/{name:path}", _serve_page, methods=["GET"])]
     app = Starlette(
         routes=routes,
         middleware=middleware,
@@ -203,6 +203,19 @@ def _cors(origins: Collection[str]) -> list[Middleware]:
             expose_headers=["Location", "Retry-After"],
         )
     ]
+
+
+async def _serve_page(request: Request) -> Response:
+    """Serve a file of the page; at `/` the page itself."""
+    file = page_files().get(request.path_params.get("name", INDEX))
+    if file is None:
+        raise HTTPException(404)
+    headers = {"ETag": file.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    if request.headers.get("if-none-match") == file.etag:
+        return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(file.zipped, headers={**headers, "Content-Encoding": "gzip"}, media_type=file.media_type)
+    return Response(file.content, headers=headers, media_type=file.media_type)
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:

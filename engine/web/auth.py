@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
 
+from ..http.problems import HttpError
 from ..process.tokens import ANONYMOUS, Tokens
-from .errors import HttpError
 
 Auth = Callable[[Request], Awaitable[str | None] | str | None]
 """Gives the owner of a request, or None to refuse it. Sessions belong to their owner."""

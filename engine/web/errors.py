@@ -1,4 +1,4 @@
-"""Error responses: `application/problem+json` (RFC 9457) with a short `code` for programs.
+"""Error responses of the server, made from whatever was raised.
 
 One table maps the refusals of the service to statuses. The response to an unexpected error says no more than the id
 under which the log has it: its text may hold secrets.
@@ -8,53 +8,28 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
-from http import HTTPStatus
 from math import ceil
 from uuid import uuid4
 
-import msgspec
-from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from ..decision import WrongUse
 from ..decision.errors import error_text
+from ..http.problems import MEDIA_TYPE, HttpError, encode_problem
 from ..service.errors import Conflict, Refusal, ServiceUnavailable, TooMany, Unknown
 from ..store.base import StoreError
 
-MEDIA_TYPE = "application/problem+json"
 STATUS_OF: dict[type[Refusal], int] = {Unknown: 404, Conflict: 409, TooMany: 429, ServiceUnavailable: 503}
 """Status of each kind of refusal."""
 RETRY_SECONDS = 1.0
 """Seconds in `Retry-After` where `TooMany.after` is None."""
 
 
-class Problem(Struct, frozen=True, kw_only=True):
-    """What was wrong with a request, or why it was not done (RFC 9457)."""
-
-    type: str = "about:blank"
-    title: str
-    """The status in words."""
-    status: int
-    detail: str
-    """What is wrong, where, and what to do."""
-    code: str
-    """A short word for what is wrong, for programs."""
-
-
-class HttpError(Exception):
-    """A request is refused before it reaches the service: because of its token, headers, path, query or body."""
-
-    def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(detail)
-        self.status, self.code, self.detail, self.headers = status, code, detail, headers
-
-
 def problem_response(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """The response for a problem."""
-    body = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, code=code)
-    return Response(msgspec.json.encode(body), status, dict(headers or {}), MEDIA_TYPE)
+    return Response(encode_problem(status, code, detail), status, dict(headers or {}), MEDIA_TYPE)
 
 
 def error_response(error: Exception) -> Response:

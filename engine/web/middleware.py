@@ -1,9 +1,4 @@
-"""ASGI middleware around all routes: checks of `Host` and `Origin`, security headers, tokens in queries, access log.
-
-A server without tokens is for the people at this machine. Any web page that they visit could send it requests, too:
-through a name of its own that resolves to this machine (DNS rebinding), or directly from its scripts (CSRF). So the
-`Host` must name this machine, and requests of pages of other origins are refused.
-"""
+"""ASGI middleware around all routes: checks of `Host` and `Origin`, security headers, tokens in queries, access log."""
 
 from __future__ import annotations
 
@@ -15,21 +10,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .._sanitize import one_line
-from ..process.listening import is_loopback
+from ..http.problems import HttpError
+from ..http.request_checks import SECURITY_HEADERS, check_host, check_origin
 from .auth import QUERY_TOKEN, BearerTokens
-from .errors import HttpError, error_response
+from .errors import error_response
 
-CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-SECURITY_HEADERS = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
-"""Headers of every response."""
+FOREIGN_HOST = "this server has no tokens and serves only names of this machine: use localhost, or tokens"
 FOREIGN_ORIGIN = "pages of other origins may not use this server: allow their origin with --cors"
 
 
@@ -66,24 +52,10 @@ class SecurityMiddleware:
         await self._app(scope, receive, with_headers)
 
     def _check(self, headers: Headers) -> None:
-        host = headers.get("host", "")
-        if self._hosts is not None and not (is_loopback(name := _host_name(host)) or name in self._hosts):
-            raise HttpError(
-                421, "host", "this server has no tokens and serves only names of this machine: use localhost, or tokens"
-            )
-        if self._any_origin:
-            return
-        origin = headers.get("origin")
-        if origin is not None:
-            own = origin.partition("://")[2].lower() == host.lower() != ""
-            if not own and origin not in self._origins:
-                raise HttpError(403, "origin", FOREIGN_ORIGIN)
-        elif headers.get("sec-fetch-site") in ("cross-site", "same-site") and not self._opens_page(headers):
-            raise HttpError(403, "origin", FOREIGN_ORIGIN)
-
-    @staticmethod
-    def _opens_page(headers: Headers) -> bool:
-        return headers.get("sec-fetch-mode") == "navigate"
+        if self._hosts is not None:
+            check_host(headers, self._hosts, FOREIGN_HOST)
+        if not self._any_origin:
+            check_origin(headers, self._origins, FOREIGN_ORIGIN)
 
 
 class AccessLogMiddleware:
@@ -141,10 +113,3 @@ class QueryTokenMiddleware:
                     kept.append(part)
             scope["query_string"] = b"&".join(kept)
         await self._app(scope, receive, send)
-
-
-def _host_name(host: str) -> str:
-    """The name in a `Host` header, without port and brackets."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from .._version import __version__
+from ..http.problems import MEDIA_TYPE, Problem
+from ..http.sse import MEDIA_TYPE as SSE
 from ..tools.output import OutputType
-from .errors import MEDIA_TYPE, Problem
 from .routes import JSON, Operation
 from .server_limits import WebLimits
-from .sse import MEDIA_TYPE as SSE
 
 _REF = "#/components/schemas/{name}"
 _PROBLEMS = {

@@ -19,8 +19,9 @@ from starlette.routing import Route
 from ..formats.otlp_protobuf import MalformedMessage, protobuf_spans, write_partial_success, write_status
 from ..formats.otlp_spans import is_line
 from ..formats.otlp_values import Span, json_spans
+from ..http.problems import HttpError
 from ..service.service import Service
-from .errors import HttpError, error_response
+from .errors import error_response
 from .request_context import AppState
 from .schemas import read_body
 

@@ -11,13 +11,13 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ..http import sse as sse
+from ..http.problems import HttpError
 from ..providers.clock import Clock
 from ..service.errors import Refusal
 from ..service.service import Service
 from ..store.base import StoredRun, StoreError
-from . import sse as sse
 from .auth import Auth
-from .errors import HttpError
 from .server_limits import Readers, ReaderSlot, RequestRates, WebLimits
 from .streaming import StreamedResponse
 

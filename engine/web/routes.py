@@ -9,6 +9,8 @@ from typing import Any
 from starlette.responses import Response
 
 from ..decision import Outcome
+from ..http.session_schemas import RunResponse, SessionResponse
+from ..http.sse import MEDIA_TYPE as SSE
 from ..process.prometheus import MEDIA_TYPE as PROMETHEUS
 from ..process.prometheus import Family, prometheus_text
 from .ag_ui import RunAgentInput
@@ -26,11 +28,9 @@ from .schemas import (
     OnDisconnectQuery,
     OutcomeQuery,
     RunRequest,
-    RunResponse,
     RunStreamQuery,
     SessionListResponse,
     SessionRequest,
-    SessionResponse,
     SessionsQuery,
     StreamQuery,
     agent_response,
@@ -53,7 +53,6 @@ from .session_routes import (
     start_run,
     start_session,
 )
-from .sse import MEDIA_TYPE as SSE
 
 JSON = "application/json"
 

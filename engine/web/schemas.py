@@ -13,13 +13,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 
 from ..approvals import Approve, Deny
-from ..decision import Asker, Outcome, Question, Usage, UserMessage
+from ..decision import UserMessage
 from ..engine import Engine
+from ..http.problems import HttpError
+from ..http.session_schemas import SessionResponse, question_response, run_response, total_usage
 from ..message_history import read_prompt
 from ..providers.clock import Clock
 from ..service.errors import is_received
 from ..store.base import SessionStatus, StoredRun, StoredSession
-from .errors import HttpError
 
 T = TypeVar("T")
 PromptBody = str | list[dict[str, Any]]
@@ -138,63 +139,6 @@ class OutcomeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     wait: Annotated[float, Meta(ge=0, le=60)] = 0
 
 
-class SessionResponse(Struct, frozen=True, kw_only=True):
-    """One session. `runs` and `usage` are set only when a single session is read."""
-
-    id: str
-    agent: str
-    title: str
-    status: SessionStatus
-    stop_reason: str | None
-    created_at: str
-    updated_at: str
-    run_id: str | None
-    steps: int
-    question: QuestionResponse | None
-    questions: list[QuestionResponse]
-    usage: Usage | None
-    can_resume: bool
-    holder: str | None
-    """The process that runs it; null while it is queued or not running."""
-    trouble: str | None
-    """Why it was interrupted and is not continued by itself, if known."""
-    metadata: dict[str, Any] = {}
-    """What was stored with it."""
-    parent: str | None = None
-    """For a sub-agent: the session whose call runs it. Only its caller starts its runs."""
-    runs: list[RunResponse] | UnsetType = UNSET
-
-
-class QuestionResponse(Struct, frozen=True, kw_only=True):
-    """A question that waits for an answer."""
-
-    call_id: str
-    text: str
-    tool: str | UnsetType = UNSET
-    """For a call that waits for approval: the name of its tool."""
-    arguments: dict[str, Any] | UnsetType = UNSET
-    """For a call that waits for approval: its arguments."""
-    expires_at: str | UnsetType = UNSET
-    """For a call that waits for approval: after this time (ISO 8601) it counts as denied; left out: never."""
-    asker: Asker | UnsetType = UNSET
-    """For a question of a sub-agent: which one asks."""
-
-
-class RunResponse(Struct, frozen=True, kw_only=True):
-    """One run of a session."""
-
-    id: str
-    session_id: str
-    number: int
-    status: SessionStatus
-    stop_reason: str | None
-    prompt: str | None
-    started_at: str
-    finished_at: str | None
-    last_seq: int
-    outcome: Outcome | None
-
-
 class SessionListResponse(Struct, frozen=True, kw_only=True):
     """One page of sessions, newest first; `next` is where the next page begins."""
 
@@ -234,7 +178,7 @@ class HealthResponse(Struct, frozen=True, kw_only=True):
 
 def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = None) -> SessionResponse:
     """The response for a session, with its runs if they are given."""
-    questions = [_question(question) for question in session.questions]
+    questions = [question_response(question) for question in session.questions]
     return SessionResponse(
         id=session.id,
         agent=session.agent,
@@ -247,7 +191,7 @@ def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = 
         steps=session.steps,
         question=questions[0] if questions else None,
         questions=questions,
-        usage=_total_usage(runs or ()),
+        usage=total_usage(runs or ()),
         can_resume=session.status == "interrupted" and not is_received(session),
         holder=session.holder,
         trouble=session.trouble,
@@ -257,42 +201,10 @@ def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = 
     )
 
 
-def run_response(run: StoredRun) -> RunResponse:
-    """The response for a run."""
-    return RunResponse(**{name: getattr(run, name) for name in RunResponse.__struct_fields__})
-
-
 def agent_response(name: str, engine: Engine) -> AgentResponse:
     """The response for an agent."""
     tools = [spec.name for spec in engine.config.toolbox.specs]
     return AgentResponse(name=name, model=engine.config.provider.model, policy=engine.config.policy.name, tools=tools)
-
-
-def _question(question: Question) -> QuestionResponse:
-    return QuestionResponse(
-        call_id=question.call_id,
-        text=question.text,
-        tool=UNSET if question.tool is None else question.tool,
-        arguments=UNSET if question.arguments is None else question.arguments,
-        expires_at=question.expires_at or UNSET,
-        asker=question.asker or UNSET,
-    )
-
-
-def _total_usage(runs: Sequence[StoredRun]) -> Usage | None:
-    """The usage of all ended runs.
-
-    The outcome of a run that started with an answer includes the usage of the run that asked, so that is not added.
-    """
-    whole: Usage | None = None
-    before: Usage | None = None
-    for run in runs:
-        if run.outcome is None:
-            continue
-        start = before if run.prompt is None else whole
-        before = start
-        whole = run.outcome.usage if start is None else start + run.outcome.usage
-    return whole
 
 
 async def read_body(request: Request, most: int, seconds: float, clock: Clock) -> bytes:

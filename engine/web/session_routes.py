@@ -7,6 +7,8 @@ from typing import Any
 from starlette.responses import Response
 
 from ..decision import Outcome
+from ..http.session_schemas import run_response
+from ..http.sse import encode_sse, parse_run_event_id, parse_session_event_id, resume_seq, unknown_run
 from ..service.errors import Conflict
 from .request_context import RequestContext, cancel_on_disconnect, json_response
 from .schemas import (
@@ -26,10 +28,8 @@ from .schemas import (
     read_answers,
     read_approval,
     read_checked_prompt,
-    run_response,
     session_response,
 )
-from .sse import encode_sse, parse_run_event_id, parse_session_event_id, resume_seq, unknown_run
 
 
 async def start_session(context: RequestContext) -> Response:

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from endstop import Engine, tool
 from endstop.providers import Scripted
-from endstop.service.follow import Frames, Gap
+from endstop.records.frames import Frames, Gap
 from endstop.tools import ask_user, finish_task
 
 

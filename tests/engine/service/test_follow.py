@@ -12,8 +12,8 @@ from endstop import Engine, Tool, read_record
 from endstop.decision import AssistantMessage, Degeneration, Policy, ReasoningDelta, TextDelta
 from endstop.providers import Scripted, call
 from endstop.records.format import encode_line
+from endstop.records.frames import Gap
 from endstop.service import event_buffer
-from endstop.service.follow import Gap
 from endstop.service.history import load_session
 from endstop.service.service import Service
 from endstop.store.base import EventBatch, Page

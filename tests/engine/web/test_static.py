@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from endstop.web.static import FOLDER, page_files
+from endstop.http.page_files import FOLDER, page_files
 
 from .site import site
 

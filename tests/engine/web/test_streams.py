@@ -14,14 +14,13 @@ import pytest
 from endstop import Engine, ProgressUpdate, read_record, tool
 from endstop.decision import Policy
 from endstop.decision.events import ResponseFinished, RunFinished
+from endstop.http.sse import encode_sse
 from endstop.providers import Scripted, call, say
 from endstop.records.format import encode_line
-from endstop.service.event_buffer import Frame
-from endstop.service.follow import Gap
+from endstop.records.frames import Frame, Gap
 from endstop.service.service import Service
 from endstop.testing import FakeClock
 from endstop.web import Connection, WebLimits
-from endstop.web.sse import encode_sse
 
 from ..temporary_store import TemporaryStore
 from .site import PATIENCE, Event, Gate, done, service_with, site

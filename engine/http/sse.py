@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..service.event_buffer import Frame
-from ..service.follow import Frames, Gap
+from ..records.frames import Frame, Frames, Gap
 from ..store.base import StoredRun
-from .errors import HttpError
+from .problems import HttpError
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -1,0 +1,96 @@
+"""`endstop view`: the web page over records."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..analysis.report import digest_index
+from ..decision import WrongUse
+from ..process.daemon import new_event_loop
+from ..process.shutdown import run_to_end
+from ..process.tokens import Tokens
+from .options import add_command
+from .report import report_html
+
+PORT = 8644
+_HELP = "show records in the browser: search, filter, read each session step by step"
+_EPILOG = """\
+Nothing is changed: the viewer only reads. Records that are still written are followed, and files that are added or
+removed appear and vanish. It listens on this machine only, unless it has --tokens.
+
+examples:
+  endstop view records/
+  endstop view records/ archive/old.jsonl.zst --open
+  endstop view run.jsonl --port 0
+
+exit codes:
+  0    stopped by SIGTERM
+  2    usage error, such as a port in use or a path that does not exist
+  130  stopped by Ctrl-C
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = add_command(commands, "view", _HELP, command, _EPILOG)
+    parser.add_argument(
+        "records", nargs="+", metavar="RECORDS", help="records, or folders to search for *.jsonl and *.jsonl.zst"
+    )
+    parser.add_argument("--host", default="127.0.0.1", metavar="H", help="the address to listen on (default 127.0.0.1)")
+    parser.add_argument(
+        "--port", type=int, default=PORT, metavar="N", help=f"the port to listen on (default {PORT}; 0: any free port)"
+    )
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    parser.add_argument("--tokens", metavar="FILE", help="a file of bearer tokens, with a line OWNER:TOKEN for each")
+    parser.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one per core)")
+    parser.add_argument(
+        "--index", metavar="FILE", help="the file that caches results for the next time (default: in the cache folder)"
+    )
+    parser.add_argument("--no-index", action="store_true", help="read every record again and cache nothing")
+
+
+def command(args: argparse.Namespace) -> int:
+    """Serve until a signal and return the exit code. Raises WrongUse."""
+    from ..viewer.catalog import Catalog
+    from ..viewer.viewer_app import ViewerOptions
+    from ..viewer.viewer_server import ViewerServer
+
+    _check(args)
+    index_place = "" if args.no_index else args.index
+    server = ViewerServer(
+        catalog=Catalog(args.records, index_place=index_place, processes=args.processes),
+        options=ViewerOptions(
+            tokens=Tokens.from_environment() if args.tokens is None else Tokens.from_file(args.tokens),
+            report=partial(_report, args.index, args.no_index, args.processes),
+        ),
+        host=args.host,
+        port=args.port,
+        opens_browser=args.open,
+    )
+    return run_to_end(server.serve(), new_event_loop())
+
+
+def _check(args: argparse.Namespace) -> None:
+    for name in args.records:
+        try:
+            Path(name).stat()
+        except OSError as error:
+            raise WrongUse(f"{name}: {(error.strerror or str(error)).lower()}") from None
+    if not 0 <= args.port <= 65535:
+        raise WrongUse(f"--port is {args.port}: use 0 to 65535")
+    if args.processes is not None and args.processes < 1:
+        raise WrongUse(f"--processes is {args.processes}: use 1 or more")
+    if args.index is not None and args.no_index:
+        raise WrongUse("--index and --no-index: give one of the two")
+
+
+def _report(index: str | None, no_index: bool, processes: int | None, paths: Sequence[Path]) -> str:
+    """The HTML report over these records."""
+    if no_index:
+        return report_html(paths, None, processes)
+    with digest_index(index) as cached:
+        return report_html(paths, cached, processes)

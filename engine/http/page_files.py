@@ -1,0 +1,58 @@
+"""The files of the web page. They are few and small, so they are read once and kept in memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from gzip import compress
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+FOLDER = Path(__file__).parents[1] / "web" / "page"
+INDEX = "index.html"
+Mode = Literal["server", "viewer", "file"]
+"""Where the page gets its sessions: from a server that runs them, from a viewer of records, or from its own file. It
+stands in the attribute `data-mode` of the root element."""
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".json": "application/json",
+}
+_ROOT_ELEMENT = re.compile(rb"<html\b([^>]*?)(?:\s+data-mode=\"?\w*\"?)?(?=[\s>])")
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """One file of the page."""
+
+    content: bytes
+    zipped: bytes
+    """The content compressed with gzip."""
+    media_type: str
+    etag: str
+
+
+@cache
+def page_files(mode: Mode = "server") -> Mapping[str, StaticFile]:
+    """All files of the page for this mode, by their path in its folder."""
+    found = {}
+    for path in sorted(FOLDER.rglob("*")):
+        if path.suffix in _TYPES and path.is_file():
+            name, content = path.relative_to(FOLDER).as_posix(), path.read_bytes()
+            if name == INDEX and mode != "server":  # as it stands in the file
+                content = set_mode(content, mode)
+            etag = f'W/"{sha256(content).hexdigest()[:16]}"'  # weak: the same for both encodings
+            found[name] = StaticFile(content, compress(content, mtime=0), _TYPES[path.suffix], etag)
+    return found
+
+
+def set_mode(index: bytes, mode: Mode) -> bytes:
+    """The page's HTML with this mode on its root element."""
+    return _ROOT_ELEMENT.sub(rb"<html\1 data-mode=" + mode.encode(), index, count=1)

@@ -1,0 +1,259 @@
+"""The catalog: what is known of each session in the files that are viewed, kept up to date while the files change.
+
+A thread reads the files, the latest first, and what it has read so far can be asked for meanwhile. The figures are the
+digests that `endstop report` makes, and are cached in the same index. A file is read again when its size or time has
+changed; a large file that grows is not read more often than a tenth of the time allows.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from time import monotonic
+
+import msgspec
+from msgspec import Struct
+
+from ..analysis.report import RecordDigest, digest_index, digest_record
+from ..analysis.sampling import partly_read
+from ..decision.summary import RunSummary
+from ..records.files import list_records
+from ..records.index import Stamp, file_stamp, map_files_cached
+from ..records.parallel import FileFailure
+from ..records.recorder import is_being_written
+
+REFRESH_SECONDS = 2.0
+"""Seconds between two looks at the folders, while somebody asks for sessions."""
+SHARE = 10
+"""A look at the folders, or at a file that grows, is followed by a pause of so many times its own duration."""
+_decode = msgspec.msgpack.Decoder(RecordDigest).decode
+
+
+class CatalogEntry(Struct, frozen=True, kw_only=True):
+    """One file."""
+
+    path: Path
+    file: str
+    """Its path below the folder that was named, for people."""
+    id: str
+    """The session's id; with `~2` and so on if a file before it has the same."""
+    runs: tuple[RunSummary, ...]
+    """Empty if the file cannot be read."""
+    trouble: str | None
+    """Why it cannot be read, or what of it; None if all is well."""
+    changed: float
+    """Time of its last change, in seconds since 1970."""
+    is_written: bool
+    """Whether a process writes to it now."""
+
+
+class Reading(Struct, frozen=True):
+    """How far the reading of new files is."""
+
+    done: int
+    total: int
+
+
+class _File(Struct, frozen=True):
+    """A file as it was read. digest: or why it cannot be read."""
+
+    stamp: Stamp | None
+    digest: RecordDigest | str
+    seconds: float
+    """How long reading took."""
+    at: float
+    """When it was read, on the monotonic clock."""
+
+
+class Catalog:
+    """The sessions in these files and folders. `start` begins to read, and `stop` ends that.
+
+    index_place: the file of the index; None for the one in the cache folder, "" for none.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        *,
+        index_place: str | None = None,
+        processes: int | None = None,
+    ) -> None:
+        self.paths = [Path(path) for path in paths]
+        self.generation = 0
+        """Incremented with each change."""
+        self.problems: dict[str, str] = {}
+        """Folders that cannot be read now, and why."""
+        self.index_problem = ""
+        self._index_place, self._processes = index_place, processes
+        self._files: dict[Path, _File] = {}
+        self._written: set[Path] = set()
+        self._made: dict[Path, tuple[_File, CatalogEntry]] = {}
+        self._reading: Reading | None = Reading(0, 0)
+        self._stopping = threading.Event()
+        self._asked = threading.Event()
+        self._read_once = threading.Event()
+        self._listed: tuple[int, list[CatalogEntry], dict[str, CatalogEntry]] = (-1, [], {})
+        self._thread = threading.Thread(target=self._work, name="endstop-catalog", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End reading, as soon as the file that is being read is done. Does not wait for that."""
+        self._stopping.set()
+        self._asked.set()
+
+    def wait_until_read(self, seconds: float) -> bool:
+        """Wait until all files have been read once; False if that takes longer."""
+        return self._read_once.wait(seconds)
+
+    @property
+    def reading(self) -> Reading | None:
+        """How far the reading of new files is; None if all are read."""
+        return self._reading
+
+    def entries(self) -> Sequence[CatalogEntry]:
+        """All files as far as they are read, by path. Makes the catalog look for changes soon."""
+        self._asked.set()
+        return self._list()[1]
+
+    def entry(self, session_id: str) -> CatalogEntry | None:
+        """The file of a session; None if there is none."""
+        return self._list()[2].get(session_id)
+
+    def _list(self) -> tuple[int, list[CatalogEntry], dict[str, CatalogEntry]]:
+        generation = self.generation
+        if self._listed[0] != generation:
+            entries = self._entries()
+            self._listed = generation, entries, {entry.id: entry for entry in entries}
+        return self._listed
+
+    def _entries(self) -> list[CatalogEntry]:
+        taken: dict[str, int] = {}
+        """How many files have each id."""
+        before, self._made = self._made, {}
+        for path, file in sorted(self._files.copy().items()):
+            id = own = self._own_id(path, file)
+            while id in taken:
+                taken[own] += 1
+                id = f"{own}~{taken[own]}"
+            taken[id] = 1
+            made = before.get(path)
+            if made is None or made[0] is not file or made[1].id != id or made[1].is_written != (path in self._written):
+                made = file, self._entry(path, file, id)
+            self._made[path] = made
+        return [entry for _, entry in self._made.values()]
+
+    def _own_id(self, path: Path, file: _File) -> str:
+        digest = file.digest
+        return digest.runs[0].session_id if isinstance(digest, RecordDigest) else f"file:{self.name_of(path)}"
+
+    def _entry(self, path: Path, file: _File, id: str) -> CatalogEntry:
+        shown = self.name_of(path)
+        digest = file.digest if isinstance(file.digest, RecordDigest) else None
+        changed = 0.0 if file.stamp is None else file.stamp[1] / 1e9
+        return CatalogEntry(
+            path=path,
+            file=shown,
+            id=id,
+            runs=() if digest is None else digest.runs,
+            trouble=_trouble(file.digest, path in self._written),
+            changed=changed,
+            is_written=path in self._written,
+        )
+
+    def name_of(self, path: Path) -> str:
+        """The path of a file below the folder that was named."""
+        for folder in self.paths:
+            with suppress(ValueError):
+                below = path.relative_to(folder)
+                return _text(path.name if below == Path() else below)
+        return _text(path)
+
+    # ---- in the thread
+
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            self._asked.clear()
+            began = monotonic()
+            self._refresh()
+            self._read_once.set()
+            if self._stopping.wait(max(REFRESH_SECONDS, SHARE * (monotonic() - began))):
+                return
+            self._asked.wait()
+
+    def _refresh(self) -> None:
+        """Look for changes, and read what has changed."""
+        paths, self.problems = list_records(self.paths)
+        gone = self._files.keys() - set(paths)
+        for path in gone:
+            del self._files[path]
+        changed, stamps = self._changed(paths)
+        new = sum(path not in self._files for path in changed)
+        if gone:
+            self.generation += 1
+        if changed:
+            self._reading = Reading(0, new) if new else None
+            self._read(changed, stamps, new)
+        self._reading = None
+        written = {path for path, file in self._files.items() if _is_unfinished(file) and is_being_written(path)}
+        if written != self._written:
+            self._written = written
+            self.generation += 1
+
+    def _changed(self, paths: Sequence[Path]) -> tuple[list[Path], dict[Path, Stamp | None]]:
+        """The files to read, the latest first, and the stamps of all."""
+        stamps = {path: file_stamp(path) for path in paths}
+        now = monotonic()
+
+        def is_due(path: Path) -> bool:
+            file = self._files.get(path)
+            return file is None or (file.stamp != stamps[path] and now - file.at >= SHARE * file.seconds)
+
+        changed = [path for path in paths if is_due(path)]
+        changed.sort(key=lambda path: stamps[path][1] if stamps[path] is not None else 0, reverse=True)  # type: ignore[index]
+        return changed, stamps
+
+    def _read(self, paths: Sequence[Path], stamps: Mapping[Path, Stamp | None], new: int) -> None:
+        index = None if self._index_place == "" else digest_index(self._index_place)
+        done = 0
+        latest = monotonic()
+        try:
+            with closing(map_files_cached(index, digest_record, paths, processes=self._processes)) as results:
+                for path, result in results:
+                    digest = result.message if isinstance(result, FileFailure) else _decode(result)
+                    now = monotonic()
+                    done += path not in self._files
+                    self._files[path] = _File(stamps[path], digest, now - latest, now)
+                    latest = now
+                    self.generation += 1
+                    if new:
+                        self._reading = Reading(done, new)
+                    if self._stopping.is_set():
+                        return
+        finally:
+            if index is not None:
+                index.close()
+                self.index_problem = index.problem
+
+
+def _text(path: str | os.PathLike[str]) -> str:
+    """A path as text that JSON can hold: a file name need not be valid text."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _is_unfinished(file: _File) -> bool:
+    return isinstance(file.digest, RecordDigest) and file.digest.runs[-1].status is None
+
+
+def _trouble(digest: RecordDigest | str, is_written: bool) -> str | None:
+    """Why a file cannot be read, or what of it. The last line of one that is being written may not be whole yet."""
+    if isinstance(digest, str):
+        return digest
+    torn = 1 if is_written and digest.damaged else 0
+    partly = partly_read("", digest.damaged - torn, digest.lost, "shown")
+    return None if partly is None else partly.why

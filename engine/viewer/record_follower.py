@@ -1,0 +1,105 @@
+"""Follows the events of a record file: all that are there, then those that are added, without blocking the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ..http.problems import HttpError
+from ..http.sse import EventId
+from ..records.frames import Frame, Frames, RecordFrames
+
+POLL_SECONDS = 0.5
+"""Seconds between two looks at a file of which everything has been read."""
+HEARTBEAT_SECONDS = 15.0
+"""Seconds without an event after which a reader gets an empty sequence."""
+T = TypeVar("T")
+
+
+class FollowedRecord:
+    """A record that threads read, one at a time. An async context manager.
+
+    A thread cannot be interrupted: if its reader leaves meanwhile, the file is closed once it is done.
+    """
+
+    def __init__(self, frames: RecordFrames) -> None:
+        self._frames = frames
+        self._reading: asyncio.Future[Any] | None = None
+        self.begun: Frames = ()
+        """Frames that were read and are to be sent first."""
+
+    async def __aenter__(self) -> FollowedRecord:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._reading is None or self._reading.done():
+            self._frames.close()
+        else:
+            self._reading.add_done_callback(self._close)
+
+    def _close(self, reading: asyncio.Future[Any]) -> None:
+        if not reading.cancelled():
+            reading.exception()  # nobody waits for it any more
+        self._frames.close()
+
+    async def read(self) -> Frames:
+        """The next frames; empty at the end of the file. Raises WrongUse."""
+        return await self._in_thread(self._frames.read)
+
+    async def is_replaced(self) -> bool:
+        """Whether what was read no longer holds."""
+        return await self._in_thread(lambda: self._frames.replaced)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        reading = asyncio.ensure_future(asyncio.to_thread(work))
+        self._reading = reading
+        return await asyncio.shield(reading)
+
+
+async def skip_to(path: Path, after: tuple[str, EventId] | None) -> FollowedRecord:
+    """Open a record, and read up to this event (run id, number); None: to the beginning.
+
+    Raises WrongUse if it cannot be read, and HttpError (400) if it has no such event.
+    """
+    record = FollowedRecord(await asyncio.to_thread(RecordFrames, path))
+    if after is None:
+        return record
+    run_id, seen = after
+    try:
+        while frames := await record.read():
+            for place, frame in enumerate(frames):
+                if isinstance(frame, Frame) and frame.run_id == run_id and frame.seq == seen.number:
+                    record.begun = frames[place + 1 :]
+                    return record
+    except BaseException:
+        await record.__aexit__(None, None, None)
+        raise
+    await record.__aexit__(None, None, None)
+    raise HttpError(400, "last_event_id", "Last-Event-ID is not valid: the record has no such event")
+
+
+async def follow_record(record: FollowedRecord, stopping: asyncio.Event) -> AsyncGenerator[Frames, None]:
+    """The events of a record, and those that are added to it, until the file is replaced or `stopping` is set."""
+    if record.begun:
+        yield record.begun
+    idle = 0.0
+    while not stopping.is_set():
+        if frames := await record.read():
+            idle = 0.0
+            yield frames
+        elif await record.is_replaced():
+            return
+        else:
+            idle += POLL_SECONDS
+            if idle >= HEARTBEAT_SECONDS:
+                idle = 0.0
+                yield ()
+            try:
+                await asyncio.wait_for(stopping.wait(), POLL_SECONDS)
+            except TimeoutError:
+                continue

@@ -1,0 +1,63 @@
+"""One session in detail: its runs with their outcomes, read from its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ..decision import Event, WrongUse
+from ..decision.events import RunFinished, RunStarted
+from ..http.session_schemas import RunResponse, question_response
+from ..records.scan import scan
+from .catalog import CatalogEntry
+from .session_list import ListedSession
+
+
+def detailed_session(entry: CatalogEntry, listed: ListedSession) -> ListedSession:
+    """The session with its runs; without them if its file cannot be read. Reads the file."""
+    try:
+        runs = read_runs(entry.path, entry.id, listed.status)
+    except WrongUse as error:
+        return replace(listed, runs=[], trouble=str(error))
+    questions = runs[-1].outcome.questions if runs and runs[-1].outcome is not None else ()
+    asked = [question_response(question) for question in questions]
+    return replace(listed, runs=runs, questions=asked, question=asked[0] if asked else None)
+
+
+def read_runs(path: Path, session_id: str, unfinished: str) -> list[RunResponse]:
+    """The runs of a record. unfinished: the status of the latest run if the record ends before it. Raises WrongUse."""
+    runs: list[_Run] = []
+    for event in scan(path):
+        if isinstance(event, RunStarted):
+            runs.append(_Run(event))
+        runs[-1].feed(event)
+    latest = len(runs)
+    return [
+        run.response(session_id, number, unfinished if number == latest else "interrupted")
+        for number, run in enumerate(runs, 1)
+    ]
+
+
+class _Run:
+    def __init__(self, started: RunStarted) -> None:
+        self._started = started
+        self._latest: Event = started
+
+    def feed(self, event: Event) -> None:
+        self._latest = event
+
+    def response(self, session_id: str, number: int, unfinished: str) -> RunResponse:
+        outcome = self._latest.outcome if isinstance(self._latest, RunFinished) else None
+        return RunResponse(
+            id=self._started.run_id,
+            session_id=session_id,
+            number=number,
+            status=unfinished if outcome is None else outcome.status,  # type: ignore[arg-type]  # as in the list
+            stop_reason=None if outcome is None else outcome.stop_reason,
+            prompt=self._started.prompt,
+            started_at=self._started.started_at,
+            finished_at=None,
+            last_seq=self._latest.seq,
+            outcome=outcome,
+        )

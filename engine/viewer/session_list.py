@@ -1,0 +1,274 @@
+"""The list of sessions: a row for each file of the catalog; filtered, sorted, and a page at a time."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from ..decision import Usage
+from ..decision.run_origin import FOLLOW_PREFIX, IMPORT_PREFIX
+from ..decision.summary import RunSummary
+from ..http.problems import HttpError
+from ..http.session_schemas import SessionResponse
+from .catalog import CatalogEntry
+
+UNREADABLE = "unreadable"
+"""Status of a file that cannot be read."""
+OWN_AGENT = "endstop"
+"""`agent` of a session whose loop is this engine."""
+Sort = Literal["newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title"]
+_SORTS = ("newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title")
+_DESCENDING = frozenset({"newest", "steps", "tokens", "cost", "duration", "errors"})
+Word = Annotated[str, Meta(min_length=1, max_length=500)]
+
+
+class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which sessions to list."""
+
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    before: Annotated[str, Meta(min_length=1, max_length=2000)] | None = None
+    """The `next` of the previous page."""
+    sort: str = "newest"
+    """One of `Sort`; a leading `-` turns it round."""
+    status: Word | None = None
+    reason: Word | None = None
+    """A stop reason."""
+    tool: Word | None = None
+    """A tool that was called."""
+    agent: Word | None = None
+    model: Word | None = None
+    errors: Literal["1"] | None = None
+    """Only sessions in which a call or a request failed."""
+    q: Word | None = None
+    """A text that stands in the session."""
+
+
+class TextMatch(Struct, frozen=True, kw_only=True):
+    """The first place in a session where a text stands."""
+
+    run: int
+    step: int
+    """0: in the prompt."""
+    seq: int
+    excerpt: str
+
+
+class ListedSession(SessionResponse, frozen=True, kw_only=True):
+    """A session in the list."""
+
+    model: str
+    """The model of the latest run."""
+    tokens: int
+    """Input and output tokens of all runs."""
+    cost_usd: float | None
+    """None where no price is known."""
+    duration_ms: int
+    tool_calls: int
+    errors: int
+    """Calls and requests that failed."""
+    tools: list[str]
+    """Names of the tools that were called."""
+    file: str
+    """The path below the folder that is viewed."""
+    match: TextMatch | None = None
+    """With a search: where the text stands."""
+
+
+class ReadingResponse(Struct, frozen=True):
+    """How many new files are read."""
+
+    done: int
+    total: int
+
+
+class ListedSessions(Struct, frozen=True, kw_only=True):
+    """One page of the list."""
+
+    sessions: list[ListedSession]
+    next: str | None
+    """`before` of the next page; None: there is none."""
+    total: int
+    """How many sessions match."""
+    reading: ReadingResponse | None
+    """None once all files are read; the list is partial before."""
+    searching: ReadingResponse | None = None
+    """With a search: how many files the text index has; None once it has all."""
+
+
+def decode_list_query(given: Iterable[tuple[str, str]]) -> ListQuery:
+    """The query of a request for the list. Raises HttpError (400)."""
+    values: dict[str, str] = {}
+    for name, value in given:
+        if name in values:
+            raise HttpError(400, "invalid", f"the query has {name[:50]!r} twice")
+        if value:
+            values[name] = value
+    try:
+        query = msgspec.convert(values, ListQuery, strict=False)
+    except msgspec.ValidationError as error:
+        raise HttpError(400, "invalid", f"the query is not valid: {error}") from None
+    if query.sort.removeprefix("-") not in _SORTS:
+        known = f"use one of {', '.join(_SORTS)}, or one of them after a `-`"
+        raise HttpError(400, "invalid", f"`sort` is {query.sort[:50]!r}: {known}")
+    return query
+
+
+def listed_session(entry: CatalogEntry) -> ListedSession:
+    """The row of a file."""
+    runs = [run for run in entry.runs if not run.is_copy] or list(entry.runs)
+    latest = entry.runs[-1] if entry.runs else None
+    usage = sum((run.used.usage for run in runs), Usage())
+    changed = datetime.fromtimestamp(entry.changed, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return ListedSession(
+        id=entry.id,
+        agent=_agent(latest),
+        title=entry.runs[0].prompt if entry.runs else entry.file,
+        status=_status(entry, latest),  # type: ignore[arg-type]  # `unreadable` besides
+        stop_reason=(latest.stop_reason or None) if latest else None,
+        created_at=(entry.runs[0].started_at if entry.runs else "") or changed,
+        updated_at=changed,
+        run_id=latest.run_id if latest else None,
+        steps=sum(run.used.steps for run in runs),
+        question=None,
+        questions=[],
+        usage=usage,
+        can_resume=False,
+        holder=None,
+        trouble=entry.trouble,
+        model=next((run.model for run in reversed(entry.runs) if run.model), ""),
+        tokens=usage.input_tokens + usage.output_tokens,
+        cost_usd=usage.cost_usd,
+        duration_ms=sum(run.used.ms for run in runs),
+        tool_calls=sum(run.used.calls for run in runs),
+        errors=sum(run.retries + sum(tool.failed for tool in run.tools.values()) for run in runs),
+        tools=sorted({name for run in entry.runs for name in run.tools}),
+        file=entry.file,
+    )
+
+
+def _agent(run: RunSummary | None) -> str:
+    """Which loop made a run."""
+    engine = run.engine if run is not None else ""
+    if engine.startswith(IMPORT_PREFIX):
+        return engine.removeprefix(IMPORT_PREFIX)
+    if engine.startswith(FOLLOW_PREFIX):
+        return engine.removeprefix(FOLLOW_PREFIX).rpartition(" ")[0]
+    return OWN_AGENT if run is not None else ""
+
+
+def _status(entry: CatalogEntry, run: RunSummary | None) -> str:
+    if run is None:
+        return UNREADABLE
+    return run.status or ("running" if entry.is_written else "interrupted")
+
+
+# ---- filters, order, pages
+
+
+def select_sessions(
+    sessions: Iterable[ListedSession], query: ListQuery, matches: Mapping[str, Any] | None = None
+) -> tuple[list[ListedSession], str | None, int]:
+    """One page of the sessions that match, the `before` of the next page, and how many match.
+
+    matches: with `q`, the ids of the sessions in which the text stands. Raises HttpError (400) for a `before` that no
+    page has given.
+    """
+    found = [session for session in sessions if _matches(session, query, matches)]
+    ordered = sorted(found, key=lambda session: _position(session, query.sort))
+    begin = 0
+    if query.before is not None:
+        after = _read_cursor(query.before, query.sort)
+        begin = next((i for i, one in enumerate(ordered) if _position(one, query.sort) > after), len(ordered))
+    page = ordered[begin : begin + query.limit]
+    more = begin + query.limit < len(ordered)
+    return page, _write_cursor(query.sort, page[-1]) if more else None, len(ordered)
+
+
+def _matches(session: ListedSession, query: ListQuery, matches: Mapping[str, Any] | None) -> bool:
+    return (
+        (query.status is None or session.status == query.status)
+        and (query.reason is None or session.stop_reason == query.reason)
+        and (query.tool is None or query.tool in session.tools)
+        and (query.agent is None or session.agent == query.agent)
+        and (query.model is None or session.model == query.model)
+        and (query.errors is None or session.errors > 0)
+        and (matches is None or session.id in matches)
+    )
+
+
+Position = tuple[bool, float | list[int], str]
+"""Place in an order: whether there is no value to sort by, the value, and the id. Ascending."""
+
+
+def _position(session: ListedSession, sort: str) -> Position:
+    name = sort.removeprefix("-")
+    descending = (name in _DESCENDING) != sort.startswith("-")
+    value = _sort_value(session, name)
+    if value is None:
+        return True, 0.0, session.id
+    if isinstance(value, str):
+        codes = [ord(letter) for letter in value]
+        return False, [*(-code for code in codes), 0] if descending else codes, session.id
+    return False, -value if descending else value, session.id
+
+
+def _sort_value(session: ListedSession, name: str) -> float | str | None:
+    match name:
+        case "newest" | "oldest":
+            return _time(session.created_at)
+        case "cost":
+            return session.cost_usd
+        case "duration":
+            return session.duration_ms
+        case "title":
+            return session.title.casefold()[:200] or None
+        case _:
+            value: int = getattr(session, name)
+            return value
+
+
+def _time(text: str) -> float | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _write_cursor(sort: str, last: ListedSession) -> str:
+    return urlsafe_b64encode(msgspec.json.encode((sort, _position(last, sort)))).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str, sort: str) -> Position:
+    try:
+        data = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        made_for, position = msgspec.json.decode(data, type=tuple[str, Position])
+    except (ValueError, msgspec.MsgspecError):
+        made_for = ""
+    if made_for != sort:
+        raise HttpError(400, "invalid", "`before` is not the `next` of a page in this order")
+    return position
+
+
+def facets(sessions: Sequence[ListedSession]) -> dict[str, dict[str, int]]:
+    """For each filter, its values and how many sessions have each; the most frequent first."""
+    counted: dict[str, Counter[str]] = {
+        "status": Counter(session.status for session in sessions),
+        "reason": Counter(session.stop_reason for session in sessions if session.stop_reason),
+        "tool": Counter(name for session in sessions for name in session.tools),
+        "agent": Counter(session.agent for session in sessions if session.agent),
+        "model": Counter(session.model for session in sessions if session.model),
+    }
+    return {name: dict(counts.most_common()) for name, counts in counted.items()}
+
+
+def with_match(session: ListedSession, match: TextMatch | None) -> ListedSession:
+    """The session with the place where the text stands."""
+    return replace(session, match=match)

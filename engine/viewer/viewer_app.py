@@ -1,0 +1,259 @@
+"""The HTTP interface of the viewer: the page, the list, and what is in each session. It only reads.
+
+The shapes are those of the server (`engine/http`), so that the same page shows both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from aiohttp import web
+from msgspec import Struct
+
+from ..decision import WrongUse
+from ..decision.errors import error_text
+from ..http import sse
+from ..http.page_files import INDEX, page_files
+from ..http.problems import MEDIA_TYPE as PROBLEM
+from ..http.problems import HttpError, encode_problem
+from ..http.request_checks import SECURITY_HEADERS, check_host, check_origin
+from ..process.tokens import Tokens
+from ..providers._logging import log_warning
+from ..records.format import encode_line
+from .catalog import Catalog, CatalogEntry
+from .record_follower import follow_record, skip_to
+from .session_detail import detailed_session
+from .session_list import (
+    UNREADABLE,
+    ListedSession,
+    ListedSessions,
+    ReadingResponse,
+    decode_list_query,
+    facets,
+    listed_session,
+    select_sessions,
+)
+
+MAX_STREAMS = 100
+"""Event streams that may be open at once."""
+SEND_SECONDS = 60.0
+"""How long one write to a reader may take before the reader is dropped."""
+FOREIGN_HOST = "this viewer has no tokens and serves only names of this machine: use localhost, or --tokens"
+_NO_TOKEN = "the token is missing or not valid: send it as Authorization: Bearer TOKEN"
+FOREIGN_ORIGIN = "pages of other origins may not use this viewer"
+_REPORT_POLICY = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+"""Of the report, which is one file with inline styles and scripts, and has a policy of its own for these."""
+ReportPage = Callable[[Sequence[Path]], str]
+_CATALOG = web.AppKey("catalog", Catalog)
+
+
+class ViewerOptions(Struct, frozen=True, kw_only=True):
+    """Who may use the viewer, and what it shows besides sessions.
+
+    tokens: None: everybody on this machine. report: makes the HTML report over these files; None: there is none.
+    """
+
+    tokens: Tokens | None = None
+    report: ReportPage | None = None
+
+
+class ViewerApp:
+    """Handles requests."""
+
+    def __init__(self, catalog: Catalog, options: ViewerOptions) -> None:
+        self._catalog, self._options = catalog, options
+        self._stopping = asyncio.Event()
+        self._streams = 0
+        self._rows: dict[str, tuple[CatalogEntry, ListedSession]] = {}
+        self._reporting = asyncio.Lock()
+        self._report: tuple[int, str] = (-1, "")
+
+    @property
+    def running(self) -> int:
+        """What a stop has to wait for: nothing."""
+        return 0
+
+    def begin_stopping(self) -> None:
+        """End the streams."""
+        self._stopping.set()
+
+    def application(self) -> web.Application:
+        """The aiohttp application."""
+        app = web.Application(middlewares=[self._guard])
+        session = "/sessions/{id}"
+        app.router.add_get("/", self._page)
+        app.router.add_get("/page/{name:.+}", self._page)
+        app.router.add_get("/sessions", self._list)
+        app.router.add_get("/facets", self._facets)
+        app.router.add_get(session, self._session)
+        app.router.add_get(f"{session}/events", self._events)
+        app.router.add_get(f"{session}/record", self._record)
+        app.router.add_get("/report", self._show_report)
+        return app
+
+    # ---- around all requests
+
+    @web.middleware
+    async def _guard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Check a request, and make a response of every error."""
+        try:
+            self._check(request)
+            response = await handler(request)
+        except HttpError as error:
+            response = _problem(error.status, error.code, error.detail)
+        except WrongUse as error:
+            response = _problem(422, "invalid", str(error))
+        except web.HTTPNotFound:
+            response = _problem(404, "not_found", "there is nothing at this path: the viewer only shows sessions")
+        except web.HTTPMethodNotAllowed as error:
+            response = _problem(405, "method_not_allowed", "the viewer only reads: it changes and starts nothing")
+            response.headers["Allow"] = ", ".join(sorted(error.allowed_methods))
+        except web.HTTPException as error:
+            response = _problem(error.status, "refused", error.reason)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            log_warning("a request failed", path=request.path[:200], error=error_text(error))
+            response = _problem(500, "internal", "an unexpected error: the viewer printed it to its stderr")
+        if not response.prepared:
+            _add_headers(response)
+        return response
+
+    def _check(self, request: web.Request) -> None:
+        """Raise HttpError for a request that is refused whatever it asks for."""
+        if self._options.tokens is None:
+            check_host(_lower(request), (), FOREIGN_HOST)
+        check_origin(_lower(request), (), FOREIGN_ORIGIN)
+        is_page = request.path == "/" or request.path.startswith("/page/")
+        if self._options.tokens is not None and not is_page:
+            kind, _, token = request.headers.get("Authorization", "").partition(" ")
+            if kind.lower() != "bearer" or self._options.tokens.owner_of(token) is None:
+                raise HttpError(401, "token", _NO_TOKEN)
+
+    # ---- the page
+
+    async def _page(self, request: web.Request) -> web.Response:
+        file = page_files("viewer").get(request.match_info.get("name", INDEX))
+        if file is None:
+            raise web.HTTPNotFound
+        headers = {"ETag": file.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        if request.headers.get("If-None-Match") == file.etag:
+            return web.Response(status=304, headers=headers)
+        headers["Content-Type"] = file.media_type
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
+            return web.Response(body=file.zipped, headers={**headers, "Content-Encoding": "gzip"})
+        return web.Response(body=file.content, headers=headers)
+
+    # ---- sessions
+
+    async def _list(self, request: web.Request) -> web.Response:
+        query = decode_list_query(request.query.items())
+        rows = self._listed()
+        reading = self._catalog.reading
+        sessions, more, total = select_sessions(rows, query)
+        return _json(
+            ListedSessions(
+                sessions=sessions,
+                next=more,
+                total=total,
+                reading=None if reading is None else ReadingResponse(reading.done, reading.total),
+            )
+        )
+
+    async def _facets(self, request: web.Request) -> web.Response:
+        return _json(facets(self._listed()))
+
+    async def _session(self, request: web.Request) -> web.Response:
+        entry = self._entry(request)
+        return _json(await asyncio.to_thread(detailed_session, entry, self._row(entry)))
+
+    async def _record(self, request: web.Request) -> web.StreamResponse:
+        entry = self._entry(request)
+        if not entry.path.is_file():
+            raise HttpError(404, "unknown", f"the file {entry.file} is gone")
+        name = quote(Path(entry.file).name)
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}", "Content-Type": "application/jsonl"}
+        return web.FileResponse(entry.path, headers=headers)
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        entry = self._entry(request)
+        if entry.trouble is not None and not entry.runs:
+            raise HttpError(422, UNREADABLE, entry.trouble)
+        if self._streams >= MAX_STREAMS:
+            raise HttpError(503, "too_many", f"{MAX_STREAMS} streams of events are open, the most there may be")
+        last = request.headers.get("Last-Event-ID") or request.query.get("last_event_id", "")
+        after = sse.parse_session_event_id(last) if last else None
+        self._streams += 1
+        try:
+            async with await skip_to(entry.path, after) as frames:
+                response = web.StreamResponse(headers={"Content-Type": sse.MEDIA_TYPE, **sse.HEADERS})
+                _add_headers(response)
+                await response.prepare(request)
+                batches = follow_record(frames, self._stopping)
+                async for chunk in sse.encode_sse(batches, with_run=True):
+                    async with asyncio.timeout(SEND_SECONDS):
+                        await response.write(chunk)
+                return response
+        finally:
+            self._streams -= 1
+
+    def _listed(self) -> list[ListedSession]:
+        entries = self._catalog.entries()
+        rows = [self._row(entry) for entry in entries]
+        if len(self._rows) > len(rows):
+            self._rows = {entry.id: self._rows[entry.id] for entry in entries}
+        return rows
+
+    def _row(self, entry: CatalogEntry) -> ListedSession:
+        known = self._rows.get(entry.id)
+        if known is not None and known[0] is entry:
+            return known[1]
+        row = listed_session(entry)
+        self._rows[entry.id] = entry, row
+        return row
+
+    def _entry(self, request: web.Request) -> CatalogEntry:
+        """The file of the session that the path names. Raises HttpError (404)."""
+        id = request.match_info["id"]
+        entry = self._catalog.entry(id)
+        if entry is None:
+            more = "; files are still being read" if self._catalog.reading is not None else ""
+            raise HttpError(404, "unknown", f"there is no session {id[:100]!r}{more}")
+        return entry
+
+    # ---- the report
+
+    async def _show_report(self, request: web.Request) -> web.Response:
+        if self._options.report is None:
+            raise web.HTTPNotFound
+        async with self._reporting:
+            generation = self._catalog.generation
+            if self._report[0] != generation:
+                readable = [entry.path for entry in self._catalog.entries() if entry.runs]
+                self._report = generation, await asyncio.to_thread(self._options.report, readable)
+        headers = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": _REPORT_POLICY}
+        return web.Response(body=self._report[1].encode("utf-8", "replace"), headers=headers)
+
+
+def _lower(request: web.Request) -> Mapping[str, str]:
+    return {name.lower(): value for name, value in request.headers.items()}
+
+
+def _add_headers(response: web.StreamResponse) -> None:
+    for name, value in SECURITY_HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers.setdefault("Cache-Control", "no-store")
+
+
+def _json(content: object) -> web.Response:
+    return web.Response(body=encode_line(content), content_type="application/json")
+
+
+def _problem(status: int, code: str, detail: str) -> web.Response:
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    return web.Response(status=status, body=encode_problem(status, code, detail), content_type=PROBLEM, headers=headers)

@@ -1,0 +1,82 @@
+"""A viewer over real HTTP on 127.0.0.1, and records for it to show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+from aiohttp import web
+from endstop.viewer.catalog import Catalog
+from endstop.viewer.viewer_app import ViewerApp, ViewerOptions
+from endstop.viewer.viewer_server import viewer_runner
+
+RECORDS = Path(__file__).parents[2] / "records"
+WAIT_SECONDS = 60.0
+
+
+class Site:
+    """A viewer and a client of it."""
+
+    def __init__(self, catalog: Catalog, client: aiohttp.ClientSession, url: str) -> None:
+        self.catalog, self.client, self.url = catalog, client, url
+
+    async def get(self, path: str, status: int = 200, **headers: str) -> Any:
+        """The JSON at this path."""
+        async with self.client.get(self.url + path, headers=headers) as reply:
+            body = await reply.read()
+            assert reply.status == status, (path, reply.status, body[:500])
+            return msgspec.json.decode(body)
+
+    async def until(self, path: str, holds: Callable[[Any], object]) -> Any:
+        """The JSON at this path, as soon as it is like this."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not holds(found := await self.get(path)):
+                await asyncio.sleep(0.02)
+        return found
+
+    async def events(self, session: str, count: int, **headers: str) -> list[tuple[str, dict[str, Any]]]:
+        """The first `count` events of a session: id and data."""
+        found: list[tuple[str, dict[str, Any]]] = []
+        async with (
+            asyncio.timeout(WAIT_SECONDS),
+            self.client.get(f"{self.url}/sessions/{session}/events", headers=headers) as reply,
+        ):
+            assert reply.status == 200, await reply.text()
+            assert reply.content_type == "text/event-stream"
+            id = ""
+            while len(found) < count and (line := await reply.content.readline()):
+                name, _, value = line.decode().rstrip("\n").partition(": ")
+                if name == "id":
+                    id = value
+                elif name == "data":
+                    found.append((id, msgspec.json.decode(value)))
+        return found
+
+
+@asynccontextmanager
+async def viewing(
+    *paths: Path, index: Path | None = None, options: ViewerOptions | None = None, read: bool = True
+) -> AsyncIterator[Site]:
+    """A viewer of these files and folders. read: whether to wait until all are read."""
+    catalog = Catalog(paths, index_place="" if index is None else str(index), processes=1)
+    app = ViewerApp(catalog, options or ViewerOptions())
+    runner = viewer_runner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    catalog.start()
+    try:
+        if read:
+            assert await asyncio.to_thread(catalog.wait_until_read, WAIT_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=WAIT_SECONDS)
+        async with aiohttp.ClientSession(timeout=timeout, read_bufsize=2**26) as client:
+            yield Site(catalog, client, f"http://127.0.0.1:{runner.addresses[0][1]}")
+    finally:
+        app.begin_stopping()
+        catalog.stop()
+        await runner.cleanup()
