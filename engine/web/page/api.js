@@ -5,6 +5,10 @@ import { answer, isFile } from "./embedded.js";
 const ROOT = isFile ? "" : new URL("../", import.meta.url);
 const KEY = "endstop-token";
 
+/** `server` (endstop serve), `viewer` (endstop view: files, read only) or `file` (one exported session). */
+export const mode = document.documentElement.dataset.mode;
+export const readOnly = mode !== "server";
+
 export const token = {
   get: () => (isFile ? "" : sessionStorage.getItem(KEY) ?? ""),
   set: (value) => sessionStorage.setItem(KEY, value),

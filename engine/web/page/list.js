@@ -1,4 +1,5 @@
 // The list of sessions: newest first, kept up to date while the page is seen.
+import { hashOf, placeOf } from "./address.js";
 import { ask, words } from "./api.js";
 import { $, h, put, signed } from "./dom.js";
 import { ago, counted, plain } from "./text.js";
@@ -66,7 +67,7 @@ export function marked() {
   $("more").hidden = next === null;
 }
 
-export const linkTo = (id, ...words) => h("a", { href: `#s/${encodeURIComponent(id)}` }, ...words);
+export const linkTo = (id, ...words) => h("a", { href: hashOf({ id }) }, ...words);
 
 function entry(id) {
   const status = h("span", { class: "status" });
@@ -84,7 +85,7 @@ function entry(id) {
       put(figures, [session.agent, session.steps ? counted(session.steps, "step") : "", why].filter(Boolean).join(" · ") + " ·");
       put(when, ago(session.created_at));
       when.dateTime = session.created_at;
-      link.ariaCurrent = location.hash === link.hash ? "page" : null;
+      link.ariaCurrent = placeOf(location.hash)?.id === id ? "page" : null;
     },
   };
 }
@@ -101,7 +102,7 @@ export function showStatus(element, status) {
 /** The link so many places after the one that is open. */
 export function beside(step) {
   const links = [...$("sessions").querySelectorAll("a")];
-  const here = links.findIndex((link) => link.hash === location.hash);
+  const here = links.findIndex((link) => link.ariaCurrent);
   return links[here < 0 ? 0 : Math.min(Math.max(here + step, 0), links.length - 1)];
 }
 

@@ -1,9 +1,11 @@
 // The page: which session is open (the hash names it), a new one, the token, the keys.
+import { placeOf } from "./address.js";
 import { ask, asking, token, words } from "./api.js";
 import { attempt, boxOf, sendByKey } from "./composer.js";
 import { $, h, put } from "./dom.js";
 import { beside, marked, refresh } from "./list.js";
 import { openSession } from "./session.js";
+import { oneLine } from "./text.js";
 
 let open = null;
 
@@ -30,32 +32,26 @@ function connected(word, about, retry) {
   } else put(node, { connecting: "Connecting …", refused: "Not connected" }[word] ?? "");
 }
 
-/** The session that a hash names. */
-function named(hash) {
-  const id = hash.startsWith("#s/") ? hash.slice(3) : "";
-  try {
-    return decodeURIComponent(id);
-  } catch {
-    return id;
-  }
-}
-
 function route() {
+  const place = placeOf(location.hash);
+  if (place?.id && place.id === open?.id) return open.goTo(place);
   open?.close();
   open = null;
-  const id = named(location.hash);
-  document.body.dataset.view = id ? "session" : "home";
-  $("home").hidden = id !== "";
-  $("session").hidden = id === "";
+  const home = !place?.id;
+  document.body.dataset.view = home ? "home" : "session";
+  $("home").hidden = !home;
+  $("session").hidden = home;
+  put($("lost"), place?.wrong ? `This link leads nowhere: ${oneLine(place.wrong, 100)}` : "");
   document.title = "endstop";
-  if (id) open = openSession(id, { say, connected });
+  if (!home) open = openSession(place, { say, connected });
   marked();
 }
 
 function arrived() {
+  const before = open;
   route();
-  if (document.body.dataset.view === "session") $("title").focus({ preventScroll: true });
-  else $("prompt").focus();
+  if (!open) $("prompt").focus();
+  else if (open !== before) $("title").focus({ preventScroll: true });
 }
 
 // a new session
@@ -118,10 +114,14 @@ asking.show = (wrong) =>
   });
 
 const KEYS = {
-  n: ["a new session", () => (location.hash = "")],
+  n: ["a new session", () => home()],
   j: ["the next session in the list", () => beside(1)?.click()],
   k: ["the session before it", () => beside(-1)?.click()],
   m: ["to the box: a message, an answer, a prompt", () => (boxOf() ?? $("prompt")).focus()],
+  x: ["the next error: a failed call or request, a rejected completion, a bad end; with Shift the one before", () => open?.next("error")],
+  X: [null, () => open?.next("error", true)],
+  d: ["the next decision; with Shift the one before", () => open?.next("decision")],
+  D: [null, () => open?.next("decision", true)],
   e: ["to the end of the timeline", () => open?.toEnd()],
   t: ["open or close the traces of all decisions", () => traces()],
   r: ["replay; then ← → by moment, Page keys by step, Space plays", () => open?.toggleReplay()],
@@ -138,7 +138,7 @@ function traces() {
 function help() {
   $("single").checked = localStorage.getItem(OFF) === null;
   $("shortcuts").replaceChildren(
-    ...[...Object.entries(KEYS).map(([key, [what]]) => [key, what]), ["Ctrl+Enter", "send what is in the box"], ["Esc", "leave the box"]]
+    ...[...Object.entries(KEYS).map(([key, [what]]) => [key, what]).filter(([, what]) => what), ["Ctrl+Enter", "send what is in the box"], ["Esc", "leave the box"]]
       .flatMap(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]));
   $("keys").showModal();
 }
@@ -158,16 +158,21 @@ document.addEventListener("keydown", (event) => {
 
 $("skip").onclick = (event) => {
   event.preventDefault();
-  $("main").focus();
+  (open ? $("scroll") : $("main")).focus();
 };
+
+/** To the front; where it is open, to its box. */
+function home() {
+  if (location.hash) location.hash = "";
+  else $("prompt").focus();
+}
 for (const link of [$("home-link"), $("new"), document.querySelector(".back")]) {
   link.onclick = (event) => {
     event.preventDefault();
-    if (location.hash) location.hash = "";
-    else $("prompt").focus();
+    home();
   };
 }
-addEventListener("hashchange", arrived);
+addEventListener("popstate", arrived);
 route();
 agents();
 refresh();

@@ -199,7 +199,7 @@ const HEARD = {
   },
   ATTEMPT_RETRACTED(run, { attempt }) {
     strike(run, attempt);
-    note(run, "warn", "↺", `Attempt ${attempt} is void; another one takes its place`);
+    note(run, "warn", "↺", `Attempt ${attempt} is void; another one takes its place`).about = "retracted";
   },
   TEXT_MESSAGE_CONTENT(run, { attempt, delta }) {
     run.doing = "writing";

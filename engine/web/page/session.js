@@ -1,12 +1,16 @@
 // One session, open: its stream, its fold, its head, and the box under it.
-import { ask, at, path, token, tokenAfter, words } from "./api.js";
+import { setPlace } from "./address.js";
+import { ask, at, path, readOnly, token, tokenAfter, words } from "./api.js";
 import { clearBudget, showBudget } from "./budget.js";
 import { attempt, boxOf, compose } from "./composer.js";
 import { $, h, put } from "./dom.js";
+import { followEnd } from "./follow_end.js";
+import { jumps } from "./jump.js";
 import { refresh, showStatus } from "./list.js";
 import { begin, fold, known, openQuestions, take } from "./model.js";
 import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
+import { linkTarget } from "./target.js";
 import { duration, oneLine } from "./text.js";
 import { timeline } from "./view.js";
 import { ending, underWay } from "./words.js";
@@ -16,8 +20,12 @@ const SHARE = 10;
 const SLICE = 100;
 const TURNING = ["RUN_STARTED", "RUN_RESUMED", "RUN_FINISHED"];
 
-/** Open a session. `say` speaks to those who listen, `connected` shows how the stream stands. */
-export function openSession(id, { say, connected }) {
+/** Milliseconds between counts of what can be jumped to. */
+const COUNT_EVERY = 300;
+
+/** Open a session, at a place in it (address.js). `say` speaks to those who listen, `connected` shows how the stream stands. */
+export function openSession(place, { say, connected }) {
+  const { id } = place;
   const events = [];
   let session = null;
   let state = begin();
@@ -29,9 +37,11 @@ export function openSession(id, { say, connected }) {
   let replay = null;
   let heardAt = performance.now();
   let unheard = [];
-  let stuck = true;
-  let top = 0;
+  let counting = 0;
   const [scroll, root] = [$("scroll"), $("timeline")];
+  const jump = jumps(id, scroll, root, { say, went: (there) => (end.leave(), setPlace(there)) });
+  const end = followEnd(scroll, root, () => jump.moving);
+  const target = linkTarget(root, jump.show, (words) => trouble(words && new Error(words)));
   root.replaceChildren();
   let show = timeline(root);
 
@@ -63,9 +73,31 @@ export function openSession(id, { say, connected }) {
     do {
       for (const end = Math.min(folded + SLICE, events.length); folded < end; folded++) take(state, events[folded]);
       if (!replay) show(state);
+      reach();
     } while (folded < events.length && performance.now() < until);
     if (!replay) head(state);
+    counting ||= setTimeout(count, COUNT_EVERY);
     if (folded < events.length) schedule();
+  }
+
+  /** Go to another place in this session. */
+  function goTo(there) {
+    trouble(null);
+    target.aim(there.run === undefined ? null : there);
+    if (there.run === undefined) return;
+    end.leave();
+    reach();
+  }
+
+  function reach() {
+    if (!replay) target.reach();
+    const whole = folded === events.length && state.runs.length >= (session?.runs?.length ?? Infinity) && state.runs.at(-1)?.outcome;
+    target.read(state, whole);
+  }
+
+  function count() {
+    counting = 0;
+    if (!closed) jump.count();
   }
 
   // the head and the box
@@ -90,9 +122,10 @@ export function openSession(id, { say, connected }) {
     const time = run && (since ? `${Math.floor((run.t + since) / 1000)} s` : duration(run.t));
     put($("doing"), [replay ? "replay" : "", session.agent, replay ? run?.doing : { interrupted: "", queued: "waits for a process that runs it" }[now] ?? run?.doing, time].filter(Boolean).join(" · "));
     if (run) showBudget($("budget"), run, run.t + since);
-    $("cancel").hidden = !underWay(now);
-    $("delete").hidden = underWay(now) || session.parent;
+    $("cancel").hidden = readOnly || !underWay(now);
+    $("delete").hidden = readOnly || underWay(now) || session.parent;
     $("replay").hidden = !replay && (underWay(now) || events.length === 0);
+    if (readOnly) return;
     $("composer").hidden = replay !== null || session.parent;
     compose($("composer"), id, now, now === "awaiting_input" ? questions() : [], { said, changed, trouble: () => session.trouble, args: (call) => known(state.runs.at(-1), call)?.args });
   }
@@ -114,7 +147,7 @@ export function openSession(id, { say, connected }) {
 
   function changed(answer) {
     session = { ...session, ...answer };
-    stuck = true;
+    end.follow();
     reload();
   }
 
@@ -144,30 +177,9 @@ export function openSession(id, { say, connected }) {
     else if (event.type === "RUN_FINISHED") say(ending({ outcome: event.outcome, failure: null, cause: "" }).title);
   }
 
-  // the scroll: it follows the end for as long as the reader is there
-
-  function stick() {
-    if (stuck) scroll.scrollTop = scroll.scrollHeight;
-    top = scroll.scrollTop; // at once: the reader may scroll before the event of this comes
-    $("to-end").hidden = stuck;
-  }
-
-  function scrolled() {
-    const end = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 40;
-    if (end) stuck = true;
-    else if (scroll.scrollTop < top) stuck = false;
-    top = scroll.scrollTop;
-    $("to-end").hidden = stuck;
-  }
-
-  const watch = new ResizeObserver(stick);
-  watch.observe(root);
-  watch.observe(scroll);
-  scroll.onscroll = scrolled;
-
   function toEnd() {
-    stuck = true;
-    stick();
+    setPlace({ id });
+    end.go();
   }
 
   // replay
@@ -183,7 +195,7 @@ export function openSession(id, { say, connected }) {
     const on = replay === null;
     $("replay").ariaPressed = on;
     $("scrubber").hidden = !on;
-    stuck = true;
+    end.follow();
     if (on) {
       replay = { at: 0, state: null, halt: () => {} };
       replay.halt = scrub(events.slice(), move);
@@ -217,6 +229,10 @@ export function openSession(id, { say, connected }) {
     if (sure.textContent === "Delete") sure.textContent = "Delete for good?";
     else act(sure, "DELETE", "", () => (location.hash = ""));
   };
+  for (const [kind, [back, forth]] of ["error", "decision"].map((kind) => [kind, $(`${kind}-jump`).querySelectorAll("button")])) {
+    back.onclick = () => jump.next(kind, true);
+    forth.onclick = () => jump.next(kind);
+  }
   root.addEventListener("go-on", goOn);
   function goOn() {
     const box = boxOf();
@@ -278,12 +294,16 @@ export function openSession(id, { say, connected }) {
       return trouble(error);
     }
     if (closed) return;
+    $("download").hidden = $("jumps").hidden = false;
     head(state);
     listen();
   }
 
+  goTo(place);
   start();
   return {
+    id, goTo,
+    next: jump.next,
     toggleReplay: () => $("replay").hidden || toggleReplay(),
     toEnd,
     close() {
@@ -291,15 +311,20 @@ export function openSession(id, { say, connected }) {
       clearInterval(clock);
       if (replay) toggleReplay();
       stream?.stop();
-      watch.disconnect();
+      end.close();
+      jump.close();
+      target.aim(null);
+      clearTimeout(counting);
       document.removeEventListener("visibilitychange", seen);
       root.removeEventListener("go-on", goOn);
       root.replaceChildren();
       clearBudget($("budget"));
       $("composer").replaceChildren();
       delete $("composer").dataset.key;
-      for (const part of ["title", "doing", "trouble"]) put($(part), "");
-      for (const part of ["cancel", "delete", "replay", "to-end"]) $(part).hidden = true;
+      for (const part of ["title", "doing", "status", "trouble", "unheard"]) put($(part), "");
+      $("status").className = "status";
+      delete $("status").dataset.status;
+      for (const part of ["cancel", "delete", "replay", "download", "jumps", "to-end"]) $(part).hidden = true;
       connected("open");
     },
   };

@@ -14,22 +14,36 @@ export function timeline(root) {
 
 function runView(run) {
   const body = h("div");
+  const which = `Run ${run.place + 1}`;
+  const asked = run.began.parent ? linkTo(run.began.parent.session_id, "Its caller asked") : "You asked";
   const head = run.prompt === null
-    ? h("h3", { class: "unseen" }, `Run ${run.place + 1}, which goes on after your answer`)
-    : h("div", { class: "said you" }, h("h3", {}, run.began.parent ? linkTo(run.began.parent.session_id, "Its caller asked") : "You asked"), h("div", { class: "words" }, run.prompt));
-  const items = new Children(body, (item) => KINDS[item.kind](item));
-  const node = h("section", { class: "run", "aria-label": `Run ${run.place + 1}` }, head, body);
+    ? h("h3", {}, `${which} goes on after the answer`)
+    : h("div", { class: "said you" }, h("h3", {}, run.place ? `${which}: ` : "", asked), h("div", { class: "words" }, run.prompt));
+  const items = new Children(body, itemView);
+  const node = h("section", { class: "run", "aria-label": which, "data-run": run.place + 1 }, head, body);
   return { node, update: (now) => items.show(now.items) };
 }
+
+/** An item's node, which says what it is: what jumps and links look for (jump.js). */
+function itemView(item) {
+  const made = KINDS[item.kind](item);
+  made.node.dataset.item = item.about ?? item.kind;
+  return made;
+}
+
+/** Copies the address of what it stands in; session.js acts on it. */
+const linkButton = (what) => h("button", { type: "button", class: "link", title: `Copy the link to ${what}`, "aria-label": `Copy the link to ${what}` }, "#");
 
 /** A step, or a round of plan, execute and think around its steps. */
 function stepView({ kind, number, closing }) {
   const goal = h("span");
   const figures = h("span", { class: "faint" });
   const body = h("div");
-  const parts = new Children(body, (part) => KINDS[part.kind](part));
+  const parts = new Children(body, itemView);
   const title = closing ? "Closing step" : `${kind === "round" ? "Round" : "Step"} ${number}`;
-  const node = h("section", { class: kind, "aria-label": title }, h("h4", {}, title, goal, " ", figures), body);
+  const place = kind === "step" ? { "data-step": number } : {};
+  const node = h("section", { class: kind, "aria-label": title, ...place },
+    h("h4", {}, title, goal, " ", figures, kind === "step" ? linkButton(title.toLowerCase()) : null), body);
   return {
     node,
     update(now) {
@@ -85,12 +99,12 @@ function callView(first) {
   const took = h("span", { class: "faint" });
   const kind = KIND_WORDS[first.does];
   const head = h("div", { class: "call-head" }, sign, h("strong", {}, first.name), kind ? h("span", { class: "badge" }, kind) : null,
-    given, words, took);
+    given, words, took, linkButton(`this call of ${oneLine(first.name, 60)}`));
   const live = h("pre", { class: "args" });
   const writer = new Writer(live);
   const all = folded("arguments", () => pretty(first.args), "args");
   const result = h("div", { class: "result" });
-  const node = h("div", { class: "call", "data-kind": first.does }, head, live, all.node, result);
+  const node = h("div", { class: "call", "data-kind": first.does, "data-call": first.id }, head, live, all.node, result);
   let told = null;
   return {
     node,

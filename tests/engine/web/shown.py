@@ -221,7 +221,7 @@ def until(page: Any, condition: str) -> None:
             const since = performance.now();
             (function look() {
                 if (CONDITION) done();
-                else if (performance.now() - since > 10000) fail(new Error(`never came true: ${`CONDITION`}`));
+                else if (performance.now() - since > 60000) fail(new Error(`never came true: ${`CONDITION`}`));
                 else requestAnimationFrame(look);
             })();
         })""".replace("`CONDITION`", json.dumps(condition)).replace("CONDITION", condition)
