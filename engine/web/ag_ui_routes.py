@@ -1,4 +1,4 @@
-"""Request handlers for AG-UI: start a run from a `RunAgentInput`, and stream sessions as AG-UI events (docs/ag_ui.md).
+"""Request handlers for AG-UI (docs/guides/ag_ui.md): start a run from a `RunAgentInput`; stream sessions as AG-UI.
 
 The client names the thread. If the name is the id of a session, it is that session. Otherwise the id of the session is
 a hash of owner and name, so that it is found again, even after a restart, without a table.
