@@ -1,7 +1,7 @@
 // What is shown, as a fold of the events, live or replayed. Lists only grow, and what stands at a place keeps its kind;
 // `stamp` is the number of the event that changed it last, so points are compared by places and stamps.
 
-import { parsed } from "./text.js";
+import { number, parsed } from "./text.js";
 
 export const begin = () => ({ stamp: 0, runs: [] });
 
@@ -338,7 +338,7 @@ const HEARD = {
   },
   /** No event of a record: the stream says so. */
   LAGGED(run, { missed }) {
-    note(run, "warn", "…", `${missed} events are missing here`, "this reader was too slow, and they are kept no longer");
+    note(run, "warn", "…", missed === 1 ? "1 event is missing here" : `${number(missed)} events are missing here`, "this reader was too slow, and they are kept no longer");
   },
 };
 

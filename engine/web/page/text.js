@@ -80,7 +80,7 @@ export function ago(iso, now = Date.now()) {
 export function tokens(usage) {
   if (!usage || !(usage.input_tokens || usage.output_tokens)) return "";
   const about = usage.estimated ? "about " : "";
-  return `${about}${number(usage.input_tokens)} tokens in, ${number(usage.output_tokens)} out`;
+  return `${about}${counted(usage.input_tokens ?? 0, "token")} in, ${number(usage.output_tokens ?? 0)} out`;
 }
 
 /** The short name of a function, of its qualified one. */

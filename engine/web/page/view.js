@@ -3,8 +3,8 @@ import { ask, path, words } from "./api.js";
 import { Children, h, put, signed, Writer } from "./dom.js";
 import { endCard } from "./card.js";
 import { linkTo, showStatus } from "./list.js";
-import { brief, called, duration, number, oneLine, plain, pretty, tokens } from "./text.js";
-import { cutWords, decisionWords, fact, failureWords, RESULT } from "./words.js";
+import { brief, called, counted, duration, number, oneLine, plain, pretty, tokens } from "./text.js";
+import { cutWords, decisionWords, fact, failureWords, RESULT, skippedWords } from "./words.js";
 
 /** Shows any state of the fold in `root`, changing only what differs. */
 export function timeline(root) {
@@ -118,7 +118,7 @@ function callView(first) {
       put(took, call.status && call.ran !== null ? duration(call.until - call.ran) : "");
       const now = call.asks ? "waits for your answer" : call.done ? (call.running ? "running …" : "") : "writing …";
       words.className = `why ${call.accepted ? "quiet" : tone}`;
-      put(words, call.accepted ? "accepted" : call.status ? why : now);
+      put(words, call.accepted ? "accepted" : call.status === "skipped" ? skippedWords(call) : call.status ? why : now);
       const short = call.done ? brief(call.args) : "";
       put(given, call.plan || (kind && call.does !== "provider") ? "" : short);
       given.classList.toggle("more", short.includes("…"));
@@ -164,7 +164,7 @@ function showResult(node, call) {
     node.append(h("pre", { class: RESULT[call.status]?.[0] === "bad" ? "output bad" : "output" }, start));
     const rest = call.result.slice(start.length).replace(/^\n/, "");
     if (rest) {
-      const size = `${number(lines.length)} lines, ${number(call.result.length)} characters`;
+      const size = `${counted(lines.length, "line")}, ${counted(call.result.length, "character")}`;
       const told = () => rest.length > MOST ? `${rest.slice(0, MOST)}\n… and more: it is all in the record` : rest;
       node.append(folded(`the rest of ${size}`, told, "output").node);
     }
@@ -232,10 +232,10 @@ function verdictView({ role, name, said, detail }) {
 }
 
 function compactedView({ event }) {
-  const how = { shorten_results: "older results shortened", summarise: "summed up by the model" }[event.strategy]
-    ?? `${event.dropped ?? 0} of the oldest messages dropped`;
+  const how = { shorten_results: "older results shortened", summarise: "summarized by the model", compactor: "replaced by the compactor" }[event.strategy]
+    ?? `the oldest ${counted(event.dropped ?? 0, "message")} dropped`;
   const vain = event.in_vain || event.not_enough;
-  const sizes = `${number(event.before_tokens)} tokens became ${number(event.after_tokens)}`;
+  const sizes = `${counted(event.before_tokens ?? 0, "token")} became ${number(event.after_tokens)}`;
   const put = (event.put_first ?? []).map((message) => message.text ?? message.content ?? "").filter(Boolean).join("\n\n");
   return line(vain ? "warn" : "loop", "▸", "Context compacted", `${how}, ${sizes}${vain ? ", which is not enough" : ""}`,
     put ? folded("what stands in their place", () => put).node : null);

@@ -23,13 +23,24 @@ export const RESULT = {
   ok: ["good", "✔", ""],
   error: ["bad", "✘", "error"],
   rejected: ["warn", "↩", "not accepted"],
-  skipped: ["quiet", "–", "skipped: it stood after a completion"],
+  skipped: ["quiet", "–", "not run"],
   cancelled: ["quiet", "⊘", "cancelled"],
   invalid: ["bad", "✘", "invalid call, not run"],
   truncated: ["warn", "✂", "cut off inside the call, not run"],
   unknown: ["warn", "?", "unknown: the process died while it ran"],
   unanswered: ["quiet", "?", "never answered"],
+  denied: ["warn", "⊘", "denied, not run"],
 };
+
+/** Why a call was not run: engine/tool_calls.py skips calls beside a completion, engine/loop.py those of a closing step. */
+export function skippedWords({ inside, id }) {
+  if (inside?.closing) return "not run: the limit is reached";
+  const calls = (inside?.parts ?? []).filter((part) => part.kind === "call" && !part.void);
+  const end = calls.findIndex((call) => call.does === "completion");
+  if (end < 0) return "not run";
+  const after = calls.findIndex((call) => call.id === id) > end;
+  return after ? `not run: it stood after ${calls[end].name}` : `not run: ${calls[end].name} came in the same response`;
+}
 
 const limit = (name, more) => [`Stopped at the ${name}`, `Allow ${more} in the policy, or go on from here.`];
 
