@@ -92,7 +92,7 @@ ONE_IMPORTER = {
     "decision.phrases": "how expressions are searched for, apart from the phrases of text_kinds.py",
     "decision.shell_commands": "what programs do, as a table, apart from what tools do",
     "decision.shell_syntax": "how a shell reads a text, apart from what its programs do",
-    "engine.cli.approval_prompt": "what a person at the terminal is asked, apart from what the command runs",
+    "engine.cli.question_prompt": "what a person at the terminal is asked, apart from what the command runs",
     "engine.cli.views.audit": "what the command prints, apart from what it computes",
     "engine.cli.views.backtest_page": "the same, as a page",
     "engine.cli.views.demo": "imports rich",

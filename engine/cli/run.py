@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from ..decision import Event, Outcome, WrongUse
+from ..answers import Answer
+from ..decision import Event, Outcome, Question, WrongUse
 from ..process.shutdown import ShutdownSignals, run_to_end
 from ..process.streams import StdStreams
 from ..providers.endpoint_url import mask_url
@@ -23,13 +24,13 @@ from ..tools.tool import Toolbox
 from ..user_message import Prompt, image_at, user_message
 from ..validation import preview
 from .agent import Start, build_engine, options_to_repeat, read_forked, read_resumed
-from .approval_prompt import ask_approvals, is_interactive, parse_approvals
-from .exit_codes import exit_code
+from .exit_codes import EXIT_CODES, exit_code
 from .factory import check_record, read_prompt
 from .options import add_agent, add_command, add_output, add_redaction
+from .question_prompt import ask_questions, ask_text, is_interactive, parse_approvals
 from .views.run_view import RunView
-from .views.select import choose_view
-from .views.text import Recorded, Savings, savings_of
+from .views.select import choose_view, print_lines
+from .views.text import Asking, Recorded, Savings, left_open, savings_of
 
 _HELP = "run an agent on a prompt until the work is done"
 _EPILOG = """\
@@ -43,6 +44,10 @@ exit codes:
   130  cancelled, for example by Ctrl-C
 
 The answer goes to stdout, everything else to stderr.
+
+In a terminal, a question of the model and a call that waits for approval are asked where the run pauses, and it goes on
+with the answer. Ctrl-D leaves the question open. Nothing is asked with --no-input, --json or --quiet, or if stdin or
+stderr is no terminal.
 
 --resume takes the model, the policy, the names of the tools and the settings from the record. A record does not hold
 --api-base, --provider, --tools, --workspace, --gate, --evaluate and --evaluate-plain: give them again.
@@ -98,6 +103,11 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="refuse to resume a killed run that would go on differently from its record; nothing is written then",
     )
+    again.add_argument(
+        "--no-input",
+        action="store_true",
+        help="do not ask at the terminal: a question ends the command with exit code 5, and --resume answers it",
+    )
     fork = parser.add_argument_group("forking")
     fork.add_argument("--fork", metavar="RECORD", help="go on from a decision of this record, into a new --record FILE")
     fork.add_argument("--at", type=int, metavar="SEQ", help="the number (`seq`) of the decision, which is made anew")
@@ -126,7 +136,8 @@ def command(args: argparse.Namespace) -> int:
     if args.fork is not None:
         return run_to_end(_run(_forked(args), args, std_streams))
     if args.resume is not None:
-        return run_to_end(_run(_resumed(args), args, std_streams))
+        resumed = _resumed(args, std_streams)
+        return EXIT_CODES["awaiting_input"] if resumed is None else run_to_end(_run(resumed, args, std_streams))
     check_record(args.record, args.drain)
     engine = build_engine(args, None)
     session = engine.session(record=args.record, drain=args.drain)
@@ -180,14 +191,19 @@ def _shown(source: str) -> str:
     return preview(mask_url(source.partition(",")[0] if source.startswith("data:") else source))
 
 
-def _resumed(args: argparse.Namespace) -> _Work:
-    """How a session is resumed. Raises WrongUse."""
+def _resumed(args: argparse.Namespace, std_streams: StdStreams) -> _Work | None:
+    """How a session is resumed, with the answers to its open questions; None if nobody answers. Raises WrongUse."""
     resumed = read_resumed(args.resume)
     engine = build_engine(args, resumed)
     session = engine.session(resumed.record.header.session_id, record=args.resume, drain=args.drain)
     prompt = None if args.prompt is None else _prompt(args)
-    approvals = parse_approvals(args.approve, args.deny, [one.call_id for one in resumed.questions if one.tool])
-    starts = resumed.starts(session, prompt, args.answer, approvals)
+    answers = parse_approvals(args.approve, args.deny, [one.call_id for one in resumed.questions if one.tool])
+    if resumed.questions and prompt is None and not (args.answer or answers) and _asks(args):
+        asked = _ask(resumed.questions, engine.config.toolbox, args, std_streams, seen=False)
+        if not isinstance(asked, dict):
+            return None
+        answers = asked
+    starts = resumed.starts(session, prompt, args.answer, answers)
     return _Work(session, engine.config.toolbox, starts, resumed.last.events if resumed.same_run else ())
 
 
@@ -202,13 +218,14 @@ def _forked(args: argparse.Namespace) -> _Work:
 
 
 async def _run(work: _Work, args: argparse.Namespace, std_streams: StdStreams) -> int:
-    """Run, ask at the terminal about calls that wait for approval, and go on with the answers."""
-    outcome, shown = await _run_shown(work.starts, work.seen, args, std_streams)
-    while any(one.tool is not None for one in outcome.questions) and is_interactive() and not (args.quiet or args.json):
-        answers = ask_approvals(outcome.questions, work.toolbox)  # nothing else runs meanwhile
-        if not answers:
+    """Run; while the run pauses, ask at the terminal and go on with what is answered there."""
+    asking = Asking() if _asks(args) else None
+    outcome, shown = await _run_shown(work.starts, work.seen, args, std_streams, asking)
+    while asking is not None and outcome.status == "awaiting_input":
+        start = _answered(work, outcome, args, std_streams)  # nothing else runs meanwhile
+        if start is None:
             break
-        outcome, shown = await _run_shown([partial(work.session.start_answers, answers)], (), args, std_streams)
+        outcome, shown = await _run_shown([start], (), args, std_streams, Asking(answered=True))
     if args.json:
         std_streams.write_answer(as_json(outcome) + "\n")
     elif outcome.answer and not shown:
@@ -216,8 +233,47 @@ async def _run(work: _Work, args: argparse.Namespace, std_streams: StdStreams) -
     return exit_code(outcome)
 
 
+def _asks(args: argparse.Namespace) -> bool:
+    """Whether a person is asked where the run pauses."""
+    return not (args.no_input or args.quiet or args.json) and is_interactive()
+
+
+def _answered(work: _Work, outcome: Outcome, args: argparse.Namespace, std_streams: StdStreams) -> Start | None:
+    """How the paused run goes on with what a person types; None if they leave the question open."""
+    match _ask(outcome.questions, work.toolbox, args, std_streams, seen=True):
+        case None:
+            return None
+        case str() as reply:
+            return partial(work.session.start, reply)
+        case answers:
+            return partial(work.session.start_answers, answers)
+
+
+def _ask(
+    questions: Sequence[Question], toolbox: Toolbox, args: argparse.Namespace, std_streams: StdStreams, *, seen: bool
+) -> dict[str, Answer] | str | None:
+    """Ask at the terminal: the open questions, or for a reply to what the model wrote if there are none.
+
+    None if the person leaves; then it is shown how to answer later.
+    """
+    show = partial(print_lines, std_streams)
+    given = ask_questions(questions, toolbox, show, seen=seen) if questions else ask_text(show)
+    if given is None:
+        show([[(left_open(_recorded(args)), None)]])
+    return given
+
+
+def _recorded(args: argparse.Namespace) -> Recorded | None:
+    record = args.resume or args.record
+    return Recorded(record, options_to_repeat(args)) if record else None
+
+
 async def _run_shown(
-    starts: Sequence[Start], seen: Sequence[Event], args: argparse.Namespace, std_streams: StdStreams
+    starts: Sequence[Start],
+    seen: Sequence[Event],
+    args: argparse.Namespace,
+    std_streams: StdStreams,
+    asking: Asking | None,
 ) -> tuple[Outcome, bool]:
     """Run one after another; returns the outcome of the last, and whether its answer was shown.
 
@@ -229,7 +285,8 @@ async def _run_shown(
         quiet=args.quiet,
         explain=args.explain,
         saved=lambda: _savings(record) if args.drain else None,
-        recorded=Recorded(record, options_to_repeat(args)) if record else None,
+        recorded=_recorded(args),
+        asking=asking,
     )
     with ShutdownSignals(view) as interrupts, closing(view):
         for start in starts[:-1]:  # each run only takes one answer, and then waits for the next

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from endstop import Deny, Engine, Tool, read_record
-from endstop.cli.approval_prompt import ask_approvals
+from endstop.cli.question_prompt import ask_questions
+from endstop.cli.views.styled_lines import Line, plain_text
 from endstop.decision import AssistantMessage, Policy, ToolResult, UserMessage, WrongUse
 from endstop.decision import events as ev
 from endstop.engine import RecordOptions
@@ -144,9 +145,10 @@ async def test_the_terminal_asks_about_it_and_checks_edited_arguments() -> None:
     engine = caller(paying())
     session = engine.session()
     paused = await session.run("go")
-    lines, shown = iter(["e\n", '{"x": 1}\n', '{"to": "Bob"}\n']), list[str]()
-    answers = ask_approvals(paused.questions, engine.config.toolbox, lambda: next(lines), shown.append)
-    assert 'pay {"to": "Ann"}' in "".join(shown)
+    lines, shown = iter(["e", '{"x": 1}', '{"to": "Bob"}']), list[Line]()
+    answers = ask_questions(paused.questions, engine.config.toolbox, shown.extend, lambda prompt: next(lines))
+    assert 'pay {"to": "Ann"}' in map(plain_text, shown)
+    assert answers is not None
     await session.answer_all(answers)
     assert DONE == ["wrote Ann", "paid Bob"]
 

@@ -27,8 +27,9 @@ from .narrator import EventNarrator
 from .rounds import Round
 from .run_view import Call, Kind, RunView
 from .styled_lines import Line, Shade
-from .terminal import SHADES, ScreenView, spinner, wrap_line, wrap_text
+from .terminal import SHADES, ScreenView, spinner, styled, wrap_line, wrap_text
 from .text import (
+    Asking,
     EndingText,
     Recorded,
     Saved,
@@ -74,12 +75,18 @@ class LiveView(ScreenView, RunView):
     """Shows a run in the terminal at `std_streams.stderr`."""
 
     def __init__(
-        self, std_streams: StdStreams, *, explain: bool, saved: Saved, recorded: Recorded | None = None
+        self,
+        std_streams: StdStreams,
+        *,
+        explain: bool,
+        saved: Saved,
+        recorded: Recorded | None = None,
+        asking: Asking | None = None,
     ) -> None:
         super().__init__(std_streams, self._bottom, self._printed)
         self._saved = saved
         self._recorded = recorded
-        self._narrator = EventNarrator(self, explain=explain, recorded=recorded)
+        self._narrator = EventNarrator(self, explain=explain, recorded=recorded, asking=asking)
         self._heard = monotonic()
         self._waiting: Sequence[str] = ()
         self._writing: _Writing | None = None
@@ -109,10 +116,7 @@ class LiveView(ScreenView, RunView):
         self._screen.open()
         with self._screen.drawing:
             self.end_writing()
-            rows = [
-                Text.assemble(*((text, SHADES[shade] if shade else "") for text, shade in line))
-                for line in draw(self._width)
-            ]
+            rows = map(styled, draw(self._width))
             self._print(Text("\n", no_wrap=True, overflow="ellipsis").join(rows), "said")
 
     def show_prompt(self, lines: Sequence[str]) -> None:
@@ -287,8 +291,11 @@ class LiveView(ScreenView, RunView):
             width=self._width,
         )
         self._print(panel, "end")
-        if self._recorded is not None:
-            self._print(Text(f"  recorded · endstop replay {self._recorded.path}", style="dim"), "end")
+        below = [Text.assemble(("→ ", colour), ending.go_on)] if ending.go_on else []
+        if self._recorded is not None and not ending.is_asked:
+            below.append(Text(f"recorded · endstop replay {self._recorded.path}", style="dim"))
+        for line in below:
+            self._print(line, "recorded", whole=True)
 
     # ---- the screen
 
@@ -296,14 +303,17 @@ class LiveView(ScreenView, RunView):
     def _width(self) -> int:
         return max(20, min(WIDEST, self._screen.console.width))
 
-    def _print(self, what: RenderableType, block: str) -> None:
-        """Print above the region, with a blank line before a block of another kind."""
+    def _print(self, what: RenderableType, block: str, *, whole: bool = False) -> None:
+        """Print above the region, with a blank line before a block of another kind.
+
+        whole: only the terminal breaks a line that is too long, so that it can be copied as it is.
+        """
         apart = block == "end" or (self._block != "step" and (block != self._block or block in ("think", "run")))
         with self._screen.drawing:
             if self._block and apart:
                 what = Group(Text(""), what)
             self._block = block
-            self._screen.console.print(what, width=self._width)
+            self._screen.console.print(what, width=None if whole else self._width, soft_wrap=whole)
 
     def _print_row(self, kind: Kind, row: str) -> None:
         self._print(Text(f"  {row}", style="dim italic" if kind == "reasoning" else "", no_wrap=True), kind)

@@ -7,6 +7,7 @@ The `EventNarrator` calls the methods of a `RunView`. A test checks that every e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace as with_changes
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,7 +22,17 @@ from ...event_bus import Lagged
 from .rounds import Round, takes_plans
 from .run_view import Call, RunView, ViewSnapshot
 from .styled_lines import Shade
-from .text import Recorded, call_summary, cut_words, ending_of, failure_words, last_lines, short_name, usage_parts
+from .text import (
+    Asking,
+    Recorded,
+    call_summary,
+    cut_words,
+    ending_of,
+    failure_words,
+    last_lines,
+    short_name,
+    usage_parts,
+)
 
 NOTE = 400
 """The most characters in the line of a note."""
@@ -32,7 +43,9 @@ BODY = 6
 class EventNarrator:
     """Gets the events of a run one by one, and calls the methods of a view that show what they mean."""
 
-    def __init__(self, view: RunView, *, explain: bool, recorded: Recorded | None = None) -> None:
+    def __init__(
+        self, view: RunView, *, explain: bool, recorded: Recorded | None = None, asking: Asking | None = None
+    ) -> None:
         self.calls: dict[str, Call] = {}
         """Calls without a result yet, by id."""
         self.activity = "starting"
@@ -47,6 +60,7 @@ class EventNarrator:
         """Whether to show decisions with every rule that was considered."""
         self._view = view
         self._recorded = recorded
+        self._asking = asking
         self._open_questions: dict[str, str] = {}
         """Open questions of an earlier run, by call id."""
         self._kinds: dict[str, ToolKind] = {}
@@ -103,7 +117,8 @@ class EventNarrator:
         self._planning = {tool.name for tool in event.tools if takes_plans(tool)}
         self._round, self._rounds = None, 0
         self._failure, self._cause = None, ""
-        self._view.begin(event)
+        if self._asking is None or not self._asking.answered:
+            self._view.begin(event)
 
     def _run_resumed(self, event: ev.RunResumed) -> None:
         if event.interrupted_step is not None:
@@ -169,7 +184,10 @@ class EventNarrator:
         if event.outcome.stop_reason != "provider_error":
             self._show_failure()
         outcome = complete_outcome(event.outcome, self.facts)
-        self._view.end(ending_of(outcome, self._failure, self._cause, self._recorded), outcome)
+        ending = ending_of(outcome, self._failure, self._cause, self._recorded)
+        if self._asking is not None and outcome.status == "awaiting_input":
+            ending = with_changes(ending, advice=(), go_on="", is_asked=True)
+        self._view.end(ending, outcome)
 
     def _show_failure(self) -> None:
         if self._failure is not None and self._failure.kind != "cancelled":
@@ -314,6 +332,8 @@ class EventNarrator:
         self.activity = "about to ask you"
 
     def _question_answered(self, event: ev.QuestionAnswered) -> None:
+        if self._asking is not None and self._asking.answered and not event.expired:
+            return  # both stand on the screen already
         if question := self._open_questions.get(event.call_id):
             self._note_text("? the question", question, "user")
         self._note("▸ your answer", event.text, "user")

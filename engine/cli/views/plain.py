@@ -16,6 +16,7 @@ from .rounds import Round
 from .run_view import Call, Kind, RunView
 from .styled_lines import Line, Shade, plain_text
 from .text import (
+    Asking,
     EndingText,
     Recorded,
     Saved,
@@ -38,8 +39,10 @@ WIDTH = 100
 class PlainView(RunView):
     """Prints a few lines for each thing that happens."""
 
-    def __init__(self, *, explain: bool, saved: Saved, recorded: Recorded | None = None) -> None:
-        self._narrator = EventNarrator(self, explain=explain, recorded=recorded)
+    def __init__(
+        self, *, explain: bool, saved: Saved, recorded: Recorded | None = None, asking: Asking | None = None
+    ) -> None:
+        self._narrator = EventNarrator(self, explain=explain, recorded=recorded, asking=asking)
         self._saved = saved
         self._recorded = recorded
         self._kind: Kind | None = None
@@ -173,9 +176,9 @@ class PlainView(RunView):
         self._line(f"  {usage_line(outcome)}")
         if (saved := self._saved()) and str(saved):
             self._line(f"  the cut saved {saved}")
-        for advice in ending.advice:
+        for advice in (*ending.advice, *([ending.go_on] if ending.go_on else [])):
             self._line(f"  {advice}")
-        if self._recorded is not None:
+        if self._recorded is not None and not ending.is_asked:
             self._line(f"  recorded in {self._recorded.path}; replay it with: endstop replay {self._recorded.path}")
 
     def _written(self, line: str) -> None:

@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ...process.streams import StdStreams
 from .plain import PlainView
 from .race import PlainRaceView, RaceView
 from .run_view import RunView, fault_tolerant
-from .text import Recorded, Saved
+from .styled_lines import Line, plain_text
+from .text import Asking, Recorded, Saved
 
 
 def choose_view(
-    std_streams: StdStreams, *, quiet: bool, explain: bool, saved: Saved, recorded: Recorded | None = None
+    std_streams: StdStreams,
+    *,
+    quiet: bool,
+    explain: bool,
+    saved: Saved,
+    recorded: Recorded | None = None,
+    asking: Asking | None = None,
 ) -> RunView:
     """The view of a run that suits stderr: live in a terminal, else plain lines. With `quiet`, it shows nothing."""
     if quiet:
@@ -25,8 +32,8 @@ def choose_view(
     if can_draw(std_streams.stderr):
         from .live import LiveView
 
-        return fault_tolerant(LiveView(std_streams, explain=explain, saved=saved, recorded=recorded))
-    return fault_tolerant(PlainView(explain=explain, saved=saved, recorded=recorded))
+        return fault_tolerant(LiveView(std_streams, explain=explain, saved=saved, recorded=recorded, asking=asking))
+    return fault_tolerant(PlainView(explain=explain, saved=saved, recorded=recorded, asking=asking))
 
 
 def choose_race_view(std_streams: StdStreams, names: Sequence[str], prompt: str, *, quiet: bool) -> RaceView:
@@ -38,6 +45,20 @@ def choose_race_view(std_streams: StdStreams, names: Sequence[str], prompt: str,
 
         return fault_tolerant(LiveRaceView(std_streams, names, prompt))
     return fault_tolerant(PlainRaceView(names))
+
+
+def print_lines(std_streams: StdStreams, lines: Iterable[Line]) -> None:
+    """Print lines that belong to no view to stderr: with their shades in a terminal, else plain.
+
+    Only the terminal breaks a line that is too long, so that a command in it can be copied.
+    """
+    if can_draw(std_streams.stderr):
+        from .terminal import print_styled
+
+        print_styled(std_streams.stderr, lines)
+        return
+    for line in lines:
+        print(plain_text(line), file=sys.stderr, flush=True)
 
 
 def can_draw(descriptor: int) -> bool:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
+from rich.text import Text
 
 from ...process.streams import StdStreams
 from .run_view import View
-from .styled_lines import Shade
+from .styled_lines import Line, Shade
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 REFRESHES = 12
@@ -146,6 +147,18 @@ class ScreenView(View):
     def close(self) -> None:
         """Leave the terminal as it was found."""
         self._screen.close()
+
+
+def styled(line: Line) -> Text:
+    """The line with the styles of its shades."""
+    return Text.assemble(*((text, SHADES[shade] if shade else "") for text, shade in line))
+
+
+def print_styled(descriptor: int, lines: Iterable[Line]) -> None:
+    """Print lines to the terminal of this descriptor, which breaks those that are too long."""
+    console = Terminal(descriptor)
+    for line in lines:
+        console.print(styled(line), soft_wrap=True)
 
 
 def spinner(now: float) -> str:

@@ -103,10 +103,22 @@ class EndingText:
     answered_above: bool = False
     """Whether `text` is exactly what was streamed last, so that a view need not repeat it."""
     advice: tuple[str, ...] = ()
+    go_on: str = ""
+    """How to go on from the record, with the command; it is shown in one line, so that it can be copied."""
     pending: tuple[str, ...] = ()
     work: str = ""
     """Whether the work is done and who says so; empty if nobody reported it as done."""
     work_tone: Tone = "success"
+    is_asked: bool = False
+    """Whether the user is asked next, in this terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Questions are asked in this terminal when the run pauses."""
+
+    answered: bool = False
+    """Whether the run begins with an answer that was just typed, below what the run before it has shown."""
 
 
 def ending_of(
@@ -126,24 +138,35 @@ def ending_of(
                 pending=outcome.pending_issues,
                 work=work,
                 work_tone=tone,
-                advice=_some(go_on) if tone != "success" else (),
+                go_on=go_on if tone != "success" else "",
             )
         case "exhausted":
             title, advice = _LIMITS.get(reason, (f"Stopped: {_plain(reason)}", ""))
-            advised = _some(_UNDONE, advice, go_on)
+            advised = _some(_UNDONE, advice)
             shown: Tone = tone if outcome.work is not None else "limit"
             title += {"checked": ", work checked", "wrong": ", work wrong"}.get(outcome.work or "", "")
-            return EndingText(tone=shown, title=title, text=outcome.detail, advice=advised, work=work, work_tone=shown)
+            return EndingText(
+                tone=shown,
+                title=title,
+                text=outcome.detail,
+                advice=advised,
+                go_on=go_on,
+                work=work,
+                work_tone=shown,
+            )
         case "failed":
             title = {"refusal": "Refused", "internal_error": "Failed inside endstop"}.get(reason, "Failed")
             if failure is None or reason != "provider_error":
                 return EndingText(tone="failure", title=title, text=outcome.detail)
             advice = _FAILURES.get(failure.kind, "")
-            return EndingText(tone="failure", title=title, text=failure_words(failure), advice=_some(advice, go_on))
+            return EndingText(
+                tone="failure", title=title, text=failure_words(failure), advice=_some(advice), go_on=go_on
+            )
         case "cancelled":
             text = _CAUSES.get(cause, outcome.detail)
-            advised = () if cause == RECORD_ENDS else _some(_UNDONE, go_on)  # a replay knows nothing after that
-            return EndingText(tone="cancelled", title="Cancelled", text=text, advice=advised)
+            if cause == RECORD_ENDS:  # a replay knows nothing after that
+                return EndingText(tone="cancelled", title="Cancelled", text=text)
+            return EndingText(tone="cancelled", title="Cancelled", text=text, advice=(_UNDONE,), go_on=go_on)
         case "awaiting_input" if not outcome.questions:
             in_text = outcome.answer_from == "text"
             return EndingText(
@@ -151,7 +174,8 @@ def ending_of(
                 title="A question for you",
                 text=outcome.answer if in_text else outcome.detail,
                 answered_above=in_text,
-                advice=_some(go_on) or ("Run it again with your reply.",),
+                advice=() if go_on else ("Run it again with your reply.",),
+                go_on=go_on,
             )
         case "awaiting_input":
             questions = "\n\n".join(question.text for question in outcome.questions)
@@ -164,6 +188,7 @@ def ending_of(
                 title=title,
                 text=questions,
                 advice=_how_to_answer(outcome, recorded, confirming),
+                go_on=_answering(outcome, recorded, confirming) if recorded is not None else "",
                 pending=tuple(issue for question in outcome.questions for issue in question.pending_issues),
             )
 
@@ -245,18 +270,31 @@ def _how_to_answer(outcome: Outcome, recorded: Recorded | None, confirming: bool
             "With --record FILE, you could answer with: endstop run --resume FILE --answer TEXT.",
         )
     if any(question.tool is not None for question in outcome.questions):
+        return ("--deny CALL_ID=REASON tells the model why not.",)
+    return _some(
+        "No hands it back to the model, with your text; any other answer asks you again." if confirming else ""
+    )
+
+
+def _answering(outcome: Outcome, recorded: Recorded, confirming: bool) -> str:
+    """The command that answers, for scripts."""
+    if any(question.tool is not None for question in outcome.questions):
         answers = " ".join(
             f"--approve {quote(q.call_id)}" if q.tool else f'--answer {quote(q.call_id)}="..."'
             for q in outcome.questions
         )
-        return (f"Answer it: {recorded.resume(answers)}", "--deny CALL_ID=REASON tells the model why not.")
-    text = "yes" if confirming else "..."
-    if len(outcome.questions) == 1:
-        answers = f'--answer "{text}"'
+    elif len(outcome.questions) == 1:
+        answers = f'--answer "{"yes" if confirming else "..."}"'
     else:
         answers = " ".join(f'--answer {quote(question.call_id)}="..."' for question in outcome.questions)
-    also = "No hands it back to the model, with your text; any other answer asks you again." if confirming else ""
-    return _some(f"Answer it: {recorded.resume(answers)}", also)
+    return f"Answer it: {recorded.resume(answers)}"
+
+
+def left_open(recorded: Recorded | None) -> str:
+    """What to do about a question that was asked in the terminal and left open."""
+    if recorded is None:
+        return "Left open, and not recorded (--record FILE): run it again with your answer in the prompt."
+    return f"Left open. Answer it later: {recorded.resume('')}"
 
 
 def cut_words(name: str, response: ResponseFinished) -> str:

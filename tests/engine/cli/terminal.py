@@ -1,4 +1,4 @@
-"""A terminal for tests: a real pseudo-terminal, and as much of a screen as the live view uses."""
+"""A terminal for tests: a real pseudo-terminal, and as much of a screen as the live view and questions use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from typing import Any
 from ...console import COMMAND, PATIENCE, environment, started_in_terminal
 from ...forked import Started
 
-_PIECES = re.compile(r"\x1b\[(?P<codes>[?\d;]*)(?P<final>[A-Za-z])|(?P<control>[\r\n\x07])|(?P<text>[^\x1b\r\n\x07]+)")
+_PIECES = re.compile(
+    r"\x1b\[(?P<codes>[?\d;]*)(?P<final>[A-Za-z])|(?P<control>[\r\n\x07\b])|(?P<text>[^\x1b\r\n\x07\b]+)"
+)
 
 Process = asyncio.subprocess.Process | Started
 """A new one, or a fork."""
@@ -70,6 +72,14 @@ class Terminal:
                 self._news.clear()
                 await self._news.wait()
 
+    async def prompts(self, text: str, times: int) -> None:
+        """Wait until a line is read below this prompt, which is shown so many times in all."""
+        async with asyncio.timeout(PATIENCE):
+            while self.text.count(text) < times:
+                assert not self._closed, self.text
+                self._news.clear()
+                await self._news.wait()
+
     async def opened(self) -> None:
         """Wait until something is written, so that somebody else holds it open."""
         async with asyncio.timeout(PATIENCE):
@@ -104,6 +114,8 @@ class Terminal:
                 self._write(piece["text"])
             elif piece["control"] == "\r":
                 self._column = 0
+            elif piece["control"] == "\b":
+                self._column -= 1
             elif piece["control"] == "\n":
                 self._row += 1
                 self._grow()
@@ -127,8 +139,14 @@ class Terminal:
                 pass
             case "2", "K":
                 self.lines[self._row] = ""
+            case "" | "0", "K":
+                self.lines[self._row] = self.lines[self._row][: self._column]
+            case _, "C":
+                self._column += int(codes or 1)
             case _, "A":
                 self._row = max(0, self._row - int(codes or 1))
+            case "?2004" | "?1034", "l" | "h":
+                pass  # keys: what is pasted is marked as such
             case "?25", "l" | "h":
                 self.cursor_shown = final == "h"
             case _:

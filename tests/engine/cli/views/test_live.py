@@ -115,9 +115,13 @@ async def test_a_limit_a_failure_and_a_question_each_say_how_to_go_on() -> None:
         ("--max-steps", "3"): ([call("ask_user", question="Which one?")], "? A question for you", "Which one?"),
     }
     for arguments, (response, title, advice) in cases.items():
+        options = (*arguments, "--retries", "0", "--no-input")
         async with (
             ChatServer(response) as server,
-            in_terminal("run", "Do it", *model(server), *arguments, "--retries", "0") as (terminal, process),
+            in_terminal("run", "Do it", *model(server), *options) as (
+                terminal,
+                process,
+            ),
         ):
             await terminal.closed()
             await exit_code(process)

@@ -1,0 +1,168 @@
+"""Answers to open questions on the command line: from options (`--approve`, `--deny`), or asked for at the terminal.
+
+At the terminal all open questions are asked one by one. Whoever leaves at one of them, with Ctrl-C or Ctrl-D, answers
+none: no call runs because of half an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from .._sanitize import one_line, sanitize
+from ..answers import Answer, understood
+from ..approvals import MAX_SHOWN_ARGUMENTS, Approve, Deny, check_edited
+from ..decision import Question, WrongUse
+from ..tools.tool import Toolbox
+from .views.styled_lines import Line
+from .views.text import counted
+
+ANSWER = "Your answer: "
+CONFIRM = "Is it done? [y]es, or [n]o and what is missing: "
+APPROVE = "Run it? [y]es, [n]o, [e]dit the arguments, or a reason why not: "
+EDIT = "All arguments, as a JSON object (empty: back): "
+LEAVE = "Ctrl-D leaves it open."
+MAX_SHOWN = 4000
+"""Most characters of a call's arguments that the terminal shows."""
+
+Read = Callable[[str], str]
+"""Shows a prompt and returns what is typed. Raises EOFError at the end of input, KeyboardInterrupt at Ctrl-C."""
+Show = Callable[[Sequence[Line]], object]
+"""Shows lines to the person who is asked."""
+
+
+def parse_approvals(approved: Sequence[str], denied: Sequence[str], open_ids: Sequence[str]) -> dict[str, Any]:
+    """The answers of `--approve CALL_ID[=JSON]` and `--deny CALL_ID[=REASON]`. Raises WrongUse."""
+    answers: dict[str, Any] = {}
+    for option, given in (("--approve", approved), ("--deny", denied)):
+        for one in given:
+            call_id, _, text = one.partition("=")
+            if call_id not in open_ids:
+                waiting = ", ".join(open_ids) or "none"
+                raise WrongUse(f"{option} {one_line(one, 100)}: no such call waits for approval (open: {waiting})")
+            if call_id in answers:
+                raise WrongUse(f"{call_id} is given two answers")
+            answers[call_id] = Deny(text) if option == "--deny" else _approval(option, call_id, text)
+    return answers
+
+
+def _approval(option: str, call_id: str, text: str) -> Approve:
+    try:
+        return Approve(json.loads(text) if text else None)
+    except ValueError as error:
+        raise WrongUse(f"{option} {call_id}=...: the arguments are no JSON: {error}") from None
+
+
+def is_interactive() -> bool:
+    """Whether there is a terminal at which a person can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def read_line(prompt: str) -> str:
+    """Read a line from the terminal, with the keys for editing that a shell has. What was typed before is dropped."""
+    with suppress(ImportError):
+        import readline  # noqa: F401  makes `input` edit lines, and take what is pasted as one answer
+    with suppress(ImportError, OSError):
+        import termios
+
+        with suppress(termios.error):
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # nobody has answered what was not asked yet
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(errors="replace")
+    return input(prompt)
+
+
+def ask_questions(
+    questions: Sequence[Question], toolbox: Toolbox, show: Show, read: Read = read_line, *, seen: bool = False
+) -> dict[str, Answer] | None:
+    """Ask each open question, and return the answers by call id; None if the person left, whatever was answered before.
+
+    toolbox: the tools of the run, to check edited arguments.
+    seen: whether the texts of the questions stand on the screen already.
+    """
+    answers: dict[str, Answer] = {}
+    how_to_leave: Sequence[Line] = [[(LEAVE, "quiet")]]
+    try:
+        for number, question in enumerate(questions, 1):
+            show([*_asked(question, number, len(questions), seen), *(how_to_leave if number == 1 else ())])
+            answers[question.call_id] = _ask(question, toolbox, show, read)
+        return answers
+    except (EOFError, KeyboardInterrupt):
+        return None
+    finally:
+        show([[]])
+
+
+def ask_text(show: Show, read: Read = read_line) -> str | None:
+    """Ask for a reply to what the model wrote; None if the person left."""
+    show([[(LEAVE, "quiet")]])
+    try:
+        return _text(read)
+    except (EOFError, KeyboardInterrupt):
+        return None
+    finally:
+        show([[]])
+
+
+def _asked(question: Question, number: int, many: int, seen: bool) -> Iterator[Line]:
+    """What is asked, unless the one question stands on the screen with all that it asks about."""
+    given = json.dumps(question.arguments or {}, ensure_ascii=True)
+    if seen and many == 1 and len(given) <= MAX_SHOWN_ARGUMENTS:
+        return
+    yield [(f"Question {number} of {many}", "user")] if many > 1 else []
+    if question.tool is None:
+        for row in sanitize(question.text).strip().split("\n"):
+            yield [(row, "strong")]
+        return
+    yield [(f"{one_line(question.tool, 200)} {one_line(given, MAX_SHOWN)}", "strong")]
+    if len(given) > MAX_SHOWN:
+        yield [(f"{counted(len(given) - MAX_SHOWN, 'more character')} not shown", "warning")]
+
+
+def _ask(question: Question, toolbox: Toolbox, show: Show, read: Read) -> Answer:
+    if question.tool is not None:
+        return _ask_approval(question, toolbox, show, read)
+    if question.confirms is None:
+        return _text(read)
+    while True:
+        text = read(CONFIRM).strip()
+        if understood(question, text) != "unclear":
+            return text
+        show([[("Please begin with yes or no, as in: no, the tests still fail", "warning")]])
+
+
+def _text(read: Read) -> str:
+    while not (text := read(ANSWER).strip()):
+        pass
+    return text
+
+
+def _ask_approval(question: Question, toolbox: Toolbox, show: Show, read: Read) -> Approve | Deny:
+    while True:
+        match read(APPROVE).strip():
+            case "y" | "Y" | "yes" | "Yes":
+                return Approve()
+            case "n" | "N" | "no" | "No":
+                return Deny()
+            case "e" | "E" | "edit":
+                edited = _edited(question, toolbox, show, read)
+                if edited is not None:
+                    return edited
+            case "":
+                pass
+            case reason:
+                return Deny(reason)
+
+
+def _edited(question: Question, toolbox: Toolbox, show: Show, read: Read) -> Approve | None:
+    while text := read(EDIT).strip():
+        try:
+            return Approve(check_edited(toolbox, question, json.loads(text)))
+        except WrongUse as error:
+            show([[(str(error), "warning")]])
+        except ValueError as error:
+            show([[(f"That is no JSON: {error}", "warning")]])
+    return None
