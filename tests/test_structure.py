@@ -63,7 +63,6 @@ SMALL = {
     "engine.analysis.false_stops": "backtest.py would have more than 600 lines with it",
     "engine.cli.exit_codes": "the documented table of exit codes",
     "engine.cli.hardening": "one measure of the operating system, with its reason",
-    "engine.cli.views.select": "imports rich only where a terminal can draw",
     "engine.formats.export_anthropic": "one format, one file",
     "engine.formats.exported_messages": "what every export of messages exports, with the results beside a question",
     "engine.formats.sqlite_files": "how a database is opened without touching it",
