@@ -20,6 +20,13 @@ from ..tools.tool import Toolbox
 from .views.styled_lines import Line
 from .views.text import counted
 
+try:
+    import termios
+except ImportError:  # not on every platform
+    _PLATFORM = False
+else:
+    _PLATFORM = True
+
 ANSWER = "Your answer: "
 CONFIRM = "Is it done? [y]es, or [n]o and what is missing: "
 APPROVE = "Run it? [y]es, [n]o, [e]dit the arguments, or a reason why not: "
@@ -65,9 +72,7 @@ def read_line(prompt: str) -> str:
     """Read a line from the terminal, with the keys for editing that a shell has. What was typed before is dropped."""
     with suppress(ImportError):
         import readline  # noqa: F401  makes `input` edit lines, and take what is pasted as one answer
-    with suppress(ImportError, OSError):
-        import termios
-
+    if _PLATFORM:
         with suppress(termios.error):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # nobody has answered what was not asked yet
     if hasattr(sys.stdin, "reconfigure"):
