@@ -246,8 +246,8 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
         repository="sst/opencode",
         commit="9c094ad5581ded82524853d0b1f0881ab8964a21",
         sources=(("packages/opencode/src/session/processor.ts", 30),),
-        says="Asks the user at the third equal call in a row among the parts of one assistant message, which is one "
-        "response: over several responses it never asks (its issue 25254 says the same).",
+        says="Asks the user at the third identical call in a row within one response; never across responses (its "
+        "issue 25254 says the same).",
         acts="asks",
         policy=_policy("opencode", "opencode_doom_loop"),
     ),
@@ -258,7 +258,7 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
         repository="sst/opencode",
         commit="9dc1388d62a1ced4876f6d4597a26490c7352d10",
         sources=(("packages/web/src/content/docs/permissions.mdx", 165),),
-        says="Asks the user at the third equal call in a row, over responses, too.",
+        says="Asks the user at the third identical call in a row, across responses too.",
         acts="asks",
         settings='`repetition.by = "calls"`, `longest_cycle = 1`, `stop_at = 3`; stops instead of asking',
         policy=_policy("opencode-documented", "opencode_documented"),
@@ -274,11 +274,11 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
             ("packages/core/src/core/client.ts", 814),
             ("packages/core/src/core/client.ts", 79),
         ),
-        says="At a cycle of one to five calls made five times it tells the model, the second time it stops; 100 turns "
-        "for a prompt.",
+        says="Tells the model when a cycle of one to five calls was made five times; stops the second time. 100 "
+        "turns per prompt.",
         acts="tells, then stops",
         settings='`repetition.by = "calls"`, `longest_cycle = 5`, `nudge_at = [5]`, `stop_at = 6`',
-        missing="A model is asked from turn 30 on whether the conversation is a loop: no model is asked in a backtest. "
+        missing="From turn 30 on a model judges whether the conversation is a loop; a backtest calls no model. "
         + _STREAMED,
         policy=_policy("gemini-cli", "gemini_cli_loop", steps=100),
     ),
@@ -289,11 +289,11 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
         repository="QwenLM/qwen-code",
         commit="00aa71b4a0a37df1c392eb9b90e1c53d008fdce5",
         sources=(("packages/core/src/services/loopDetectionService.ts", 45),),
-        says="Stops at the fifth equal call in a row, whatever its settings say.",
+        says="Stops at the fifth identical call in a row, whatever its settings.",
         acts="stops",
         settings='`repetition.by = "calls"`, `longest_cycle = 1`, `stop_at = 5`',
-        missing="Eight overview commands of git in a row; its heuristics of one tool, reading and thoughts, which a "
-        "setting turns off; 100 calls of which one was made six times. " + _STREAMED,
+        missing="Eight overview commands of git in a row; its optional heuristics for single tools, reading and "
+        "thoughts; 100 calls of which one was made six times. " + _STREAMED,
         policy=_policy("qwen-code", "qwen_code_loop"),
     ),
     PublishedPolicy(
@@ -308,8 +308,9 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
             ("sdk/packages/core/src/runtime/orchestration/session-runtime-orchestrator.ts", 1203),
             ("apps/cli/src/main.ts", 1070),
         ),
-        says="Tells the model at the third equal call in a row, stops at the fifth; stops after three steps in a row "
-        "in which calls failed and none succeeded. Without auto-approval it asks the user instead of stopping.",
+        says="Tells the model at the third identical call in a row and stops at the fifth; also stops after three "
+        "steps in a row in which calls failed and none succeeded. Without auto-approval it asks the user "
+        "instead of stopping.",
         acts="tells, then stops",
         settings='`repetition.by = "calls"`, `longest_cycle = 1`, `nudge_at = [3]`, `stop_at = 5`',
         policy=_policy("cline", "cline_loop", "cline_mistakes"),
@@ -324,10 +325,10 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
             ("src/core/tools/ToolRepetitionDetector.ts", 50),
             ("packages/types/src/provider-settings.ts", 29),
         ),
-        says="Asks the user at the fourth equal call in a row: its limit of 3 counts repetitions after the first.",
+        says="Asks the user at the fourth identical call in a row: its limit of 3 counts repetitions after the first.",
         acts="asks",
         settings='`repetition.by = "calls"`, `longest_cycle = 1`, `stop_at = 4`; stops instead of asking',
-        missing="Three mistakes in a row, which each of its tools counts in its own way.",
+        missing="Three mistakes in a row, which each tool counts in its own way.",
         policy=_policy("roo-code", "roo_code_repetition"),
     ),
     PublishedPolicy(
@@ -341,11 +342,11 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
             ("openhands-sdk/openhands/sdk/conversation/types.py", 150),
             ("openhands-sdk/openhands/sdk/conversation/conversation.py", 75),
         ),
-        says="Stops at the fourth equal call with an equal result, at the fourth equal call that fails (told at the "
-        "third), at three messages in a row, at two calls by turns three times each; calls are equal only if the text "
-        "beside them is. 500 steps.",
+        says="Stops at the fourth identical call with the same result, at the fourth identical call that fails "
+        "(told at the third), at three messages in a row, or when two calls alternate three times; calls are "
+        "identical only if the text beside them is. 500 steps.",
         acts="tells, then stops",
-        missing="Its fifth check, of errors of the context window, is switched off in the source.",
+        missing="Its fifth check, for errors of the context window, is disabled in the source.",
         policy=_policy("openhands", "openhands_stuck", steps=500),
     ),
     PublishedPolicy(
@@ -355,7 +356,7 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
         repository="MoonshotAI/kimi-cli",
         commit="4a550effdfcb29a25a5d325bf935296cc50cd417",
         sources=(("src/kimi_cli/soul/toolset.py", 153), ("src/kimi_cli/config.py", 78)),
-        says="Tells the model at each equal call in a row from the third on, stops at the twelfth; 1,000 steps.",
+        says="Tells the model at each identical call in a row from the third on and stops at the twelfth; 1,000 steps.",
         acts="tells, then stops",
         settings='`repetition.by = "calls"`, `longest_cycle = 1`, `nudge_at = [3, …, 11]`, `stop_at = 12`',
         policy=_policy("kimi-cli", "kimi_cli_repeat", steps=1000),
@@ -367,7 +368,7 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
         repository="block/goose",
         commit="43025f8890d68643e43a6aec1ae0bb71c85cac5e",
         sources=(("crates/goose/src/agents/agent.rs", 62),),
-        says="1,000 turns. Its check for repeated calls is built with no limit, so it never speaks.",
+        says="1,000 turns. Its check for repeated calls is built without a limit, so it never fires.",
         acts="stops",
         settings="`limits.steps = 1000`",
         policy=_policy("goose", steps=1000),
@@ -383,11 +384,11 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
             ("browser_use/agent/service.py", 2613),
             ("browser_use/agent/service.py", 2508),
         ),
-        says="Tells the model while one of its latest 20 calls was made 5 times or more; stops after six failed steps "
-        "in a row, and after 500 steps.",
+        says="Tells the model while one of its last 20 calls was made 5 times or more; stops after six failed "
+        "steps in a row, and after 500 steps.",
         acts="tells, then stops",
-        missing="Pages that did not change: a record has no page. Queries of a search count as equal there if they "
-        "have the same words.",
+        missing="Pages that did not change: records have no pages. There, search queries are equal if they have the "
+        "same words.",
         policy=_policy("browser-use", "browser_use_loop", steps=500),
     ),
     PublishedPolicy(
@@ -401,8 +402,8 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
             ("trajectory_fuse/guard.py", 710),
             ("trajectory_fuse/guard.py", 744),
         ),
-        says="Stops at the third equal call in a row, at a cycle of two to six calls made twice, and at the fourth "
-        "failure in a row of one tool with nine tenths of the words in common.",
+        says="Stops at the third identical call in a row, at a cycle of two to six calls made twice, and at the "
+        "fourth failure in a row of one tool with nine tenths of the words in common.",
         acts="stops",
         policy=_policy("trajectory-fuse", "trajectory_fuse"),
     ),
@@ -416,7 +417,7 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
             ("src/minisweagent/agents/default.py", 26),
             ("src/minisweagent/config/benchmarks/swebench.yaml", 112),
         ),
-        says="3 US dollars, three responses in a row of the wrong format; 250 steps for SWE-bench.",
+        says="3 US dollars; three malformed responses in a row; 250 steps for SWE-bench.",
         acts="stops",
         settings="`limits.cost_usd = 3`, `limits.steps = 250`, `patience.invalid_calls = 2`",
         policy=_policy("mini-swe-agent", "invalid_calls", steps=250, cost_usd=3.0, invalid_calls=2),
@@ -431,7 +432,7 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
         says="3 US dollars.",
         acts="stops",
         settings="`limits.cost_usd = 3`",
-        missing="Three commands in a row that ran out of time, and half an hour of commands: a record does not say so.",
+        missing="Three commands in a row that timed out, and half an hour of commands: records do not say so.",
         policy=_policy("swe-agent", cost_usd=3.0),
     ),
     PublishedPolicy(
@@ -492,7 +493,7 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
         says="25 iterations.",
         acts="stops",
         settings="`limits.steps = 25`",
-        missing="In its text format a call that repeats the one before is answered with an error and not run.",
+        missing="In its text format a call that repeats the previous one gets an error and does not run.",
         policy=_policy("crewai", steps=25),
     ),
     PublishedPolicy(
@@ -514,7 +515,7 @@ PUBLISHED: tuple[PublishedPolicy, ...] = (
         repository="UKGovernmentBEIS/inspect_ai",
         commit="499e6152e7b8fc8cbd8ac5283536572aa6e4ab17",
         sources=(("src/inspect_ai/solver/_basic_agent.py", 184),),
-        says="50 messages, with those of the system and of the user: 24 steps of one call each.",
+        says="50 messages, including those of the system and the user: 24 steps of one call each.",
         acts="stops",
         settings="`limits.steps = 24`",
         policy=_policy("inspect-ai", "inspect_messages"),
