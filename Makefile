@@ -20,7 +20,7 @@ SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
 ADAPTERS ?= google-adk langchain strands claude-agent-sdk openai-agents pydantic-ai
 .PHONY: test-adapters bench-adapters
-.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search test-long test-all test-litellm install-sizes prices docs clean
+.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search test-long test-all test-litellm install-sizes prices docs site clean
 .DELETE_ON_ERROR:
 # pytest rewrites the assertions of each test file: without its cache, each of its workers would do so each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -196,6 +196,10 @@ docs: $(VENV)/.ready ## write the tables in the documentation anew, from the cod
 	@$(BIN)/python docs/package_map.py
 	@$(BIN)/python docs/demo_picture.py
 
+# In an environment of its own: what makes the site is no part of what the tests need.
+site: $(VENV)-site/.ready ## the documentation as a site, in build/site; needs no network once it has installed
+	@$(VENV)-site/bin/python docs/build_site.py
+
 clean: ## remove the environments and what tools left behind
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find $(FOLDERS) tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -213,6 +217,14 @@ $(VENV)/.python-$(VERSION):
 $(VENV)-pyright/.ready:
 	@$(PYTHON) -m venv --clear $(VENV)-pyright
 	@$(VENV)-pyright/bin/python -m pip --disable-pip-version-check --no-input install -qq basedpyright==1.40.2
+	@touch $@
+
+$(VENV)-site/.ready: pyproject.toml constraints.txt $(PARTS) $(SOURCES)
+	@echo "installing endstop and what makes its site into $(@D)"
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@rm -rf $(@D)/source && mkdir $(@D)/source && cp -R $(PARTS) $(@D)/source
+	@$(@D)/bin/python -m pip --disable-pip-version-check --no-input install -qq --constraint constraints.txt "./$(@D)/source[docs]"
+	@rm -rf $(@D)/source
 	@touch $@
 
 # In a variable, because a comma in the argument of a call ends it.

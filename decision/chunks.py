@@ -108,3 +108,4 @@ AnyChunk = (
     | ModelSelected
     | AttemptEnded
 )
+"""What a provider streams: one of these."""

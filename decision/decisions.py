@@ -96,6 +96,7 @@ class Stop(_BaseDecision, frozen=True, tag="stop", kw_only=True, omit_defaults=T
 
 
 Decision = GoOn | Pause | Stop
+"""What a run does after a step."""
 
 
 def made_by_policy(decision: Decision) -> bool:

@@ -592,9 +592,9 @@ Event = (
     | ToolProgress
     | AlarmRaised
 )
+"""Every event of a run. In a record, `type` says which one it is."""
 
 STREAM_PARTS: frozenset[type] = frozenset(
     {TextMessageContent, ReasoningMessageContent, ToolCallStart, ToolCallArgs, ToolCallEnd, ProviderToolReported}
 )
-"""Types of events that are parts of a streamed response. Most events of a run are stream parts. They change neither the
-facts nor the transcript, because `ResponseFinished` holds the whole response."""
+"""Parts of a streamed response. They change neither facts nor transcript: `ResponseFinished` has the whole response."""

@@ -223,6 +223,7 @@ GUARDS: tuple[Rule, ...] = (
         _reminder,
     ),
 )
+"""The guards that come with endstop. They are asked in this order, and only if no rule stopped or paused the run."""
 
 _OF_STEPS = tuple(guard for guard in GUARDS if guard.name in ("invalid_calls", "stuck", "stagnation"))
 

@@ -210,6 +210,7 @@ class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_default
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolResult
+"""A message of a conversation."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):

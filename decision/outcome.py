@@ -23,7 +23,9 @@ else:
     OutputT = TypeVar("OutputT")
 
 Status = Literal["completed", "awaiting_input", "exhausted", "failed", "cancelled"]
+"""How a run ended; `STATUS_OF` has the stop reasons of each status."""
 Verdict = Literal["not_run", "passed", "failed"]
+"""What an evaluation said of a run's work."""
 Work = Literal["said", "checked", "wrong"]
 """What is known about a run's work. `said`: reported as done, not evaluated. `checked`: an evaluation passed it.
 `wrong`: an evaluation failed it."""

@@ -213,6 +213,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("P3", "go_on", "Goes on, if no other rule decides.", (), _go_on),
 )
+"""The rules that come with endstop, in the order in which they are asked."""
 
 
 def decide_on_text(facts: Facts, policy: Policy, rule: str) -> Decision:

@@ -28,6 +28,7 @@ from .confirmation import ASKING_ENDINGS
 from .phrases import Phrases
 
 TextKind = Literal["answer", "question", "announcement", "refusal", "error"]
+"""What a text of a model is, as `classify_text` tells it."""
 
 SEEN = 2_000
 """Characters that are looked at from the beginning of a text, and as many from its end."""

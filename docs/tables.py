@@ -33,7 +33,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = (
     "docs/guides/ag_ui.md",
     "docs/explanation/architecture.md",
+    "docs/reference/api.md",
     "docs/reference/endings.md",
+    "docs/reference/events.md",
     "docs/reference/finish_words.md",
     "docs/reference/policies.md",
     "docs/reference/published_rules.md",
@@ -58,6 +60,24 @@ def events() -> str:
         about = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
         rows.append((f"`{kind.__struct_config__.tag}`", f"`{kind.__name__}`", about))
     return _table(("in the record", "in Python", "what happened"), rows)
+
+
+def event_fields() -> str:
+    """Each event with its fields."""
+    return "".join(_event_section(kind) for kind in Event.__args__)
+
+
+def _event_section(kind: type[Struct]) -> str:
+    about = inspect.cleandoc(kind.__doc__ or "")
+    types = inspect.get_annotations(kind)
+    rows = [(f"`{name}`", f"`{types[name]}`", _meanings(kind).get(name, "")) for name in types]
+    table = f"\n{_table(('field', 'type', 'meaning'), rows)}" if rows else ""
+    return f"\n## `{kind.__struct_config__.tag}`\n\nIn Python `{kind.__name__}`. {about}\n{table}"
+
+
+def api() -> str:
+    """The public names of each package."""
+    return _printed("docs/api_names.py")
 
 
 def ag_ui() -> str:
@@ -359,6 +379,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "rules": rules,
     "guards": guards,
     "events": events,
+    "event_fields": event_fields,
+    "api": api,
     "ag_ui": ag_ui,
     "statuses": statuses,
     "endings": endings,

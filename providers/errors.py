@@ -158,6 +158,7 @@ KINDS: dict[str, type[ProviderError]] = {
         Interrupted,
     )
 }
+"""The class of each kind of error, by `ProviderError.kind`."""
 
 
 def redact(text: str, secret: str | None) -> str:

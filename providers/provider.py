@@ -20,6 +20,7 @@ from ..decision import AnyChunk, Message, ToolSpec, WrongUse
 from .endpoint_url import mask_url
 
 ToolChoice = Literal["auto", "required", "none"]
+"""Whether the model may call tools, has to call one, or may call none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

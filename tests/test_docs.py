@@ -175,6 +175,30 @@ def test_a_link_to_a_file_of_the_project_leads_somewhere(page: str) -> None:
     assert [link for link in links if link and not (ROOT / page).parent.joinpath(link).exists()] == []
 
 
+def _anchors(page: Path) -> set[str]:
+    """The anchors that a code host makes of the headings of a page."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    found: list[str] = []
+    for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        anchor = re.sub(r"[^\w\- ]", "", shown).replace(" ", "-")
+        found.append(f"{anchor}-{found.count(anchor)}" if anchor in found else anchor)
+    return set(found)
+
+
+@pytest.mark.parametrize("page", _pages())
+def test_a_link_to_a_heading_leads_to_one(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = [link.split("#") for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link and "#" in link]
+    targets = [((ROOT / page).parent / name if name else ROOT / page, anchor) for name, anchor in links]
+    assert [f"{target.name}#{anchor}" for target, anchor in targets if anchor not in _anchors(target)] == []
+
+
+def test_the_picture_of_the_demo_is_what_its_program_draws() -> None:
+    program = scripts.load(scripts.DOCS / "demo_picture.py")
+    assert program.picture() == program.PICTURE.read_text(encoding="utf-8"), "run `make docs`"
+
+
 @pytest.mark.parametrize("page", _pages())
 def test_a_make_target_that_a_page_names_exists(page: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Measures endstop beside other frameworks and writes the table "Peers" into docs/explanation/performance.md.
+"""Measures endstop beside other frameworks and writes their table into docs/explanation/performance.md.
 
     python tests/benchmarks/peers.py [--bench DIR] [--peers A,B] [--rounds 2] [--scenarios seq,stop,growth]
 

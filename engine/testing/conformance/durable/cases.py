@@ -73,6 +73,7 @@ CASES: tuple[DurableCase, ...] = (
     _case("working: once more", queueing.works_again),
     _case("open: the engine is away", queueing.says_that_it_is_away, "servers"),
 )
+"""Every requirement of a durable engine."""
 
 
 # Runs one case on one adapter.

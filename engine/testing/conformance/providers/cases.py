@@ -188,6 +188,7 @@ def _streams() -> Iterator[ProviderCase]:
 
 
 CASES: tuple[ProviderCase, ...] = (*_whole_responses(), *_failures(), *_streams())
+"""Every requirement of a provider."""
 
 
 PATIENCE = 20.0
