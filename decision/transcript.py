@@ -48,6 +48,10 @@ class Transcript:
         """Incremented when existing messages change: anything derived from them is then invalid."""
         self.characters = 0
         """Characters of all messages."""
+        self.ephemeral: list[Message] = []
+        """Messages that the request of the latest step has after all others, and no later request has."""
+        self._next_ephemeral: list[Message] = []
+        self._step = 0
         self.prompt: UserMessage | None = None
         """The user's latest prompt, without anything that the loop says in the user's role."""
         self.last_count = (0, 0)
@@ -81,6 +85,7 @@ class Transcript:
         """An independent copy."""
         other = copy(self)
         other.messages = list(self.messages)
+        other.ephemeral, other._next_ephemeral = list(self.ephemeral), list(self._next_ephemeral)
         other._open, other._results, other._missing = dict(self._open), dict(self._results), set(self._missing)
         other._asked, other._begun, other.approvals = dict(self._asked), set(self._begun), dict(self.approvals)
         other.askers = dict(self.askers)
@@ -95,9 +100,13 @@ class Transcript:
         match event:
             case ev.RunStarted():
                 self._begin(event)
-            case ev.MessageAdded(ephemeral=False):
+            case ev.MessageAdded(ephemeral=True):
+                self._next_ephemeral.append(UserMessage(event.text, event.images))
+            case ev.MessageAdded():
                 self._add(UserMessage(event.text, event.images))
-            case ev.StepStarted():
+            case ev.StepStarted(step=step):
+                again = self.ephemeral if step == self._step else []  # requested again after its process died
+                self.ephemeral, self._next_ephemeral, self._step = again + self._next_ephemeral, [], step
                 self._results.clear()
                 self._missing = set(self._open)  # empty, unless the record is damaged: then their results are lost
             case ev.ResponseFinished(message=message, finish=finish):
@@ -147,6 +156,7 @@ class Transcript:
         self.characters += message_size(message)
 
     def _begin(self, started: ev.RunStarted) -> None:
+        self.ephemeral, self._next_ephemeral, self._step = [], [], 0
         if not self.messages:
             if started.system:
                 self._add(SystemMessage(started.system))

@@ -24,8 +24,8 @@ LOOP = tuple(
     durability budget event_bus event_log connections side_request hooks hard_limits cancel_scope validation
     user_message message_history
     dependencies journal effects checkpoint recorded_values resume_point context hook_runner approvals tool_execution
-    tool_calls answers compaction completion_cut response evaluation prompts loop run subscribers config run_start fork
-    session subagent_records subagents tasks batch race engine _exports __init__
+    tool_calls answers compaction completion_cut response evaluation prompts model_request loop run subscribers config
+    run_start fork session subagent_records subagents tasks batch race engine _exports __init__
     """.split()
 )
 """The modules of `engine/` itself that make a run, from the lowest to `Engine`."""

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from .budget import Budget, BudgetShare
 from .cancel_scope import Cause, RoundScope
-from .decision import Decision, Facts, FinishReason, Image, Message, Policy, Price, ToolCall, Transcript, Usage
+from .decision import Decision, Facts, FinishReason, Image, Policy, Price, ToolCall, Transcript, Usage
 from .decision.cost import with_cost
 from .decision.events import CutOff, MessageAdded
 from .decision.transcript import estimate_tokens
@@ -110,8 +110,6 @@ class Context:
     """A decision that is made already, on which the loop acts first; None if it has to decide by itself."""
     skip_next_step: bool = False
     """If true, this run gets no next-step prompt, because a prompt handler said so (`Prepare.next_step`)."""
-    ephemeral: list[Message] = field(default_factory=list)
-    """Messages for the next request only; they do not become part of the transcript."""
     tool_choice: ToolChoice = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
     finish_words: Mapping[str, FinishReason] = field(default_factory=dict)

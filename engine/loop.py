@@ -9,7 +9,7 @@ facts, records the decision and acts on it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -23,7 +23,6 @@ from .decision import (
     AssistantMessage,
     Decision,
     GoOn,
-    Message,
     Outcome,
     Pause,
     Stop,
@@ -51,7 +50,8 @@ from .durability import RunLost
 from .effects import EffectKey, Response
 from .hook_runner import check_final_text, parse_judge, progress, run_hook, run_text_rule, update_system_prompt
 from .hooks import ModelJudge
-from .providers import Cancelled, Interrupted, ProtocolError, ProviderError, Request, ToolChoice
+from .model_request import make_request
+from .providers import Cancelled, Interrupted, ProtocolError, ProviderError, Request
 from .providers._logging import log_warning
 from .response import ResponseBuilder
 from .tool_calls import ToolCalls
@@ -177,7 +177,6 @@ async def _prepare(context: Context, decision: GoOn) -> None:
     if decision.say:
         context.log.append(MessageAdded(text=decision.say, origin="nudge"))
     if decision.remind:
-        context.ephemeral.append(UserMessage(decision.remind))
         context.log.append(
             MessageAdded(text=decision.remind, origin="reminder", ephemeral=True, topics=decision.topics)
         )
@@ -322,12 +321,11 @@ async def run_closing_step(context: Context) -> None:
             context.log.append(refused)
     if deadline.cancel_called or refused is not None:
         return
-    context.ephemeral.append(UserMessage(context.policy.prompts.closing))
     context.log.append(MessageAdded(text=context.policy.prompts.closing, origin="closing", ephemeral=True))
     context.log.append(StepStarted(step=number, round=context.log.facts.rounds, closing=True))
     with context.cancellable() as scope:
         try:
-            response = await _respond(context, scope, number, None, tool_choice="none")
+            response = await _respond(context, scope, number, None)
             if response is not None:
                 context.log.append(response)
         finally:
@@ -352,12 +350,9 @@ def _end_step(context: Context, scope: RoundScope, step: _Step) -> None:
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by, judged=judged))
 
 
-async def _respond(
-    context: Context, scope: RoundScope, step: int, calls: ToolCalls | None, tool_choice: ToolChoice | None = None
-) -> ResponseFinished | None:
-    """The response of a step; None if the provider failed. Without `calls`, calls in the response are not run."""
-    ephemeral, context.ephemeral = context.ephemeral, []
-    work = partial(_stream, context, scope, step, calls, tool_choice, ephemeral)
+async def _respond(context: Context, scope: RoundScope, step: int, calls: ToolCalls | None) -> ResponseFinished | None:
+    """The response of a step; None if the provider failed. Without `calls`, for the closing step, no call is run."""
+    work = partial(_stream, context, scope, step, calls)
     response = await context.effects.once(EffectKey(step, "response"), work)
     if response is None:
         return None
@@ -374,15 +369,21 @@ async def _stream(
     scope: RoundScope,
     step: int,
     calls: ToolCalls | None,
-    tool_choice: ToolChoice | None,
-    ephemeral: Sequence[Message],
 ) -> Response | None:
     """Request a response, and return it as soon as it is complete or cut; None if the provider failed.
 
     The stream may still be closing then: nobody waits for that, because it can hang.
     """
     attempts, limits = ResponseBuilder(context, step, calls), context.limits
-    request = _request(context, attempts.attempt, tool_choice, ephemeral)
+    request = make_request(
+        context.transcript,
+        tools=context.toolbox.specs,
+        tool_choice=context.tool_choice,
+        settings=context.settings,
+        closing=calls is None,
+        attempt=attempts.attempt,
+        memo=context.memo,
+    )
     failed: ProviderError | None = None
     try:
         with limits.deadline() as deadline:
@@ -446,16 +447,3 @@ async def _drain(
             if type(chunk) is UsageReport and not reading.done():
                 attempts.set_usage(chunk)
                 return
-
-
-def _request(context: Context, attempt: str, tool_choice: ToolChoice | None, ephemeral: Sequence[Message]) -> Request:
-    return Request(
-        messages=context.transcript.messages,
-        ephemeral=ephemeral,
-        edition=context.transcript.edition,
-        tools=context.toolbox.specs,
-        tool_choice=tool_choice or context.tool_choice,
-        settings=context.settings,
-        attempt=attempt,
-        memo=context.memo,
-    )

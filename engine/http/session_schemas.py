@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..decision import Asker, Outcome, Question, Usage
 from ..store.base import SessionStatus, StoredRun
+from .problems import HttpError
 
 
 class SessionResponse(Struct, frozen=True, kw_only=True):
@@ -66,6 +67,19 @@ class RunResponse(Struct, frozen=True, kw_only=True):
     finished_at: str | None
     last_seq: int
     outcome: Outcome | None
+
+
+class RequestQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which step's request to read."""
+
+    run: Annotated[int, Meta(ge=1)]
+    """The number of the run in its session, from 1."""
+    step: Annotated[int, Meta(ge=1)]
+
+
+def no_step(query: RequestQuery) -> HttpError:
+    """The error for a step that a session does not have."""
+    return HttpError(404, "step", f"the session has no step {query.step} in run {query.run}")
 
 
 def run_response(run: StoredRun) -> RunResponse:

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from ..decision import Event, WrongUse
 from ..decision.events import RunFinished, RunStarted
-from ..http.session_schemas import RunResponse, question_response
+from ..http.session_schemas import RequestQuery, RunResponse, no_step, question_response
+from ..model_request import StepRequest, find_request
 from ..records.scan import scan
 from .catalog import CatalogEntry
 from .session_list import ListedSession
@@ -37,6 +38,14 @@ def read_runs(path: Path, session_id: str, unfinished: str) -> list[RunResponse]
         run.response(session_id, number, unfinished if number == latest else "interrupted")
         for number, run in enumerate(runs, 1)
     ]
+
+
+def step_request(path: Path, query: RequestQuery) -> StepRequest:
+    """The request of a step of a record. Raises HttpError (404) if there is no such step, and WrongUse."""
+    found = find_request(scan(path, attachments=True), query.run, query.step)
+    if found is None:
+        raise no_step(query)
+    return found
 
 
 class _Run:

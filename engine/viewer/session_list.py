@@ -6,7 +6,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -26,6 +26,7 @@ OWN_AGENT = "endstop"
 Sort = Literal["newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title"]
 _SORTS = ("newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title")
 _DESCENDING = frozenset({"newest", "steps", "tokens", "cost", "duration", "errors"})
+T = TypeVar("T")
 Word = Annotated[str, Meta(min_length=1, max_length=500)]
 
 
@@ -102,8 +103,8 @@ class ListedSessions(Struct, frozen=True, kw_only=True):
     """With a search: how many files the text index has; None once it has all."""
 
 
-def decode_list_query(given: Iterable[tuple[str, str]]) -> ListQuery:
-    """The query of a request for the list. Raises HttpError (400)."""
+def decode_query(given: Iterable[tuple[str, str]], kind: type[T]) -> T:
+    """The query of a request; a parameter without a value counts as left out. Raises HttpError (400)."""
     values: dict[str, str] = {}
     for name, value in given:
         if name in values:
@@ -111,9 +112,14 @@ def decode_list_query(given: Iterable[tuple[str, str]]) -> ListQuery:
         if value:
             values[name] = value
     try:
-        query = msgspec.convert(values, ListQuery, strict=False)
+        return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
         raise HttpError(400, "invalid", f"the query is not valid: {error}") from None
+
+
+def decode_list_query(given: Iterable[tuple[str, str]]) -> ListQuery:
+    """The query of a request for the list. Raises HttpError (400)."""
+    query = decode_query(given, ListQuery)
     if query.sort.removeprefix("-") not in _SORTS:
         known = f"use one of {', '.join(_SORTS)}, or one of them after a `-`"
         raise HttpError(400, "invalid", f"`sort` is {query.sort[:50]!r}: {known}")

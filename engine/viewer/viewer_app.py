@@ -20,18 +20,20 @@ from ..http.page_files import INDEX, page_files
 from ..http.problems import MEDIA_TYPE as PROBLEM
 from ..http.problems import HttpError, encode_problem
 from ..http.request_checks import SECURITY_HEADERS, check_host, check_origin
+from ..http.session_schemas import RequestQuery
 from ..process.tokens import Tokens
 from ..providers._logging import log_warning
 from ..records.format import encode_line
 from .catalog import Catalog, CatalogEntry
 from .record_follower import follow_record, skip_to
-from .session_detail import detailed_session
+from .session_detail import detailed_session, step_request
 from .session_list import (
     UNREADABLE,
     ListedSession,
     ListedSessions,
     ReadingResponse,
     decode_list_query,
+    decode_query,
     facets,
     listed_session,
     select_sessions,
@@ -91,6 +93,7 @@ class ViewerApp:
         app.router.add_get(session, self._session)
         app.router.add_get(f"{session}/events", self._events)
         app.router.add_get(f"{session}/record", self._record)
+        app.router.add_get(f"{session}/request", self._request)
         app.router.add_get("/report", self._show_report)
         return app
 
@@ -180,10 +183,12 @@ class ViewerApp:
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}", "Content-Type": "application/jsonl"}
         return web.FileResponse(entry.path, headers=headers)
 
+    async def _request(self, request: web.Request) -> web.Response:
+        entry, query = self._readable(request), decode_query(request.query.items(), RequestQuery)
+        return _json(await asyncio.to_thread(step_request, entry.path, query))
+
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        entry = self._entry(request)
-        if entry.trouble is not None and not entry.runs:
-            raise HttpError(422, UNREADABLE, entry.trouble)
+        entry = self._readable(request)
         if self._streams >= MAX_STREAMS:
             raise HttpError(503, "too_many", f"{MAX_STREAMS} streams of events are open, the most there may be")
         last = request.headers.get("Last-Event-ID") or request.query.get("last_event_id", "")
@@ -224,6 +229,13 @@ class ViewerApp:
         if entry is None:
             more = "; files are still being read" if self._catalog.reading is not None else ""
             raise HttpError(404, "unknown", f"there is no session {id[:100]!r}{more}")
+        return entry
+
+    def _readable(self, request: web.Request) -> CatalogEntry:
+        """The same, if it can be read. Raises HttpError (404, 422)."""
+        entry = self._entry(request)
+        if not entry.runs:
+            raise HttpError(422, UNREADABLE, entry.trouble or "the file cannot be read")
         return entry
 
     # ---- the report

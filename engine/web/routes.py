@@ -9,8 +9,9 @@ from typing import Any
 from starlette.responses import Response
 
 from ..decision import Outcome
-from ..http.session_schemas import RunResponse, SessionResponse
+from ..http.session_schemas import RequestQuery, RunResponse, SessionResponse
 from ..http.sse import MEDIA_TYPE as SSE
+from ..model_request import StepRequest
 from ..process.prometheus import MEDIA_TYPE as PROMETHEUS
 from ..process.prometheus import Family, prometheus_text
 from .ag_ui import RunAgentInput
@@ -50,6 +51,7 @@ from .session_routes import (
     send_message,
     session_events,
     session_record,
+    session_request,
     start_run,
     start_session,
 )
@@ -148,6 +150,8 @@ OPERATIONS = (
               query=StreamQuery, media_type=SSE, resumable=True),
     Operation(method="GET", path=f"{SESSION}/record", handler=session_record, id="session_record", tag="sessions",
               media_type="application/jsonl"),
+    Operation(method="GET", path=f"{SESSION}/request", handler=session_request, id="session_request", tag="sessions",
+              query=RequestQuery, response=StepRequest),
     Operation(method="GET", path=RUN, handler=read_run, id="read_run", tag="runs", response=RunResponse),
     Operation(method="GET", path=f"{RUN}/events", handler=run_events, id="run_events", tag="streams",
               query=RunStreamQuery, media_type=SSE, resumable=True, other_responses=_NOTHING_LEFT),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Any
 
+from anyio import to_thread
 from starlette.responses import Response
 
-from ..decision import Outcome
-from ..http.session_schemas import run_response
+from ..decision import Event, Outcome
+from ..http.session_schemas import RequestQuery, no_step, run_response
 from ..http.sse import encode_sse, parse_run_event_id, parse_session_event_id, resume_seq, unknown_run
+from ..model_request import RequestFinder
+from ..records.reader import LineReader
 from ..service.errors import Conflict
 from .request_context import RequestContext, cancel_on_disconnect, json_response
 from .schemas import (
@@ -138,6 +143,29 @@ async def session_record(context: RequestContext) -> Response:
     session = await context.service.session(context.id("session"), owner=context.owner)
     headers = {"Content-Disposition": f'attachment; filename="{session.id}.jsonl"'}
     return context.stream(context.service.record(session), "application/jsonl", headers=headers)
+
+
+async def session_request(context: RequestContext) -> Response:
+    """Read the request of a step: the system prompt, messages and tools that the model got."""
+    query: RequestQuery = context.query
+    session = await context.service.session(context.id("session"), owner=context.owner)
+    finder, lines, rest = RequestFinder(query.run, query.step), LineReader(), b""
+    async with aclosing(context.service.record(session)) as pieces:
+        async for piece in pieces:
+            *whole, rest = (rest + piece).split(b"\n")
+            await to_thread.run_sync(_feed_lines, finder, lines, whole)
+            if finder.done:
+                break
+    if finder.found is None:
+        raise no_step(query)
+    return json_response(finder.found)
+
+
+def _feed_lines(finder: RequestFinder, lines: LineReader, whole: Sequence[bytes]) -> None:
+    for line in whole:
+        event = lines.parse(line)
+        if isinstance(event, Event):
+            finder.feed(event)
 
 
 async def read_run(context: RequestContext) -> Response:

@@ -84,3 +84,20 @@ async def test_the_page_is_served_in_the_mode_of_the_viewer() -> None:
         async with site.client.get(f"{site.url}/page/main.js") as reply:
             assert reply.status == 200
             assert reply.content_type == "text/javascript"
+
+
+async def test_the_request_of_a_step_is_told_with_its_messages_and_tools() -> None:
+    async with viewing(RECORDS / "loop.jsonl") as site:
+        first = await site.get(f"/sessions/{LOOP}/request?run=1&step=1")
+        later = await site.get(f"/sessions/{LOOP}/request?run=1&step=5")
+        missing = await site.get(f"/sessions/{LOOP}/request?run=1&step=99", 404)
+        wrong = await site.get(f"/sessions/{LOOP}/request?run=1", 400)
+    started = read_record(RECORDS / "loop.jsonl").runs[0].started
+    assert first["system"] == started.system
+    assert first["messages"][0] == {"role": "user", "text": started.prompt}
+    assert [tool["name"] for tool in first["tools"]] == [tool.name for tool in started.tools]
+    assert (first["model"], first["source"], first["redacted"]) == ("local", "recorded", False)
+    assert len(later["messages"]) > len(first["messages"])
+    assert later["messages"][: len(first["messages"])] == first["messages"]
+    assert "no step 99" in missing["detail"]
+    assert "step" in wrong["detail"]

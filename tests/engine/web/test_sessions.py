@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 from endstop import Engine, read_record
+from endstop.decision import SystemMessage
 from endstop.providers import Scripted, call, say
 from endstop.service.service import Service
 from endstop.store.base import EventBatch, NewSession, StoreError
@@ -243,6 +245,24 @@ async def test_a_record_can_be_replayed(tmp_path: Path) -> None:
     (run,) = record.runs
     assert run.finished is not None
     assert run.finished.outcome.answer == "The port is set."
+
+
+async def test_the_request_of_a_step_is_the_one_that_the_model_got() -> None:
+    provider = Scripted([done()])
+    async with site(provider=provider) as at:
+        session = await at.start()
+        await at.outcome(session["run_id"])
+        path = f"/sessions/{session['id']}/request"
+        told = (await at.client.get(path, params={"run": 1, "step": 1})).json()
+        missing = await at.client.get(path, params={"run": 1, "step": 2})
+        unclear = await at.client.get(path)
+    (asked,) = provider.requests
+    assert told["messages"] == msgspec.to_builtins([m for m in asked.messages if not isinstance(m, SystemMessage)])
+    assert told["system"] == next((m.text for m in asked.messages if isinstance(m, SystemMessage)), "")
+    assert [tool["name"] for tool in told["tools"]] == [tool.name for tool in asked.tools]
+    assert (told["model"], told["source"]) == ("scripted", "recorded")
+    assert (missing.status_code, missing.json()["code"]) == (404, "step")
+    assert unclear.status_code == 422
 
 
 async def test_agents_are_told_with_model_policy_and_tools() -> None:

@@ -1,0 +1,143 @@
+"""The request of a step: the loop makes it from the transcript, and readers of a record make it again from events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .decision import Event, Message, SystemMessage, ToolSpec, Transcript
+from .decision import events as ev
+from .decision.run_origin import is_foreign
+from .providers import Request, ToolChoice
+from .records.format import encode_line
+from .resume_point import REDACTION_MARK
+
+RequestSource = Literal["recorded", "imported"]
+"""`recorded`: the engine's own session; the messages, tools and settings are those that it sent. `imported`: another
+agent's session; its request is not known, only what its history holds."""
+
+
+def make_request(
+    transcript: Transcript,
+    *,
+    tools: tuple[ToolSpec, ...],
+    tool_choice: ToolChoice,
+    settings: Mapping[str, Any],
+    closing: bool,
+    attempt: str,
+    memo: MutableMapping[Any, Any],
+) -> Request:
+    """Make the request of the latest step of a transcript.
+
+    closing: whether it is the closing step, whose request lists the tools and allows no call: some providers refuse a
+    history with calls in a request without tools. memo: the provider's cache.
+    """
+    return Request(
+        messages=transcript.messages,
+        ephemeral=transcript.ephemeral,
+        edition=transcript.edition,
+        tools=tools,
+        tool_choice="none" if closing else tool_choice,
+        settings=settings,
+        attempt=attempt,
+        memo=memo,
+    )
+
+
+class StepRequest(Struct, frozen=True, kw_only=True):
+    """The request of a step, as its record tells it."""
+
+    run: int
+    """Number of the run in its session, from 1."""
+    step: int
+    model: str
+    system: str
+    """The system prompt; empty if there is none."""
+    messages: tuple[Message, ...]
+    """The messages after the system prompt; last those that were sent once."""
+    tools: tuple[ToolSpec, ...]
+    tool_choice: str
+    settings: dict[str, Any]
+    source: RequestSource
+    redacted: bool
+    """Whether texts were redacted when they were recorded. The model got them as they were."""
+
+
+class RequestFinder:
+    """Finds the request of one step. Feed it the events of the session, in order, from the first on.
+
+    run: number of the run, from 1. step: its number in the run.
+    """
+
+    def __init__(self, run: int, step: int) -> None:
+        self.found: StepRequest | None = None
+        """The request; None until its step is fed, or if there is no such step. Of a step that was requested again
+        after the process died, the latest."""
+        self._run, self._step = run, step
+        self._runs = 0
+        self._started: ev.RunStarted | None = None
+        self._transcript = Transcript()
+        self._is_current = False
+
+    @property
+    def done(self) -> bool:
+        """Whether no further event can change what was found."""
+        return self._runs > self._run
+
+    def feed(self, event: Event) -> None:
+        """Take the next event."""
+        self._transcript.feed(event)
+        match event:
+            case ev.RunStarted():
+                self._runs += 1
+                self._started = event
+                self._is_current = False
+            case ev.StepStarted(step=step):
+                self._is_current = self._runs == self._run and step == self._step
+                if self._is_current:
+                    self.found = self._request(event)
+            case ev.AttemptStarted(model=model) if self._is_current and model and self.found is not None:
+                self.found = replace(self.found, model=model)
+                self._is_current = False
+            case _:
+                pass
+
+    def _request(self, step: ev.StepStarted) -> StepRequest:
+        started = self._started
+        assert started is not None
+        request = make_request(
+            self._transcript,
+            tools=started.tools,
+            tool_choice=started.tool_choice,  # type: ignore[arg-type]  # the loop's own
+            settings=started.settings,
+            closing=step.closing,
+            attempt="",
+            memo={},
+        )
+        messages = (*request.messages, *request.ephemeral)
+        system = messages[0].text if messages and isinstance(messages[0], SystemMessage) else ""
+        return StepRequest(
+            run=self._run,
+            step=self._step,
+            model=started.model,
+            system=system,
+            messages=messages[1:] if system else messages,
+            tools=request.tools,
+            tool_choice=request.tool_choice,
+            settings=dict(request.settings),
+            source="imported" if is_foreign(started.engine) else "recorded",
+            redacted="redaction" in started.functions or REDACTION_MARK.encode() in encode_line(messages),
+        )
+
+
+def find_request(events: Iterable[Event], run: int, step: int) -> StepRequest | None:
+    """The request of a step of a session; None if it has no such step. events: all of the session, in order."""
+    finder = RequestFinder(run, step)
+    for event in events:
+        finder.feed(event)
+        if finder.done:
+            break
+    return finder.found
