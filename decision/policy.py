@@ -93,11 +93,11 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Stagnation(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What happens while steps bring nothing: failing calls, known results, changes made once more.
+    """What happens when steps make no progress: calls fail, results are known already, changes are repeated.
 
-    Each step adds points for what it does not bring, 1 to 4, and something new takes 2 away; a change of the work takes
-    all away (`step_history.POINTS`). Where `repetition.stop_at` is off, nothing of this stops a run; where
-    `repetition.nudge_at` is empty, nothing of it is told to the model.
+    Each such step adds 1 to 4 points, something new takes 2 away, and a change of the work resets them
+    (`step_history.POINTS`). If `repetition.stop_at` is off, this never stops a run; if `repetition.nudge_at` is empty,
+    the model is not told.
     """
 
     section: ClassVar[str] = "stagnation."

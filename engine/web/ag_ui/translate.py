@@ -102,7 +102,7 @@ class AgUiTranslator:
     # ---- the run
 
     def _run_started(self, event: ev.RunStarted) -> None:
-        """`RUN_STARTED`, with the prompt as its `input` if the reader did not send it; `CUSTOM` with all the rest."""
+        """`RUN_STARTED`, with the prompt as its `input` unless the reader sent it; `CUSTOM` with everything else."""
         if self._run:
             self._end_unfinished("interrupted", "The process of this run was killed, and it was not resumed.")
         self._began = to_milliseconds(event.started_at)
@@ -137,7 +137,7 @@ class AgUiTranslator:
             self._ignored = ()
 
     def _run_resumed(self, event: ev.RunResumed) -> None:
-        """`CUSTOM`; what was streamed of an unfinished response is closed and void, and its step ends."""
+        """`CUSTOM`; an unfinished response is closed and void, and its step ends."""
         self._began = self._state.at = None  # event times do not count the time until it was resumed
         self._void = self._state.void_response(self._id_of(event), REQUESTED_AGAIN)
         if event.interrupted_step is not None:
@@ -146,7 +146,7 @@ class AgUiTranslator:
         self._custom_with_void(event)
 
     def _run_finished(self, event: ev.RunFinished) -> None:
-        """`CUSTOM`, then `RUN_FINISHED` or, for a failed run, `RUN_ERROR`; before that everything open is closed."""
+        """Everything open is closed; then `CUSTOM`, and `RUN_FINISHED` or, for a failed run, `RUN_ERROR`."""
         outcome, state = event.outcome, self._state
         calls = {one.call_id: state.alias(one.waiting_call) for one in outcome.questions}
         held = state.unanswered if any(one.lets_call_run for one in outcome.questions) else frozenset()
@@ -178,12 +178,12 @@ class AgUiTranslator:
         self._messages.clear()
 
     def _attempt_started(self, event: ev.AttemptStarted) -> None:
-        """`CUSTOM`; the message of the attempt's text and calls gets its id from this event."""
+        """`CUSTOM`; its id becomes the id of the message with the attempt's text and calls."""
         self._messages[event.attempt] = self._id_of(event)
         self._custom(event)
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
-        """`CUSTOM` with what it makes void; before that all is closed, and calls get a void `TOOL_CALL_RESULT`."""
+        """Everything open is closed, calls get a void `TOOL_CALL_RESULT`; then `CUSTOM` with what is void."""
         self._usage.add(event.model or self._model, event.usage)
         if event.beside:
             self._custom(event)
@@ -194,11 +194,11 @@ class AgUiTranslator:
         self._custom_with_void(event)
 
     def _attempt_retracted(self, event: ev.AttemptRetracted) -> None:
-        """`CUSTOM` with what it makes void."""
+        """`CUSTOM` with what is void."""
         self._custom_with_void(event)  # everything was closed when the attempt failed
 
     def _response_finished(self, event: ev.ResponseFinished) -> None:
-        """`CUSTOM`, without the message; before that what was not streamed is sent, and everything open is closed."""
+        """What was not streamed is sent, everything open is closed; then `CUSTOM` without the message."""
         self._usage.add(event.model or self._model, event.usage)
         self._state.add_unstreamed(event.message, self._message_of(event.attempt, event), self._id_of(event))
         self._state.end_response()
@@ -231,7 +231,7 @@ class AgUiTranslator:
         self._state.end_call(event.call_id)
 
     def _call_result(self, event: ev.ToolCallResult) -> None:
-        """`TOOL_CALL_RESULT`, images as parts; a status other than `ok` in its metadata."""
+        """`TOOL_CALL_RESULT` with images as parts; a status other than `ok` is in its metadata."""
         extra: dict[str, Any] = {"status": event.status} if event.status != "ok" else {}
         if event.attached:
             extra["attached"] = event.attached
@@ -246,7 +246,7 @@ class AgUiTranslator:
         self._custom(event)
 
     def _question_answered(self, event: ev.QuestionAnswered) -> None:
-        """`TOOL_CALL_RESULT` of the question's call unless it is asked again or is about an approval, and `CUSTOM`."""
+        """`TOOL_CALL_RESULT` of the question's call, unless it is asked again or is about an approval; `CUSTOM`."""
         if event.says != "unclear" and event.call_id not in self._approvals:
             content = content_of(UserMessage(event.text, event.images).parts)
             self._state.answer(self._id_of(event), event.call_id, content)
@@ -255,18 +255,18 @@ class AgUiTranslator:
     # ---- what else a reader sees
 
     def _message_added(self, event: ev.MessageAdded) -> None:
-        """`CUSTOM`; a message of the user also as a text message with the role `user`."""
+        """`CUSTOM`; a user's message also as a text message with the role `user`."""
         if event.origin == "user":
             self._state.message(self._id_of(event), "user", event.text)
         self._custom(event)
 
     def _completion_accepted(self, event: ev.CompletionAccepted) -> None:
-        """`CUSTOM`, and the answer as a text message of its own."""
+        """`CUSTOM`, and the answer as a separate text message."""
         self._custom(event)
         self._state.message(self._id_of(event), "assistant", event.answer)
 
     def _verdict_given(self, event: ev.VerdictGiven) -> None:
-        """`CUSTOM`; the answer of an intent's handler also as a text message."""
+        """`CUSTOM`; a prompt handler's answer also as a text message."""
         self._usage.add("", event.usage)
         self._custom(event)
         if event.role == "handler" and event.said == "answered":
