@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..analysis.report import digest_index
@@ -56,22 +58,37 @@ def add_to(commands: Any) -> None:
 def command(args: argparse.Namespace) -> int:
     """Serve until a signal and return the exit code. Raises WrongUse."""
     from ..viewer.catalog import Catalog
+    from ..viewer.text_index import TextIndex
     from ..viewer.viewer_app import ViewerOptions
     from ..viewer.viewer_server import ViewerServer
 
     _check(args)
-    index_place = "" if args.no_index else args.index
-    server = ViewerServer(
-        catalog=Catalog(args.records, index_place=index_place, processes=args.processes),
-        options=ViewerOptions(
-            tokens=Tokens.from_environment() if args.tokens is None else Tokens.from_file(args.tokens),
-            report=partial(_report, args.index, args.no_index, args.processes),
-        ),
-        host=args.host,
-        port=args.port,
-        opens_browser=args.open,
-    )
-    return run_to_end(server.serve(), new_event_loop())
+    with _text_index_place(args) as place:
+        catalog = Catalog(args.records, index_place="" if args.no_index else args.index, processes=args.processes)
+        texts = TextIndex(catalog.readable_files, place=place, processes=args.processes)
+        catalog.on_change = texts.update
+        server = ViewerServer(
+            catalog=catalog,
+            options=ViewerOptions(
+                tokens=Tokens.from_environment() if args.tokens is None else Tokens.from_file(args.tokens),
+                report=partial(_report, args.index, args.no_index, args.processes),
+                texts=texts,
+            ),
+            host=args.host,
+            port=args.port,
+            opens_browser=args.open,
+        )
+        return run_to_end(server.serve(), new_event_loop())
+
+
+@contextmanager
+def _text_index_place(args: argparse.Namespace) -> Iterator[Path | None]:
+    """The file of the text index: in the cache folder, beside `--index`, or one that is removed at the end."""
+    if not args.no_index:
+        yield None if args.index is None else Path(f"{args.index}.texts")
+        return
+    with TemporaryDirectory(prefix="endstop-view-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder, "texts.sqlite")
 
 
 def _check(args: argparse.Namespace) -> None:

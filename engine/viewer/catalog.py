@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic
@@ -19,7 +19,9 @@ from msgspec import Struct
 
 from ..analysis.report import RecordDigest, digest_index, digest_record
 from ..analysis.sampling import partly_read
+from ..decision import WrongUse
 from ..decision.summary import RunSummary
+from ..providers._logging import log_warning
 from ..records.files import list_records
 from ..records.index import Stamp, file_stamp, map_files_cached
 from ..records.parallel import FileFailure
@@ -50,8 +52,8 @@ class CatalogEntry(Struct, frozen=True, kw_only=True):
     """Whether a process writes to it now."""
 
 
-class Reading(Struct, frozen=True):
-    """How far the reading of new files is."""
+class ReadingProgress(Struct, frozen=True):
+    """How many files are read, of those to read."""
 
     done: int
     total: int
@@ -72,6 +74,7 @@ class Catalog:
     """The sessions in these files and folders. `start` begins to read, and `stop` ends that.
 
     index_place: the file of the index; None for the one in the cache folder, "" for none.
+    on_change: called in the reading thread after files were read, or are gone.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Catalog:
         *,
         index_place: str | None = None,
         processes: int | None = None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.paths = [Path(path) for path in paths]
         self.generation = 0
@@ -87,11 +91,12 @@ class Catalog:
         self.problems: dict[str, str] = {}
         """Folders that cannot be read now, and why."""
         self.index_problem = ""
+        self.on_change = on_change
         self._index_place, self._processes = index_place, processes
         self._files: dict[Path, _File] = {}
         self._written: set[Path] = set()
         self._made: dict[Path, tuple[_File, CatalogEntry]] = {}
-        self._reading: Reading | None = Reading(0, 0)
+        self._reading: ReadingProgress | None = ReadingProgress(0, 0)
         self._stopping = threading.Event()
         self._asked = threading.Event()
         self._read_once = threading.Event()
@@ -107,12 +112,16 @@ class Catalog:
         self._stopping.set()
         self._asked.set()
 
+    def join(self, seconds: float) -> None:
+        """Wait until it has ended, at most so long."""
+        self._thread.join(seconds)
+
     def wait_until_read(self, seconds: float) -> bool:
         """Wait until all files have been read once; False if that takes longer."""
         return self._read_once.wait(seconds)
 
     @property
-    def reading(self) -> Reading | None:
+    def reading(self) -> ReadingProgress | None:
         """How far the reading of new files is; None if all are read."""
         return self._reading
 
@@ -120,6 +129,12 @@ class Catalog:
         """All files as far as they are read, by path. Makes the catalog look for changes soon."""
         self._asked.set()
         return self._list()[1]
+
+    def readable_files(self) -> list[Path]:
+        """The files that can be read, the latest first."""
+        files = [(path, file) for path, file in self._files.copy().items() if isinstance(file.digest, RecordDigest)]
+        files.sort(key=lambda item: item[1].stamp[1] if item[1].stamp is not None else 0, reverse=True)
+        return [path for path, _ in files]
 
     def entry(self, session_id: str) -> CatalogEntry | None:
         """The file of a session; None if there is none."""
@@ -179,9 +194,14 @@ class Catalog:
     def _work(self) -> None:
         while not self._stopping.is_set():
             self._asked.clear()
-            began = monotonic()
-            self._refresh()
+            began, before = monotonic(), self.generation
+            try:
+                self._refresh()
+            except WrongUse as error:  # the worker processes cannot be started; the next look tries again
+                log_warning("records cannot be read", error=str(error))
             self._read_once.set()
+            if self.generation != before and not self._stopping.is_set():
+                self.on_change()
             if self._stopping.wait(max(REFRESH_SECONDS, SHARE * (monotonic() - began))):
                 return
             self._asked.wait()
@@ -197,7 +217,7 @@ class Catalog:
         if gone:
             self.generation += 1
         if changed:
-            self._reading = Reading(0, new) if new else None
+            self._reading = ReadingProgress(0, new) if new else None
             self._read(changed, stamps, new)
         self._reading = None
         written = {path for path, file in self._files.items() if _is_unfinished(file) and is_being_written(path)}
@@ -232,7 +252,7 @@ class Catalog:
                     latest = now
                     self.generation += 1
                     if new:
-                        self._reading = Reading(done, new)
+                        self._reading = ReadingProgress(done, new)
                     if self._stopping.is_set():
                         return
         finally:

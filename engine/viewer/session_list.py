@@ -10,14 +10,13 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from ..decision import Usage
 from ..decision.run_origin import FOLLOW_PREFIX, IMPORT_PREFIX
 from ..decision.summary import RunSummary
 from ..http.problems import HttpError
 from ..http.session_schemas import SessionResponse
-from .catalog import CatalogEntry
+from .catalog import CatalogEntry, ReadingProgress
 
 UNREADABLE = "unreadable"
 """Status of a file that cannot be read."""
@@ -82,13 +81,6 @@ class ListedSession(SessionResponse, frozen=True, kw_only=True):
     """With a search: where the text stands."""
 
 
-class ReadingResponse(Struct, frozen=True):
-    """How many new files are read."""
-
-    done: int
-    total: int
-
-
 class ListedSessions(Struct, frozen=True, kw_only=True):
     """One page of the list."""
 
@@ -97,9 +89,9 @@ class ListedSessions(Struct, frozen=True, kw_only=True):
     """`before` of the next page; None: there is none."""
     total: int
     """How many sessions match."""
-    reading: ReadingResponse | None
+    reading: ReadingProgress | None
     """None once all files are read; the list is partial before."""
-    searching: ReadingResponse | None = None
+    searching: ReadingProgress | None = None
     """With a search: how many files the text index has; None once it has all."""
 
 
@@ -273,8 +265,3 @@ def facets(sessions: Sequence[ListedSession]) -> dict[str, dict[str, int]]:
         "model": Counter(session.model for session in sessions if session.model),
     }
     return {name: dict(counts.most_common()) for name, counts in counted.items()}
-
-
-def with_match(session: ListedSession, match: TextMatch | None) -> ListedSession:
-    """The session with the place where the text stands."""
-    return replace(session, match=match)

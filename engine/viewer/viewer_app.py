@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..decision import WrongUse
 from ..decision.errors import error_text
@@ -31,13 +32,14 @@ from .session_list import (
     UNREADABLE,
     ListedSession,
     ListedSessions,
-    ReadingResponse,
+    ListQuery,
     decode_list_query,
     decode_query,
     facets,
     listed_session,
     select_sessions,
 )
+from .text_index import SearchFailed, TextIndex
 
 MAX_STREAMS = 100
 """Event streams that may be open at once."""
@@ -49,17 +51,18 @@ FOREIGN_ORIGIN = "pages of other origins may not use this viewer"
 _REPORT_POLICY = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """Of the report, which is one file with inline styles and scripts, and has a policy of its own for these."""
 ReportPage = Callable[[Sequence[Path]], str]
-_CATALOG = web.AppKey("catalog", Catalog)
 
 
 class ViewerOptions(Struct, frozen=True, kw_only=True):
     """Who may use the viewer, and what it shows besides sessions.
 
     tokens: None: everybody on this machine. report: makes the HTML report over these files; None: there is none.
+    texts: what searches their texts; None: there is no search.
     """
 
     tokens: Tokens | None = None
     report: ReportPage | None = None
+    texts: TextIndex | None = None
 
 
 class ViewerApp:
@@ -156,17 +159,21 @@ class ViewerApp:
 
     async def _list(self, request: web.Request) -> web.Response:
         query = decode_list_query(request.query.items())
-        rows = self._listed()
         reading = self._catalog.reading
-        sessions, more, total = select_sessions(rows, query)
-        return _json(
-            ListedSessions(
-                sessions=sessions,
-                next=more,
-                total=total,
-                reading=None if reading is None else ReadingResponse(reading.done, reading.total),
+        rows = self._listed()
+        if query.q is None:
+            sessions, more, total = select_sessions(rows, query)
+            return _json(ListedSessions(sessions=sessions, next=more, total=total, reading=reading))
+        if self._options.texts is None:
+            raise HttpError(503, "search", "this viewer has no text search")
+        searching = self._options.texts.progress
+        try:
+            sessions, more, total = await asyncio.to_thread(
+                search_sessions, self._options.texts, self._catalog.entries(), rows, query
             )
-        )
+        except SearchFailed as error:
+            raise HttpError(503, "search", str(error)) from None
+        return _json(ListedSessions(sessions=sessions, next=more, total=total, reading=reading, searching=searching))
 
     async def _facets(self, request: web.Request) -> web.Response:
         return _json(facets(self._listed()))
@@ -250,6 +257,20 @@ class ViewerApp:
                 self._report = generation, await asyncio.to_thread(self._options.report, readable)
         headers = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": _REPORT_POLICY}
         return web.Response(body=self._report[1].encode("utf-8", "replace"), headers=headers)
+
+
+def search_sessions(
+    texts: TextIndex, entries: Sequence[CatalogEntry], rows: Sequence[ListedSession], query: ListQuery
+) -> tuple[list[ListedSession], str | None, int]:
+    """One page of the sessions in which the text of a query stands, as `select_sessions` returns it.
+
+    entries, rows: the same files. Raises SearchFailed and HttpError.
+    """
+    assert query.q is not None
+    found = texts.search(query.q)
+    steps = {entry.id: found[entry.path] for entry in entries if entry.path in found}
+    sessions, more, total = select_sessions(rows, query, steps)
+    return [replace(one, match=texts.match(steps[one.id], query.q)) for one in sessions], more, total
 
 
 def _lower(request: web.Request) -> Mapping[str, str]:

@@ -47,6 +47,8 @@ class ViewerServer(Struct, frozen=True, kw_only=True):
             viewer = ViewerApp(self.catalog, self.options)
             std_streams, daemon = StdStreams(), DaemonProcess(viewer, "streams")
             runner = viewer_runner(viewer)
+            if self.options.texts is not None:
+                self.options.texts.start()
             self.catalog.start()
             try:
                 await runner.setup()
@@ -61,6 +63,8 @@ class ViewerServer(Struct, frozen=True, kw_only=True):
             finally:
                 viewer.begin_stopping()
                 self.catalog.stop()
+                if self.options.texts is not None:
+                    self.options.texts.stop()
                 await runner.cleanup()
         return daemon.exit_code
 

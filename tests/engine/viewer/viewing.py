@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
 import msgspec
 from aiohttp import web
 from endstop.viewer.catalog import Catalog
+from endstop.viewer.text_index import TextIndex
 from endstop.viewer.viewer_app import ViewerApp, ViewerOptions
 from endstop.viewer.viewer_server import viewer_runner
+from msgspec.structs import replace
 
 RECORDS = Path(__file__).parents[2] / "records"
 WAIT_SECONDS = 60.0
@@ -22,8 +25,12 @@ WAIT_SECONDS = 60.0
 class Site:
     """A viewer and a client of it."""
 
-    def __init__(self, catalog: Catalog, client: aiohttp.ClientSession, url: str) -> None:
-        self.catalog, self.client, self.url = catalog, client, url
+    def __init__(self, catalog: Catalog, texts: TextIndex, client: aiohttp.ClientSession, url: str) -> None:
+        self.catalog, self.texts, self.client, self.url = catalog, texts, client, url
+
+    async def built(self) -> None:
+        """Wait until the text index has all files."""
+        assert await asyncio.to_thread(self.texts.wait_until_built, WAIT_SECONDS)
 
     async def get(self, path: str, status: int = 200, **headers: str) -> Any:
         """The JSON at this path."""
@@ -60,23 +67,36 @@ class Site:
 
 @asynccontextmanager
 async def viewing(
-    *paths: Path, index: Path | None = None, options: ViewerOptions | None = None, read: bool = True
+    *paths: Path, texts: Path | None = None, options: ViewerOptions | None = None, read: bool = True
 ) -> AsyncIterator[Site]:
-    """A viewer of these files and folders. read: whether to wait until all are read."""
-    catalog = Catalog(paths, index_place="" if index is None else str(index), processes=1)
-    app = ViewerApp(catalog, options or ViewerOptions())
+    """A viewer of these files and folders. texts: the file of its text index. read: whether to wait for its list."""
+    with TemporaryDirectory() as folder:
+        async with _viewing(paths, texts or Path(folder, "texts.sqlite"), options or ViewerOptions(), read) as site:
+            yield site
+
+
+@asynccontextmanager
+async def _viewing(paths: Sequence[Path], place: Path, options: ViewerOptions, read: bool) -> AsyncIterator[Site]:
+    catalog = Catalog(paths, index_place="", processes=1)
+    texts = TextIndex(catalog.readable_files, place=place, processes=1)
+    catalog.on_change = texts.update
+    app = ViewerApp(catalog, replace(options, texts=texts))
     runner = viewer_runner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
+    texts.start()
     catalog.start()
     try:
         if read:
             assert await asyncio.to_thread(catalog.wait_until_read, WAIT_SECONDS)
         timeout = aiohttp.ClientTimeout(total=WAIT_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout, read_bufsize=2**26) as client:
-            yield Site(catalog, client, f"http://127.0.0.1:{runner.addresses[0][1]}")
+            yield Site(catalog, texts, client, f"http://127.0.0.1:{runner.addresses[0][1]}")
     finally:
         app.begin_stopping()
         catalog.stop()
+        texts.stop()
+        await asyncio.to_thread(catalog.join, WAIT_SECONDS)
+        await asyncio.to_thread(texts.join, WAIT_SECONDS)
         await runner.cleanup()
