@@ -100,7 +100,6 @@ LATE = {
     ("engine/cli/proxy.py", "endstop.observers.otel.spans"): "imports the loop, and only --trace needs it",
     ("engine/cli/proxy.py", "endstop.proxy.proxy"): "the same",
     ("engine/cli/proxy.py", "endstop.proxy.proxy_server"): "the same",
-    ("engine/cli/view.py", "endstop.viewer.catalog"): "nothing of aiohttp, but of the viewer, as the next two",
     ("engine/cli/view.py", "endstop.viewer.viewer_app"): "imports aiohttp",
     ("engine/cli/view.py", "endstop.viewer.viewer_server"): "the same",
     ("engine/cli/worker_process.py", "endstop.durable.dbos"): "imports dbos: 0.9 s, and an extra",

@@ -15,6 +15,8 @@ from ..decision import WrongUse
 from ..process.daemon import new_event_loop
 from ..process.shutdown import run_to_end
 from ..process.tokens import Tokens
+from ..viewer.catalog import Catalog
+from ..viewer.text_index import TextIndex
 from .options import add_command
 from .report import report_html
 
@@ -57,8 +59,6 @@ def add_to(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Serve until a signal and return the exit code. Raises WrongUse."""
-    from ..viewer.catalog import Catalog
-    from ..viewer.text_index import TextIndex
     from ..viewer.viewer_app import ViewerOptions
     from ..viewer.viewer_server import ViewerServer
 
