@@ -1,115 +1,118 @@
-// The list of sessions: newest first, kept up to date while the page is seen.
-import { hashOf, placeOf } from "./address.js";
-import { ask, words } from "./api.js";
-import { $, h, put, signed } from "./dom.js";
-import { ago, counted, plain } from "./text.js";
-import { STATUS } from "./words.js";
+// The list of sessions: what the address asks for, kept up to date while the page is seen.
+import { listed } from "./address.js";
+import { ask, mode, words } from "./api.js";
+import { $, put } from "./dom.js";
+import { filters } from "./filters.js";
+import { rows } from "./rows.js";
+import { counted, number } from "./text.js";
 
 const EVERY = 3000;
+const WHILE_READING = 700;
 const PAGE = 50;
+/** What each server can filter and sort by; the rest of an address is not asked of it. */
+const KNOWN = { server: ["status", "agent"], viewer: ["q", "status", "reason", "tool", "agent", "model", "errors", "sort"], file: [] }[mode];
 
 let sessions = [];
 let next = null;
+let total = null;
 let timer = 0;
 let asked = 0;
-const nodes = new Map();
+let loading = false;
+let reading = false;
+let wanted = chosen();
+
+const shown = rows($("sessions"), more);
+export const { beside, focus: focusRow } = shown;
+const controls = filters(KNOWN, changed);
+export const { agents: listAgents } = controls;
+
+/** What the address asks for, as a query of the interface. */
+function chosen() {
+  const given = listed();
+  return new URLSearchParams(KNOWN.filter((name) => given[name]).map((name) => [name, given[name]])).toString();
+}
+
+const page = (query) => ask("GET", `sessions?${[query, wanted].filter(Boolean).join("&")}`);
 
 /** Read the first pages again, and go on doing so. */
 export async function refresh() {
   clearTimeout(timer);
   const number = ++asked;
+  let every = EVERY;
   try {
     const size = Math.min(200, Math.max(PAGE, sessions.length));
-    const page = await ask("GET", `sessions?limit=${size}${chosen()}`);
+    const found = await page(`limit=${size}`);
     if (number !== asked) return;
-    const ids = new Set(page.sessions.map((one) => one.id));
-    const older = page.next === null || sessions.length <= size ? [] : sessions.slice(size).filter((one) => !ids.has(one.id));
-    sessions = [...page.sessions, ...older];
-    if (!older.length) next = page.next;
-    marked();
-    put($("list-note"), sessions.length ? "" : $("filter").value ? "No session has this status." : "No sessions yet.");
+    const ids = new Set(found.sessions.map((one) => one.id));
+    const older = found.next === null || sessions.length <= size ? [] : sessions.slice(size).filter((one) => !ids.has(one.id));
+    sessions = [...found.sessions, ...older];
+    if (!older.length) next = found.next;
+    if (found.reading || found.searching) every = WHILE_READING;
+    tell(found);
+    controls.update(found);
   } catch (error) {
+    if (number !== asked) return;
     put($("list-note"), words(error));
   }
   clearTimeout(timer);
-  if (!document.hidden) timer = setTimeout(refresh, EVERY);
+  if (!document.hidden && mode !== "file") timer = setTimeout(refresh, every);
 }
 
-const chosen = () => ($("filter").value ? `&status=${$("filter").value}` : "");
-
+/** Read the page after the last one. */
 async function more() {
+  if (loading || next === null) return;
+  loading = true;
+  const [number, before] = [asked, next];
   try {
-    const page = await ask("GET", `sessions?limit=${PAGE}${chosen()}&before=${encodeURIComponent(next)}`);
+    const found = await page(`limit=${2 * PAGE}&before=${encodeURIComponent(before)}`);
+    if (wanted !== chosen() || before !== next) return;
     const known = new Set(sessions.map((one) => one.id));
-    sessions.push(...page.sessions.filter((one) => !known.has(one.id)));
-    next = page.next;
-    marked();
+    sessions = [...sessions, ...found.sessions.filter((one) => !known.has(one.id))];
+    next = found.next;
+    tell(found);
   } catch (error) {
-    put($("list-note"), words(error));
+    if (number === asked) put($("list-note"), words(error));
+  } finally {
+    loading = false;
   }
 }
 
-/** Show the list, and which session is open. */
-export function marked() {
-  const ids = new Set(sessions.map((one) => one.id));
-  for (const [id, one] of nodes) {
-    if (ids.has(id)) continue;
-    one.node.remove();
-    nodes.delete(id);
+/** Whether files are still being read, so that a session may be found later. */
+export const isReading = () => reading;
+
+function tell({ total: all = null, reading: read = null, searching = null }) {
+  reading = read !== null;
+  total = all ?? (next === null ? sessions.length : null);
+  put($("total"), total === null ? "" : number(total));
+  $("total").title = total === null ? "" : counted(total, "session");
+  const under = read ?? searching;
+  $("reading").hidden = !under;
+  if (under) {
+    const doing = reading ? "Reading" : "Searching";
+    Object.assign($("reading-bar"), { max: under.total, value: under.done, ariaLabel: `${doing} files` });
+    put($("reading-words"), `${doing} files: ${number(under.done)} of ${number(under.total)}. The list is not complete yet.`);
   }
-  const list = $("sessions");
-  sessions.forEach((session, place) => {
-    if (!nodes.has(session.id)) nodes.set(session.id, entry(session.id));
-    const { node, update } = nodes.get(session.id);
-    update(session);
-    if (list.children[place] !== node) list.insertBefore(node, list.children[place] ?? null);
-  });
+  const none = wanted ? "No session matches." : mode === "viewer" ? "There are no records here." : "No sessions yet.";
+  put($("list-note"), sessions.length || under ? "" : none);
   $("more").hidden = next === null;
+  shown.show(sessions, total);
 }
 
-export const linkTo = (id, ...words) => h("a", { href: hashOf({ id }) }, ...words);
-
-function entry(id) {
-  const status = h("span", { class: "status" });
-  const title = h("span", { class: "title" });
-  const figures = h("small");
-  const when = h("time");
-  const link = linkTo(id, title, status, h("small", {}, figures, " ", when));
-  const node = h("li", {}, link);
-  return {
-    node,
-    update(session) {
-      showStatus(status, session.status);
-      put(title, session.title || "(no prompt)");
-      const why = session.stop_reason && session.stop_reason !== session.status ? plain(session.stop_reason) : "";
-      put(figures, [session.agent, session.steps ? counted(session.steps, "step") : "", why].filter(Boolean).join(" · ") + " ·");
-      put(when, ago(session.created_at));
-      when.dateTime = session.created_at;
-      link.ariaCurrent = placeOf(location.hash)?.id === id ? "page" : null;
-    },
-  };
-}
-
-/** Sign and word of a status. */
-export function showStatus(element, status) {
-  const [tone, sign, word] = STATUS[status] ?? ["quiet", "·", status];
-  if (element.dataset.status === status) return;
-  element.dataset.status = status;
-  element.className = `status ${tone}`;
-  element.replaceChildren(signed(sign, status === "running" ? " turning" : ""), word);
-}
-
-/** The link so many places after the one that is open. */
-export function beside(step) {
-  const links = [...$("sessions").querySelectorAll("a")];
-  const here = links.findIndex((link) => link.ariaCurrent);
-  return links[here < 0 ? 0 : Math.min(Math.max(here + step, 0), links.length - 1)];
-}
-
-$("filter").append(...Object.entries(STATUS).map(([value, [, , word]]) => h("option", { value }, word)));
-$("more").onclick = more;
-$("filter").onchange = () => {
-  [sessions, next] = [[], null];
+/** The address asks for something else, maybe. */
+export function changed() {
+  controls.show();
+  if (wanted === chosen()) return;
+  wanted = chosen();
+  [sessions, next, total] = [[], null, null];
+  $("list").scrollTop = 0;
   refresh();
-};
+}
+
+/** Show which session is open. */
+export function marked(id) {
+  shown.show(sessions, total);
+  if (id) shown.reveal(id);
+}
+
+$("more").onclick = more;
 document.addEventListener("visibilitychange", () => document.hidden || refresh());

@@ -1,9 +1,10 @@
 // The page: which session is open (the hash names it), a new one, the token, the keys.
 import { placeOf } from "./address.js";
-import { ask, asking, token, words } from "./api.js";
+import { ask, asking, mode, readOnly, token, words } from "./api.js";
 import { attempt, boxOf, sendByKey } from "./composer.js";
 import { $, h, put } from "./dom.js";
-import { beside, marked, refresh } from "./list.js";
+import { isFile, mainSession } from "./embedded.js";
+import { beside, changed, focusRow, listAgents, marked, refresh } from "./list.js";
 import { openSession } from "./session.js";
 import { oneLine } from "./text.js";
 
@@ -33,24 +34,28 @@ function connected(word, about, retry) {
 }
 
 function route() {
-  const place = placeOf(location.hash);
+  const place = placeOf(location.hash) ?? (isFile ? { id: mainSession() } : null);
   if (place?.id && place.id === open?.id) return open.goTo(place);
   open?.close();
   open = null;
   const home = !place?.id;
   document.body.dataset.view = home ? "home" : "session";
-  $("home").hidden = !home;
+  $("home").hidden = !home || readOnly;
+  $("main").hidden = home && readOnly;
+  $("list").role = $("main").hidden ? "main" : "navigation"; // one of them is what the page is about
   $("session").hidden = home;
   put($("lost"), place?.wrong ? `This link leads nowhere: ${oneLine(place.wrong, 100)}` : "");
-  document.title = "endstop";
+  document.title = home && readOnly ? "Sessions · endstop" : "endstop";
   if (!home) open = openSession(place, { say, connected });
-  marked();
+  marked(place?.id);
 }
 
 function arrived() {
   const before = open;
+  changed();
   route();
-  if (!open) $("prompt").focus();
+  if (before && !open) home();
+  else if (!open) return;
   else if (open !== before) $("title").focus({ preventScroll: true });
 }
 
@@ -61,6 +66,7 @@ async function agents() {
     const { agents: known } = await ask("GET", "agents");
     $("agent").replaceChildren(...known.map(({ name, model }) => h("option", { value: name }, model && model !== name ? `${name} (${model})` : name)));
     $("agent-label").hidden = known.length < 2;
+    listAgents(known.map(({ name }) => name));
     const one = known.length === 1 ? known[0] : null;
     const tools = one?.tools?.length ? ` with the tools ${one.tools.join(", ")}` : "";
     put($("agents"), one ? `${one.name}${one.model ? ` on ${one.model}` : ""}${tools}` : "");
@@ -115,8 +121,9 @@ asking.show = (wrong) =>
 
 const KEYS = {
   n: ["a new session", () => home()],
-  j: ["the next session in the list", () => beside(1)?.click()],
-  k: ["the session before it", () => beside(-1)?.click()],
+  "/": ["search in all sessions", () => searchBox()],
+  j: ["the next session in the list", () => turn(1)],
+  k: ["the session before it", () => turn(-1)],
   m: ["to the box: a message, an answer, a prompt", () => (boxOf() ?? $("prompt")).focus()],
   x: ["the next error: a failed call or request, a rejected completion, a bad end; with Shift the one before", () => open?.next("error")],
   X: [null, () => open?.next("error", true)],
@@ -128,6 +135,20 @@ const KEYS = {
   "?": ["this list", () => help()],
 };
 const OFF = "endstop-single-keys-off";
+/** Keys of which there is nothing to do in a mode. */
+const WITHOUT = { server: ["/"], viewer: ["n", "m"], file: ["n", "m", "j", "k", "/"] }[mode];
+for (const key of WITHOUT) delete KEYS[key];
+
+function turn(step) {
+  const hash = beside(step);
+  if (hash) location.hash = hash;
+}
+
+function searchBox() {
+  if (open) home();
+  $("q").focus();
+  $("q").select();
+}
 
 function traces() {
   const all = [...document.querySelectorAll(".decision")];
@@ -138,7 +159,7 @@ function traces() {
 function help() {
   $("single").checked = localStorage.getItem(OFF) === null;
   $("shortcuts").replaceChildren(
-    ...[...Object.entries(KEYS).map(([key, [what]]) => [key, what]).filter(([, what]) => what), ["Ctrl+Enter", "send what is in the box"], ["Esc", "leave the box"]]
+    ...[...Object.entries(KEYS).map(([key, [what]]) => [key, what]).filter(([, what]) => what), ...(readOnly ? [] : [["Ctrl+Enter", "send what is in the box"], ["Esc", "leave the box"]])]
       .flatMap(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]));
   $("keys").showModal();
 }
@@ -158,13 +179,16 @@ document.addEventListener("keydown", (event) => {
 
 $("skip").onclick = (event) => {
   event.preventDefault();
-  (open ? $("scroll") : $("main")).focus();
+  if (open) $("scroll").focus();
+  else home();
 };
 
-/** To the front; where it is open, to its box. */
+/** To the front, and there to the box for a prompt, or to the list. */
 function home() {
-  if (location.hash) location.hash = "";
+  if (open) location.hash = "";
+  else if (readOnly) focusRow();
   else $("prompt").focus();
+  if (!open && location.hash) location.hash = "";
 }
 for (const link of [$("home-link"), $("new"), document.querySelector(".back")]) {
   link.onclick = (event) => {
@@ -173,6 +197,8 @@ for (const link of [$("home-link"), $("new"), document.querySelector(".back")]) 
   };
 }
 addEventListener("popstate", arrived);
+$("new").hidden = readOnly;
+$("report").hidden = mode !== "viewer";
 route();
-agents();
+if (!readOnly) agents();
 refresh();

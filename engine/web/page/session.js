@@ -6,8 +6,9 @@ import { attempt, boxOf, compose } from "./composer.js";
 import { $, h, put } from "./dom.js";
 import { followEnd } from "./follow_end.js";
 import { jumps } from "./jump.js";
-import { refresh, showStatus } from "./list.js";
+import { isReading, refresh } from "./list.js";
 import { begin, fold, known, openQuestions, take } from "./model.js";
+import { showStatus } from "./rows.js";
 import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
 import { linkTarget } from "./target.js";
@@ -22,6 +23,8 @@ const TURNING = ["RUN_STARTED", "RUN_RESUMED", "RUN_FINISHED"];
 
 /** Milliseconds between counts of what can be jumped to. */
 const COUNT_EVERY = 300;
+/** Milliseconds after which a session is asked for again, while its file may still be read. */
+const AGAIN = 1000;
 
 /** Open a session, at a place in it (address.js). `say` speaks to those who listen, `connected` shows how the stream stands. */
 export function openSession(place, { say, connected }) {
@@ -38,6 +41,7 @@ export function openSession(place, { say, connected }) {
   let heardAt = performance.now();
   let unheard = [];
   let counting = 0;
+  let again = 0;
   const [scroll, root] = [$("scroll"), $("timeline")];
   const jump = jumps(id, scroll, root, { say, went: (there) => (end.leave(), setPlace(there)) });
   const end = followEnd(scroll, root, () => jump.moving);
@@ -290,7 +294,10 @@ export function openSession(place, { say, connected }) {
     try {
       session = await ask("GET", path(id));
     } catch (error) {
+      if (closed) return;
+      if (error.status === 404 && isReading()) again = setTimeout(start, AGAIN);
       put($("title"), "This session cannot be shown");
+      $("to-end").hidden = true;
       return trouble(error);
     }
     if (closed) return;
@@ -315,6 +322,7 @@ export function openSession(place, { say, connected }) {
       jump.close();
       target.aim(null);
       clearTimeout(counting);
+      clearTimeout(again);
       document.removeEventListener("visibilitychange", seen);
       root.removeEventListener("go-on", goOn);
       root.replaceChildren();

@@ -2,7 +2,7 @@
 import { ask, path, words } from "./api.js";
 import { Children, h, put, signed, Writer } from "./dom.js";
 import { endCard } from "./card.js";
-import { linkTo, showStatus } from "./list.js";
+import { linkTo, showStatus } from "./rows.js";
 import { brief, called, counted, duration, number, oneLine, plain, pretty, tokens } from "./text.js";
 import { cutWords, decisionWords, fact, failureWords, RESULT, skippedWords } from "./words.js";
 

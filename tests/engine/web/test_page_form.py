@@ -129,7 +129,6 @@ def test_from_start_to_answer_to_cancel_by_keyboard_alone(page: Any, shown: Site
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "skip"
     page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "prompt"
     page.keyboard.type("by keyboard")
     page.keyboard.press("Control+Enter")

@@ -1,0 +1,196 @@
+"""The page of `endstop view` in Chromium: its list, filters and order in the address, the keyboard, and read only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..web.made_session import HELLO, run_of_steps
+from ..web.shown import until
+from .viewing import RECORDS, WAIT_SECONDS, viewing
+
+MADE = 240
+"""Sessions besides those of the records: far more than the list may have nodes."""
+MOST_NODES = 70
+LISTED = "[...document.querySelectorAll('#sessions a')]"
+TITLES = f"{LISTED}.map((one) => one.querySelector('.title').textContent)"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a viewer over many records, in a thread of its own."""
+    folder = tmp_path_factory.mktemp("records")
+    for name in ("hello", "loop", "connection"):
+        (folder / f"{name}.jsonl").write_bytes((RECORDS / f"{name}.jsonl").read_bytes())
+    header = json.loads(HELLO.read_text(encoding="utf-8").splitlines()[0])
+    for number in range(MADE):
+        events = run_of_steps(f"run_{number}", 1 + number, failed=(1,) if number == 7 else (), prompt=f"Task {number}")
+        events[0]["session_id"] = header["session_id"] = f"session_{number}"
+        lines = "\n".join(json.dumps(one) for one in (header, *events))
+        (folder / f"{number}.jsonl").write_text(lines + "\n", encoding="utf-8")
+    with _served(folder) as address:
+        yield address
+
+
+class _served:  # noqa: N801  # used as a function
+    """Views a folder until the block is left."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._up = threading.Event()
+        self._url = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over = asyncio.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="viewer", daemon=True)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        async with viewing(self._folder) as site:
+            self._url = f"{site.url}/"
+            self._up.set()
+            await self._over.wait()
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        assert self._up.wait(WAIT_SECONDS), "the viewer did not start"
+        return self._url
+
+    def __exit__(self, *_: object) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(WAIT_SECONDS)
+        assert not self._thread.is_alive(), "the viewer did not end"
+
+
+@pytest.fixture
+def page(open_page: Callable[..., Any]) -> Any:
+    return open_page(viewport={"width": 1440, "height": 900})
+
+
+def at(page: Any, url: str, count: int) -> None:
+    """Open an address, and wait until the list says that so many sessions match."""
+    page.goto(url)
+    until(page, f"document.querySelector('#total').textContent === '{count}'")
+
+
+def test_the_front_is_the_list_and_nothing_can_be_changed(page: Any, url: str) -> None:
+    at(page, url, MADE + 3)
+    assert page.evaluate("document.querySelector('#list').role") == "main"
+    for hidden in ("#new", "#home", "#prompt", "main"):
+        assert page.is_hidden(hidden)
+    assert page.is_visible("#report")
+    page.goto(f"{url}#s/session_7")
+    page.wait_for_selector(".card")
+    page.wait_for_selector("#download:visible")
+    for hidden in ("#cancel", "#delete", "#new"):
+        assert page.is_hidden(hidden)
+    assert page.locator("#composer *").count() == 0
+    assert page.text_content("#title") == "Task 7"
+    page.keyboard.press("?")
+    assert not {"n", "m"} & set(page.locator("#shortcuts dt").all_text_contents())
+
+
+def test_many_sessions_need_few_nodes_and_the_keyboard_reaches_the_last(page: Any, url: str) -> None:
+    at(page, f"{url}?sort=-steps", MADE + 3)
+    page.focus("#sessions a[tabindex='0']")
+    most = page.evaluate(f"{LISTED}.length")
+    height = "document.querySelector('#sessions').style.height"
+    for before in iter(lambda: page.evaluate(height), None):
+        page.keyboard.press("End")
+        most = max(most, page.evaluate(f"{LISTED}.length"))
+        if page.is_hidden("#more"):
+            break
+        until(page, f"{height} !== '{before}' || document.querySelector('#more').hidden")
+    page.keyboard.press("End")
+    until(page, f"document.activeElement.querySelector('.title').textContent === 'Task {MADE - 1}'")
+    assert most < MOST_NODES
+    assert page.evaluate("document.activeElement.parentElement.ariaPosInSet") == str(MADE + 3)
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.querySelector('.title').textContent") == f"Task {MADE - 2}"
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".card")
+    assert page.evaluate("location.hash") == f"#s/session_{MADE - 2}"
+    page.keyboard.press("j")
+    until(page, f"location.hash === '#s/session_{MADE - 1}'")
+    page.go_back()
+    page.go_back()
+    until(page, f"document.activeElement.querySelector('.title')?.textContent.startsWith('Task {MADE - 2}')")
+
+
+def test_filters_and_order_stand_in_the_address_and_survive_a_reload_and_the_back_button(page: Any, url: str) -> None:
+    at(page, url, MADE + 3)
+    until(page, "document.querySelector('#filter').textContent.includes('exhausted (1)')")
+    page.select_option("#filter", "exhausted")
+    until(page, "document.querySelector('#total').textContent === '1'")
+    assert page.evaluate("location.search") == "?status=exhausted"
+    page.reload()
+    until(page, "document.querySelector('#total').textContent === '1'")
+    assert page.input_value("#filter") == "exhausted"
+    page.click("#clear")
+    until(page, f"document.querySelector('#total').textContent === '{MADE + 3}'")
+    page.check("[name=errors]")
+    page.click("[data-sort=steps]")
+    until(page, f"{TITLES}[0] === 'Task 7' && {LISTED}.length <= 3")
+    assert page.evaluate("location.search") == "?errors=1&sort=steps"
+    page.click("[data-sort=steps]")
+    until(page, "location.search === '?errors=1&sort=-steps'")
+    for before in ("?errors=1&sort=steps", "?errors=1", "", "?status=exhausted"):
+        page.go_back()
+        until(page, f"location.search === '{before}'")
+    until(page, "document.querySelector('#total').textContent === '1'")
+    page.go_forward()
+    until(page, f"document.querySelector('#total').textContent === '{MADE + 3}'")
+    assert page.input_value("#filter") == ""
+
+
+def test_a_filter_that_nothing_matches_says_so_and_keeps_its_value(page: Any, url: str) -> None:
+    at(page, f"{url}?tool=no_such_tool", 0)
+    assert page.text_content("#list-note") == "No session matches."
+    assert page.input_value("[name=tool]") == "no_such_tool"
+
+
+def test_an_order_that_the_viewer_does_not_know_is_told_in_its_words(page: Any, url: str) -> None:
+    page.refused = ("400",)
+    page.goto(f"{url}?sort=nonsense")
+    page.wait_for_selector("#list-note:has-text('`sort` is')")
+
+
+def test_the_timeline_is_few_tabs_from_the_start(page: Any, url: str) -> None:
+    page.goto(f"{url}#s/session_7")
+    page.wait_for_selector(".card")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "scroll"
+    page.reload()
+    page.wait_for_selector(".card")
+    page.evaluate("document.activeElement.blur()")
+    tabs = 0
+    while page.evaluate("document.activeElement.id") != "scroll":
+        page.keyboard.press("Tab")
+        tabs += 1
+        assert tabs < 20
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_list_and_a_session_fit_a_phone_and_a_wide_screen(
+    open_page: Callable[..., Any], url: str, width: int
+) -> None:
+    page = open_page(viewport={"width": width, "height": 844})
+    at(page, url, MADE + 3)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if width == 390:
+        assert page.is_hidden("#facets")
+        page.click("#fold")
+        assert page.is_visible("#facets")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.goto(f"{url}#s/session_7/1/step/1/call/1.1")
+    page.wait_for_selector(".call.here")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
