@@ -183,17 +183,25 @@ class Site:
         runs = [[json.loads(encode_line(event)) for event in run.events] for run in record.runs]
         return self.keep(runs, record.runs[0].started.prompt or name, record.header.session_id)
 
-    def keep(self, runs: Iterable[Sequence[Mapping[str, Any]]], title: str, session_id: str, owner: str = "") -> str:
-        """Put these events into the store as a session; its id."""
-        self.do(self._keep(runs, title, session_id, owner))
+    def keep(
+        self,
+        runs: Iterable[Sequence[Mapping[str, Any]]],
+        title: str,
+        session_id: str,
+        owner: str = "",
+        created_at: str = AT,
+    ) -> str:
+        """Put these events into the store as a session; its id. The list begins with the latest `created_at`."""
+        session = NewSession(id=session_id, owner=owner, agent="worker", title=title, created_at=created_at)
+        self.do(self._keep(runs, session))
         return session_id
 
-    async def _keep(self, runs: Iterable[Sequence[Mapping[str, Any]]], title: str, session_id: str, owner: str) -> None:
-        await self.store.add(NewSession(id=session_id, owner=owner, agent="worker", title=title, created_at=AT))
+    async def _keep(self, runs: Iterable[Sequence[Mapping[str, Any]]], session: NewSession) -> None:
+        await self.store.add(session)
         for run in runs:
             lines = [json.dumps(event, ensure_ascii=False).encode() + b"\n" for event in run]
             for begin in range(0, len(lines), 500):
-                await self.store.commit(_batch(session_id, run, lines, begin, begin + 500))
+                await self.store.commit(_batch(session.id, run, lines, begin, begin + 500))
 
 
 def _batch(
