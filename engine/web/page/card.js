@@ -1,6 +1,7 @@
 // How a run ended, on a card of its own.
 import { h, put, signed } from "./dom.js";
-import { brief, counted, duration, money, oneLine, parsed, tokens } from "./text.js";
+import { prose } from "./prose.js";
+import { brief, counted, duration, fileOf, money, oneLine, parsed, tokens } from "./text.js";
 import { budgets } from "./budget.js";
 import { ending, reached, workOf } from "./words.js";
 
@@ -13,10 +14,12 @@ export function endCard(item) {
   const above = outcome.stop_reason === "text_final";
   const asks = outcome.status === "awaiting_input";
   const advice = told.advice ? h("p", {}, told.advice) : null;
+  const answer = prose("answer", "the answer");
+  if (told.text) answer.show(told.text, true);
   const node = h("article", { class: `card ${told.tone}${moment ? " success" : ""}`, "data-status": outcome.status, "data-work": workOf(outcome) },
     h("h4", {}, signed(told.sign), told.title, above ? h("small", {}, "the answer is the text above") : null),
     told.who ? h("p", { class: "known" }, told.who) : null,
-    above || asks || !told.text ? null : h("div", { class: "words answer" }, told.text),
+    above || asks || !told.text ? null : answer.node,
     list("Which limit", outcome.status === "exhausted" ? reached(budgets(run)) : []),
     list("Phases", (outcome.phases ?? []).filter((one) => one.summary !== outcome.answer).map(phase)),
     list("Still open", outcome.pending_issues ?? []),
@@ -36,9 +39,8 @@ function done(run) {
   const written = ran.flatMap((call) => call.plan?.filter(({ status }) => status && status !== "skipped") ?? [call]);
   const files = new Set();
   for (const call of written.filter((one) => one.status === "ok" && !one.planned)) {
-    const given = parsed(call.args);
-    const file = given?.path ?? given?.file ?? given?.file_path ?? given?.filename;
-    if (typeof file === "string") files.add(file);
+    const file = fileOf(parsed(call.args));
+    if (file) files.add(file);
   }
   return { files: [...files], written };
 }

@@ -78,3 +78,36 @@ export class Children {
     });
   }
 }
+
+/** Milliseconds that something has to stay in view: what only passes by, while a session loads, is left as it is. */
+const STAY = 100;
+const unseen = new WeakMap();
+const inView = new Set();
+let looking = 0;
+const near = { rootMargin: "300px", scrollMargin: "300px" };
+const sight = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    if (isIntersecting) inView.add(target);
+    else inView.delete(target);
+  }
+  clearTimeout(looking);
+  looking = setTimeout(look, STAY);
+}, near);
+
+function look() {
+  for (const node of inView) {
+    sight.unobserve(node);
+    const work = unseen.get(node);
+    unseen.delete(node);
+    if (node.isConnected) work?.();
+  }
+  inView.clear();
+}
+
+/** Do this once the node is in view or nearly so; a later call for the same node takes the place of an earlier one. */
+export function whenSeen(node, work) {
+  unseen.set(node, work);
+  inView.delete(node);
+  sight.unobserve(node);
+  sight.observe(node);
+}

@@ -9,7 +9,7 @@ export function followEnd(scroll, root, moving) {
   function stick() {
     if (stuck) scroll.scrollTop = scroll.scrollHeight;
     top = scroll.scrollTop; // at once: the reader may scroll before the event of this comes
-    $("to-end").hidden = stuck;
+    tell();
   }
 
   function scrolled() {
@@ -17,7 +17,12 @@ export function followEnd(scroll, root, moving) {
     if (!moving() && end) stuck = true;
     else if (scroll.scrollTop < top) stuck = false;
     top = scroll.scrollTop;
+    tell();
+  }
+
+  function tell() {
     $("to-end").hidden = stuck;
+    scroll.classList.toggle("left", !stuck);
   }
 
   const watch = new ResizeObserver(stick);
@@ -33,7 +38,7 @@ export function followEnd(scroll, root, moving) {
     /** Stay where the reader is. */
     leave() {
       stuck = false;
-      $("to-end").hidden = false;
+      tell();
     },
     /** To the end, now. */
     go() {

@@ -58,7 +58,10 @@ export function jumps(id, scroll, root, { say, went }) {
   function show(place) {
     const node = nodeOf(place);
     if (!node) return false;
-    if (place.call !== undefined) for (const fold of node.querySelectorAll("details")) fold.open = true;
+    if (place.call !== undefined) {
+      for (const fold of node.querySelectorAll("details")) fold.open = true;
+      node.dispatchEvent(new Event("show-all"));
+    }
     mark(node);
     return true;
   }

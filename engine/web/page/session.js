@@ -47,7 +47,7 @@ export function openSession(place, { say, connected }) {
   const end = followEnd(scroll, root, () => jump.moving);
   const target = linkTarget(root, jump.show, (words) => trouble(words && new Error(words)));
   root.replaceChildren();
-  let show = timeline(root);
+  let show = timeline(root, id);
 
   // events
 
@@ -276,7 +276,7 @@ export function openSession(place, { say, connected }) {
     live = false;
     state = begin();
     root.replaceChildren();
-    show = timeline(root);
+    show = timeline(root, id);
     listen();
   }
 

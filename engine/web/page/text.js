@@ -21,8 +21,11 @@ export function oneLine(text, longest) {
   return line.length <= longest ? line : line.slice(0, longest - 1) + "…";
 }
 
-/** What this JSON says; undefined if it is none. */
+const LONGEST_JSON = 2_000_000;
+
+/** What this JSON says; undefined if it is none, or too long to be taken apart while somebody waits. */
 export function parsed(json) {
+  if (json.length > LONGEST_JSON) return undefined;
   try {
     return JSON.parse(json);
   } catch {}
@@ -45,12 +48,23 @@ export function pretty(json) {
   return out;
 }
 
+/** The file that arguments name; "" where they name none. */
+export function fileOf(given) {
+  const named = given && typeof given === "object" ? ["path", "file_path", "file", "filename", "target_file", "notebook_path"].map((name) => given[name]) : [];
+  return named.find((value) => typeof value === "string") ?? "";
+}
+
+/** Arguments that say what a file is to hold: edits.js shows them. */
+const CHANGE = /^(?:old|new|search|replace|patch|diff|edits|insert_|content|file_text)/;
+
 /** A call's arguments in one line; an ellipsis where something is left out. */
 export function brief(json) {
   const given = parsed(json || "{}");
   if (!given || typeof given !== "object") return oneLine(json, 80);
-  const said = Object.entries(given).map(([name, value]) => `${name}=${oneLine(JSON.stringify(value), 60)}`);
-  return oneLine(said.join(" "), 140);
+  const file = fileOf(given);
+  const shown = Object.entries(given).filter(([name]) => !file || !CHANGE.test(name));
+  const said = shown.map(([name, value]) => `${name}=${oneLine(JSON.stringify(value), 60)}`);
+  return oneLine(said.join(" "), 140) + (shown.length < Object.keys(given).length ? " …" : "");
 }
 
 export const number = (value) => value.toLocaleString("en-US", { maximumFractionDigits: 2 });

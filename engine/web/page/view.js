@@ -1,13 +1,16 @@
 // The timeline: each kind of item of model.js has a function that makes its node and says how to bring it up to date.
 import { ask, path, words } from "./api.js";
-import { Children, h, put, signed, Writer } from "./dom.js";
+import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
 import { endCard } from "./card.js";
+import { output } from "./output.js";
+import { prose } from "./prose.js";
 import { linkTo, showStatus } from "./rows.js";
-import { brief, called, counted, duration, number, oneLine, plain, pretty, tokens } from "./text.js";
+import { brief, called, counted, duration, fileOf, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
 import { cutWords, decisionWords, fact, failureWords, RESULT, skippedWords } from "./words.js";
 
-/** Shows any state of the fold in `root`, changing only what differs. */
-export function timeline(root) {
+/** Shows any state of the fold of session `id` in `root`, changing only what differs. */
+export function timeline(root, id) {
+  root.onclick = ({ target }) => target.closest(".request") && showRequest(id, target.closest(".step"));
   const runs = new Children(root, runView);
   return (state) => runs.show(state.runs);
 }
@@ -18,7 +21,7 @@ function runView(run) {
   const asked = run.began.parent ? linkTo(run.began.parent.session_id, "Its caller asked") : "You asked";
   const head = run.prompt === null
     ? h("h3", {}, `${which} goes on after the answer`)
-    : h("div", { class: "said you" }, h("h3", {}, run.place ? `${which}: ` : "", asked), h("div", { class: "words" }, run.prompt));
+    : h("div", { class: "said you" }, h("h3", {}, run.place ? `${which}: ` : "", asked), said(run.prompt, "the prompt"));
   const items = new Children(body, itemView);
   const node = h("section", { class: "run", "aria-label": which, "data-run": run.place + 1 }, head, body);
   return { node, update: (now) => items.show(now.items) };
@@ -30,6 +33,17 @@ function itemView(item) {
   made.node.dataset.item = item.about ?? item.kind;
   return made;
 }
+
+/** The request of a step, in a panel that comes when it is asked for. */
+async function showRequest(id, step) {
+  const { openRequest } = await import("./request.js");
+  openRequest(id, step.closest(".run").dataset.run, step.dataset.step);
+}
+
+const requestButton = (step) => h("button", { type: "button", class: "tool request", "aria-haspopup": "dialog", title: `What the model was sent in ${step}` }, "Request");
+
+/** Words of a person or of the loop: as they are, the first lines of long ones. */
+const said = (text, what) => output(text, { what, form: "words", tag: "div", lines: 20 }).node;
 
 /** Copies the address of what it stands in; session.js acts on it. */
 const linkButton = (what) => h("button", { type: "button", class: "link", title: `Copy the link to ${what}`, "aria-label": `Copy the link to ${what}` }, "#");
@@ -43,7 +57,7 @@ function stepView({ kind, number, closing }) {
   const title = closing ? "Closing step" : `${kind === "round" ? "Round" : "Step"} ${number}`;
   const place = kind === "step" ? { "data-step": number } : {};
   const node = h("section", { class: kind, "aria-label": title, ...place },
-    h("h4", {}, title, goal, " ", figures, kind === "step" ? linkButton(title.toLowerCase()) : null), body);
+    h("h4", {}, title, goal, " ", figures, ...(kind === "step" ? [requestButton(title.toLowerCase()), linkButton(title.toLowerCase())] : [])), body);
   return {
     node,
     update(now) {
@@ -57,12 +71,11 @@ function stepView({ kind, number, closing }) {
 }
 
 function textView() {
-  const node = h("div", { class: "text words" });
-  const writer = new Writer(node);
+  const { node, show } = prose("text", "the text");
   return {
     node,
     update(part) {
-      writer.show(part.text);
+      show(part.text, part.done);
       strike(node, part);
     },
   };
@@ -70,13 +83,12 @@ function textView() {
 
 function reasoningView() {
   const label = h("span");
-  const body = h("div", { class: "words" });
-  const node = h("details", { class: "reasoning", open: true }, h("summary", {}, label), body);
-  const writer = new Writer(body);
+  const body = prose("thinking", "the reasoning");
+  const node = h("details", { class: "reasoning", open: true }, h("summary", {}, label), body.node);
   return {
     node,
     update(part) {
-      writer.show(part.text);
+      body.show(part.text, part.done);
       put(label, part.done ? `Thought for ${duration((part.until ?? part.t) - part.t)}` : "Thinking …");
       if (node.dataset.done !== String(part.done)) node.open = !part.done;
       node.dataset.done = part.done;
@@ -102,10 +114,14 @@ function callView(first) {
     given, words, took, linkButton(`this call of ${oneLine(first.name, 60)}`));
   const live = h("pre", { class: "args" });
   const writer = new Writer(live);
-  const all = folded("arguments", () => pretty(first.args), "args");
+  const all = argumentsOf(() => first);
+  const edits = h("div");
   const result = h("div", { class: "result" });
-  const node = h("div", { class: "call", "data-kind": first.does, "data-call": first.id }, head, live, all.node, result);
+  const node = h("div", { class: "call", "data-kind": first.does, "data-call": first.id }, head, live, edits, all.node, result);
   let told = null;
+  let edited = "";
+  let whole = null;
+  node.addEventListener("show-all", () => whole?.all());
   return {
     node,
     update(call) {
@@ -124,11 +140,18 @@ function callView(first) {
       given.classList.toggle("more", short.includes("…"));
       live.hidden = call.done;
       writer.show(call.done ? "" : call.args);
-      all.node.hidden = !call.done || call.args.length < 3 || (given.textContent !== "" && !short.includes("…"));
+      all.node.hidden = !call.done || call.args.length < 3 || (given.textContent !== "" && !short.includes("…") && !call.args.includes("\\n"));
       all.update();
       const news = `${call.status} ${call.asks} ${call.agent?.run_id}`;
-      if (told !== news) showResult(result, call);
+      if (told !== news) whole = showResult(result, call);
       told = news;
+      const args = call.done ? call.args : "";
+      if (edited !== args) whenSeen(edits, () => showEdits(edits, args, () => edited === args));
+      if (edited !== args && edits.firstChild) {
+        edits.replaceChildren();
+        node.classList.remove("edits");
+      }
+      edited = args;
       strike(node, call);
     },
   };
@@ -144,32 +167,49 @@ function folded(title, text, name = "") {
   return { node, update: () => node.open && fill() };
 }
 
-const LINES = 12;
-const CHARACTERS = 1500;
-const MOST = 300_000;
+async function showEdits(node, args, now) {
+  if (!args.includes("{")) return;
+  const { editsOf, editView } = await import("./edits.js");
+  if (!now()) return;
+  const found = editsOf(args);
+  node.replaceChildren(...found.map(editView));
+  node.closest(".call")?.classList.toggle("edits", found.length > 0);
+}
+
+/** A call's arguments, when they are opened: texts of several lines as blocks of their own, or all as it is recorded. */
+function argumentsOf(call) {
+  const body = h("div");
+  const node = h("details", { class: "arguments", ontoggle: fill }, h("summary", {}, "arguments"), body);
+  let shown = null;
+  async function fill() {
+    const { args } = call();
+    if (!node.open || shown === args) return;
+    shown = args;
+    body.replaceChildren(h("pre", { class: "args" }, pretty(args)));
+    const { argumentsView } = await import("./arguments.js");
+    if (shown === args) body.replaceChildren(...argumentsView(args));
+  }
+  return { node, update: fill };
+}
 
 function showResult(node, call) {
   node.replaceChildren();
   if (call.agent) node.append(agentView(call));
-  if (call.status === null) return;
+  if (call.status === null) return null;
   if (call.plan) {
     node.append(...call.plan.map(planned));
-    return;
+    return null;
   }
   const special = !["ordinary", "provider"].includes(call.does) && !["error", "invalid"].includes(call.status);
+  let whole = null;
   if (call.result && !special) {
-    const lines = call.result.split("\n");
-    const short = lines.length <= LINES + 1 && call.result.length <= CHARACTERS;
-    const start = short ? call.result : lines.slice(0, LINES - 2).join("\n").slice(0, CHARACTERS);
-    node.append(h("pre", { class: RESULT[call.status]?.[0] === "bad" ? "output bad" : "output" }, start));
-    const rest = call.result.slice(start.length).replace(/^\n/, "");
-    if (rest) {
-      const size = `${counted(lines.length, "line")}, ${counted(call.result.length, "character")}`;
-      const told = () => rest.length > MOST ? `${rest.slice(0, MOST)}\n… and more: it is all in the record` : rest;
-      node.append(folded(`the rest of ${size}`, told, "output").node);
-    }
+    const form = RESULT[call.status]?.[0] === "bad" ? "output bad" : "output";
+    const reads = call.reads || /read|view|cat|open|show|get|fetch/i.test(call.name);
+    whole = output(call.result, { what: `the result of ${call.name}`, file: reads ? fileOf(parsed(call.args)) : "", form, save: `${call.name}.txt` });
+    node.append(whole.node);
   }
   for (const image of call.images) node.append(picture(image, call.name));
+  return whole;
 }
 
 /** The sub-agent that a call runs; the server knows how it ended. */
@@ -200,8 +240,15 @@ function line(tone, sign, head, text = "", ...more) {
   return { node };
 }
 
-function quote(className, title, text) {
-  return { node: h("div", { class: `said ${className}` }, h("h5", {}, title), h("div", { class: "words" }, text)) };
+function quote(className, title, text, written = said(text, "the message")) {
+  return { node: h("div", { class: `said ${className}` }, h("h5", {}, title), written) };
+}
+
+/** A text of the model that is whole from the start. */
+function formatted(text, what) {
+  const { node, show } = prose("written", what);
+  show(text, true);
+  return node;
 }
 
 function decisionView({ round, decision }) {
@@ -235,7 +282,7 @@ function compactedView({ event }) {
   const how = { shorten_results: "older results shortened", summarise: "summarized by the model", compactor: "replaced by the compactor" }[event.strategy]
     ?? `the oldest ${counted(event.dropped ?? 0, "message")} dropped`;
   const vain = event.in_vain || event.not_enough;
-  const sizes = `${counted(event.before_tokens ?? 0, "token")} became ${number(event.after_tokens)}`;
+  const sizes = `${counted(event.before_tokens ?? 0, "token")} became ${number(event.after_tokens ?? 0)}`;
   const put = (event.put_first ?? []).map((message) => message.text ?? message.content ?? "").filter(Boolean).join("\n\n");
   return line(vain ? "warn" : "loop", "▸", "Context compacted", `${how}, ${sizes}${vain ? ", which is not enough" : ""}`,
     put ? folded("what stands in their place", () => put).node : null);
@@ -252,7 +299,7 @@ function evaluationView({ verdict, name, details }) {
 function phaseView({ percentage, summary, next }) {
   const node = h("div", { class: "phase" },
     h("strong", {}, `◔ ${percentage} % reported as done`), h("progress", { max: 100, value: percentage, "aria-label": "so far" }),
-    percentage < 100 ? h("div", { class: "words" }, summary) : null, next ? h("p", { class: "faint" }, `next: ${next}`) : null);
+    percentage < 100 ? formatted(summary, "the summary") : null, next ? h("p", { class: "faint" }, `next: ${next}`) : null);
   return { node };
 }
 
@@ -272,12 +319,14 @@ const KINDS = {
     ? line("bad", "✘", "The response was cut", failure.message)
     : line("bad", "✘", "The request failed", failureWords(failure)),
   message: ({ origin, text }) => origin === "user" ? quote("you", "You, while it ran", text) : quote("loop", origin === "handler" ? "▸ A handler" : `▸ The loop: ${plain(origin)}`, text),
-  thought: ({ text }) => quote("thought", "◇ Thought", text),
+  thought: ({ text }) => quote("thought", "◇ Thought", text, formatted(text, "the thought")),
   question: ({ text }) => quote("question", "? It asks you", text),
   answered: ({ question, text }) => quote("you", "You answered", question ? `${question}\n→ ${text}` : text),
   cut: (item) => {
     const [head, text] = cutWords(item);
-    return line("quiet", "✂", head, text);
+    const { node } = line("quiet", "✂", head, text);
+    node.classList.add("cut");
+    return { node };
   },
   decision: decisionView,
   rejected: rejectedView,

@@ -327,7 +327,7 @@ def test_calls_show_arguments_results_and_errors_and_fold_what_is_long(page: Any
     long, missing, invalid = page.locator(".call").all()
     assert 'path="long.txt"' in long.text_content()
     assert "line 40" not in long.text_content()
-    long.locator("summary >> text=the rest of 40 lines").click()
+    long.locator("button >> text=Show all 40 lines").click()
     until(page, "document.querySelector('.call').textContent.includes('line 40 of long.txt')")
     assert missing.get_attribute("data-status") == "error"
     assert "there is no missing.txt" in missing.text_content()
@@ -353,7 +353,7 @@ def test_an_attempt_that_failed_is_struck_through_and_said_to_have_failed(page: 
     begin(page, "fail")
     card = page.wait_for_selector(".card[data-status=failed]")
     assert "slow down" in card.text_content()
-    assert page.text_content(".text.void") == "I begin"
+    assert page.text_content(".void .text") == "I begin"
 
 
 def test_a_dropped_connection_is_shown_and_resumed_without_repetition(page: Any, shown: Site) -> None:

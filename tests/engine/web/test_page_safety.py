@@ -122,7 +122,7 @@ def nothing_happened(page: Any, bad: str, listed: str) -> None:
     page.keyboard.press("End")
     page.wait_for_selector(listed)
     assert page.evaluate("window.hit") is None, bad
-    parts = "#timeline :is(a, form, meta, link), #sessions li > :not(a)"
+    parts = "#timeline :is(a:not(.markdown a[target=_blank]), form, meta, link), #sessions li > :not(a)"
     foreign = (
         f"[...document.querySelectorAll('iframe, svg, object, embed, body style, body script, {parts}, #session img')]"
     )
