@@ -48,6 +48,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("process",),
     ("http",),
     ("web", "proxy", "viewer", "adapters"),
+    ("html_export",),
     ("cli", "testing"),
 )
 """Lowest first. A package imports those below it; packages of one layer do not import each other."""

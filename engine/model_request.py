@@ -66,6 +66,36 @@ class StepRequest(Struct, frozen=True, kw_only=True):
     """Whether texts were redacted when they were recorded. The model got them as they were."""
 
 
+def recorded_request(started: ev.RunStarted, step: ev.StepStarted, transcript: Transcript) -> Request:
+    """The request of the step that has just begun, from its run's first event and the transcript up to it."""
+    return make_request(
+        transcript,
+        tools=started.tools,
+        tool_choice=started.tool_choice,  # type: ignore[arg-type]  # the loop's own
+        settings=started.settings,
+        closing=step.closing,
+        attempt="",
+        memo={},
+    )
+
+
+def split_system(request: Request) -> tuple[str, tuple[Message, ...]]:
+    """The system prompt of a request, empty if it has none, and the messages after it, with those sent once."""
+    messages = (*request.messages, *request.ephemeral)
+    system = messages[0].text if messages and isinstance(messages[0], SystemMessage) else ""
+    return system, messages[1:] if system else messages
+
+
+def source_of(started: ev.RunStarted) -> RequestSource:
+    """Whether the requests of this run are known."""
+    return "imported" if is_foreign(started.engine) else "recorded"
+
+
+def is_redacted(started: ev.RunStarted, messages: Iterable[Message]) -> bool:
+    """Whether texts of these messages were redacted when their run was recorded."""
+    return "redaction" in started.functions or REDACTION_MARK.encode() in encode_line(messages)
+
+
 class RequestFinder:
     """Finds the request of one step. Feed it the events of the session, in order, from the first on.
 
@@ -108,28 +138,19 @@ class RequestFinder:
     def _request(self, step: ev.StepStarted) -> StepRequest:
         started = self._started
         assert started is not None
-        request = make_request(
-            self._transcript,
-            tools=started.tools,
-            tool_choice=started.tool_choice,  # type: ignore[arg-type]  # the loop's own
-            settings=started.settings,
-            closing=step.closing,
-            attempt="",
-            memo={},
-        )
-        messages = (*request.messages, *request.ephemeral)
-        system = messages[0].text if messages and isinstance(messages[0], SystemMessage) else ""
+        request = recorded_request(started, step, self._transcript)
+        system, messages = split_system(request)
         return StepRequest(
             run=self._run,
             step=self._step,
             model=started.model,
             system=system,
-            messages=messages[1:] if system else messages,
+            messages=messages,
             tools=request.tools,
             tool_choice=request.tool_choice,
             settings=dict(request.settings),
-            source="imported" if is_foreign(started.engine) else "recorded",
-            redacted="redaction" in started.functions or REDACTION_MARK.encode() in encode_line(messages),
+            source=source_of(started),
+            redacted=is_redacted(started, messages),
         )
 
 

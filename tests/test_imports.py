@@ -90,6 +90,7 @@ LATE = {
     ("engine/cli/question_prompt.py", "readline"): "not on every platform; prepares the terminal when imported",
     (f"{VIEWS}/select.py", "endstop.cli.views.race_live"): "the same",
     ("engine/cli/demo.py", "endstop.cli.views.demo"): "the same",
+    ("engine/cli/convert.py", "endstop.cli.export_html"): "reads and judges records, which other exports do without",
     ("engine/cli/serve.py", "endstop.web.server"): "imports starlette, uvicorn and SQLAlchemy",
     ("engine/cli/serve.py", "endstop.cli.worker_process"): "imports SQLAlchemy",
     ("engine/cli/serve.py", "endstop.service.span_receiver"): "the same",

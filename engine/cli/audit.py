@@ -93,7 +93,8 @@ def _audit_named(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
         raise WrongUse(f"{args.transcript}: no such file")
     if Path(args.transcript).is_file() and is_record(args.transcript):
         return audit(scan(args.transcript), policies)
-    return _audit_session(args, _choose_session(args, find_sessions(args.transcript, args.format)), policies)
+    chosen = choose_session(args.transcript, args.session, find_sessions(args.transcript, args.format), "showing")
+    return _audit_session(args, chosen, policies)
 
 
 def _audit_last(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
@@ -125,8 +126,13 @@ def _audit_session(args: argparse.Namespace, chosen: FoundSession, policies: Seq
     return audit(events, policies, dict(session.losses))
 
 
-def _choose_session(args: argparse.Namespace, results: Iterable[FoundSession | SkippedSession]) -> FoundSession:
-    """The session to show. Raises WrongUse if there is none."""
+def choose_session(
+    transcript: str, wanted: str | None, results: Iterable[FoundSession | SkippedSession], doing: str
+) -> FoundSession:
+    """The session to work on: the one whose id is `wanted`, or else the first one, which is said if there are several.
+
+    doing: what the caller does with it, such as "showing". Raises WrongUse if there is none.
+    """
     chosen: FoundSession | None = None
     ids: list[str] = []
     why = "it holds no session"
@@ -135,15 +141,15 @@ def _choose_session(args: argparse.Namespace, results: Iterable[FoundSession | S
             why = why if ids else result.why
             continue
         ids.append(result.id)
-        if result.id == args.session:
+        if result.id == wanted:
             return result
-        if chosen is None and (args.session is None or args.session in result.id):
+        if chosen is None and (wanted is None or wanted in result.id):
             chosen = result
     if not ids:
-        raise WrongUse(f"{args.transcript}: {one_line(why, 400)}")
+        raise WrongUse(f"{transcript}: {one_line(why, 400)}")
     if chosen is None:
-        raise WrongUse(f"{args.transcript} has no session {args.session!r}; it has {', '.join(ids[:10])}")
-    if args.session is None and len(ids) > 1:
-        holds = f"{args.transcript} holds {counted(len(ids), 'session')}"
-        print(f"endstop: {holds}; showing the first, {chosen.id}; choose another with --session", file=sys.stderr)
+        raise WrongUse(f"{transcript} has no session {wanted!r}; it has {', '.join(ids[:10])}")
+    if wanted is None and len(ids) > 1:
+        holds = f"{transcript} holds {counted(len(ids), 'session')}"
+        print(f"endstop: {holds}; {doing} the first, {chosen.id}; choose another with --session", file=sys.stderr)
     return chosen

@@ -38,6 +38,7 @@ from .options import (
     build_redaction,
     parse_finish_words,
 )
+from .output_file import write_file
 from .views.tables import progress
 from .views.text import counted
 
@@ -60,21 +61,28 @@ exit codes: 0 imported, 2 usage error, or nothing was imported
 """
 SHOWN = 5
 """How many skipped sessions are listed; `--json` lists all."""
-_EXPORT_HELP = "convert a record to a format of other programs"
+_EXPORT_HELP = "write a session as a page to send, or a record in a format of other programs"
 _EXPORT_EPILOG = """\
+  html     a page of each session in one file to send to somebody: what `endstop view` shows, without any server.
+           RECORD may also be a transcript of another agent, as for `endstop audit`
   openai   OpenAI's messages: one JSON object with `messages`, which `endstop import openai` reads again
   atif     a trajectory of the Agent Trajectory Interchange Format, version 1.7 (Harbor, Terminal-Bench)
   otlp     spans of OpenTelemetry in OTLP/JSON, by its conventions for generative AI, which `import otlp` reads again
 
 Whatever the format cannot express is listed.
 
+A page holds everything that the record holds. --redact hides keys, tokens, e-mail addresses and card numbers.
+
 examples:
+  endstop export html run.jsonl --redact
+  endstop export html ~/.claude/projects/app/session.jsonl -o session.html
   endstop export openai run.jsonl
   endstop export atif run.jsonl -o trajectory.json
 
 exit codes: 0 exported, 2 usage error
 """
 
+HTML = "html"
 Export = Callable[[str, Sequence[Event]], tuple[dict[str, Any], Counter[str]]]
 EXPORTS: dict[str, Export] = {"openai": to_openai.export, "atif": to_atif.export, "otlp": to_otlp.export}
 
@@ -351,24 +359,55 @@ def _as_json(
 def add_export(commands: Any) -> None:
     """Add `export` to the parser's subcommands."""
     parser = add_command(commands, "export", _EXPORT_HELP, export_record, _EXPORT_EPILOG)
-    parser.add_argument("format", metavar="FORMAT", choices=tuple(EXPORTS), help="the format: openai, atif or otlp")
-    parser.add_argument("record", metavar="RECORD", help="a file written by `endstop run --record` or `endstop import`")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: stdout)")
+    formats = (HTML, *EXPORTS)
+    parser.add_argument("format", metavar="FORMAT", choices=formats, help="the format: html, openai, atif or otlp")
+    parser.add_argument(
+        "records",
+        nargs="+",
+        metavar="RECORD",
+        help="a file written by `endstop run --record` or `endstop import`; html takes several, and transcripts, too",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the file to write (default: stdout; NAME.html here for html, which also takes a folder, or - for stdout)",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
     parser.add_argument("--quiet", action="store_true", help="do not list what the format cannot express")
+    page = parser.add_argument_group("for html")
+    page.add_argument(
+        "--session", metavar="ID", help="the session of a transcript that holds several (default: the first)"
+    )
+    page.add_argument(
+        "--completion",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="the tool of a transcript that reports the work as done; repeatable",
+    )
+    add_redaction(page, "the page")
 
 
 def export_record(args: argparse.Namespace) -> int:
-    """Export a record and return the exit code. Raises WrongUse."""
+    """Export a record, or sessions as pages, and return the exit code. Raises WrongUse."""
+    if args.format == HTML:
+        from .export_html import export_pages
+
+        return export_pages(args)
+    if len(args.records) > 1:
+        raise WrongUse(f"{args.format} takes one record, not {len(args.records)}: export one after the other")
+    if args.session is not None or args.completion or build_redaction(args) is not None:
+        raise WrongUse(f"--session, --completion and redaction are for html: {args.format} exports a record as it is")
     std_streams = StdStreams()
-    record = read_record(args.record)
+    record = read_record(args.records[0])
     events = [event for run in record.runs for event in run.events]
     whole, left_out = EXPORTS[args.format](record.header.session_id, events)
     text = _encode(whole)
     if args.output is None:
         std_streams.write_answer(text.decode())
     else:
-        _write(args.output, text, args.force, args.record)
+        write_file(args.output, [text], args.force, args.records[0])
     if not args.quiet:
         for kind, times in left_out.items():
             print(f"left out: {times:,} {EXPORT_LOSSES[kind]}", file=sys.stderr)
@@ -382,18 +421,3 @@ def export_record(args: argparse.Namespace) -> int:
 def _encode(whole: dict[str, Any]) -> bytes:
     """The export as one line of JSON."""
     return msgspec.json.encode(whole) + b"\n"
-
-
-def _write(output: str, text: bytes, force: bool, record: str) -> None:
-    path = Path(output)
-    if path.is_dir():
-        raise WrongUse(f"-o {output} is a folder: name a file in it")
-    if path.exists() and os.path.samefile(path, record):
-        raise WrongUse(f"-o {output} is the record itself: name another file")
-    try:
-        with open(path, "wb" if force else "xb") as file:
-            file.write(text)
-    except FileExistsError:
-        raise WrongUse(f"-o {output} exists already: name another file, or overwrite it with --force") from None
-    except OSError as error:
-        raise WrongUse(f"cannot write {output}: {error.strerror}") from None

@@ -7,7 +7,7 @@ import { ending, reached, workOf } from "./words.js";
 
 export function endCard(item) {
   const { run } = item;
-  const { files, written } = done(run);
+  const { files, written } = done(item.ran);
   const { outcome } = run;
   const told = ending(run);
   const moment = outcome.status === "completed" && told.tone !== "bad";
@@ -34,9 +34,9 @@ export function endCard(item) {
 }
 
 /** What was done, and to which files, as far as the calls say it. */
-function done(run) {
-  const ran = [...run.calls.values()].filter((c) => c.does === "ordinary" && c.ran !== null && !c.reads);
-  const written = ran.flatMap((call) => call.plan?.filter(({ status }) => status && status !== "skipped") ?? [call]);
+function done(ran) {
+  const changing = ran.filter((call) => call.does === "ordinary" && !call.reads);
+  const written = changing.flatMap((call) => call.plan?.filter(({ status }) => status && status !== "skipped") ?? [call]);
   const files = new Set();
   for (const call of written.filter((one) => one.status === "ok" && !one.planned)) {
     const file = fileOf(parsed(call.args));

@@ -47,10 +47,12 @@ function record(number) {
 /** A request of many: each names what it shares with the one before it, and its values by their place in a table. */
 function requestOf({ values, requests }, run, step) {
   let messages = [];
-  for (const { kept, added, system, tools, ...rest } of requests) {
+  let found;
+  for (const { kept, added, ...rest } of requests) {
     messages = [...messages.slice(0, kept), ...added];
-    if (rest.run !== run || rest.step !== step) continue;
-    return { ...rest, system: values[system], messages: messages.map((at) => values[at]), tools: values[tools] };
+    if (rest.run === run && rest.step === step) found = { ...rest, messages };
   }
-  return undefined;
+  if (!found) return undefined;
+  const { system, tools, settings } = found;
+  return { ...found, system: values[system], tools: values[tools], settings: values[settings], messages: found.messages.map((at) => values[at]) };
 }

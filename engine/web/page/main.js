@@ -34,7 +34,9 @@ function connected(word, about, retry) {
 }
 
 function route() {
-  const place = placeOf(location.hash) ?? (isFile ? { id: mainSession() } : null);
+  const asked = placeOf(location.hash);
+  const place = isFile && !asked?.id ? { id: mainSession() } : asked;
+  put($("lost"), asked?.wrong ? `This link leads nowhere: ${oneLine(asked.wrong, 100)}` : "");
   if (place?.id && place.id === open?.id) return open.goTo(place);
   open?.close();
   open = null;
@@ -44,7 +46,6 @@ function route() {
   $("main").hidden = home && readOnly;
   $("list").role = $("main").hidden ? "main" : "navigation"; // one of them is what the page is about
   $("session").hidden = home;
-  put($("lost"), place?.wrong ? `This link leads nowhere: ${oneLine(place.wrong, 100)}` : "");
   document.title = home && readOnly ? "Sessions · endstop" : "endstop";
   if (!home) open = openSession(place, { say, connected });
   marked(place?.id);
@@ -135,6 +136,17 @@ const KEYS = {
   "?": ["this list", () => help()],
 };
 const OFF = "endstop-single-keys-off";
+/** Whether single keys are off; a file that is shown in a sandbox has no place to keep it. */
+const keysOff = () => kept((store) => store.getItem(OFF) !== null) ?? false;
+
+function kept(use) {
+  try {
+    return use(localStorage);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Keys of which there is nothing to do in a mode. */
 const WITHOUT = { server: ["/"], viewer: ["n", "m"], file: ["n", "m", "j", "k", "/"] }[mode];
 for (const key of WITHOUT) delete KEYS[key];
@@ -157,20 +169,20 @@ function traces() {
 }
 
 function help() {
-  $("single").checked = localStorage.getItem(OFF) === null;
+  $("single").checked = !keysOff();
   $("shortcuts").replaceChildren(
     ...[...Object.entries(KEYS).map(([key, [what]]) => [key, what]).filter(([, what]) => what), ...(readOnly ? [] : [["Ctrl+Enter", "send what is in the box"], ["Esc", "leave the box"]])]
       .flatMap(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]));
   $("keys").showModal();
 }
 
-$("single").onchange = () => ($("single").checked ? localStorage.removeItem(OFF) : localStorage.setItem(OFF, "1"));
+$("single").onchange = () => kept((store) => ($("single").checked ? store.removeItem(OFF) : store.setItem(OFF, "1")));
 $("help").onclick = help;
 document.addEventListener("keydown", (event) => {
   sendByKey(event);
   const typing = event.target.closest("input:not([type=range]), textarea, select, dialog");
   if (event.key === "Escape" && event.target.closest("textarea")) event.target.blur();
-  if (typing || event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem(OFF) !== null) return;
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || keysOff()) return;
   const known = Object.hasOwn(KEYS, event.key) ? KEYS[event.key] : null;
   if (!known) return;
   event.preventDefault();

@@ -334,7 +334,8 @@ const HEARD = {
     run.outcome = outcome;
     run.round = null;
     run.doing = "";
-    add(run, { kind: "end", run });
+    // what ran so far: calls that wait for approval run after it, in the next run
+    add(run, { kind: "end", run, ran: [...run.calls.values()].filter((call) => call.ran !== null) });
   },
   /** No event of a record: the stream says so. */
   LAGGED(run, { missed }) {

@@ -4,6 +4,7 @@ import { ask, at, path, readOnly, token, tokenAfter, words } from "./api.js";
 import { clearBudget, showBudget } from "./budget.js";
 import { attempt, boxOf, compose } from "./composer.js";
 import { $, h, put } from "./dom.js";
+import { isFile } from "./embedded.js";
 import { followEnd } from "./follow_end.js";
 import { jumps } from "./jump.js";
 import { isReading, refresh } from "./list.js";
@@ -307,6 +308,7 @@ export function openSession(place, { say, connected }) {
   }
 
   goTo(place);
+  if (isFile) end.leave(); // it is read from its start
   start();
   return {
     id, goTo,

@@ -1,0 +1,113 @@
+"""The requests of all steps of a session in linear space: each message is written once, and requests refer to it.
+
+`engine/web/page/embedded.js` makes a request of it again, with the same fields as `GET /sessions/ID/request`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ..decision import Event, Message, Transcript
+from ..decision import events as ev
+from ..model_request import RequestSource, is_redacted, recorded_request, source_of, split_system
+from ..records.format import encode_line
+
+
+class RequestRow(Struct, frozen=True, kw_only=True):
+    """The request of a step. Its values are numbers in `RequestTable.values`."""
+
+    run: int
+    step: int
+    model: str
+    system: int
+    kept: int
+    """How many messages it begins with that the request in the row before begins with, too."""
+    added: list[int]
+    """The messages after those."""
+    tools: int
+    tool_choice: str
+    settings: int
+    source: RequestSource
+    redacted: bool
+
+
+class RequestTable(Struct, frozen=True):
+    """All requests, in the order of their steps. Of a step that was requested again, the last row is the valid one."""
+
+    values: list[Raw]
+    requests: list[RequestRow]
+
+
+class RequestTableBuilder:
+    """Builds the table from the events of a session, fed in order, from the first on."""
+
+    def __init__(self) -> None:
+        self._transcript = Transcript()
+        self._started: ev.RunStarted | None = None
+        self._runs = 0
+        self._model_is_open = False
+        """Whether the next attempt says which model the last row's request went to."""
+        self._rows: list[RequestRow] = []
+        self._latest: Sequence[Message] = ()
+        self._latest_places: Sequence[tuple[int, bool]] = ()
+        """Of each message of the row before its place, and whether it was redacted."""
+        self._values: list[Raw] = []
+        self._places: dict[bytes, int] = {}
+
+    def feed(self, event: Event) -> None:
+        """Take the next event."""
+        self._transcript.feed(event)
+        match event:
+            case ev.RunStarted():
+                self._runs += 1
+                self._started = event
+                self._model_is_open = False
+            case ev.StepStarted() if self._started is not None:
+                self._rows.append(self._row(self._started, event))
+                self._model_is_open = True
+            case ev.AttemptStarted(model=model) if self._model_is_open and model:
+                self._rows[-1] = replace(self._rows[-1], model=model)
+                self._model_is_open = False
+            case _:
+                pass
+
+    def table(self) -> RequestTable:
+        """The table so far."""
+        return RequestTable(self._values, self._rows)
+
+    def _row(self, started: ev.RunStarted, step: ev.StepStarted) -> RequestRow:
+        request = recorded_request(started, step, self._transcript)
+        system, messages = split_system(request)
+        kept = 0
+        for one, before in zip(messages, self._latest, strict=False):
+            if one is not before:
+                break
+            kept += 1
+        self._latest = messages
+        places = [*self._latest_places[:kept], *(self._message(started, message) for message in messages[kept:])]
+        self._latest_places = places
+        return RequestRow(
+            run=self._runs,
+            step=step.step,
+            model=started.model,
+            system=self._place(encode_line(system)),
+            kept=kept,
+            added=[place for place, _ in places[kept:]],
+            tools=self._place(encode_line(request.tools)),
+            tool_choice=request.tool_choice,
+            settings=self._place(encode_line(dict(request.settings))),
+            source=source_of(started),
+            redacted=any(redacted for _, redacted in places),
+        )
+
+    def _message(self, started: ev.RunStarted, message: Message) -> tuple[int, bool]:
+        return self._place(encode_line(message)), is_redacted(started, (message,))
+
+    def _place(self, value: bytes) -> int:
+        if value not in self._places:
+            self._places[value] = len(self._values)
+            self._values.append(Raw(value))
+        return self._places[value]

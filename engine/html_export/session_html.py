@@ -1,0 +1,138 @@
+r"""One HTML file that shows a session: the page of `endstop serve`, its styles, its script and the session's events.
+
+The file loads nothing. Its Content-Security-Policy names its one script and its one style sheet by their hashes and
+forbids everything else, so that text of a model or a tool could do nothing even if it were shown as markup. The data
+are JSON in `script` elements that no browser runs. `<` is written as `\u003c` in them, so no text ends its element.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from hashlib import sha256
+from html import escape
+
+import msgspec
+from msgspec import Struct
+
+from .._sanitize import one_line, sanitize
+from .._version import __version__
+from ..http.page_files import FOLDER, INDEX, page_files
+from ..viewer.session_list import ListedSession
+from .module_bundle import bundle_modules
+from .request_table import RequestTable
+
+LICENCE = "LICENSE"
+"""Begins the names of the licences beside vendored libraries."""
+_STYLE_LINK = re.compile(r"<link rel=stylesheet href=page/([\w./-]+)>\n?")
+_SCRIPT_LINK = re.compile(r"<script type=module src=page/([\w./-]+)></script>\n?")
+_PRELOAD_LINK = re.compile(r"<link rel=modulepreload href=page/[\w./-]+>\n?")
+_CHARSET = re.compile(r"<meta charset=utf-8>")
+_TITLE = re.compile(r"<title>.*?</title>")
+_WITHOUT_SCRIPT = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
+_NAVIGATION = re.compile(r"(?=<nav )")
+
+
+class EmbeddedSession(Struct, frozen=True, kw_only=True):
+    """A session as a page holds it."""
+
+    summary: ListedSession
+    """What the viewer answers to `GET /sessions/ID`."""
+    header: object
+    """The header of its record."""
+    events: Sequence[bytes]
+    """Its events as JSON, in order."""
+    notices: Sequence[str] = ()
+    """What could not be read of the record, in words."""
+    requests: RequestTable
+    """What was sent to the model in each step."""
+
+
+def session_html(sessions: Sequence[EmbeddedSession], notices: Sequence[str] = ()) -> Iterator[bytes]:
+    """The file, in pieces. The first session is what it is about; the others are its sub-agents'.
+
+    notices: what a reader should know of the file, in sentences.
+    """
+    title = one_line(sessions[0].summary.title, 200) or "a session without a prompt"
+    yield _page(title, notices).encode("utf-8", "replace")
+    whole = {"notices": list(notices), "sessions": [one.summary for one in sessions]}
+    yield from _data("held-sessions", [msgspec.json.encode(whole)])
+    yield from _data("licences", [_licences()])
+    for place, one in enumerate(sessions):
+        header = msgspec.json.encode(one.header)
+        yield from _data(
+            f"held-events-{place}", [b'{"header":', header, b',"events":[', b",\n".join(one.events), b"]}"]
+        )
+        yield from _data(f"held-requests-{place}", [msgspec.json.encode(one.requests)])
+
+
+def csp_source(text: str) -> str:
+    """The source of a Content-Security-Policy that allows this script or style sheet, by its hash."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _data(name: str, parts: Iterable[bytes]) -> Iterator[bytes]:
+    """A script element of JSON, which no text in it can end."""
+    yield f'<script type="application/json" id="{name}">'.encode()
+    for part in parts:
+        yield part.replace(b"<", rb"\u003c")
+    yield b"</script>\n"
+
+
+def _page(title: str, notices: Sequence[str]) -> str:
+    """The page without data: with its style sheet and script in it, and what readers without JavaScript are told."""
+    style, script = _style_and_script()
+    policy = (
+        f"default-src 'none'; script-src {csp_source(script)}; style-src {csp_source(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    about = f"A recorded session, exported with endstop {__version__}. This file holds all of it and loads nothing."
+    lines = "".join(f"<p>{escape(sanitize(line))}</p>" for line in [about, *notices])
+    without = (
+        f"<noscript><h2>{escape(title)}</h2><p>This file shows a recorded session of an AI agent, step by step. "
+        "It needs JavaScript, which is switched off here, and no network.</p></noscript>"
+    )
+    page = _PRELOAD_LINK.sub("", _STYLE_LINK.sub("", page_files("file")[INDEX].content.decode()))
+    for place, text in (
+        (_TITLE, f"<title>{escape(title)} · endstop</title>"),
+        (_NAVIGATION, f'<aside id=about aria-label="About this file">{lines}</aside>\n'),
+        (_WITHOUT_SCRIPT, without),
+        (_CHARSET, f'<meta charset=utf-8>\n<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        (_SCRIPT_LINK, f'<style>{style}</style>\n<script type="module">{script}</script>\n'),  # last: it holds anything
+    ):
+        page = _replace_once(place, text, page)
+    return page
+
+
+@cache
+def _style_and_script() -> tuple[str, str]:
+    """The page's style sheets and its modules, each as one text. Raises ValueError if they cannot stand in a page."""
+    index, files = page_files("file")[INDEX].content.decode(), page_files("file")
+    style = "\n".join(files[name].content.decode() for name in _STYLE_LINK.findall(index))
+    entries = _SCRIPT_LINK.findall(index)
+    if len(entries) != 1 or not style or "</style" in style.lower():
+        raise ValueError(
+            f"{INDEX} names {len(entries)} scripts instead of one, or no style sheet that fits into a page"
+        )
+    modules = {
+        name: file.content.decode() for name, file in files.items() if name.endswith(".js") and LICENCE not in name
+    }
+    return style, bundle_modules(entries[0], modules)
+
+
+@cache
+def _licences() -> bytes:
+    """The licences of the libraries in the page's script, as JSON: they ask for it."""
+    return msgspec.json.encode(
+        {str(path.relative_to(FOLDER)): path.read_text("utf-8") for path in sorted(FOLDER.rglob(f"{LICENCE}*"))}
+    )
+
+
+def _replace_once(place: re.Pattern[str], text: str, page: str) -> str:
+    """The page with this text in the one place that matches. Raises ValueError if there is not exactly one."""
+    page, found = place.subn(lambda _: text, page)
+    if found != 1:
+        raise ValueError(f"{INDEX} has {found} places that match {place.pattern}, and not one")
+    return page

@@ -1,0 +1,294 @@
+"""A page of `endstop export html` in a browser: what it shows, that it is alone, and that nobody's text is obeyed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endstop import Engine
+from endstop.html_export.module_bundle import bundle_modules
+from endstop.html_export.recorded_session import embed_record, subagent_records
+from endstop.html_export.request_table import RequestTableBuilder
+from endstop.html_export.session_html import session_html
+from endstop.model_request import find_request
+from endstop.providers import call
+from endstop.records.format import Header, encode_line
+from endstop.records.reader import read_record
+from endstop.records.scan import scan
+
+from ..payer import by_step
+from .shown import RECORDS, Site, delete_file, until
+from .test_page_safety import BAD, PAYLOADS, poisoned
+
+NAMES = ["scenes", "gives_up", "question", "connection", "port_server", "approval", "premature"]
+
+
+def exported(record: Path, folder: Path, *notices: str) -> str:
+    """The address of a page of this record."""
+    sessions = [embed_record(path, path) for path in (record, *subagent_records(record))]
+    target = folder / f"{record.stem}.html"
+    target.write_bytes(b"".join(session_html(sessions, notices)))
+    return target.as_uri()
+
+
+def written(path: Path, events: list[dict[str, Any]]) -> Path:
+    """A record of these events."""
+    lines = [encode_line(Header(session_id=path.stem)), *(json.dumps(event).encode() for event in events)]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return path
+
+
+def opened(open_page: Callable[..., Any], address: str, **options: Any) -> Any:
+    """A page of its own, read to the end of the session's first run; the network is off."""
+    page = open_page(**options)
+    page.context.set_offline(True)
+    page.goto(address)
+    page.wait_for_selector("#timeline .card")
+    return page
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_shows_the_timeline_that_the_server_shows(
+    page: Any, shown: Site, open_page: Callable[..., Any], tmp_path: Path, name: str
+) -> None:
+    page.goto(f"{shown.url}#s/{shown.keep_record(name)}")
+    runs = len(read_record(RECORDS / f"{name}.jsonl").runs)
+    alone = opened(open_page, exported(RECORDS / f"{name}.jsonl", tmp_path))
+    for one in (page, alone):
+        until(one, f"document.querySelectorAll('#timeline .run .card').length >= {runs}")
+    told = "[...document.querySelectorAll('#timeline, #title, #status, #budget')].map((node) => node.textContent)"
+    assert "\n".join(alone.evaluate(told)) == "\n".join(page.evaluate(told))
+    assert alone.title() == page.title()
+    for gone in ("#composer", "#delete", "#cancel", "#list", ".back"):
+        assert not alone.is_visible(gone), gone
+
+
+def test_a_file_asks_for_nothing_and_works_without_network(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    page = opened(open_page, exported(RECORDS / "scenes.jsonl", tmp_path))
+    page.keyboard.press("t")
+    page.keyboard.press("d")
+    page.click("#replay")
+    page.keyboard.press("Home")
+    assert page.locator(".step").count() == 0
+    page.keyboard.press("PageUp")
+    assert page.locator(".step").count() == 1
+    page.keyboard.press("End")
+    assert page.locator("#timeline .card").count() > 0
+    assert page.asked == [page.url.partition("#")[0]]
+    assert page.evaluate("performance.getEntriesByType('resource').length") == 0
+
+
+def test_a_file_opens_at_the_start_and_links_lead_to_steps_and_calls(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    address = exported(RECORDS / "loop.jsonl", tmp_path)
+    page = opened(open_page, address)
+    assert page.evaluate("document.querySelector('#scroll').scrollTop") == 0
+    id = read_record(RECORDS / "loop.jsonl").header.session_id
+    page.goto(f"{address}#s/{id}/1/step/7")
+    page.wait_for_selector('.here[data-step="7"]')
+    called = page.get_attribute(".here .call", "data-call")
+    page.goto(f"{address}#s/{id}/1/step/7/call/{called}")
+    page.wait_for_selector(f'.here[data-call="{called}"]')
+    page.goto(f"{address}#s/{id}/9/step/1")
+    page.wait_for_selector("#trouble >> text=no run 9")
+    page.goto(f"{address}#nonsense")
+    page.wait_for_selector("#lost >> text=This link leads nowhere")
+    assert page.is_visible("#timeline .card")
+
+
+def test_the_download_of_a_file_is_the_record(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    record = RECORDS / "scenes.jsonl"
+    page = opened(open_page, exported(record, tmp_path))
+    with page.expect_download() as download:
+        page.click("#download")
+    download.value.save_as(tmp_path / "again.jsonl")
+    again, before = read_record(tmp_path / "again.jsonl"), read_record(record)
+    assert again.header == before.header
+    assert [run.events for run in again.runs] == [run.events for run in before.runs]
+
+
+def test_texts_of_others_stay_texts(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    for number, bad in enumerate([*PAYLOADS, "<!--<script>", "</SCRIPT \n>x<!-- ]]>"]):
+        record = written(tmp_path / f"bad{number}.jsonl", poisoned(bad, number))
+        page = opened(open_page, exported(record, tmp_path, f"a notice with {bad}"))
+        page.keyboard.press("t")
+        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        assert page.evaluate("window.hit") is None, bad
+        parts = "iframe, object, embed, form form, #timeline :is(script, style, meta, link, svg), #about :not(p)"
+        assert page.evaluate(f"[...document.querySelectorAll({parts!r})].map((one) => one.outerHTML)") == [], bad
+        assert page.evaluate("document.scripts.length") == 5, bad  # sessions, licences, events, requests and the script
+        text = page.evaluate("document.body.innerText + document.title")
+        assert BAD.findall(text) == []
+        if not BAD.search(bad) and "\n" not in bad:
+            assert page.evaluate("document.querySelector('.text').textContent") == bad
+            assert bad in page.text_content("#about")
+        page.close()
+
+
+def test_the_policy_of_a_file_stops_scripts_and_requests(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    page = opened(open_page, exported(RECORDS / "hello.jsonl", tmp_path))
+    page.refused = ("Content Security Policy", "requires 'Trusted", "Failed to load", "net::ERR")
+    page.evaluate(
+        """() => {
+            const add = (name, given) => {
+                try {
+                    document.body.append(Object.assign(document.createElement(name), given));
+                } catch {}
+            };
+            add("script", { textContent: "window.hit = 1" });
+            add("script", { src: "data:text/javascript,window.hit=1" });
+            add("img", { src: "http://127.0.0.1:9/x.png" });
+            add("style", { textContent: "body { display: none }" });
+        }"""
+    )
+    assert page.evaluate("fetch('http://127.0.0.1:9/').then(() => 'fetched', () => 'refused')") == "refused"
+    until(page, "new Set(violations).size >= 4")
+    found = set(page.evaluate("violations.splice(0)"))
+    assert found == {"require-trusted-types-for", "img-src", "style-src-elem", "connect-src"}
+    assert page.evaluate("window.hit") is None
+    assert page.is_visible("#timeline")
+
+
+def test_a_file_shows_where_nothing_can_be_stored(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """As in the previews of mail programs, which show files in a sandbox."""
+    address = exported(RECORDS / "hello.jsonl", tmp_path)
+    (tmp_path / "frame.html").write_text(
+        f'<iframe sandbox="allow-scripts" src="{address}" width=1000 height=800></iframe>'
+    )
+    page = open_page()
+    page.goto((tmp_path / "frame.html").as_uri())
+    inside = page.frame_locator("iframe")
+    inside.locator("#timeline .card").wait_for()
+    inside.locator("#scroll").press("t")
+    inside.locator("#help").click()
+    inside.locator("#keys[open]").wait_for()
+
+
+async def with_subagent(folder: Path) -> Path:
+    clerk = Engine(by_step([call("delete_file", id="d", path="old.txt")], "It is gone."), tools=[])
+    steps = ([call("clerk", id="c", prompt="Delete old.txt.")], "All done.")
+    record = folder / "office.jsonl"
+    await Engine(by_step(*steps), tools=[clerk.as_tool("clerk", "Deletes files."), delete_file]).run(
+        "Tidy up.", record=record
+    )
+    return record
+
+
+def test_the_sessions_of_sub_agents_are_in_the_file(open_page: Callable[..., Any], tmp_path: Path, shown: Site) -> None:
+    record = shown.do(with_subagent(tmp_path))
+    page = opened(open_page, exported(record, tmp_path))
+    page.click("#timeline .result .note a")
+    page.wait_for_selector("#timeline .said >> text=Delete old.txt.")
+    page.click("#timeline .said a")
+    page.wait_for_selector("#timeline .said >> text=Tidy up.")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_file_fits_the_screen_in_both_colours(
+    open_page: Callable[..., Any], tmp_path: Path, width: int, scheme: str
+) -> None:
+    address = exported(RECORDS / "scenes.jsonl", tmp_path, "A notice " * 30)
+    page = opened(open_page, address, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.querySelector('#scroll').clientHeight") > 250
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+    assert dark == (scheme == "dark")
+
+
+def test_without_javascript_a_file_says_what_it_is(browser: Any, tmp_path: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(exported(RECORDS / "port_server.jsonl", tmp_path))
+    assert page.title() == "Set the port to 8080 · endstop"
+    told = page.inner_text("noscript")
+    context.close()
+    assert "Set the port to 8080" in told
+    assert "needs JavaScript" in told
+
+
+# ---- requests
+
+REQUESTS = """async ([sessions, table, asked]) => {
+    for (const [name, value] of [["held-sessions", sessions], ["held-requests-0", table]]) {
+        document.getElementById(name)?.remove();
+        const node = Object.assign(document.createElement("script"), { type: "application/json", id: name });
+        node.textContent = JSON.stringify(value);
+        document.body.append(node);
+    }
+    const { id } = sessions.sessions[0];
+    const { answer } = await import(`./page/embedded.js?${id}`);
+    return asked.map(([run, step]) => answer(`sessions/${id}/request?run=${run}&step=${step}`) ?? null);
+}"""
+
+
+@pytest.mark.parametrize("name", ["scenes", "gives_up", "loop", "approval"])
+def test_a_file_tells_the_request_of_each_step_as_the_viewer_does(
+    modules: Callable[[str, Any], Any], name: str
+) -> None:
+    events = list(scan(RECORDS / f"{name}.jsonl", attachments=True))
+    table = RequestTableBuilder()
+    for event in events:
+        table.feed(event)
+    asked = [(row.run, row.step) for row in table.table().requests]
+    assert len(asked) > 1
+    given = [{"notices": [], "sessions": [{"id": name}]}, json.loads(encode_line(table.table())), [*asked, (1, 999)]]
+    *found, none = modules(REQUESTS, given)
+    assert found == [json.loads(encode_line(find_request(events, *place))) for place in asked]
+    assert none is None
+
+
+# ---- the bundle
+
+FORMS = {
+    "main.js": """import whole, { part as other, more } from "./a/one.js";
+import * as all from './a/two.js';
+import "./side.js";
+export const said = [whole(), other, more(2), all.default.name, all.x, all.y, window.side];
+Promise.all([import("./a/two.js"), import(`./a/${"late"}.js`)]).then(([two, late]) => {
+  window.result = [...said, two.x, late.default];
+});
+""",
+    "a/one.js": """export default function named() { return named.name; }
+export const part = "</script><!--<script>";
+export async function* streams() {}
+const shown = (n) => n * 2;
+export { shown as more };
+""",
+    "a/two.js": """var a=class{static name='C'};const x=1,z=3;export{z as y,x};export default a;
+//# sourceMappingURL=two.map""",
+    "a/late.js": 'export { x as default } from "./two.js";',
+    "side.js": "window.side = (window.side ?? 0) + 1;",
+}
+
+
+def test_a_bundle_does_what_the_modules_do(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    script = bundle_modules("main.js", FORMS)
+    assert "sourceMappingURL" not in script
+    (tmp_path / "bundle.html").write_text(
+        f"<!doctype html><link rel=icon href=data:,><script type=module>{script}</script>"
+    )
+    page = open_page()
+    page.goto((tmp_path / "bundle.html").as_uri())
+    until(page, "window.result")
+    expected = ["named", "</script><!--<script>", 4, "C", 1, 3, 1, 1, 1]
+    assert page.evaluate("window.result") == expected
+
+
+@pytest.mark.parametrize(
+    ("sources", "why"),
+    [
+        ({"main.js": 'import "./a.js";', "a.js": 'import "./main.js";'}, "circle: main.js -> a.js -> main.js"),
+        ({"main.js": 'import { x } from "./gone.js";'}, "main.js imports gone.js, which is no file"),
+        ({"main.js": "export let x = 1;"}, "main.js: a bundle cannot express `export let x = 1;`"),
+        ({"main.js": 'export * from "./a.js";', "a.js": ""}, "cannot express"),
+        ({}, "the page imports main.js"),
+    ],
+)
+def test_what_a_bundle_cannot_express_is_an_error(sources: dict[str, str], why: str) -> None:
+    with pytest.raises(ValueError, match=why.replace(".", r"\.").replace("*", r"\*")):
+        bundle_modules("main.js", sources)
