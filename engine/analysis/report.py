@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .._version import __version__
 from ..decision import RECOMMENDED, WrongUse
@@ -20,7 +21,7 @@ from ..records.scan import scan
 from .comparison import Advice, BaselineComparison, Recommendation, advise, compare, recommend
 from .labels import Labels, LabelStatistics
 from .metrics import RunAggregator, RunMetrics, ToolAggregator, ToolTotals
-from .sampling import BadRecord, SampledSession, SessionSampler, partly_read
+from .sampling import BadRecord, SampledSession, SessionSampler, partly_read, view_ids
 from .scoring import LabelledRun, Ratings, RatingStatistics, label_run
 
 INDEX_VERSION = 7
@@ -130,10 +131,12 @@ class ReportBuilder:
         self._bad: list[BadRecord] = []
         self._damaged: list[BadRecord] = []
         self._sessions = 0
+        self._ids: dict[Path, str] = {}
 
     def add(self, record: str, digest: RecordDigest) -> None:
         """Add a session."""
         self._sessions += 1
+        self._ids[Path(record)] = digest.runs[0].session_id
         if (partly := partly_read(record, digest.damaged, digest.lost, "counted")) is not None:
             self._damaged.append(partly)
         digests = [run for run in digest.runs if not run.is_copy]
@@ -164,6 +167,7 @@ class ReportBuilder:
             known = ", ".join(list(self._policies)[:20]) or "none"
             hint = did_you_mean(baseline, self._policies)
             raise WrongUse(f"--baseline {baseline}: no run has this policy{hint}; the policies are: {known}")
+        ids = view_ids(self._ids)
         overall, recommended = self._overall.metrics(), recommend(self._overall)
         return Report(
             sessions=self._sessions,
@@ -179,7 +183,7 @@ class ReportBuilder:
             recommended_by_kind={kind: recommend(group) for kind, group in self._kinds.items()},
             comparison=compare(baseline, self._policies) if baseline is not None else None,
             advice=advise(overall, recommended),
-            telling=self._sampler.sampled(),
+            telling=tuple(replace(one, view_id=ids[Path(one.record)]) for one in self._sampler.sampled()),
             ratings=self._ratings.statistics,
             labels=self._labels.statistics if self._labels is not None else None,
             bad=tuple(self._bad),

@@ -6,7 +6,8 @@ Also says which records could not be read, or only in part.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -38,6 +39,8 @@ class SampledSession(Struct, frozen=True, kw_only=True):
     steps: int
     number: int
     """Its position among all sessions that were read, from 1."""
+    view_id: str = ""
+    """Its id in `endstop view` over the same records (`view_ids`)."""
 
 
 class SessionSampler:
@@ -121,6 +124,27 @@ def _many_after_change(run: LabelledRun) -> int:
     """The steps after the last change if they are `MANY_STEPS_AFTER` or more; else 0."""
     after = run.used_after("changed")
     return after.steps if after is not None and after.steps >= MANY_STEPS_AFTER else 0
+
+
+# ---- ids
+
+
+def view_ids(own_ids: Mapping[Path, str]) -> dict[Path, str]:
+    """The id by which `endstop view` names the session of each file: its own, or of a second file with that, `ID~2`.
+
+    The order of the paths decides which file is the second. The result has that order.
+    """
+    taken: dict[str, int] = {}
+    """How many files have each id."""
+    ids = {}
+    for path, own in sorted(own_ids.items()):
+        id = own
+        while id in taken:
+            taken[own] += 1
+            id = f"{own}~{taken[own]}"
+        taken[id] = 1
+        ids[path] = id
+    return ids
 
 
 # ---- files that could not be read

@@ -36,12 +36,15 @@ class StepCall(Struct, frozen=True, array_like=True):
 
     name: str
     status: str
+    id: str = ""
 
 
 class StepCell(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One step of a run, drawn as a cell of the timeline."""
 
     step: int
+    number: int
+    """The number in STEP_STARTED. That of a closing step follows the last step's; `step` is the last step's again."""
     mark: StepMark
     calls: tuple[StepCall, ...] = ()
     more_calls: int = 0
@@ -58,6 +61,8 @@ class RunTimeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run, step by step."""
 
     digest: RunSummary
+    number: int
+    """Number of the run in its record, from 1; copies of a fork's origin count."""
     cells: tuple[StepCell, ...]
     left_out: int = 0
     """Steps in the middle that were not kept."""
@@ -80,7 +85,7 @@ def record_timeline(path: Path) -> SessionTimeline:
 def build_timeline(events: Iterable[Event]) -> SessionTimeline:
     """The timeline of the events of one record, with or without stream parts; without what a fork copied."""
     runs: list[RunTimeline] = []
-    many = 0
+    many = started = 0
     facts = Facts()
     builder: TimelineBuilder | None = None
 
@@ -95,8 +100,9 @@ def build_timeline(events: Iterable[Event]) -> SessionTimeline:
     for event in events:
         if isinstance(event, ev.RunStarted):
             end()
+            started += 1
             facts = fold(Facts(), event)
-            builder = TimelineBuilder(event, facts)
+            builder = TimelineBuilder(event, facts, started)
         elif builder is not None:
             facts = fold(facts, event)
             builder.feed(event, facts)
@@ -107,7 +113,8 @@ def build_timeline(events: Iterable[Event]) -> SessionTimeline:
 class TimelineBuilder:
     """Builds the timeline of one run."""
 
-    def __init__(self, started: ev.RunStarted, facts: Facts) -> None:
+    def __init__(self, started: ev.RunStarted, facts: Facts, number: int) -> None:
+        self._number = number
         self._digester = SummaryBuilder(started, facts)
         self._started = started
         self._first: list[StepCell] = []
@@ -115,7 +122,7 @@ class TimelineBuilder:
         self._cells = 0
         self._interventions: list[Intervention] = []
         self._open = False
-        self._begin(0, 0)
+        self._begin(0, 0, 0)
 
     def feed(self, event: Event, facts: Facts) -> None:
         """Add an event. `facts`: the facts of the run after it."""
@@ -130,13 +137,14 @@ class TimelineBuilder:
         kept = len(self._first) + len(self._last)
         return RunTimeline(
             digest=self._digester.build(facts),
+            number=self._number,
             cells=(*self._first, *self._last),
             left_out=self._cells - kept,
             left_out_after=len(self._first) if self._cells > kept else 0,
         )
 
-    def _begin(self, step: int, t: int) -> None:
-        self._step, self._began, self._ended = step, t, t
+    def _begin(self, step: int, number: int, t: int) -> None:
+        self._step, self._step_number, self._began, self._ended = step, number, t, t
         self._marks: set[StepMark] = set()
         self._calls: list[StepCall] = []
         self._more = 0
@@ -150,6 +158,7 @@ class TimelineBuilder:
         self._open = False
         cell = StepCell(
             step=self._step,
+            number=self._step_number,
             mark=next((mark for mark in get_args(StepMark) if mark in self._marks), "empty"),
             calls=tuple(self._calls),
             more_calls=self._more,
@@ -171,7 +180,7 @@ class TimelineBuilder:
 
     def _step_started(self, event: ev.StepStarted, facts: Facts) -> None:
         self._close(facts)
-        self._begin(facts.steps, event.t)
+        self._begin(facts.steps, event.step, event.t)
         self._open = True
         if event.closing:
             self._marks.add("closing")
@@ -197,7 +206,7 @@ class TimelineBuilder:
         if event.status in ("error", "invalid", "truncated", "unknown"):
             self._marks.add("error")
         if len(self._calls) < MAX_CALLS:
-            self._calls.append(StepCall(event.name[:MAX_NAME_LENGTH], event.status))
+            self._calls.append(StepCall(event.name[:MAX_NAME_LENGTH], event.status, event.call_id))
         else:
             self._more += 1
 

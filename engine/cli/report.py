@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from .views.report_page import report_page
 from .views.tables import indexed, print_parts, progress, warn_of_unmatched
 from .views.text import counted
 from .views.timeline_page import SessionSection
+from .views.view_links import DEFAULT_VIEW, ViewLinks
 
 _HELP = "summarize many records: endings, steps, waste, false positives and negatives, cost"
 _EPILOG = """\
@@ -36,7 +38,7 @@ kind of task, or both:
 
 examples:
   endstop report records/
-  endstop report records/ --html report.html
+  endstop report records/ --html report.html && endstop view records/
   endstop report before/ after/ --baseline agent --ratings ratings.csv
 
 exit codes: 0 done, 2 usage error, or no record could be read
@@ -56,6 +58,12 @@ def add_to(commands: Any) -> None:
         metavar="N",
         help=f"how many sessions to show on the page, the most interesting ones (default {DEFAULT_SESSIONS})",
     )
+    parser.add_argument(
+        "--view",
+        default=DEFAULT_VIEW,
+        metavar="URL",
+        help=f"where links of the page lead: the address of `endstop view` over these records (default {DEFAULT_VIEW})",
+    )
     parser.add_argument("--baseline", metavar="NAME", help="compare the other policies in the records with this one")
     add_labels(parser, "beside what the records say")
     parser.add_argument("--ratings", metavar="FILE", help="a file with the users' ratings of sessions and runs")
@@ -66,6 +74,7 @@ def command(args: argparse.Namespace) -> int:
     if not 0 <= args.sessions <= MOST_SESSIONS:
         raise WrongUse(f"--sessions is {args.sessions}: use 0 to {MOST_SESSIONS:,}")
     std_streams = StdStreams()
+    links = ViewLinks(args.view, shlex.join(args.records))
     paths = find_records(args.records)
     ratings = read_ratings(args.ratings) if args.ratings is not None else Ratings()
     labels = read_labels(args)
@@ -85,7 +94,7 @@ def command(args: argparse.Namespace) -> int:
     if not report.sessions:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
     warn_of_unmatched(report.labels, args.quiet)
-    written = _write_page(args, report, ratings, labels) if args.html is not None else ""
+    written = _write_page(args, report, ratings, labels, links) if args.html is not None else ""
     if args.json:
         std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")
     else:
@@ -93,11 +102,13 @@ def command(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write_page(args: argparse.Namespace, report: Report, ratings: Ratings, labels: Labels | None) -> str:
+def _write_page(
+    args: argparse.Namespace, report: Report, ratings: Ratings, labels: Labels | None, links: ViewLinks
+) -> str:
     """Write the page, completely or not at all, and return where it is. Raises WrongUse if it cannot be written."""
     with progress(args, "drawing") as on_progress:
         sections = _sections(report, args.processes, on_progress)
-    whole = report_page(report, sections, ratings, labels)
+    whole = report_page(report, sections, ratings, labels, links)
     return f"{write_page(args.html, whole)}, {counted(len(sections), 'session')} to open."
 
 
@@ -115,6 +126,6 @@ def _sections(
 
 
 def report_html(paths: Sequence[Path], index: Index | None = None, processes: int | None = None) -> str:
-    """The page over these records, as `--html` writes it without further options."""
+    """The page over these records, as `--html` writes it without further options, for a viewer to serve."""
     report = report_records(paths, index=index, processes=processes)
-    return report_page(report, _sections(report, processes), Ratings())
+    return report_page(report, _sections(report, processes), Ratings(), links=ViewLinks("./"))

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ..analysis.report import RecordDigest, digest_index, digest_record
-from ..analysis.sampling import partly_read
+from ..analysis.sampling import partly_read, view_ids
 from ..decision import WrongUse
 from ..decision.summary import RunSummary
 from ..providers._logging import log_warning
@@ -148,15 +148,10 @@ class Catalog:
         return self._listed
 
     def _entries(self) -> list[CatalogEntry]:
-        taken: dict[str, int] = {}
-        """How many files have each id."""
         before, self._made = self._made, {}
-        for path, file in sorted(self._files.copy().items()):
-            id = own = self._own_id(path, file)
-            while id in taken:
-                taken[own] += 1
-                id = f"{own}~{taken[own]}"
-            taken[id] = 1
+        files = self._files.copy()
+        for path, id in view_ids({path: self._own_id(path, file) for path, file in files.items()}).items():
+            file = files[path]
             made = before.get(path)
             if made is None or made[0] is not file or made[1].id != id or made[1].is_written != (path in self._written):
                 made = file, self._entry(path, file, id)

@@ -11,7 +11,7 @@ from ...analysis import charts
 from ...analysis.comparison import GroupComparison
 from ...analysis.labels import Labels
 from ...analysis.metrics import RunMetrics
-from ...analysis.report import Report, label_runs
+from ...analysis.report import OTHERS, Report, label_runs
 from ...analysis.sampling import REASONS
 from ...analysis.scoring import Ratings
 from ...analysis.statistics import Bin, Distribution
@@ -34,17 +34,28 @@ from .report_tables import (
 from .tables import dollars, labels_summary, long, of, part, short
 from .text import counted
 from .timeline_page import BRIEF, MARKS, NOTES, SessionSection, SessionView, session_view
+from .view_links import ViewLinks
 
 MOST_WRITTEN = 30_000
-"""How many steps and calls the page shows in all its sessions together, at most; these take some 3 MB."""
+"""How many steps and calls the page shows in all its sessions together, at most."""
 FILES_SHOWN = 100
+UNNAMED = ("unknown", OTHERS)
+"""Rows of tables that stand for no name."""
 
 
 def report_page(
-    report: Report, sessions: Sequence[SessionSection], ratings: Ratings, labels: Labels | None = None
+    report: Report,
+    sessions: Sequence[SessionSection],
+    ratings: Ratings,
+    labels: Labels | None = None,
+    links: ViewLinks | None = None,
 ) -> str:
-    """The whole page. sessions: those that can be opened. ratings, labels: what the report was made with."""
+    """The whole page.
+
+    sessions: those that can be opened. ratings, labels: what the report was made with. links: into the viewer.
+    """
     figures = report.overall
+    links = links or ViewLinks()
     return render(
         "report.html.j2",
         lead=f"{headline(report)}.",
@@ -62,7 +73,9 @@ def report_page(
         spending=spending(figures),
         groups=list(_groups(report)),
         baseline=list(_baseline(report)),
-        sessions=list(_sessions(sessions, ratings, labels)),
+        sessions=list(_sessions(sessions, ratings, labels, links)),
+        links=links,
+        unnamed=UNNAMED,
         marks=MARKS.values(),
         notes=NOTES,
         brief=BRIEF,
@@ -194,7 +207,9 @@ def _labels(report: Report) -> str:
     return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
-def _sessions(sections: Sequence[SessionSection], ratings: Ratings, labels: Labels | None) -> Iterator[SessionView]:
+def _sessions(
+    sections: Sequence[SessionSection], ratings: Ratings, labels: Labels | None, links: ViewLinks
+) -> Iterator[SessionView]:
     """The sessions in their order. Once `MOST_WRITTEN` is reached, the steps of those that do not fit are left out."""
     longest = max((one.chosen.steps for one in sections), default=0)
     left = MOST_WRITTEN
@@ -205,4 +220,4 @@ def _sessions(sections: Sequence[SessionSection], ratings: Ratings, labels: Labe
         whole = not one.timeline.more_runs
         verdicts = labels.verdicts_of(digests, one.chosen.record) if labels is not None and whole else ()
         runs = label_runs(digests, ratings, whole=whole, verdicts=verdicts)
-        yield session_view(one, runs, longest, with_steps=fits)
+        yield session_view(one, runs, longest, links, with_steps=fits)

@@ -58,6 +58,8 @@ class ReportTable:
     spare: tuple[int, ...] = ()
     """Columns to leave out in a narrow terminal, the least important first."""
     note: str = ""
+    filter: str = ""
+    """The filter of `endstop view` whose values are the names in the first column; empty if there is none."""
 
 
 def headline(report: Report) -> str:
@@ -371,6 +373,7 @@ def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
         figures=tuple(range(1, len(head))),
         spare=(*([11] if saves else []), 10, 8, 6, 7, 9, 4, 5),
         note=more,
+        filter=name if name == "model" else "",
     )
 
 
@@ -402,6 +405,7 @@ def tools(found: dict[str, ToolTotals]) -> ReportTable:
         figures=tuple(range(2, 9)),
         spare=(7, 8, 6, 1, 3),
         note=more,
+        filter="tool",
     )
 
 

@@ -20,6 +20,7 @@ from ...fork import describe_origin
 from .report_tables import KNOWN, Tone
 from .tables import short
 from .text import counted, duration
+from .view_links import FAILED, ViewLinks
 
 MARKS: dict[StepMark, tuple[Tone, str, str]] = {
     "calls": ("main", "", "tools were called (how many, if several)"),
@@ -100,6 +101,10 @@ class StepView:
     """The words about the work at this step: that it was changed for the last time, that it was checked."""
     left_out: int
     """Steps before this one that are not shown."""
+    link: str
+    """The step in the viewer."""
+    call_links: Sequence[str]
+    """The calls in the viewer, for those that failed; empty for the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +126,10 @@ class SessionView:
     ending: str
     known: str
     tone: Tone
+    task: str
+    """What was asked; the session's id if nothing was."""
+    link: str
+    """The session in the viewer."""
     keywords: str
     """By these the page's script filters the sessions: reasons for which it was chosen, and how it ended."""
     strip: str
@@ -132,34 +141,46 @@ class SessionView:
 
 
 def session_view(
-    section: SessionSection, runs: Sequence[LabelledRun], longest: int, *, with_steps: bool
+    section: SessionSection, runs: Sequence[LabelledRun], longest: int, links: ViewLinks, *, with_steps: bool
 ) -> SessionView:
     """The view of a session. longest: steps of the longest session, whose strip is as wide as the page."""
     timelines = section.timeline.runs
     last = runs[-1]
     ending = last.digest.stop_reason or "unfinished"
     known, tone = KNOWN[last.known]
+    first, id = runs[0].digest, section.chosen.view_id
     keywords = [*section.chosen.reasons, f"end-{one_line(ending, 60)}"]
     return SessionView(
         section=section,
         ending=ending,
         known=known,
         tone=tone,
+        task=one_line(first.prompt, 300) or first.session_id or "session",
+        link=links.session(id),
         keywords=" ".join(word.replace(" ", "-") for word in keywords),
         strip=_strip(timelines, runs, section.chosen.steps, longest),
-        runs=[_run_view(*both) for both in zip(timelines, runs, strict=True)],
+        runs=[_run_view(*both, links, id) for both in zip(timelines, runs, strict=True)],
         with_steps=with_steps,
         marks=Counter(cell.mark for timeline in timelines for cell in timeline.cells),
     )
 
 
-def _run_view(timeline: RunTimeline, run: LabelledRun) -> RunSection:
+def _run_view(timeline: RunTimeline, run: LabelledRun, links: ViewLinks, id: str) -> RunSection:
     return RunSection(
         digest=run.digest,
         about="".join(_about(run)),
         ended=f"{run.digest.stop_reason or 'not at all'}, {_known(run)}",
         steps=[
-            _step_view(cell, run, timeline.left_out if place == timeline.left_out_after else 0)
+            _step_view(
+                cell,
+                run,
+                timeline.left_out if place == timeline.left_out_after else 0,
+                links.step(id, timeline.number, cell.number),
+                [
+                    links.call(id, timeline.number, cell.number, call.id) if call.status in FAILED else ""
+                    for call in cell.calls
+                ],
+            )
             for place, cell in enumerate(timeline.cells)
         ],
     )
@@ -193,7 +214,7 @@ def _known(run: LabelledRun) -> str:
     return KNOWN[run.known][0] + (f" by {run.by}" if run.good is not None else "")
 
 
-def _step_view(cell: StepCell, run: LabelledRun, left_out: int) -> StepView:
+def _step_view(cell: StepCell, run: LabelledRun, left_out: int, link: str, call_links: Sequence[str]) -> StepView:
     tone, sign = _look(cell, run)
     calls = len(cell.calls) + cell.more_calls
     is_done = run.done is not None and cell.step == run.done.steps
@@ -208,6 +229,8 @@ def _step_view(cell: StepCell, run: LabelledRun, left_out: int) -> StepView:
         is_after=is_after,
         anchors=anchors,
         left_out=left_out,
+        link=link,
+        call_links=call_links,
     )
 
 

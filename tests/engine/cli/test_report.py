@@ -179,6 +179,22 @@ async def test_steps_after_each_anchor_stand_with_their_share_and_interval(tmp_p
     assert re.search(r"in runs that never changed anything .* 5 +19 % .* 1 of 4\n", done.out)
 
 
+async def test_links_lead_to_the_viewer_that_is_named(tmp_path: Path) -> None:
+    folder, page = await some(tmp_path / "r"), tmp_path / "page.html"
+    await endstop("report", folder, "--html", page, "--view", "https://host.example/runs")
+    parsed = Parsed(page.read_text(encoding="utf-8"))
+    links = [given["href"] or "" for name, given in parsed.tags if name == "a"]
+    assert len(links) > 40
+    assert all(link.startswith("https://host.example/runs/") for link in links)
+    assert "https://host.example/runs/?tool=finish_task" in links
+    assert "https://host.example/runs/?reason=completed" in links
+    assert f"endstop view {folder}" in parsed.words
+    for wrong in ("javascript:alert(1)", "host:80", ""):
+        done = await endstop("report", folder, "--html", page, "--view", wrong)
+        assert (done.code, done.out) == (2, "")
+        assert "is no address of a viewer" in done.err
+
+
 # ---- the page
 
 

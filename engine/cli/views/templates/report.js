@@ -1,4 +1,5 @@
-// Shows only the sessions of one kind, or those that contain some words. The page can be read without it.
+// Shows only the sessions of one kind, or those that contain some words, and lets a press on a cell follow the link of its
+// step's row. The page can be read without it.
 (() => {
   const find = document.getElementById('find');
   if (!find) return;
@@ -20,4 +21,21 @@
   why.addEventListener('change', look);
   words.addEventListener('input', look);
   look();
+  for (const cells of document.querySelectorAll('.cells')) {
+    const linkOf = (event) => {
+      const cell = event.target.closest('.cell:not(.said)');
+      const row = cell && cells.parentElement.querySelectorAll('tr.step')[[...cells.querySelectorAll('.cell:not(.said)')].indexOf(cell)];
+      return row && (row.querySelector('a.failed') || row.querySelector('a'));
+    };
+    cells.classList.add('opens');
+    cells.addEventListener('mouseover', (event) => {
+      const link = linkOf(event);
+      if (link) event.target.title = 'Step ' + link.closest('tr').querySelector('th').textContent + ': to the viewer';
+    });
+    cells.addEventListener('click', (event) => {
+      const link = linkOf(event);
+      if (link && (event.ctrlKey || event.metaKey)) window.open(link.href);
+      else if (link) link.click();
+    });
+  }
 })();
