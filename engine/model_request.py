@@ -96,26 +96,17 @@ def is_redacted(started: ev.RunStarted, messages: Iterable[Message]) -> bool:
     return "redaction" in started.functions or REDACTION_MARK.encode() in encode_line(messages)
 
 
-class RequestFinder:
-    """Finds the request of one step. Feed it the events of the session, in order, from the first on.
+class RequestReader:
+    """Reads the requests of steps from events. Feed it the events of a session, in order, from the first on.
 
-    run: number of the run, from 1. step: its number in the run.
+    Subclasses say what becomes of each request.
     """
 
-    def __init__(self, run: int, step: int) -> None:
-        self.found: StepRequest | None = None
-        """The request; None until its step is fed, or if there is no such step. Of a step that was requested again
-        after the process died, the latest."""
-        self._run, self._step = run, step
-        self._runs = 0
-        self._started: ev.RunStarted | None = None
+    def __init__(self) -> None:
         self._transcript = Transcript()
-        self._is_current = False
-
-    @property
-    def done(self) -> bool:
-        """Whether no further event can change what was found."""
-        return self._runs > self._run
+        self._started: ev.RunStarted | None = None
+        self._runs = 0
+        self._wants_model = False
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
@@ -124,25 +115,50 @@ class RequestFinder:
             case ev.RunStarted():
                 self._runs += 1
                 self._started = event
-                self._is_current = False
-            case ev.StepStarted(step=step):
-                self._is_current = self._runs == self._run and step == self._step
-                if self._is_current:
-                    self.found = self._request(event)
-            case ev.AttemptStarted(model=model) if self._is_current and model and self.found is not None:
-                self.found = replace(self.found, model=model)
-                self._is_current = False
+                self._wants_model = False
+            case ev.StepStarted() if self._started is not None:
+                self._wants_model = self._take_step(self._runs, self._started, event)
+            case ev.AttemptStarted(model=model) if self._wants_model and model:
+                self._take_model(model)
+                self._wants_model = False
             case _:
                 pass
 
-    def _request(self, step: ev.StepStarted) -> StepRequest:
-        started = self._started
-        assert started is not None
+    def _take_step(self, run: int, started: ev.RunStarted, step: ev.StepStarted) -> bool:
+        """A step begins, with the transcript as it is now. Returns whether `_take_model` shall be called for it."""
+        raise NotImplementedError
+
+    def _take_model(self, model: str) -> None:
+        """The model that the request of the latest step went to."""
+        raise NotImplementedError
+
+
+class RequestFinder(RequestReader):
+    """Finds the request of one step.
+
+    run: number of the run, from 1. step: its number in the run.
+    """
+
+    def __init__(self, run: int, step: int) -> None:
+        super().__init__()
+        self.found: StepRequest | None = None
+        """The request; None until its step is fed, or if there is no such step. Of a step that was requested again
+        after the process died, the latest."""
+        self._run, self._step = run, step
+
+    @property
+    def done(self) -> bool:
+        """Whether no further event can change what was found."""
+        return self._runs > self._run
+
+    def _take_step(self, run: int, started: ev.RunStarted, step: ev.StepStarted) -> bool:
+        if (run, step.step) != (self._run, self._step):
+            return False
         request = recorded_request(started, step, self._transcript)
         system, messages = split_system(request)
-        return StepRequest(
-            run=self._run,
-            step=self._step,
+        self.found = StepRequest(
+            run=run,
+            step=step.step,
             model=started.model,
             system=system,
             messages=messages,
@@ -152,6 +168,11 @@ class RequestFinder:
             source=source_of(started),
             redacted=is_redacted(started, messages),
         )
+        return True
+
+    def _take_model(self, model: str) -> None:
+        assert self.found is not None
+        self.found = replace(self.found, model=model)
 
 
 def find_request(events: Iterable[Event], run: int, step: int) -> StepRequest | None:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..decision import Event, Message, Transcript
+from ..decision import Message
 from ..decision import events as ev
-from ..model_request import RequestSource, is_redacted, recorded_request, source_of, split_system
+from ..model_request import RequestReader, RequestSource, is_redacted, recorded_request, source_of, split_system
 from ..records.format import encode_line
 
 
@@ -41,15 +41,11 @@ class RequestTable(Struct, frozen=True):
     requests: list[RequestRow]
 
 
-class RequestTableBuilder:
-    """Builds the table from the events of a session, fed in order, from the first on."""
+class RequestTableBuilder(RequestReader):
+    """Builds the table from the events of a session."""
 
     def __init__(self) -> None:
-        self._transcript = Transcript()
-        self._started: ev.RunStarted | None = None
-        self._runs = 0
-        self._model_is_open = False
-        """Whether the next attempt says which model the last row's request went to."""
+        super().__init__()
         self._rows: list[RequestRow] = []
         self._latest: Sequence[Message] = ()
         self._latest_places: Sequence[tuple[int, bool]] = ()
@@ -57,28 +53,11 @@ class RequestTableBuilder:
         self._values: list[Raw] = []
         self._places: dict[bytes, int] = {}
 
-    def feed(self, event: Event) -> None:
-        """Take the next event."""
-        self._transcript.feed(event)
-        match event:
-            case ev.RunStarted():
-                self._runs += 1
-                self._started = event
-                self._model_is_open = False
-            case ev.StepStarted() if self._started is not None:
-                self._rows.append(self._row(self._started, event))
-                self._model_is_open = True
-            case ev.AttemptStarted(model=model) if self._model_is_open and model:
-                self._rows[-1] = replace(self._rows[-1], model=model)
-                self._model_is_open = False
-            case _:
-                pass
-
     def table(self) -> RequestTable:
         """The table so far."""
         return RequestTable(self._values, self._rows)
 
-    def _row(self, started: ev.RunStarted, step: ev.StepStarted) -> RequestRow:
+    def _take_step(self, run: int, started: ev.RunStarted, step: ev.StepStarted) -> bool:
         request = recorded_request(started, step, self._transcript)
         system, messages = split_system(request)
         kept = 0
@@ -89,8 +68,8 @@ class RequestTableBuilder:
         self._latest = messages
         places = [*self._latest_places[:kept], *(self._message(started, message) for message in messages[kept:])]
         self._latest_places = places
-        return RequestRow(
-            run=self._runs,
+        row = RequestRow(
+            run=run,
             step=step.step,
             model=started.model,
             system=self._place(encode_line(system)),
@@ -102,6 +81,11 @@ class RequestTableBuilder:
             source=source_of(started),
             redacted=any(redacted for _, redacted in places),
         )
+        self._rows.append(row)
+        return True
+
+    def _take_model(self, model: str) -> None:
+        self._rows[-1] = replace(self._rows[-1], model=model)
 
     def _message(self, started: ev.RunStarted, message: Message) -> tuple[int, bool]:
         return self._place(encode_line(message)), is_redacted(started, (message,))
