@@ -32,6 +32,9 @@ _EXPORTED_NAMES = re.compile(
 _EXPORTED = re.compile(
     rf"{_BEGIN}export\s+(?P<what>(?:async\s+)?function\b\s*\*?|class\b|const\b)\s*(?P<name>{_NAME})", re.MULTILINE
 )
+_EXPORTED_PARTS = re.compile(
+    rf"{_BEGIN}export\s+const\s*(?P<names>\{{\s*(?:{_NAME}(?:\s*:\s*{_NAME})?\s*,?\s*)*\}})(?=\s*=)", re.MULTILINE
+)
 _EXPORTED_DEFAULT = re.compile(
     rf"{_BEGIN}export\s+default\b\s*(?P<named>(?:(?:async\s+)?function\b\s*\*?|class\b)\s*(?P<name>(?!extends\b){_NAME}))?",
     re.MULTILINE,
@@ -73,8 +76,10 @@ def _check_imports(name: str, modules: Mapping[str, _Module], importers: tuple[s
         raise ValueError(f"modules of the page import each other in a circle: {' -> '.join([*importers, name])}")
     if name not in modules:
         raise ValueError(f"{importers[-1] if importers else 'the page'} imports {name}, which is no file of the page")
-    for imported in modules[name].imported:
+    for imported, names in modules[name].imported.items():
         _check_imports(imported, modules, (*importers, name))
+        if missing := names - modules[imported].exports.keys():
+            raise ValueError(f"{name} imports {', '.join(sorted(missing))} of {imported}, which does not export it")
 
 
 class _Module:
@@ -82,28 +87,32 @@ class _Module:
 
     def __init__(self, name: str, text: str) -> None:
         self._name = name
-        self._exports: dict[str, str] = {}
-        self.imported: list[str] = []
-        """What it imports before its own first statement, in order."""
+        self.exports: dict[str, str] = {}
+        """By the exported name, the expression for it."""
+        self.imported: dict[str, set[str]] = {}
+        """The modules that it imports before its own first statement, and which of their exports."""
         text = _IMPORT.sub(self._import, text)
         text = _LATER_IMPORT.sub(f'loadLater("{posixpath.dirname(name)}/", ', _SOURCE_MAP.sub("", text))
         text = _EXPORTED_NAMES.sub(self._export_names, text)
         text = _EXPORTED.sub(self._export, text)
+        text = _EXPORTED_PARTS.sub(self._export_parts, text)
         text = _EXPORTED_DEFAULT.sub(self._export_default, text)
         if (left := _LEFT_OVER.search(text)) is not None:
             raise ValueError(f"{name}: a bundle cannot express `{left[0].strip()[:100]}`")
-        exports = ", ".join(f'"{exported}": {local}' for exported, local in self._exports.items())
+        exports = ", ".join(f'"{exported}": {local}' for exported, local in self.exports.items())
         self.body = f"{text.rstrip()}\nreturn {{ {exports} }};"
 
     def _import(self, found: re.Match[str]) -> str:
         file = self._resolve(found["file"])
-        self.imported.append(file)
+        used = self.imported.setdefault(file, set())
         whole, names = found["whole"], found["names"]
         parts = []
         if whole is not None:
             star = re.fullmatch(rf"\*\s*as\s+({_NAME})", whole)
+            used |= set() if star else {"default"}
             parts.append(star[1] if star else f"{{ default: {whole} }}")
         if names is not None:
+            used |= {imported for imported, _ in _pairs(names)}
             pairs = (imported if imported == local else f"{imported}: {local}" for imported, local in _pairs(names))
             parts.append(f"{{ {', '.join(pairs)} }}")
         loads = "".join(f'const {part} = load("{file}");' for part in parts) or f'load("{file}");'
@@ -111,19 +120,25 @@ class _Module:
 
     def _export_names(self, found: re.Match[str]) -> str:
         if found["source"] is None:
-            self._exports |= {exported: local for local, exported in _pairs(found["names"])}
+            self.exports |= {exported: local for local, exported in _pairs(found["names"])}
             return str(found["begin"])
         file = self._resolve(found["file"])
-        self.imported.append(file)
-        self._exports |= {exported: f'load("{file}").{name}' for name, exported in _pairs(found["names"])}
+        self.imported.setdefault(file, set()).update(name for name, _ in _pairs(found["names"]))
+        self.exports |= {exported: f'load("{file}").{name}' for name, exported in _pairs(found["names"])}
         return f'{found["begin"]}load("{file}");'
 
     def _export(self, found: re.Match[str]) -> str:
-        self._exports[found["name"]] = found["name"]
+        self.exports[found["name"]] = found["name"]
         return f"{found['begin']}{found['what']} {found['name']}"
 
+    def _export_parts(self, found: re.Match[str]) -> str:
+        parts = (part.partition(":") for part in found["names"].strip()[1:-1].split(","))
+        names = [(local or whole).strip() for whole, _, local in parts if whole.strip()]
+        self.exports |= {name: name for name in names}
+        return f"{found['begin']}const {found['names']}"
+
     def _export_default(self, found: re.Match[str]) -> str:
-        self._exports["default"] = found["name"] or "exportedDefault"
+        self.exports["default"] = found["name"] or "exportedDefault"
         if found["named"] is not None:
             return f"{found['begin']}{found['named']}"
         return f"{found['begin']}const exportedDefault = "

@@ -248,7 +248,8 @@ FORMS = {
     "main.js": """import whole, { part as other, more } from "./a/one.js";
 import * as all from './a/two.js';
 import "./side.js";
-export const said = [whole(), other, more(2), all.default.name, all.x, all.y, window.side];
+import { p, q } from "./a/parts.js";
+export const said = [whole(), other, more(2), all.default.name, all.x, all.y, window.side, p, q];
 Promise.all([import("./a/two.js"), import(`./a/${"late"}.js`)]).then(([two, late]) => {
   window.result = [...said, two.x, late.default];
 });
@@ -262,6 +263,7 @@ export { shown as more };
     "a/two.js": """var a=class{static name='C'};const x=1,z=3;export{z as y,x};export default a;
 //# sourceMappingURL=two.map""",
     "a/late.js": 'export { x as default } from "./two.js";',
+    "a/parts.js": "export const { p, long: q } = { p: 'P', long: 'Q' };",
     "side.js": "window.side = (window.side ?? 0) + 1;",
 }
 
@@ -275,7 +277,7 @@ def test_a_bundle_does_what_the_modules_do(open_page: Callable[..., Any], tmp_pa
     page = open_page()
     page.goto((tmp_path / "bundle.html").as_uri())
     until(page, "window.result")
-    expected = ["named", "</script><!--<script>", 4, "C", 1, 3, 1, 1, 1]
+    expected = ["named", "</script><!--<script>", 4, "C", 1, 3, 1, "P", "Q", 1, 1]
     assert page.evaluate("window.result") == expected
 
 
@@ -284,6 +286,10 @@ def test_a_bundle_does_what_the_modules_do(open_page: Callable[..., Any], tmp_pa
     [
         ({"main.js": 'import "./a.js";', "a.js": 'import "./main.js";'}, "circle: main.js -> a.js -> main.js"),
         ({"main.js": 'import { x } from "./gone.js";'}, "main.js imports gone.js, which is no file"),
+        (
+            {"main.js": 'import { x } from "./a.js";', "a.js": "export const y = 1;"},
+            "imports x of a.js, which does not",
+        ),
         ({"main.js": "export let x = 1;"}, "main.js: a bundle cannot express `export let x = 1;`"),
         ({"main.js": 'export * from "./a.js";', "a.js": ""}, "cannot express"),
         ({}, "the page imports main.js"),
