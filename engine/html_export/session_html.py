@@ -32,7 +32,7 @@ _PRELOAD_LINK = re.compile(r"<link rel=modulepreload href=page/[\w./-]+>\n?")
 _CHARSET = re.compile(r"<meta charset=utf-8>")
 _TITLE = re.compile(r"<title>.*?</title>")
 _WITHOUT_SCRIPT = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
-_NAVIGATION = re.compile(r"(?=<nav )")
+_NAVIGATION = re.compile(r"(?=<\w+ id=list[ >])")
 
 
 class EmbeddedSession(Struct, frozen=True, kw_only=True):
