@@ -174,7 +174,6 @@ ONE_IMPORTER = {
     "engine.web.ag_ui_routes": "routes of AG-UI; ag_ui/ knows no HTTP",
     "engine.web.openapi": "writes the OpenAPI document from the table of routes",
     "engine.viewer.record_follower": "reading in threads, of which viewer_app.py knows nothing",
-    "engine.viewer.session_detail": "one session; session_list.py has the rows of all",
     "engine.viewer.step_texts": "what is indexed of a record, read by workers; text_index.py has the database",
     "engine.viewer.viewer_server": "the socket and the signals; viewer_app.py has the requests",
     "engine.proxy.proxy_server": "the socket, the signals and the records; proxy.py has the requests",
