@@ -58,6 +58,7 @@ SMALL = {
     "engine.records.sqlite_file": "databases of our own; the index of records and the proxy's budgets are such",
     "engine.follow.end_text": "what a stopped agent reads; the adapters and the proxy say the same",
     "engine.completion_cut": "where a response is cut; the engine's own responses and followed ones ask it",
+    "engine._plural": "numbers with their words, for whatever is read by people; imports nothing",
     "engine._sanitize": "what is safe to show in a terminal, a page or a header; imports nothing",
     "engine._version": "read by records, exports and the command line without importing the engine",
     "engine.analysis.false_stops": "backtest.py would have more than 600 lines with it",

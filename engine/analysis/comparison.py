@@ -15,6 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from .._plural import counted
 from ..decision import RECOMMENDED
 from .metrics import Proportion, RunAggregator, RunMetrics, proportion
 from .scoring import MANY_STEPS_AFTER, Anchor
@@ -255,7 +256,7 @@ def _false_negatives(figures: RunMetrics) -> Iterator[Advice]:
     says = "Strengthen the prompt: as soon as the work is done, the model makes one completion call and nothing else."
     waste = figures.waste
     share = f" ({_percent(waste.steps_share.value)} of all)" if waste.steps_share is not None else ""
-    rest = f", for {waste.steps:,} steps{share}"
+    rest = f", for {counted(waste.steps, 'step')}{share}"
     yield _advice("false_negatives", says, "runs continued after their work was reported as done", found.went_on, rest)
     back = Proportion(runs=found.handed_back, of=found.went_on.runs, share=None)
     if back.runs >= MIN_RUNS and back.runs * 2 >= back.of:
@@ -278,7 +279,7 @@ def _after_change(figures: RunMetrics) -> Iterator[Advice]:
     )
     what = f"runs that changed something made {MANY_STEPS_AFTER} steps or more after their last change"
     share = f" ({_percent(found.steps / found.of_steps)} of all)" if found.of_steps else ""
-    rest = f"; of all of them, {found.steps:,} steps{share} came after it"
+    rest = f"; of all of them, {counted(found.steps, 'step')}{share} came after it"
     yield _advice("after_change", says, what, found.many, rest)
 
 
@@ -291,7 +292,7 @@ def _repetition(figures: RunMetrics) -> Iterator[Advice]:
         "(repetition.stop_at in the policy)."
     )
     share = f" ({_percent(found.steps_share.value)} of all)" if found.steps_share is not None else ""
-    rest = f", in {found.steps:,} steps{share}; {found.stuck:,} ended as stuck"
+    rest = f", in {counted(found.steps, 'step')}{share}; {found.stuck:,} ended as stuck"
     yield _advice("repetition", says, "runs repeated the same calls with the same results", found.runs, rest)
 
 
@@ -312,10 +313,11 @@ def _limits(figures: RunMetrics, recommendation: Recommendation) -> Iterator[Adv
 def _unjudged(figures: RunMetrics) -> Iterator[Advice]:
     judged, whole = figures.judged.passed.of, figures.runs
     if whole and judged < FIRM_SHARE * whole:
+        runs = counted(whole, "run(s) (was|were)")
         yield Advice(
             about="unjudged",
             says="Evaluate runs (`endstop run --evaluate CMD`), or rate some by hand and give the file with --ratings.",
-            because=f"{judged:,} of {whole:,} runs were evaluated, so false positives cannot be counted",
+            because=f"{judged:,} of {runs} evaluated, so false positives cannot be counted",
             runs=whole,
         )
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from .._plural import counted
 from ..decision import WrongUse
 from .guarantee import UNITS, Trial, check_bound, most_harmed, percent_of, units_needed, what_data_show
 from .labels import LabelStatistics
@@ -233,10 +234,10 @@ def data_text(report: FitReport) -> str:
     good, bad, unlabelled = (sum(getattr(part, name) for part in both) for name in ("good", "bad", "unlabelled"))
     units, many = sum(part.units for part in both), UNITS[report.counted][1]
     words = [
-        f"{report.sessions:,} sessions",
+        counted(report.sessions, "session"),
         f"{good:,} good, {bad:,} bad" + (f", {unlabelled:,} without a label" if unlabelled else ""),
         f"{units:,} {many}: {report.choosing.units:,} chose, {report.testing.units:,} tested",
-        *([f"{report.copies:,} copies left out"] if report.copies else []),
+        *([f"{counted(report.copies, 'cop(y|ies)')} left out"] if report.copies else []),
     ]
     return " · ".join(words)
 

@@ -410,11 +410,14 @@ def export_record(args: argparse.Namespace) -> int:
         write_file(args.output, [text], args.force, args.records[0])
     if not args.quiet:
         for kind, times in left_out.items():
-            print(f"left out: {times:,} {EXPORT_LOSSES[kind]}", file=sys.stderr)
+            print(f"left out: {counted(times, EXPORT_LOSSES[kind])}", file=sys.stderr)
     if record.damaged:
-        print(f"left out: {len(record.damaged):,} lines of the record that could not be read", file=sys.stderr)
+        print(
+            f"left out: {counted(len(record.damaged), 'line(s) of the record that could not be read')}", file=sys.stderr
+        )
     if record.missing:
-        print(f"left out: {len(record.missing):,} attachments that could not be found", file=sys.stderr)
+        files = counted(len(record.missing), "attachment(s) that could not be found")
+        print(f"left out: {files}", file=sys.stderr)
     return 0
 
 

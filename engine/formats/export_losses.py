@@ -9,22 +9,22 @@ from ..decision import AssistantMessage
 from ..decision import events as ev
 
 EXPORT_LOSSES: dict[str, str] = {
-    "decision": "decisions of the loop and their traces",
-    "ending": "stop reasons and policies of runs",
-    "verdict": "verdicts of evaluations",
-    "usage": "token counts of responses",
-    "time": "times of messages",
-    "status": "statuses of tool results other than `ok` (failed, skipped, rejected, ...)",
-    "origin": "messages of the loop, which are exported as the user's",
-    "ephemeral": "messages that the model was shown only once",
-    "image": "images",
-    "signature": "signatures of reasoning blocks",
-    "reasoning": "responses that consist of reasoning only",
-    "attempt": "failed requests",
-    "compaction": "compactions of the context: the messages are exported as they were before",
-    "arguments": "call arguments that are not a JSON object: exported as text",
+    "decision": "decision(s) of the loop and (its|their) trace(s)",
+    "ending": "stop reason(s) and (policy|policies) of (a run|runs)",
+    "verdict": "verdict(s) of evaluations",
+    "usage": "token count(s) of responses",
+    "time": "time(s) of messages",
+    "status": "status(es) of tool results other than `ok` (failed, skipped, rejected, ...)",
+    "origin": "message(s) of the loop, exported as the user's",
+    "ephemeral": "message(s) that the model was shown only once",
+    "image": "image(s)",
+    "signature": "signature(s) of reasoning blocks",
+    "reasoning": "response(s) of reasoning only",
+    "attempt": "failed request(s)",
+    "compaction": "compaction(s) of the context: the messages are exported as they were before",
+    "arguments": "call(s) whose arguments are not a JSON object: exported as text",
 }
-"""A description of each kind of loss, to be printed after a number: "3 messages that the model was shown only once"."""
+"""A description of each kind of loss, for `counted`: "3 messages that the model was shown only once"."""
 
 
 def count_losses(events: Iterable[ev.Event], kinds: Collection[str]) -> Counter[str]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from .._plural import counted
 from .._sanitize import one_line
 from ..decision import (
     AssistantMessage,
@@ -44,57 +45,60 @@ RawCall = tuple[str, str, str]
 """A tool call as the data has it: id (may be empty), name, arguments as text."""
 
 LOSSES: dict[str, str] = {
-    "time": "messages without a time: dated like the message before them",
-    "usage": "responses without token counts: estimated at 4 characters per token",
-    "usage split": "sessions with token counts for the whole session only: split over the responses by size",
-    "content": "responses whose contents were not recorded: steps with model, tokens and names alone",
-    "usage without a response": "token counts that belong to no response: left out",
-    "finish reason": "responses without a finish reason: inferred from their content",
-    "result": "calls without a result: marked as unknown, cancelled or unanswered",
-    "result without a call": "results that belong to no call: left out",
-    "second result": "second results of the same call: left out",
-    "call id": "calls without an id: given a number",
-    "doubled call id": "calls whose id another call already has: given a number",
-    "system in the middle": "system messages after the beginning: kept as messages of the loop, in the user's role",
-    "demonstration": "demonstrations: kept in the system prompt; left out if they are whole conversations",
-    "prompt": "runs whose user message is not in the recording",
-    "image": "images that are neither in a prompt nor in a tool result, or cannot be read: left out",
-    "provider tool": "tools that the provider ran itself: left out",
-    "reply": "replies of chat endpoints in a format that is not supported: left out",
-    "side chain": "messages of subagents: left out",
-    "no message": "entries that are not messages: left out",
-    "no part": "parts of messages that cannot be read: left out",
-    "another form": "messages in an unknown form: left out",
-    "last words": "final user messages that only ended the session: left out",
-    "rewound": "messages of branches that the user went back from: left out",
-    "repeated line": "lines that stand in the transcript twice: left out",
-    "other request": "requests outside of the conversation, such as a grader's: left out",
-    "user's tool": "calls and results of a simulated user's own tools: left out",
-    "other span": "spans that are no requests to a model: left out",
-    "copied step": "responses copied from an earlier trajectory: left out",
-    "local command": "commands that called no model, with what they printed: left out",
-    "failed response": "what was said in responses that failed: left out",
-    "own words": "messages that the loop wrote in the model's name: left out",
-    "step": "steps whose place in the history is unknown: left out",
-    "choice": "further choices of a response: left out",
-    "characters": "characters of text (without white space) in what was left out",
-    "call": "calls in what was left out",
-    "answer": "tool results in what was left out",
-    "thought": "reasoning blocks in what was left out",
+    "time": "message(s) without a time: dated like the message before (it|them)",
+    "usage": "response(s) without token counts: estimated at 4 characters per token",
+    "usage split": "session(s) with token counts for the whole session only: split over the responses by size",
+    "content": "response(s) whose contents were not recorded: (a step|steps) with model, tokens and names alone",
+    "usage without a response": "token count(s) that (belongs|belong) to no response: left out",
+    "finish reason": "response(s) without a finish reason: inferred from (its|their) content",
+    "result": "call(s) without a result: marked as unknown, cancelled or unanswered",
+    "result without a call": "result(s) that (belongs|belong) to no call: left out",
+    "second result": "second result(s) of the same call: left out",
+    "call id": "call(s) without an id: given a number",
+    "doubled call id": "call(s) whose id another call already has: given a number",
+    "system in the middle": (
+        "system message(s) after the beginning: kept as (a message|messages) of the loop, in the user's role"
+    ),
+    "demonstration": "demonstration(s): kept in the system prompt; left out if (it is a|they are) whole "
+    "(conversation|conversations)",
+    "prompt": "run(s) whose user message is not in the recording",
+    "image": ("image(s) that (is|are) neither in a prompt nor in a tool result, or cannot be read: left out"),
+    "provider tool": "tool(s) that the provider ran itself: left out",
+    "reply": "(reply|replies) of chat endpoints in a format that is not supported: left out",
+    "side chain": "message(s) of subagents: left out",
+    "no message": "(entry that is no message|entries that are not messages): left out",
+    "no part": "part(s) of messages that cannot be read: left out",
+    "another form": "message(s) in an unknown form: left out",
+    "last words": "final user message(s) that only ended the session: left out",
+    "rewound": "message(s) of branches that the user went back from: left out",
+    "repeated line": "line(s) that (stands|stand) in the transcript twice: left out",
+    "other request": "request(s) outside of the conversation, such as a grader's: left out",
+    "user's tool": "(call or result|calls and results) of a simulated user's own tools: left out",
+    "other span": "span(s) that (is no request|are no requests) to a model: left out",
+    "copied step": "response(s) copied from an earlier trajectory: left out",
+    "local command": "command(s) that called no model, with what (it|they) printed: left out",
+    "failed response": "(response that failed|responses that failed), with what was said in (it|them): left out",
+    "own words": "message(s) that the loop wrote in the model's name: left out",
+    "step": "step(s) whose place in the history is unknown: left out",
+    "choice": "further choice(s) of a response: left out",
+    "characters": "character(s) of text (without white space) in what was left out",
+    "call": "call(s) in what was left out",
+    "answer": "tool result(s) in what was left out",
+    "thought": "reasoning block(s) in what was left out",
 }
-"""A description of each kind of loss, to be printed after a number: "3 calls without an id: given a number"."""
+"""A description of each kind of loss, for `counted`: "3 calls without an id: given a number"."""
 
 LOSS_GROUPS: dict[str, str] = {
-    "role": "messages with an unknown role ({}): left out",
-    "content part": "message parts of an unknown type ({}): left out",
-    "part field": "fields of message parts that are not read ({}): left out",
-    "message field": "fields of messages that are not read ({}): left out",
-    "field": "fields that are not read ({}): left out",
-    "item": "response items of an unknown type ({}): left out",
-    "item field": "fields of response items that are not read ({}): left out",
-    "call field": "fields of calls that are not read ({}): left out",
-    "line": "lines that hold no message ({}): left out",
-    "line field": "fields of lines that are not read ({}): left out",
+    "role": "message(s) with an unknown role ({}): left out",
+    "content part": "message part(s) of an unknown type ({}): left out",
+    "part field": "field(s) of message parts that (is|are) not read ({}): left out",
+    "message field": "field(s) of messages that (is|are) not read ({}): left out",
+    "field": "field(s) that (is|are) not read ({}): left out",
+    "item": "response item(s) of an unknown type ({}): left out",
+    "item field": "field(s) of response items that (is|are) not read ({}): left out",
+    "call field": "field(s) of calls that (is|are) not read ({}): left out",
+    "line": "line(s) that (holds|hold) no message ({}): left out",
+    "line field": "field(s) of lines that (is|are) not read ({}): left out",
 }
 """Kinds of loss that carry a name from the data, written `role: NAME`."""
 
@@ -110,17 +114,18 @@ def describe_losses(losses: Mapping[str, int]) -> list[str]:
         grouped = bool(named) and group in LOSS_GROUPS
         groups.setdefault(group if grouped else kind, Counter())[name if grouped else ""] += times
     largest = sorted(groups.items(), key=lambda one: -one[1].total())
-    return [f"{names.total():,} {_describe_loss(group, names)}" for group, names in largest]
+    return [_describe_loss(group, names) for group, names in largest]
 
 
 def _describe_loss(group: str, names: Counter[str]) -> str:
     if group not in LOSS_GROUPS or "" in names:
-        return LOSSES.get(group, "other items: left out")
-    if len(names) == 1:
-        return LOSS_GROUPS[group].format(one_line(next(iter(names)), 60))
+        return counted(names.total(), LOSSES.get(group, "other item(s): left out"))
     shown = [f"{one_line(name, 60)} {times:,}" for name, times in names.most_common(NAMES_SHOWN)]
-    more = len(names) - len(shown)
-    return LOSS_GROUPS[group].format(", ".join([*shown, *([f"{more:,} more"] if more else [])]))
+    if len(names) == 1:
+        shown = [one_line(next(iter(names)), 60)]
+    elif len(names) > len(shown):
+        shown.append(f"{len(names) - len(shown):,} more")
+    return counted(names.total(), LOSS_GROUPS[group]).format(", ".join(shown))
 
 
 MAX_LOSS_KINDS = 60

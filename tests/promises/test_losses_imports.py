@@ -493,6 +493,6 @@ async def test_D4_the_command_line_names_every_loss(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     path.write_text(json.dumps([user("a", parts=[1]), says("b"), {"role": "critic", "content": "bad"}]))
     done = await endstop("import", "openai", str(path), "-o", str(tmp_path / "out"))
-    assert "lost: 1 fields of messages that are not read (parts): left out" in done.err
+    assert "lost: 1 field of messages that is not read (parts): left out" in done.err
     assert "lost: 3 characters of text (without white space) in what was left out" in done.err
     assert "things of other kinds" not in done.err

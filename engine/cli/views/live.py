@@ -36,6 +36,7 @@ from .text import (
     Tone,
     actions_line,
     arguments,
+    counted,
     duration,
     first_lines,
     limit_texts,
@@ -135,9 +136,13 @@ class LiveView(ScreenView, RunView):
             lines, more = first_lines(started.prompt, PROMPT_LINES)
             shown.append(Text("\n".join(lines), style="bold"))
             if more:
-                shown.append(Text(f"… {more:,} more lines", style="dim"))
+                shown.append(Text(f"… {counted(more, 'more line')}", style="dim"))
         policy = started.policy
-        facts: tuple[str, ...] = (started.model, f"policy {policy.name}", f"up to {policy.limits.hard_steps} steps")
+        facts: tuple[str, ...] = (
+            started.model,
+            f"policy {policy.name}",
+            f"up to {counted(policy.limits.hard_steps, 'step')}",
+        )
         facts = (*facts, *limit_texts(policy))
         shown.append(Text(one_line(" · ".join(facts), WIDEST), style="dim"))
         if started.origin is not None:
@@ -186,7 +191,7 @@ class LiveView(ScreenView, RunView):
         if body.plain.strip():
             shown.append(Padding(body, (0, 0, 0, 4)))
         if more:
-            shown.append(Padding(Text(f"… {more:,} more lines", style="dim italic"), (0, 0, 0, 4)))
+            shown.append(Padding(Text(f"… {counted(more, 'more line')}", style="dim italic"), (0, 0, 0, 4)))
         self._print(Group(*shown), "call")
 
     def thought(self, text: str) -> None:

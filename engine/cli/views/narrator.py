@@ -26,6 +26,7 @@ from .text import (
     Asking,
     Recorded,
     call_summary,
+    counted,
     cut_words,
     ending_of,
     failure_words,
@@ -98,7 +99,9 @@ class EventNarrator:
     def feed(self, event: Event | Lagged) -> None:
         """Process one more event."""
         if isinstance(event, Lagged):
-            self._view.note(f"… {event.missed:,} events were skipped: the terminal was too slow", "quiet")
+            self._view.note(
+                f"… {counted(event.missed, 'event(s) (was|were)')} skipped: the terminal was too slow", "quiet"
+            )
             return
         self.facts, self.t = fold(self.facts, event), event.t
         handle = _HANDLERS.get(type(event))

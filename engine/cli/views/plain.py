@@ -22,6 +22,7 @@ from .text import (
     Saved,
     actions_line,
     arguments,
+    counted,
     duration,
     first_lines,
     limit_texts,
@@ -86,7 +87,7 @@ class PlainView(RunView):
         """Print the run, the model, the policy and its limits."""
         policy = started.policy
         more = "".join(f", {allowed}" for allowed in limit_texts(policy))
-        steps = f"{policy.limits.hard_steps} steps{more}"
+        steps = f"{counted(policy.limits.hard_steps, 'step')}{more}"
         self._line(one_line(f"endstop {started.run_id}: {started.model}, policy {policy.name}, {steps}", LINE))
         if started.origin is not None:
             self._line(one_line(describe_origin(started.origin), LINE))
@@ -122,7 +123,7 @@ class PlainView(RunView):
         for line in lines:
             self._line(f"    {line[:LINE]}")
         if more:
-            self._line(f"    ... {more:,} more lines")
+            self._line(f"    ... {counted(more, 'more line')}")
 
     def thought(self, text: str) -> None:
         """Print the thought, marked as such."""

@@ -91,7 +91,7 @@ def _tiles(report: Report) -> list[tuple[str, str, str]]:
     judged, wrong, on = one.judged.passed, one.false_positives.runs, one.false_negatives.went_on
     done, wasted = one.steps_before_done, one.waste
     about = "about " if one.spending.estimated_runs else ""
-    unpriced = f"{one.spending.unpriced_runs:,} runs not priced" if one.spending.unpriced_runs else ""
+    unpriced = f"{counted(one.spending.unpriced_runs, 'run')} not priced" if one.spending.unpriced_runs else ""
     return [
         ("Sessions", f"{report.sessions:,}", f"{counted(report.runs, 'run')}, {counted(one.steps, 'step')}"),
         ("Good, of those judged", part(judged), of(judged) if judged.of else "none was evaluated"),

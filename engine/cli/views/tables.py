@@ -78,7 +78,7 @@ def labels_summary(labels: LabelStatistics | None) -> str:
     if labels is None:
         return ""
     none = f", {labels.unlabelled:,} without" if labels.unlabelled else ""
-    return f"labels of {one_line(labels.file, 200)}: {labels.sessions - labels.unlabelled:,} sessions{none}"
+    return f"labels of {one_line(labels.file, 200)}: {counted(labels.sessions - labels.unlabelled, 'session')}{none}"
 
 
 def warn_of_unmatched(labels: LabelStatistics | None, quiet: bool) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..._plural import counted as counted
 from ..._sanitize import one_line, sanitize
 from ...decision import AnyChunk, Decision, LimitUse, Outcome, Policy, Usage, Work
 from ...decision.events import AttemptFailed, CutOff, ResponseFinished
@@ -449,11 +450,6 @@ def duration(milliseconds: float) -> str:
     return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
 
 
-def counted(number: int, thing: str) -> str:
-    """A number with its noun, as in `1 step` or `2 steps`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
 # ---- calls, results and decisions
 
 
@@ -465,9 +461,17 @@ def actions_line(actions: Sequence[str], most: int = 8) -> str:
     return " · ".join([*shown[:most], *more])
 
 
+_CHANGES_FOLDER = re.compile(r"""\A\s*(?:(?:cd|pushd)\s+(?:"[^"]*"|'[^']*'|[^\s;&|]+)\s*(?:&&|;|\n)\s*)+(?=[^\s&;|])""")
+"""What many commands begin with, before what they are about."""
+
+
 def call_summary(name: str, written: str) -> str:
-    """A call in a few words: its name and the first text argument that is short enough, else the beginning of one."""
-    texts = [value for _, value in arguments(written, 60) if value.startswith('"')]
+    """A call in a few words: its name and the first text argument that is short enough, else the beginning of one.
+
+    A shell command is shown without the `cd FOLDER &&` before it.
+    """
+    given = (_decoded(written) or {}).values()
+    texts = [_value(_CHANGES_FOLDER.sub("", value, count=1), 60) for value in given if isinstance(value, str)]
     short = [value.strip('"') for value in texts if value.endswith('"')]
     cut = [f"{value[1:].partition('…')[0]}…" for value in texts]
     return " ".join([one_line(name, 60), *[*short, *cut][:1]])
@@ -489,13 +493,18 @@ def last_lines(text: str, most: int) -> list[str]:
 
 def arguments(written: str, longest: int) -> list[tuple[str, str]]:
     """Names and values of a call's arguments; each value in one line of at most `longest` characters."""
+    decoded = _decoded(written)
+    if decoded is None:
+        return [("", one_line(written, longest))]
+    return [(one_line(str(name), 40), _value(value, longest)) for name, value in decoded.items()]
+
+
+def _decoded(written: str) -> dict[str, Any] | None:
     try:
         decoded: Any = msgspec.json.decode(written or "{}")
     except (msgspec.DecodeError, ValueError, RecursionError):
-        decoded = None
-    if not isinstance(decoded, dict):
-        return [("", one_line(written, longest))]
-    return [(one_line(str(name), 40), _value(value, longest)) for name, value in decoded.items()]
+        return None
+    return decoded if isinstance(decoded, dict) else None
 
 
 def _value(value: Any, longest: int) -> str:

@@ -136,4 +136,4 @@ async def test_a_sub_agents_session_says_whose_it_is_and_an_imported_one_that_it
     assert "sub-agent" not in main.out
     shown = await endstop("audit", tmp_path / "trajectory.json", "--session", "main.t")
     assert "lost in the import:\n  1 " in shown.out
-    assert "\n  1 messages without a time: dated like the message before them\n" in shown.out
+    assert "\n  1 message without a time: dated like the message before it\n" in shown.out

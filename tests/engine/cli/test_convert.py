@@ -32,7 +32,7 @@ async def test_an_import_says_what_it_made_and_what_was_lost(tmp_path: Path) -> 
     assert done.code == 0
     assert done.out == f"1 session (openai; 1 run, 1 step) imported into {tmp_path / 'out'}\n"
     assert f"skipped: {tmp_path / 'd.jsonl'}, line 2: it holds no list of messages" in done.err
-    assert "lost: 1 responses without token counts: estimated" in done.err
+    assert "lost: 1 response without token counts: estimated" in done.err
     assert len(done.err.splitlines()) == 4
     assert read_record(tmp_path / "out" / "s1.jsonl").runs[0].finished is not None
 
@@ -137,7 +137,7 @@ async def test_an_export_goes_to_stdout_and_says_what_it_leaves_out(tmp_path: Pa
     assert done.code == 0
     assert done.json["messages"] == SESSION["messages"]
     assert done.json["id"] == "s1"
-    assert "left out: 1 stop reasons and policies of runs" in done.err
+    assert "left out: 1 stop reason and policy of a run" in done.err
     assert (await endstop("export", "openai", tmp_path / "s1.jsonl", "--quiet")).err == ""
     atif = (await endstop("export", "atif", tmp_path / "s1.jsonl")).json
     assert atif["schema_version"] == "ATIF-v1.7"

@@ -356,5 +356,5 @@ def test_losses_of_one_group_are_told_in_one_line() -> None:
         "7 lines that hold no message (b 5, a 2): left out",
         "6 messages without a time: dated like the message before them",
         "3 other items: left out",
-        "1 messages with an unknown role (x): left out",
+        "1 message with an unknown role (x): left out",
     ]

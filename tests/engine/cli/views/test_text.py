@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
@@ -122,3 +123,18 @@ def test_arguments_are_shortened_each_for_itself() -> None:
     assert call_summary("edit_file", written) == "edit_file a.txt"
     assert call_summary("bash", '{"cmd": "' + "x" * 100 + '"}') == f"bash {'x' * 59}…"
     assert call_summary("wait", '{"n": 3}') == "wait"
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("cd /home/me/project && pytest -q", "pytest -q"),
+        ("cd 'a b'; cd c\npytest -q", "pytest -q"),
+        ("cd /home/me/a/long/folder/of/a/project/with/many/parts && make check", "make check"),
+        ("cd project", "cd project"),
+        ("cd project &&", "cd project &&"),
+        ("make && cd project && make", "make && cd project && make"),
+    ],
+)
+def test_a_command_is_shown_without_the_change_of_folder_before_it(command: str, shown: str) -> None:
+    assert call_summary("bash", json.dumps({"cmd": command})) == f"bash {shown}"
