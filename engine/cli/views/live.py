@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import monotonic
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
+from rich.constrain import Constrain
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
@@ -44,11 +46,13 @@ from .text import (
     usage_line,
 )
 
-WIDEST = 100
-"""Columns to use at most: longer lines are hard to read."""
+MEASURE = 100
+"""Most columns of text and of frames around it: longer lines are hard to read. Calls, results and traces use all."""
 RESULT_LINES = 6
 PROMPT_LINES = 8
 CALLS_SHOWN = 4
+ARGUMENT = 48
+"""Characters of each argument that are shown at least, if there is room for them."""
 
 _TONES: dict[Tone, tuple[str, str, box.Box]] = {
     "success": ("green", "✔", box.HEAVY),
@@ -144,10 +148,11 @@ class LiveView(ScreenView, RunView):
             f"up to {counted(policy.limits.hard_steps, 'step')}",
         )
         facts = (*facts, *limit_texts(policy))
-        shown.append(Text(one_line(" · ".join(facts), WIDEST), style="dim"))
+        shown.append(Text(one_line(" · ".join(facts), MEASURE), style="dim"))
         if started.origin is not None:
-            shown.append(Text(one_line(describe_origin(started.origin), WIDEST), style="dim"))
-        self._print(Panel(Group(*shown), box=box.ROUNDED, border_style="dim", padding=(0, 2), width=self._width), "run")
+            shown.append(Text(one_line(describe_origin(started.origin), MEASURE), style="dim"))
+        panel = Panel(Group(*shown), box=box.ROUNDED, border_style="dim", padding=(0, 2), width=self._measure)
+        self._print(panel, "run")
 
     def step(self, number: int, closing: bool) -> None:
         """Print a horizontal rule with the step, and what was used so far."""
@@ -156,7 +161,7 @@ class LiveView(ScreenView, RunView):
         timed = self._narrator.policy.limits.seconds is not None
         right = " · ".join(used if timed else (*used, duration(self._narrator.t)))
         right = f" {right} " if self._narrator.facts.usage.input_tokens else ""
-        rule = "─" * max(2, self._width - 4 - len(left) - len(right))
+        rule = "─" * max(2, self._measure - 4 - len(left) - cell_len(right))
         self._print(Text(f"──{left}{rule}{right}──", style="dim", no_wrap=True, overflow="crop"), "step")
 
     def write(self, kind: Kind, delta: str) -> None:
@@ -164,7 +169,7 @@ class LiveView(ScreenView, RunView):
         if self._writing is None or self._writing.kind != kind:
             self.end_writing()
             self._writing = _Writing(kind)
-        for row in self._writing.feed(delta, self._width - 4):
+        for row in self._writing.feed(delta, self._measure - 4):
             self._print_row(kind, row)
 
     def end_writing(self) -> None:
@@ -206,7 +211,7 @@ class LiveView(ScreenView, RunView):
             line = Text.assemble((glyph, style), f" {step.call}", (f"  {word}" if word else "", "dim"))
             line.no_wrap, line.overflow = True, "ellipsis"
             shown.append(line)
-            if result := one_line(step.result, WIDEST):
+            if result := one_line(step.result, MEASURE):
                 shown.append(Padding(Text(result, style="dim", no_wrap=True, overflow="ellipsis"), (0, 0, 0, 4)))
         if round.thought.strip():
             thought = Text.assemble(("◇ ", "bold blue"), sanitize(round.thought).strip())
@@ -226,7 +231,7 @@ class LiveView(ScreenView, RunView):
             box=box.ROUNDED,
             border_style="blue",
             padding=(0, 2),
-            width=self._width,
+            width=self._measure,
         )
 
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
@@ -239,15 +244,20 @@ class LiveView(ScreenView, RunView):
             shown.append(Padding(Text(sanitize(summary).strip()), (0, 0, 0, 4)))
         if next_phase:
             shown.append(Padding(Text(f"next: {one_line(next_phase, 200)}", style="dim"), (0, 0, 0, 4)))
-        self._print(Group(*shown), "phase")
+        self._print(Constrain(Group(*shown), self._measure), "phase")
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
         """Print the note in its colour, and its body."""
-        shown: list[RenderableType] = [Padding(Text(text, style=SHADES[shade]), (0, 0, 0, 2))]
+        shown: list[RenderableType] = [Constrain(Padding(Text(text, style=SHADES[shade]), (0, 0, 0, 2)), self._measure)]
         under = Text("\n".join(body), style="dim", no_wrap=True, overflow="ellipsis")
         if body:
             shown.append(Padding(under, (0, 0, 0, 6)))
         self._print(Group(*shown), "note")
+
+    def cut(self, words: str) -> None:
+        """Print the cut below the call at which the response was cut."""
+        line = Text.assemble(("✂ ", SHADES["loop"]), words)
+        self._print(Constrain(Padding(line, (0, 0, 0, 2)), self._measure), "call")
 
     def decided(self, round: int, decision: Decision) -> None:
         """Print the decision, and each rule that was considered."""
@@ -293,7 +303,7 @@ class LiveView(ScreenView, RunView):
             box=frame,
             border_style=colour,
             padding=(1 if len(shown) > 1 else 0, 2),
-            width=self._width,
+            width=self._measure,
         )
         self._print(panel, "end")
         below = [Text.assemble(("→ ", colour), ending.go_on)] if ending.go_on else []
@@ -306,7 +316,11 @@ class LiveView(ScreenView, RunView):
 
     @property
     def _width(self) -> int:
-        return max(20, min(WIDEST, self._screen.console.width))
+        return max(20, self._screen.console.width)
+
+    @property
+    def _measure(self) -> int:
+        return min(MEASURE, self._width)
 
     def _print(self, what: RenderableType, block: str, *, whole: bool = False) -> None:
         """Print above the region, with a blank line before a block of another kind.
@@ -330,10 +344,11 @@ class LiveView(ScreenView, RunView):
         line = Text("  ", no_wrap=True, overflow="ellipsis")
         line.append_text(glyph)
         line.append(f" {one_line(call.name, 60)}", style="bold")
-        for name, value in arguments(call.arguments, 48):
+        room = self._width - (cell_len(right) + 2 if right else 0)
+        share = (room - line.cell_len) // max(1, len(arguments(call.arguments, 1)))
+        for name, value in arguments(call.arguments, max(ARGUMENT, share - ARGUMENT // 2)):
             line.append(f"  {name}=" if name else "  ", style="dim")
             line.append(value)
-        room = self._width - (len(right) + 2 if right else 0)
         if line.cell_len > room:
             line.truncate(room - 1)
             line.rstrip()
@@ -361,7 +376,7 @@ class LiveView(ScreenView, RunView):
 
     def _foot(self) -> Text:
         """The lines that ask the user for something; the first one is the most important."""
-        first, *others = [row for line in self._waiting for row in wrap_text(line, self._width - 4)]
+        first, *others = [row for line in self._waiting for row in wrap_text(line, self._measure - 4)]
         return Text("\n").join(
             [Text(f"  {first}", style="bold blue"), *(Text(f"  {row}", style="dim") for row in others)]
         )

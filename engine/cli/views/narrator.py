@@ -283,7 +283,7 @@ class EventNarrator:
 
     def _show_cut(self, call_id: str) -> None:
         if (words := self._cuts.pop(call_id, None)) is not None:
-            self._note(f"✂ {words}", "", "quiet")
+            self._view.cut(words)
 
     def _planned(self, call: Call) -> None:
         """Begin a round with a plan that was executed; the round is shown once the model has thought about it."""

@@ -14,7 +14,7 @@ from ...fork import describe_origin
 from .narrator import EventNarrator
 from .rounds import Round
 from .run_view import Call, Kind, RunView
-from .styled_lines import Line, Shade, plain_text
+from .styled_lines import Line, Shade, plain_text, wrap
 from .text import (
     Asking,
     EndingText,
@@ -154,6 +154,10 @@ class PlainView(RunView):
         for line in body:
             self._line(f"    {line[:LINE]}")
 
+    def cut(self, words: str) -> None:
+        """Print the cut."""
+        self._line(f"  {words}")
+
     def decided(self, round: int, decision: Decision) -> None:
         """Print the decision, then each rule that was considered."""
         self._line(f"  decision of round {round}: {decision}, by {decision.rule}")
@@ -177,14 +181,42 @@ class PlainView(RunView):
         self._line(f"  {usage_line(outcome)}")
         if (saved := self._saved()) and str(saved):
             self._line(f"  the cut saved {saved}")
-        for advice in (*ending.advice, *([ending.go_on] if ending.go_on else [])):
+        for advice in ending.advice:
             self._line(f"  {advice}")
+        if ending.go_on:
+            self._line(f"  {ending.go_on}", whole=True)
         if self._recorded is not None and not ending.is_asked:
-            self._line(f"  recorded in {self._recorded.path}; replay it with: endstop replay {self._recorded.path}")
+            path = self._recorded.path
+            self._line(f"  recorded in {path}; replay it with: endstop replay {path}", whole=True)
 
     def _written(self, line: str) -> None:
         if line.strip():
             self._line(f"  reasoning: {line}" if self._kind == "reasoning" else f"  {line}")
 
-    def _line(self, text: str) -> None:
+    def _line(self, text: str, *, whole: bool = False) -> None:
+        print_plain(text, whole=whole)
+
+
+_IN_ASCII = str.maketrans({"·": "-", "…": "...", "→": "->", "•": "-", "≠": "!=", "▸": ">", "✉": "", "▏": ""})
+"""What stands for the signs of the views where stderr is not UTF-8. All else that it cannot show is escaped."""
+
+
+def speaks_unicode() -> bool:
+    """Whether stderr is encoded as UTF-8."""
+    return (getattr(sys.stderr, "encoding", None) or "").lower().replace("-", "") == "utf8"
+
+
+def print_plain(text: str, *, whole: bool = False) -> None:
+    """Print a line to stderr; in a terminal it is broken at spaces and stays indented.
+
+    whole: only the terminal breaks it, so that a command in it can be copied.
+    """
+    if not speaks_unicode():
+        text = text.translate(_IN_ASCII)
+    if whole or not sys.stderr.isatty():
         print(text, file=sys.stderr, flush=True)
+        return
+    indent = text[: len(text) - len(text.lstrip(" "))]
+    width = max(20, get_terminal_size((WIDTH, 24)).columns)
+    first, *others = wrap(text.lstrip(" "), width - len(indent) - 2)
+    print("\n".join([indent + first, *(f"{indent}  {row}" for row in others)]), file=sys.stderr, flush=True)

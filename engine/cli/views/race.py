@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from ..._sanitize import one_line
@@ -11,7 +10,7 @@ from ...decision import Event, Outcome, Usage
 from ...event_bus import Lagged
 from ...race import RaceResult
 from ...tasks import TaskResult
-from .plain import PlainView
+from .plain import PlainView, print_plain
 from .run_view import View
 from .text import cost, duration, tokens
 
@@ -45,7 +44,7 @@ class PlainRaceView(RaceView):
         for column in self._columns:
             column.close()
         for line in (*aligned(race_table(race)), race_verdict(race), *notes):
-            print(line, file=sys.stderr, flush=True)
+            print_plain(line, whole=True)
 
 
 class _PlainColumn(PlainView):
@@ -53,8 +52,8 @@ class _PlainColumn(PlainView):
         super().__init__(explain=False, saved=lambda: None)
         self._name = name
 
-    def _line(self, text: str) -> None:
-        super()._line(f"{self._name} | {text}")
+    def _line(self, text: str, *, whole: bool = False) -> None:
+        super()._line(f"{self._name} | {text}", whole=whole)
 
 
 # ---- how the race ended

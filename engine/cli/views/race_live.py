@@ -30,7 +30,8 @@ from .text import EndingText, Tone, arguments, counted, duration, first_lines
 
 NARROWEST = 38
 """Columns that a racer needs. Racers that do not fit side by side are shown in further rows."""
-WIDEST = 76
+WIDEST = 100
+"""Columns of a racer at most: longer lines are hard to read."""
 TALLEST = 18
 """Lines of a racer, including its frame."""
 KEPT = 60
@@ -62,7 +63,8 @@ class LiveRaceView(ScreenView, RaceView):
     def show(self, number: int, event: Event | Lagged) -> None:
         """Show one more event of a racer."""
         if not self._screen.is_open:
-            self._console.print(Text(one_line(self._prompt, self._console.width - 1), style="bold"))
+            prompt = Text(one_line(self._prompt, self._console.width), style="bold", no_wrap=True, overflow="ellipsis")
+            self._console.print(prompt)
             self._screen.open()
         with self._screen.drawing:
             self._columns[number].show(event)
@@ -253,6 +255,10 @@ class RaceColumn(RunView):
         self._add(text, SHADES[shade])
         for line in body[-1:]:
             self._add(line, "dim", cut=True, indent="  ")
+
+    def cut(self, words: str) -> None:
+        """Add the cut."""
+        self._add(f"✂ {words}", SHADES["loop"])
 
     def end(self, ending: EndingText, outcome: Outcome) -> None:
         """Add how the run ended, and its answer."""

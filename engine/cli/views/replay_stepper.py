@@ -25,7 +25,7 @@ from ...replay.diff import Divergence, EventAddress, latest_recorded_seq
 from ...run import Run
 from .replay import divergence_lines
 from .run_view import RunView
-from .styled_lines import Line, Shade, wrap
+from .styled_lines import Line, Shade, fit, wrap
 from .text import Savings, arguments, counted, first_lines, savings_of
 
 try:
@@ -443,11 +443,11 @@ def _rows(message: Message, width: int) -> list[str]:
     match message:
         case AssistantMessage():
             calls = [f"{one_line(call.name, 40)}({_arguments(call.arguments)})" for call in message.calls]
-            rows = [*(_text(message.text, width) if message.text.strip() else []), *(one_line(c, width) for c in calls)]
+            rows = [*(_text(message.text, width) if message.text.strip() else []), *(fit(c, width) for c in calls)]
             return rows or [""]
         case ToolResult():
             status = "" if message.status == "ok" else f" ({message.status})"
-            return [one_line(f"of {message.name}{status}", width), *_text(message.content, width)]
+            return [fit(one_line(f"of {message.name}{status}", 200), width), *_text(message.content, width)]
         case SystemMessage(text) | UserMessage(text):
             return _text(text, width)
 
@@ -457,7 +457,7 @@ def _text(text: str, width: int) -> list[str]:
     rows = [row for line in lines for row in wrap(line, width)]
     if len(rows) > ROWS_PER_MESSAGE:
         rows, more = rows[:ROWS_PER_MESSAGE], 0
-        rows[-1] = one_line(rows[-1] + " …", width)
+        rows[-1] = fit(rows[-1] + " …", width)
     return [*rows, f"… {counted(more, 'more line')}"] if more else rows
 
 

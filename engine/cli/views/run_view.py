@@ -110,6 +110,9 @@ class RunView(View):
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
         """Show anything else that is worth a line; `body` has more lines about it."""
 
+    def cut(self, words: str) -> None:
+        """Show that a response was cut at its completion call, which was shown just before, and what that saved."""
+
     def decided(self, round: int, decision: Decision) -> None:
         """Show a decision of the loop; called only if decisions are to be explained."""
 

@@ -6,11 +6,10 @@ Does not import rich unless it is needed.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
 
 from ...process.streams import StdStreams
-from .plain import PlainView
+from .plain import PlainView, print_plain, speaks_unicode
 from .race import PlainRaceView, RaceView
 from .run_view import RunView, fault_tolerant
 from .styled_lines import Line, plain_text
@@ -58,7 +57,7 @@ def print_lines(std_streams: StdStreams, lines: Iterable[Line]) -> None:
         print_styled(std_streams.stderr, lines)
         return
     for line in lines:
-        print(plain_text(line), file=sys.stderr, flush=True)
+        print_plain(plain_text(line), whole=True)
 
 
 def can_draw(descriptor: int) -> bool:
@@ -72,8 +71,3 @@ def can_draw(descriptor: int) -> bool:
         return min(os.get_terminal_size(descriptor)) > 0
     except OSError:
         return False
-
-
-def speaks_unicode() -> bool:
-    """Whether stderr is encoded as UTF-8."""
-    return (getattr(sys.stderr, "encoding", None) or "").lower().replace("-", "") == "utf8"

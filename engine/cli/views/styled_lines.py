@@ -29,6 +29,13 @@ def plain_text(line: Line) -> str:
     return "".join(text for text, _ in line).rstrip()
 
 
+def fit(text: str, width: int) -> str:
+    """The text in at most `width` columns; an ellipsis ends it if it was cut."""
+    if display_width(text) <= width:
+        return text
+    return text[: _beginning(text, width - 1)].rstrip() + "…"
+
+
 def wrap(text: str, width: int) -> list[str]:
     """The text in rows of at most `width` columns, broken at spaces if possible; at least one row."""
     rows: list[str] = []
@@ -37,12 +44,18 @@ def wrap(text: str, width: int) -> list[str]:
     return rows
 
 
+def _beginning(line: str, width: int) -> int:
+    """How many characters of the line take at most `width` columns."""
+    end = used = 0
+    while end < len(line) and used + display_width(line[end]) <= width:
+        used += display_width(line[end])
+        end += 1
+    return end
+
+
 def _fold(line: str, width: int) -> Iterator[str]:
     while display_width(line) > width:
-        end = used = 0
-        while used + display_width(line[end]) <= width:
-            used += display_width(line[end])
-            end += 1
+        end = _beginning(line, width)
         space = line.rfind(" ", 1, end + 1)
         cut = space if space > 0 and line[:space].strip() else end
         yield line[:cut].rstrip(" ")

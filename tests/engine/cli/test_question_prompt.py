@@ -230,6 +230,7 @@ async def test_a_plain_terminal_asks_too(env: dict[str, str]) -> None:
         assert await exit_code(process) == 0
     assert server.requests[-1]["messages"][-1]["content"]
     assert "Traceback" not in terminal.text
+    assert "\\x" not in terminal.text, "signs of the views are not escaped"
 
 
 async def test_a_question_in_the_text_is_answered_by_the_next_message(tmp_path: Path) -> None:

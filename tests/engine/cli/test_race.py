@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from endstop import read_record
+from rich.cells import cell_len
 
 from ...console import PATIENCE, Done, ended, endstop, started
 from ...servers import STALL, ChatServer, Refusal, call
@@ -190,6 +191,21 @@ async def test_wrong_use_is_exit_code_2_before_the_first_request(
 async def test_a_missing_prompt_names_the_command() -> None:
     done = await endstop("race", "--model", "a", "--model", "b", stdin=b" ")
     assert (done.code, "the prompt is empty" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+async def test_racers_use_the_width_and_show_their_cut(tmp_path: Path, columns: int) -> None:
+    text = "漢字 and 🎉 and the rest of it, " * 6
+    async with ChatServer([text, call("finish_task", summary=text), call("more")]) as one, ChatServer(LOOP) as other:
+        given = ("race", text, *models(one=one, other=other), "--max-steps", "1", "--no-closing")
+        async with in_terminal(*given, columns=columns, env={"TMPDIR": str(tmp_path)}) as (terminal, process):
+            await terminal.closed()
+            assert await process.wait() == 0
+    lines = [line.rstrip() for line in terminal.lines]
+    assert max(map(cell_len, lines)) <= columns
+    frames = [line for line in lines if line.startswith(("╭", "┏"))]
+    assert max(map(cell_len, frames)) >= min(columns, 190) - 2
+    assert "✂ Cut at" in terminal.text
 
 
 # ---- signals, and the terminal

@@ -76,6 +76,43 @@ async def test_A11_a_run_is_told_once_and_the_completion_has_the_one_heavy_frame
     assert all(len(line.rstrip()) <= columns for line in terminal.lines)
 
 
+WIDE = "Die größere 漢字漢字漢字漢字漢字 🎉 and the rest of it, "
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 140, 200])
+async def test_lines_fit_whatever_the_width_is_and_arguments_use_all_of_it(tmp_path: Path, columns: int) -> None:
+    long = "".join(f"{number:03d}" for number in range(50))
+    script = (
+        [reasoning(WIDE * 9), WIDE * 9, call("noisy", text=long)],
+        [call("think", thought=WIDE * 5)],
+        [call("finish_task", summary=WIDE * 9), call("noisy")],
+    )
+    record = tmp_path / "r.jsonl"
+    async with ChatServer(*script) as server:
+        given = (*model(server), "--record", record, "--explain")
+        async with in_terminal("run", WIDE * 4, *given, columns=columns) as (terminal, process):
+            await terminal.closed()
+            assert await exit_code(process) == 0
+    fits(terminal.lines, columns, str(record))
+    assert "✂ Cut at finish_task: whether" in terminal.text
+    assert (long in terminal.text) == (columns >= 180)
+    measured = [line.rstrip() for line in terminal.lines if line.startswith(("╭", "┏"))]
+    assert {cell_len(line) for line in measured} == {min(columns, 100)}
+    async with in_terminal("replay", record, "--explain", columns=columns) as (terminal, process):
+        await terminal.closed()
+        assert await exit_code(process) == 0
+    fits(terminal.lines, columns, str(record))
+    assert "✂ Cut at finish_task" in terminal.text
+
+
+def fits(lines: list[str], columns: int, unless: str) -> None:
+    """No line is wider than the terminal, and frames are whole. Lines with a path are broken by the terminal alone."""
+    for line in (line.rstrip() for line in lines):
+        assert cell_len(line) <= columns or unless[:20] in line, line
+        if line.startswith(("┃", "│")):
+            assert line.endswith(("┃", "│")), line
+
+
 async def test_what_a_model_writes_cannot_command_the_terminal() -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m \x9b31m [bold]kept[/bold] [/] \u202eleft \x08\x7f end"
     script = ([evil, call("no\x1b[2Jtool", text=evil)], [evil, call("finish_task", summary=evil)])
