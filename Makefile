@@ -36,11 +36,12 @@ demo: $(VENV)/.core ## one recorded model in the usual loop and in endstop, side
 # Nothing of this ever fails the build: a test that misses something is skipped and says so. RUNLEVEL=1 keeps Debian from
 # starting a database server; the tests start one of their own. Where chromium is there already, its lighter build
 # without windows is installed too, if it can be had at once: the tests of the page take it first.
-system: ## what the tests need beside Python: PostgreSQL and Chromium, from Debian (as root)
+system: ## what the tests need beside Python: PostgreSQL, Chromium, zsh and fish, from Debian (as root)
 	@has() { command -v "$$1" >/dev/null 2>&1; }; \
 	can() { [ "$$(id -u)" = 0 ] && has apt-get; }; \
 	missing=; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || has postgres || missing="$$missing postgresql"; \
+	for shell in zsh fish; do has $$shell || missing="$$missing $$shell"; done; \
 	has chromium-headless-shell || { has chromium && ! { can && apt-cache show chromium-headless-shell >/dev/null 2>&1; }; } \
 	    || missing="$$missing chromium-headless-shell"; \
 	[ -n "$$missing" ] || exit 0; \

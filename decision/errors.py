@@ -37,8 +37,13 @@ def missing_extra(needed: str, extra: str, error: Exception | None = None) -> Mi
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: `" (did you mean 'steps'?)"`, or the list of known names if none is close."""
     names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(names)})"
+    return similar(word, names) or f" (known: {', '.join(names)})"
+
+
+def similar(word: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name, `" (did you mean '--model'?)"`; empty if no known name is close."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def error_text(error: BaseException) -> str:

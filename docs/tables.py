@@ -34,6 +34,7 @@ PAGES = (
     "docs/guides/ag_ui.md",
     "docs/explanation/architecture.md",
     "docs/reference/api.md",
+    "docs/reference/command_line.md",
     "docs/reference/endings.md",
     "docs/reference/events.md",
     "docs/reference/finish_words.md",
@@ -78,6 +79,11 @@ def _event_section(kind: type[Struct]) -> str:
 def api() -> str:
     """The public names of each package."""
     return _printed("docs/api_names.py")
+
+
+def command_line() -> str:
+    """Every command with its options, from the parser."""
+    return _printed("docs/command_line.py")
 
 
 def ag_ui() -> str:
@@ -381,6 +387,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "events": events,
     "event_fields": event_fields,
     "api": api,
+    "command_line": command_line,
     "ag_ui": ag_ui,
     "statuses": statuses,
     "endings": endings,

@@ -20,7 +20,7 @@ from typing import Any
 import anyio.to_thread
 
 from ..decision import AnyChunk, FinishReason, FinishReport, UsageReport, WrongUse
-from ..decision.errors import did_you_mean, missing_extra
+from ..decision.errors import missing_extra, similar
 from ..decision.finish_words import check_finish_words
 from ._wrapper import wait_shielded
 from .cache_marks import CacheMarks
@@ -370,8 +370,7 @@ def _provider_hint(model: str, litellm: Any) -> str:
     """A hint for a misspelt provider in the model's name."""
     name, slash, _ = model.partition("/")
     known = [str(getattr(one, "value", one)) for one in getattr(litellm, "provider_list", ())]
-    hint = did_you_mean(name, known) if slash and name not in known else ""
-    return hint if "did you mean" in hint else ""
+    return similar(name, known) if slash and name not in known else ""
 
 
 # ---- litellm's exceptions

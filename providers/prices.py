@@ -111,6 +111,16 @@ def _entries(model: str, prices: Mapping[str, msgspec.Raw]) -> Iterator[Mapping[
         rest = rest.partition("/")[2]
 
 
+def listed_models(vendor: str) -> list[str]:
+    """The models of one of `VENDORS` in our price list, with the vendor's name before each: `openai/gpt-4o`.
+
+    Without fine-tuned models and those of other vendors that this one serves.
+    """
+    entries = ((name, msgspec.json.decode(entry)) for name, entry in _own_list().items())
+    names = (name.removeprefix(f"{vendor}/") for name, entry in entries if entry.get("litellm_provider") == vendor)
+    return sorted({f"{vendor}/{name}" for name in names if not set(name) & {"/", ":"}})
+
+
 @lru_cache(maxsize=1)
 def _own_list() -> Mapping[str, msgspec.Raw]:
     """Our list with undecoded entries."""

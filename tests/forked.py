@@ -31,10 +31,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from endstop.cli.main import MODULES
+from endstop.cli.commands import COMMANDS
 
 WHAT_ALL_NEED = (
-    *(f"endstop.cli.{module}" for module in MODULES.values()),
+    *(f"endstop.cli.{command.module}" for command in COMMANDS.values()),
     *("endstop._exports", "endstop.tools", "endstop.replay", "endstop.providers"),
     *("aiohttp", "anyio._backends._asyncio", "pydantic", "rich.live", "structlog"),
 )

@@ -82,6 +82,7 @@ for kind in (ImportError, WrongUse):
 COMMANDS_NEED = {
     "run Go. --model groq/llama": "litellm",
     "run Go. --model llama": "litellm",
+    "run Go. --model antropic/claude-haiku-4-5": "litellm",
     "run Go. --model anthropic/claude-haiku-4-5 --provider litellm": "litellm",
     "race Go. --model groq/llama --model anthropic/claude-haiku-4-5": "litellm",
     "serve": "server",
@@ -231,10 +232,11 @@ def test_a_command_that_needs_an_extra_says_which_and_nothing_else(
     assert said.startswith("endstop: ")
     assert said.endswith(f'pip install "endstop[{COMMANDS_NEED[words]}]"\n')
     assert said.count("\n") == 1
+    assert ("did you mean 'anthropic'" in said) == ("antropic" in words)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself_without_any_extra(name: str, told: dict[str, tuple[int, str]]) -> None:
     returned, said = told[f"{name} --help"]
     assert returned == 0, said
-    assert said.startswith(f"usage: endstop {name}")
+    assert said.startswith(f"Usage: endstop {name} ")

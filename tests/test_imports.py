@@ -25,6 +25,7 @@ IMPURE = {
 """What of the standard library has no place in `decision/`, and why."""
 
 WHEN_FIRST_USED = {
+    "shtab": "only a script for the shell needs it",
     "litellm": "4 s and 190 MB",
     "aiohttp": "0.2 s, and only the direct path and the proxy need it",
     "pydantic": "0.1 s, and a run without tools needs none of it",
@@ -91,6 +92,7 @@ LATE = {
     (f"{VIEWS}/select.py", "endstop.cli.views.race_live"): "the same",
     ("engine/cli/demo.py", "endstop.cli.views.demo"): "the same",
     ("engine/cli/convert.py", "endstop.cli.export_html"): "reads and judges records, which other exports do without",
+    ("engine/cli/parser.py", "endstop.cli.views.help_page"): "the same, and only help needs it",
     ("engine/cli/serve.py", "endstop.web.server"): "imports starlette, uvicorn and SQLAlchemy",
     ("engine/cli/serve.py", "endstop.cli.worker_process"): "imports SQLAlchemy",
     ("engine/cli/serve.py", "endstop.service.span_receiver"): "the same",

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from endstop.cli.main import MODULES
+from endstop.cli.commands import COMMANDS
 
 from . import scripts
 
@@ -64,6 +64,7 @@ SMALL = {
     "engine.analysis.false_stops": "backtest.py would have more than 600 lines with it",
     "engine.cli.exit_codes": "the documented table of exit codes",
     "engine.cli.output_file": "where `-o` writes, for exports of records and of pages",
+    "engine.cli.main": "what the console script calls; commands.py has the table of commands",
     "engine.cli.hardening": "one measure of the operating system, with its reason",
     "engine.formats.export_anthropic": "one format, one file",
     "engine.formats.exported_messages": "what every export of messages exports, with the results beside a question",
@@ -97,6 +98,7 @@ ONE_IMPORTER = {
     "engine.cli.export_html": "what the command does for pages, which other exports import nothing of",
     "engine.html_export.module_bundle": "one script of many modules, which knows nothing of sessions",
     "engine.html_export.recorded_session": "what is read of records; session_html.py writes the page",
+    "engine.cli.views.help_page": "imports rich",
     "engine.cli.views.audit": "what the command prints, apart from what it computes",
     "engine.cli.views.backtest_page": "the same, as a page",
     "engine.cli.views.demo": "imports rich",
@@ -386,7 +388,9 @@ def test_a_module_that_one_other_imports_has_its_reason() -> None:
         for target in targets:
             importers[target].add(module)
     public = {name for name, path in FILES.items() if path.name == "__init__.py"} | {"engine._exports"}
-    commands = {f"engine.cli.{name}" for name in MODULES.values()}  # imported by name, when the command is called
+    commands = {
+        f"engine.cli.{command.module}" for command in COMMANDS.values()
+    }  # imported by name, when the command is called
     single = {
         name
         for name, path in FILES.items()

@@ -20,42 +20,53 @@ from ..formats.session_files import AUTO
 from ..process.streams import StdStreams
 from ..records.reader import is_record
 from ..records.scan import scan
+from .commands import add_command
 from .factory import load_policy
-from .options import add_command
 from .views.audit import render_audit
 from .views.tables import print_parts
 from .views.text import counted
 
-_HELP = "show what happened in one session: when the work was done, what came after, what would have ended it"
-_EPILOG = """\
+_ABOUT = """
 TRANSCRIPT is a record, or a transcript of another agent in any format that `endstop import` reads: a file, packed or
 not, a database, or a folder that a format reads as one. --last shows the newest session that Claude Code, Codex and
 others have left below your home folder, or below the folder that is named.
-
-examples:
-  endstop audit run.jsonl
-  endstop audit --last
-  endstop audit trajectory.traj --policy strict
-  endstop audit sessions.jsonl --session task-7 --completion hand_in
-
-exit codes: 0 done, 2 usage error, or no session could be read
 """
+_EXIT_CODES = {0: "done", 2: "usage error, or no session could be read"}
+_EXAMPLES = (
+    ("Look at a record", "endstop audit run.jsonl"),
+    ("Look at the newest session of another agent on this machine", "endstop audit --last"),
+    ("Ask when another policy would have ended it", "endstop audit trajectory.traj --policy strict"),
+    (
+        "Choose one of several sessions, and name the tool that completes the task",
+        "endstop audit sessions.jsonl --session task-7 --completion hand_in",
+    ),
+)
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "audit", _HELP, command, _EPILOG)
+    parser = add_command(
+        commands,
+        "audit",
+        command,
+        about=_ABOUT,
+        exit_codes=_EXIT_CODES,
+        examples=_EXAMPLES,
+    )
     parser.add_argument(
         "transcript", metavar="TRANSCRIPT", nargs="?", help="a record, or a transcript of another agent"
     )
-    parser.add_argument(
+    reading = parser.add_argument_group("reading")
+    reading.add_argument(
         "--last", action="store_true", help="the newest session below TRANSCRIPT, or where agents keep theirs"
     )
-    parser.add_argument("--session", metavar="ID", help="the session to show if there are several (default: the first)")
-    parser.add_argument(
+    reading.add_argument(
+        "--session", metavar="ID", help="the session to show if there are several (default: the first)"
+    )
+    reading.add_argument(
         "--format", choices=(*FORMATS, AUTO), default=AUTO, help="the format of a transcript (default: detected)"
     )
-    parser.add_argument(
+    reading.add_argument(
         "--completion",
         action="append",
         default=[],
@@ -69,8 +80,9 @@ def add_to(commands: Any) -> None:
         metavar="P",
         help="the policy to test: chat, agent, strict, or a TOML file; repeatable (default: these three)",
     )
-    parser.add_argument("--every-step", action="store_true", help="show every step of long runs")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    output = parser.add_argument_group("output")
+    output.add_argument("--every-step", action="store_true", help="show every step of long runs")
+    output.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def command(args: argparse.Namespace) -> int:

@@ -17,60 +17,81 @@ from ..decision.errors import did_you_mean
 from ..decision.published import BY_NAME, PUBLISHED, guards_alone
 from ..process.streams import StdStreams
 from ..records.files import find_records
+from .commands import add_command
 from .factory import load_policy
-from .options import add_command, add_indexed_records, add_labels, read_labels
+from .options import add_indexed_records, add_labels, read_labels
 from .views.backtest import render_backtest
 from .views.backtest_page import backtest_page
 from .views.html import check_writable, write_page
 from .views.tables import indexed, print_parts, progress, warn_of_unmatched
 from .views.text import counted
 
-_HELP = "test other stopping policies on recorded sessions, without a model"
-_EPILOG = """\
-Each policy decides at every step of every record. A session is
-  same      if it would have ended at the same step
-  earlier   if it would have ended before; what the record used after that step is saved
-  later     if it would have continued past the recorded end; how far is unknown
-  diverges  if the policy would have sent the model a message that is not in the record; what follows is unknown
-  refused   if the policy does not work with the tools that were offered
-Only what is certain counts as saved. For a session whose course is unknown, a command is printed that goes on from
-there with a model (see `endstop run --fork`). Without --policy, the three built-in policies are tested.
+_ABOUT = """
+Each policy decides at every step of every record. Only what is certain counts as saved. For a session whose course is
+unknown, a command is printed that goes on from there with a model (see `endstop run --fork`). Without --policy, the
+three built-in policies are tested.
 
 `--against published` puts the stop rules of other projects beside yours, each as a policy: opencode, gemini-cli, cline,
 openhands and more (docs/reference/published_rules.md). Each of their names can also be given to --policy.
-
-examples:
-  endstop backtest records/ --policy strict
-  endstop backtest records/ --policy mine.toml --against agent
-  endstop backtest records/ --sweep limits.steps=5:40:5 --html sweep.html
-  endstop backtest records/ --policy mine.toml --against published
-
-exit codes: 0 done, 2 usage error, or no record could be read
 """
+_LISTS = {
+    "how a session can differ": {
+        "same": "it would have ended at the same step",
+        "earlier": "it would have ended before; what the record used after that step is saved",
+        "later": "it would have continued past the recorded end; how far is unknown",
+        "diverges": "the policy would have sent the model a message that is not in the record; what follows is unknown",
+        "refused": "the policy does not work with the tools that were offered",
+    }
+}
+_EXIT_CODES = {0: "done", 2: "usage error, or no record could be read"}
+_EXAMPLES = (
+    ("Test a policy on all records of a folder", "endstop backtest records/ --policy strict"),
+    (
+        "Compare a policy of your own with a built-in one",
+        "endstop backtest records/ --policy mine.toml --against agent",
+    ),
+    (
+        "Try a setting at several values, and draw the curve",
+        "endstop backtest records/ --sweep limits.steps=5:40:5 --html sweep.html",
+    ),
+    (
+        "Compare with the stop rules of other projects",
+        "endstop backtest records/ --policy mine.toml --against published",
+    ),
+)
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "backtest", _HELP, command, _EPILOG)
-    add_indexed_records(parser)
-    parser.add_argument(
+    parser = add_command(
+        commands,
+        "backtest",
+        command,
+        about=_ABOUT,
+        lists=_LISTS,
+        exit_codes=_EXIT_CODES,
+        examples=_EXAMPLES,
+    )
+    policies = parser.add_argument_group("policies")
+    reading, output = add_indexed_records(parser)
+    policies.add_argument(
         "--policy",
         action="append",
         default=[],
         metavar="P",
         help="the policy to test: chat, agent, strict, a TOML file, or a published rule; repeatable",
     )
-    parser.add_argument(
+    policies.add_argument(
         "--against", metavar="Q", help="also compare the policies with this one; `published`: with the rules of others"
     )
-    parser.add_argument(
+    policies.add_argument(
         "--sweep",
         metavar="SETTING=A:B:STEP",
         help="test the policy (default agent) with each of these values of one setting; or SETTING=V,V,V",
     )
-    add_labels(parser, "beside what the records say")
-    parser.add_argument("--html", metavar="FILE", help="also write an HTML page, with the curve of a sweep")
-    parser.add_argument("--each", metavar="FILE", help="also write one line of JSON for each session and policy")
+    add_labels(reading, "beside what the records say")
+    output.add_argument("--html", metavar="FILE", help="also write an HTML page, with the curve of a sweep")
+    output.add_argument("--each", metavar="FILE", help="also write one line of JSON for each session and policy")
 
 
 def command(args: argparse.Namespace) -> int:

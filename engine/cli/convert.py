@@ -29,8 +29,8 @@ from ..formats.parallel_import import ImportPlan, import_files
 from ..formats.session_files import AUTO, FORMATS, FoundSession, SkippedSession, find_sessions, find_sessions_in_stream
 from ..process.streams import StdStreams
 from ..records.reader import read_record
+from .commands import add_command
 from .options import (
-    add_command,
     add_finish_words,
     add_labels,
     add_output,
@@ -42,45 +42,50 @@ from .output_file import write_file
 from .views.tables import progress
 from .views.text import counted
 
-_IMPORT_HELP = "convert sessions of other agents to records"
-_IMPORT_EPILOG = """\
+_IMPORT_ABOUT = """
 JSON and JSON Lines are detected, and a file may hold many sessions. Each session becomes one record in DIR, named after
 its id. Existing records are kept unless --force is given. Whatever the import cannot keep is listed.
 
 --labels says which sessions were good: a report of SWE-bench, an object of ids, CSV or JSON Lines with an id
 (session_id, instance_id, run_id, id, or task_id and trial), a verdict (resolved, good, correct, passed, verdict, label
 or reward) and perhaps a model. A reward is good from 1.0 on. An id is the session's own, or the name of its file.
-
-examples:
-  endstop import auto sessions.jsonl -o records
-  endstop import swe-agent trajectories/ -o records
-  endstop import openai log.json -o records --completion hand_in --question ask_boss
-  endstop import swe-agent gpt-4o/trajs/ -o records/gpt-4o --model gpt-4o --labels gpt-4o/results.json
-
-exit codes: 0 imported, 2 usage error, or nothing was imported
 """
+_IMPORT_EXIT_CODES = {0: "imported", 2: "usage error, or nothing was imported"}
+_IMPORT_EXAMPLES = (
+    ("Import a file, whose format is recognised", "endstop import auto sessions.jsonl -o records"),
+    ("Import all files of a folder", "endstop import swe-agent trajectories/ -o records"),
+    (
+        "Name the tools that complete the task and that ask the user",
+        "endstop import openai log.json -o records --completion hand_in --question ask_boss",
+    ),
+    (
+        "Name the model, and say which sessions were good",
+        "endstop import swe-agent gpt-4o/trajs/ -o records/gpt-4o --model gpt-4o --labels gpt-4o/results.json",
+    ),
+)
 SHOWN = 5
 """How many skipped sessions are listed; `--json` lists all."""
-_EXPORT_HELP = "write a session as a page to send, or a record in a format of other programs"
-_EXPORT_EPILOG = """\
-  html     a page of each session in one file to send to somebody: what `endstop view` shows, without any server.
-           RECORD may also be a transcript of another agent, as for `endstop audit`
-  openai   OpenAI's messages: one JSON object with `messages`, which `endstop import openai` reads again
-  atif     a trajectory of the Agent Trajectory Interchange Format, version 1.7 (Harbor, Terminal-Bench)
-  otlp     spans of OpenTelemetry in OTLP/JSON, by its conventions for generative AI, which `import otlp` reads again
-
+_EXPORT_ABOUT = """
 Whatever the format cannot express is listed.
 
 A page holds everything that the record holds. --redact hides keys, tokens, e-mail addresses and card numbers.
-
-examples:
-  endstop export html run.jsonl --redact
-  endstop export html ~/.claude/projects/app/session.jsonl -o session.html
-  endstop export openai run.jsonl
-  endstop export atif run.jsonl -o trajectory.json
-
-exit codes: 0 exported, 2 usage error
 """
+_EXPORT_LISTS = {
+    "formats": {
+        "html": "a page of each session in one file to send to somebody: what `endstop view` shows, without any server. "
+        "RECORD may also be a transcript of another agent, as for `endstop audit`",
+        "openai": "OpenAI's messages: one JSON object with `messages`, which `endstop import openai` reads",
+        "atif": "a trajectory of the Agent Trajectory Interchange Format, version 1.7 (Harbor, Terminal-Bench)",
+        "otlp": "spans of OpenTelemetry in OTLP/JSON, by its conventions for AI, which `endstop import otlp` reads",
+    }
+}
+_EXPORT_EXIT_CODES = {0: "exported", 2: "usage error"}
+_EXPORT_EXAMPLES = (
+    ("Write a page to send to somebody, without secrets", "endstop export html run.jsonl --redact"),
+    ("The same of a transcript", "endstop export html ~/.claude/projects/app/session.jsonl -o session.html"),
+    ("Print a record as messages", "endstop export openai run.jsonl"),
+    ("Write a trajectory to a file", "endstop export atif run.jsonl -o trajectory.json"),
+)
 
 HTML = "html"
 Export = Callable[[str, Sequence[Event]], tuple[dict[str, Any], Counter[str]]]
@@ -95,37 +100,49 @@ def add_to(commands: Any) -> None:
 
 def add_import(commands: Any) -> None:
     """Add `import` to the parser's subcommands."""
-    parser = add_command(commands, "import", _IMPORT_HELP, import_sessions, _IMPORT_EPILOG)
-    formats = "; ".join(f"{one.name}: {one.description}" for one in sorted(FORMATS.values(), key=lambda one: one.name))
+    parser = add_command(
+        commands,
+        "import",
+        import_sessions,
+        about=_IMPORT_ABOUT,
+        lists={"formats": {name: FORMATS[name].description for name in sorted(FORMATS)}},
+        exit_codes=_IMPORT_EXIT_CODES,
+        examples=_IMPORT_EXAMPLES,
+    )
     parser.add_argument(
-        "format", metavar="FORMAT", choices=(*sorted(FORMATS), AUTO), help=f"{formats}; {AUTO}: detected from the data"
+        "format",
+        metavar="FORMAT",
+        choices=(*sorted(FORMATS), AUTO),
+        help="the format, as listed below; auto: detected from the data",
     )
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="files, folders (searched recursively), or - for stdin"
     )
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write the records to")
-    parser.add_argument(
+    meaning = parser.add_argument_group("what the sessions mean")
+    reading, output = parser.add_argument_group("reading"), parser.add_argument_group("output")
+    output.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write the records to")
+    meaning.add_argument(
         "--completion",
         action="append",
         default=[],
         metavar="NAME",
         help="the tool that reports the work as done (default: guessed from the names); repeatable",
     )
-    parser.add_argument(
+    meaning.add_argument(
         "--question",
         action="append",
         default=[],
         metavar="NAME",
         help="the tool that asks the user (default: guessed from the names); repeatable",
     )
-    add_finish_words(parser)
-    parser.add_argument("--model", metavar="NAME", default="", help="the model of the sessions (default: as recorded)")
-    add_labels(parser, "written into the records as verdicts")
-    parser.add_argument("--compress", action="store_true", help="write compressed records (.jsonl.zst)")
-    parser.add_argument("--force", action="store_true", help="replace existing records")
-    parser.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one per core)")
-    add_redaction(parser, "the records")
-    add_output(parser, "print the result as one JSON object", "show only the result and the sessions that were skipped")
+    add_finish_words(meaning)
+    meaning.add_argument("--model", metavar="NAME", default="", help="the model of the sessions (default: as recorded)")
+    add_labels(meaning, "written into the records as verdicts")
+    output.add_argument("--compress", action="store_true", help="write compressed records (.jsonl.zst)")
+    output.add_argument("--force", action="store_true", help="replace existing records")
+    reading.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one per core)")
+    add_redaction(parser.add_argument_group("redaction"), "the records")
+    add_output(output, "print the result as one JSON object", "show only the result and the sessions that were skipped")
 
 
 def import_sessions(args: argparse.Namespace) -> int:
@@ -358,7 +375,15 @@ def _as_json(
 
 def add_export(commands: Any) -> None:
     """Add `export` to the parser's subcommands."""
-    parser = add_command(commands, "export", _EXPORT_HELP, export_record, _EXPORT_EPILOG)
+    parser = add_command(
+        commands,
+        "export",
+        export_record,
+        about=_EXPORT_ABOUT,
+        lists=_EXPORT_LISTS,
+        exit_codes=_EXPORT_EXIT_CODES,
+        examples=_EXPORT_EXAMPLES,
+    )
     formats = (HTML, *EXPORTS)
     parser.add_argument("format", metavar="FORMAT", choices=formats, help="the format: html, openai, atif or otlp")
     parser.add_argument(

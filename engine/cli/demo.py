@@ -19,8 +19,8 @@ from ..process.streams import StdStreams
 from ..records.reader import read_record
 from ..records.scan import scan
 from ..replay import ReplayReport, replay
+from .commands import add_command
 from .factory import build_workspace_tools
-from .options import add_command
 from .replay import DIVERGED
 from .views.select import can_draw
 from .views.text import counted, duration
@@ -36,19 +36,22 @@ FILES = {"config.ini": "[server]\nhost = localhost\nport = 3000\ndebug = false\n
 """The files of the recorded task."""
 SPEED = 12.0
 
-_HELP = "show what endstop does: a recorded model in the usual loop and in endstop, side by side; needs no model"
-_EPILOG = """\
-examples:
-  endstop demo
-  endstop demo --speed 4
-
-exit codes: 0 done, 1 the engine decided otherwise than recorded, 2 usage error, 130 interrupted
-"""
+_EXIT_CODES = {0: "done", 1: "the engine decided otherwise than recorded", 2: "usage error", 130: "interrupted"}
+_EXAMPLES = (
+    ("See it, faster than it was recorded", "endstop demo"),
+    ("See it at another speed", "endstop demo --speed 4"),
+)
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "demo", _HELP, command, _EPILOG)
+    parser = add_command(
+        commands,
+        "demo",
+        command,
+        exit_codes=_EXIT_CODES,
+        examples=_EXAMPLES,
+    )
     parser.add_argument(
         "--speed", type=float, default=SPEED, metavar="N", help="how many times as fast as recorded (default: 12)"
     )

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from .._version import __version__
 from ..decision import POLICIES, Policy, Price, WrongUse, policy_from
-from ..decision.errors import did_you_mean, error_text
+from ..decision.errors import MissingExtra, did_you_mean, error_text, missing_extra, similar
 from ..decision.events import RunStarted
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
@@ -69,7 +69,15 @@ def _gemini(model: str, api_base: str | None, first: float, between: float) -> P
 
 
 def _litellm(model: str, api_base: str | None, first: float, between: float) -> Provider:
-    return LiteLLM(model, api_base=api_base, first_timeout=first, timeout=between)
+    try:
+        return LiteLLM(model, api_base=api_base, first_timeout=first, timeout=between)
+    except MissingExtra:
+        vendor, slash, _ = model.partition("/")
+        own = [wire.prefix.rstrip("/") for wire in WIRES.values() if wire.prefix]
+        hint = similar(vendor, own) if slash and vendor not in own else ""
+        if not hint:
+            raise
+        raise missing_extra(f"model {model!r}{hint} is reached through litellm, not installed", "litellm") from None
 
 
 WIRES = {

@@ -17,15 +17,15 @@ from ..decision import Policy, WrongUse
 from ..decision.policy_files import FITTED_FORMAT, Fitted, fitted_policy_text
 from ..process.streams import StdStreams
 from ..records.files import find_records
+from .commands import add_command
 from .factory import load_policy
-from .options import add_command, add_indexed_records, add_labels, read_labels
+from .options import add_indexed_records, add_labels, read_labels
 from .views.fit import render_fit
 from .views.fit_page import fit_page
 from .views.html import check_writable, write_page
 from .views.tables import indexed, print_parts, progress
 
-_HELP = "choose the thresholds of a policy on recorded sessions, with a guarantee about good runs stopped too early"
-_EPILOG = """\
+_ABOUT = """
 The sessions are split by task. One part orders policies from cautious to eager; the other tests them in that order and
 stops at the first that cannot be shown to keep the bound. The last that passed is written, with what is guaranteed.
 Good and bad come from --labels, or from the evaluations in the records.
@@ -33,48 +33,65 @@ Good and bad come from --labels, or from the evaluations in the records.
 Too early means that a good run loses steps: two or more before its recorded end (--anchor end, the default), or one
 or more before the step in which it said that it was done (--anchor said) or last changed the work (--anchor changed);
 --tolerance changes how many.
-
-examples:
-  endstop fit records/ --labels results.json -o policy.toml
-  endstop fit records/ --labels labels.csv --max-false-stops 5% --confidence 90% --html fit.html
-  endstop run --policy policy.toml ...
-
-exit codes: 0 fitted, 1 nothing could be guaranteed and no policy is written, 2 usage error, or data that show nothing
 """
+_EXIT_CODES = {
+    0: "fitted",
+    1: "nothing could be guaranteed, and no policy is written",
+    2: "usage error, or data that show nothing",
+}
+_EXAMPLES = (
+    ("Fit a policy", "endstop fit records/ --labels results.json -o policy.toml"),
+    (
+        "Choose the bound and how sure it must be, and draw the curve",
+        "endstop fit records/ --labels labels.csv --max-false-stops 5% --confidence 90% --html fit.html",
+    ),
+    (
+        "Run an agent with the fitted policy",
+        'endstop run "Fix the tests." --model anthropic/claude-sonnet-4-5 --workspace . --policy policy.toml',
+    ),
+)
 NOT_SHOWN = 1
 """The exit code if no policy could be certified."""
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "fit", _HELP, command, _EPILOG)
-    add_indexed_records(parser)
-    add_labels(parser, "beside what the records say")
-    parser.add_argument(
+    parser = add_command(
+        commands,
+        "fit",
+        command,
+        about=_ABOUT,
+        exit_codes=_EXIT_CODES,
+        examples=_EXAMPLES,
+    )
+    guarantee = parser.add_argument_group("policy and guarantee")
+    reading, output = add_indexed_records(parser)
+    add_labels(reading, "beside what the records say")
+    guarantee.add_argument(
         "--max-false-stops",
         default="1%",
         metavar="P",
         help="the share of tasks with a good run stopped too early, at most (default 1%%)",
     )
-    parser.add_argument("--confidence", default="95%", metavar="P", help="how sure that must be (default 95%%)")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the policy to this TOML file")
-    parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
-    parser.add_argument("--html", metavar="FILE", help="also write an HTML page, with the curve")
-    parser.add_argument(
+    guarantee.add_argument("--confidence", default="95%", metavar="P", help="how sure that must be (default 95%%)")
+    output.add_argument("-o", "--output", metavar="FILE", help="write the policy to this TOML file")
+    output.add_argument("--force", action="store_true", help="overwrite the file if it exists")
+    output.add_argument("--html", metavar="FILE", help="also write an HTML page, with the curve")
+    guarantee.add_argument(
         "--base-policy", default="agent", metavar="P", help="the policy whose thresholds are moved (default agent)"
     )
-    parser.add_argument("--anchor", choices=tuple(ANCHORS), default="end", help="up to where a good run is needed")
-    parser.add_argument("--tolerance", type=int, metavar="N", help="steps before the anchor that may be lost")
-    parser.add_argument(
+    guarantee.add_argument("--anchor", choices=tuple(ANCHORS), default="end", help="up to where a good run is needed")
+    guarantee.add_argument("--tolerance", type=int, metavar="N", help="steps before the anchor that may be lost")
+    guarantee.add_argument(
         "--unit",
         choices=("task", "run"),
         default="task",
         help="what is independent: tasks (sessions with the same first prompt), or every run for itself",
     )
-    parser.add_argument(
+    reading.add_argument(
         "--choosing-share", metavar="P", help="the share of the data that chooses (default: 25%% or less)"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed splits the data otherwise")
+    reading.add_argument("--seed", type=int, default=0, metavar="N", help="another seed splits the data otherwise")
 
 
 def command(args: argparse.Namespace) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..analysis.labels import Labels
 from ..decision import FinishReason, WrongUse
@@ -13,22 +12,6 @@ from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.redaction import DEFAULT_KINDS, KINDS, Redaction
 from ..store.base import LEASE
 from .factory import RETRIES, WIRES
-
-
-def add_command(
-    commands: Any, name: str, help: str, command: Callable[[argparse.Namespace], int], epilog: str = ""
-) -> argparse.ArgumentParser:
-    """Add a command and return its parser. The line breaks of `epilog` are kept."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=help,
-        description=help,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.set_defaults(command=command)
-    return parser
 
 
 def add_agent(parser: argparse.ArgumentParser) -> None:
@@ -199,7 +182,14 @@ def add_output(output: argparse._ArgumentGroup | argparse.ArgumentParser, json: 
     output.add_argument("--quiet", action="store_true", help=answer)
 
 
-def add_record_paths(parser: argparse.ArgumentParser) -> None:
+class RecordGroups(NamedTuple):
+    """The groups of options of a command that reads records."""
+
+    reading: argparse._ArgumentGroup
+    output: argparse._ArgumentGroup
+
+
+def add_record_paths(parser: argparse.ArgumentParser) -> RecordGroups:
     """Add the arguments for which records to read, in how many processes, and what to print."""
     parser.add_argument(
         "records",
@@ -207,17 +197,20 @@ def add_record_paths(parser: argparse.ArgumentParser) -> None:
         metavar="RECORDS",
         help="records, or folders to search for *.jsonl and *.jsonl.zst",
     )
-    parser.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one per core)")
-    add_output(parser, "print one JSON object", "show no progress")
+    groups = RecordGroups(parser.add_argument_group("reading"), parser.add_argument_group("output"))
+    groups.reading.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one per core)")
+    add_output(groups.output, "print one JSON object", "show no progress")
+    return groups
 
 
-def add_indexed_records(parser: argparse.ArgumentParser) -> None:
+def add_indexed_records(parser: argparse.ArgumentParser) -> RecordGroups:
     """Add the arguments for which records to read, and for the index that caches the results of each."""
-    add_record_paths(parser)
-    parser.add_argument(
+    groups = add_record_paths(parser)
+    groups.reading.add_argument(
         "--index", metavar="FILE", help="the file that caches results for the next time (default: in the cache folder)"
     )
-    parser.add_argument("--no-index", action="store_true", help="read every record again and cache nothing")
+    groups.reading.add_argument("--no-index", action="store_true", help="read every record again and cache nothing")
+    return groups
 
 
 def add_labels(parser: argparse.ArgumentParser | argparse._ArgumentGroup, use: str) -> None:

@@ -11,27 +11,48 @@ from ..decision import Policy, WrongUse
 from ..process.daemon import new_event_loop
 from ..process.shutdown import run_to_end
 from ..process.tokens import Tokens
+from .commands import add_command
 from .factory import load_policy, with_limits
-from .options import add_command, add_redaction, build_redaction
+from .options import add_redaction, build_redaction
 
 PORT = 8643
 GRACE_SECONDS = 30.0
 IDLE_SECONDS = 3600.0
-_HELP = "put a proxy in front of an agent's provider, which cuts, stops and records its runs"
-_EPILOG = """\
-exit codes:
-  0    stopped by SIGTERM; responses in progress got --grace seconds to end
-  2    usage error, such as a port in use, an upstream that is no URL, or no token for --host
-  130  stopped by Ctrl-C; a second Ctrl-C exits at once
-
+_ABOUT = """
 The agent is not changed: set the base URL of its client to the proxy's. Its key passes through in the header where it
 is, and is never recorded. Whatever goes wrong in following a run, the agent gets what the provider sent.
 """
+_EXIT_CODES = {
+    0: "stopped by SIGTERM; responses in progress got --grace seconds to end",
+    2: "usage error, such as a port in use, an upstream that is no URL, or no token for --host",
+    130: "stopped by Ctrl-C; a second Ctrl-C exits at once",
+}
+_EXAMPLES = (
+    (
+        "Only watch: record runs, and say what would be done",
+        "endstop proxy --upstream https://api.openai.com/v1 --dry-run --record records",
+    ),
+    (
+        "Cut a run when its agent calls submit, and stop it after 40 steps",
+        "endstop proxy --upstream https://api.anthropic.com --completion submit --max-steps 40",
+    ),
+    (
+        "Give all agents together 20 dollars a day",
+        "endstop proxy --upstream https://api.openai.com/v1 --budget cost_usd=20 --budget-store budgets.db",
+    ),
+)
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "proxy", _HELP, command, _EPILOG)
+    parser = add_command(
+        commands,
+        "proxy",
+        command,
+        about=_ABOUT,
+        exit_codes=_EXIT_CODES,
+        examples=_EXAMPLES,
+    )
     parser.add_argument(
         "--upstream", required=True, metavar="URL", help="the URL of the provider, as in https://api.openai.com/v1"
     )

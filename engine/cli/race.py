@@ -25,6 +25,7 @@ from ..providers import Provider
 from ..race import RaceResult, Racing
 from ..run import Run
 from ..tasks import PreparedTask, Records, numbered, prepare_task
+from .commands import add_command
 from .exit_codes import EXIT_CODES, exit_code
 from .factory import (
     WIRES,
@@ -40,7 +41,6 @@ from .factory import (
     with_retries,
 )
 from .options import (
-    add_command,
     add_output,
     add_presets,
     add_retries_and_timeouts,
@@ -61,34 +61,54 @@ NONE = "-"
 
 Watch = Callable[[int, Event | Lagged], None]
 
-_HELP = "run several models on one prompt, side by side; the first good completion wins"
-_EPILOG = """\
+_ABOUT = """
 The first model that completes wins, and the others are cancelled; with --compare all run to their end. A run that
 completes but fails its evaluation wins only if none of the others does better.
 
-Give --api-base and --provider once for all models, or once for each, in the order of the models:
-  endstop race "..." --model small --api-base http://127.0.0.1:8001/v1 --model large --api-base http://127.0.0.1:8002/v1
-  endstop race "..." --model gpt-5 --api-base - --model local --api-base http://127.0.0.1:8001/v1
+Give --api-base and --provider once for all models, or once for each, in the order of the models; `-` stands for none.
 
 Each racer works in a copy of the workspace; the workspace itself is not touched. The winner's copy is kept and its
 path is shown; if nobody won, or with --keep, all copies are kept. Tools from --tools are shared by all racers.
 
-exit codes:
-  0    there is a winner
-  2    usage error, before the first request
-  3    nobody won, and at least one run reached a limit
-  4    all runs failed
-  5    nobody won, and one run waits for an answer of the user
-  6    there is a winner, but its evaluation failed
-  130  cancelled before anybody won
-
 The winner's answer goes to stdout, everything else to stderr.
 """
+_EXIT_CODES = {
+    0: "there is a winner",
+    2: "usage error, before the first request",
+    3: "nobody won, and at least one run reached a limit",
+    4: "all runs failed",
+    5: "nobody won, and one run waits for an answer of the user",
+    6: "there is a winner, but its evaluation failed",
+    130: "cancelled before anybody won",
+}
+_EXAMPLES = (
+    (
+        "Let two vendors' models race in copies of this folder",
+        'endstop race "Fix the tests." --model openai/gpt-5 --model anthropic/claude-sonnet-4-5 --workspace .',
+    ),
+    (
+        "Let two servers of your own race",
+        'endstop race "Fix the tests." --model small --api-base http://127.0.0.1:8001/v1 '
+        "--model large --api-base http://127.0.0.1:8002/v1",
+    ),
+    (
+        "Compare a vendor's model with one of your own",
+        'endstop race "Fix the tests." --compare --model gpt-5 --api-base - '
+        "--model local --api-base http://127.0.0.1:8001/v1",
+    ),
+)
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "race", _HELP, command, _EPILOG)
+    parser = add_command(
+        commands,
+        "race",
+        command,
+        about=_ABOUT,
+        exit_codes=_EXIT_CODES,
+        examples=_EXAMPLES,
+    )
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="the task; read from stdin if omitted")
     race = parser.add_argument_group("race")
     race.add_argument("--compare", action="store_true", help="let all models run to the end")

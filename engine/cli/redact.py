@@ -18,32 +18,43 @@ from ..records.event_redaction import RedactionCounts, redact_file
 from ..records.files import find_records
 from ..records.parallel import FileFailure, map_files
 from ..records.redaction import Redaction
-from .options import add_command, add_record_paths, add_redaction, build_redaction
+from .commands import add_command
+from .options import add_record_paths, add_redaction, build_redaction
 from .views.tables import progress
 from .views.text import counted
 
 FAILED = 1
-_HELP = "copy records without secrets and personal data"
-_EPILOG = """\
+_ABOUT = """
 Keys, tokens, private keys, passwords in URLs, e-mail addresses and card numbers become [redacted:KIND:MARK] in every
 text of users, models and tools; the same text always gets the same mark. Use --word for names and other text that no
 pattern finds. Read the copies before you share them: no search finds everything. Images are not changed.
+
 A copy replays like its record. It has the same file name, in the same folder structure.
-
-examples:
-  endstop redact records/ -o clean/
-  endstop redact run.jsonl -o clean/ --word "Jane Doe" --pattern ticket='T-[0-9]+'
-
-exit codes: 0 all copies were written, 1 some were not, 2 usage error
 """
+_EXIT_CODES = {0: "all copies were written", 1: "some were not", 2: "usage error"}
+_EXAMPLES = (
+    ("Copy all records of a folder", "endstop redact records/ -o clean/"),
+    (
+        "Also hide a name, and the numbers of tickets",
+        """endstop redact run.jsonl -o clean/ --word "Jane Doe" --pattern ticket='T-[0-9]+'""",
+    ),
+)
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "redact", _HELP, command, _EPILOG)
-    add_record_paths(parser)
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder for the copies")
-    add_redaction(parser, None)
+    parser = add_command(
+        commands,
+        "redact",
+        command,
+        about=_ABOUT,
+        exit_codes=_EXIT_CODES,
+        examples=_EXAMPLES,
+    )
+    hidden = parser.add_argument_group("what is hidden")
+    output = add_record_paths(parser).output
+    output.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder for the copies")
+    add_redaction(hidden, None)
     parser.set_defaults(redact=True)
 
 

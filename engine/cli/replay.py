@@ -20,8 +20,9 @@ from ..records.recorder import is_being_written
 from ..replay import ReplayedRun, ReplayReport, replay_runs
 from ..replay.diff import EventAddress
 from ..tools.tool import Tool
+from .commands import add_command
 from .factory import build_workspace_tools, load_tools
-from .options import add_command, add_output, add_tools
+from .options import add_output, add_tools
 from .views.plain import WIDTH
 from .views.replay import ReplayNotes, as_json, as_text, is_same
 from .views.replay_stepper import (
@@ -39,24 +40,34 @@ from .views.text import Recorded
 
 DIVERGED = 1
 
-_HELP = "replay a record through the engine and check that every decision is the same"
-_EPILOG = """\
-exit codes: 0 the same, 1 a divergence, 2 usage error, 130 cancelled
-
-keys of --step:
-  Enter, space  make the next step
-  n             go on to the next decision
-  r             go on to the next run
-  g NUMBER      go to a step, also back
-  m             show the messages of the step's request
-  e             switch explanations of decisions on or off
-  q             quit
-"""
+_LISTS = {
+    "keys of --step": {
+        "Enter, space": "make the next step",
+        "n": "go on to the next decision",
+        "r": "go on to the next run",
+        "g NUMBER": "go to a step, also back",
+        "m": "show the messages of the step's request",
+        "e": "switch explanations of decisions on or off",
+        "q": "quit",
+    }
+}
+_EXIT_CODES = {0: "the same", 1: "a divergence", 2: "usage error", 130: "cancelled"}
+_EXAMPLES = (
+    ("Check that every decision is the same today", "endstop replay run.jsonl"),
+    ("Walk through it, with each rule that was considered", "endstop replay run.jsonl --step --explain"),
+)
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "replay", _HELP, command, _EPILOG)
+    parser = add_command(
+        commands,
+        "replay",
+        command,
+        lists=_LISTS,
+        exit_codes=_EXIT_CODES,
+        examples=_EXAMPLES,
+    )
     parser.add_argument("record", metavar="RECORD", help="a file written by `endstop run --record`")
     looking = parser.add_argument_group("watching")
     looking.add_argument("--step", action="store_true", help="stop before each step and wait for a key")

@@ -19,7 +19,8 @@ from ..process.streams import StdStreams
 from ..records.files import find_records
 from ..records.index import Index
 from ..records.parallel import FileFailure, ProgressCallback, map_files
-from .options import add_command, add_indexed_records, add_labels, read_labels
+from .commands import add_command
+from .options import add_indexed_records, add_labels, read_labels
 from .views.html import check_writable, write_page
 from .views.report import render_report
 from .views.report_page import report_page
@@ -28,45 +29,55 @@ from .views.text import counted
 from .views.timeline_page import SessionSection
 from .views.view_links import DEFAULT_VIEW, ViewLinks
 
-_HELP = "summarize many records: endings, steps, waste, false positives and negatives, cost"
-_EPILOG = """\
+_ABOUT = """
 Ratings are CSV with a header line, or JSON Lines. A line has the id of a session or a run (session_id, session, run_id,
 run or id) and a rating (good, bad, pass, fail, yes, no, 0 to 1, or with a scale: 4.5/5, or 4.5 and a `scale` of 5), a
 kind of task, or both:
+
   session_id,rating,kind
   session_1,good,look_up
-
-examples:
-  endstop report records/
-  endstop report records/ --html report.html && endstop view records/
-  endstop report before/ after/ --baseline agent --ratings ratings.csv
-
-exit codes: 0 done, 2 usage error, or no record could be read
 """
+_EXIT_CODES = {0: "done", 2: "usage error, or no record could be read"}
+_EXAMPLES = (
+    ("Summarize all records of a folder", "endstop report records/"),
+    ("Write a page with a timeline of each session", "endstop report records/ --html report.html && endstop view records/"),
+    (
+        "Compare policies, with what users said of the sessions",
+        "endstop report before/ after/ --baseline agent --ratings ratings.csv",
+    ),
+)
 MOST_SESSIONS = 5000
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "report", _HELP, command, _EPILOG)
-    add_indexed_records(parser)
-    parser.add_argument("--html", metavar="FILE", help="also write an HTML page, with a timeline of each session")
-    parser.add_argument(
+    parser = add_command(
+        commands,
+        "report",
+        command,
+        about=_ABOUT,
+        exit_codes=_EXIT_CODES,
+        examples=_EXAMPLES,
+    )
+    reading, output = add_indexed_records(parser)
+    output.add_argument("--html", metavar="FILE", help="also write an HTML page, with a timeline of each session")
+    output.add_argument(
         "--sessions",
         type=int,
         default=DEFAULT_SESSIONS,
         metavar="N",
         help=f"how many sessions to show on the page, the most interesting ones (default {DEFAULT_SESSIONS})",
     )
-    parser.add_argument(
+    links = parser.add_argument_group("the page")
+    links.add_argument(
         "--view",
         default=DEFAULT_VIEW,
         metavar="URL",
         help=f"where links of the page lead: the address of `endstop view` over these records (default {DEFAULT_VIEW})",
     )
-    parser.add_argument("--baseline", metavar="NAME", help="compare the other policies in the records with this one")
-    add_labels(parser, "beside what the records say")
-    parser.add_argument("--ratings", metavar="FILE", help="a file with the users' ratings of sessions and runs")
+    reading.add_argument("--baseline", metavar="NAME", help="compare the other policies in the records with this one")
+    add_labels(reading, "beside what the records say")
+    reading.add_argument("--ratings", metavar="FILE", help="a file with the users' ratings of sessions and runs")
 
 
 def command(args: argparse.Namespace) -> int:

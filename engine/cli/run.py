@@ -24,25 +24,16 @@ from ..tools.tool import Toolbox
 from ..user_message import Prompt, image_at, user_message
 from ..validation import preview
 from .agent import Start, build_engine, options_to_repeat, read_forked, read_resumed
+from .commands import add_command
 from .exit_codes import EXIT_CODES, exit_code
 from .factory import check_record, read_prompt
-from .options import add_agent, add_command, add_output, add_redaction
+from .options import add_agent, add_output, add_redaction
 from .question_prompt import ask_questions, ask_text, is_interactive, parse_approvals
 from .views.run_view import RunView
 from .views.select import choose_view, print_lines
 from .views.text import Asking, Recorded, Savings, left_open, savings_of
 
-_HELP = "run an agent on a prompt until the work is done"
-_EPILOG = """\
-exit codes:
-  0    completed
-  2    usage error, before the first request
-  3    exhausted: a limit was reached, or the model was stuck in a loop
-  4    failed: the provider or the engine gave up
-  5    awaiting input: the model asked a question, or a call waits for approval
-  6    completed, but the evaluation failed
-  130  cancelled, for example by Ctrl-C
-
+_ABOUT = """
 The answer goes to stdout, everything else to stderr.
 
 In a terminal, a question of the model and a call that waits for approval are asked where the run pauses, and it goes on
@@ -54,18 +45,45 @@ stderr is no terminal.
 
 --fork goes on from a decision in a record, as a new session with a record of its own. It takes the same from the record
 as --resume; options replace it, PROMPT replaces the prompt, and --result what a tool returned.
-
-examples:
-  endstop run "Set the port to 8080." --workspace . --record run.jsonl
-  endstop run "What is wrong here?" --image screen.png
-  endstop run --resume run.jsonl "And the host?" --workspace .
-  endstop run --fork run.jsonl --at 57 --policy strict --record fork.jsonl --workspace .
 """
+_EXIT_CODES = {
+    0: "completed",
+    2: "usage error, before the first request",
+    3: "exhausted: a limit was reached, or the model was stuck in a loop",
+    4: "failed: the provider or the engine gave up",
+    5: "awaiting input: the model asked a question, or a call waits for approval",
+    6: "completed, but the evaluation failed",
+    130: "cancelled, for example by Ctrl-C",
+}
+_EXAMPLES = (
+    (
+        "Let a model change files in this folder, and keep a record",
+        'endstop run "Set the port to 8080." --model anthropic/claude-sonnet-4-5 --workspace . --record run.jsonl',
+    ),
+    (
+        "The same with a model of your own, until the tests pass",
+        'endstop run "Fix the tests." --model qwen3 --api-base http://127.0.0.1:8000/v1 --workspace . '
+        "--allow-run --gate 'pytest -q'",
+    ),
+    ("Ask about an image", 'endstop run "What is wrong here?" --image screen.png --model gemini/gemini-2.5-flash'),
+    ("Go on with a recorded session", 'endstop run --resume run.jsonl "And the host?" --workspace .'),
+    (
+        "Go on from a decision, with another policy",
+        "endstop run --fork run.jsonl --at 57 --policy strict --record fork.jsonl --workspace .",
+    ),
+)
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "run", _HELP, command, _EPILOG)
+    parser = add_command(
+        commands,
+        "run",
+        command,
+        about=_ABOUT,
+        exit_codes=_EXIT_CODES,
+        examples=_EXAMPLES,
+    )
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="the task; read from stdin if omitted")
     parser.add_argument(
         "--image",

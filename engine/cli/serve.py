@@ -12,29 +12,47 @@ from ..engine import Engine
 from ..process.daemon import new_event_loop
 from ..process.shutdown import run_to_end
 from .agent import build_engine, chosen_policy
-from .options import add_agent, add_command, add_lease, add_queue, add_redaction, build_redaction
+from .commands import add_command
+from .options import add_agent, add_lease, add_queue, add_redaction, build_redaction
 from .worker import require_queue
 
 PORT = 8642
 GRACE_SECONDS = 10.0
 MAX_RUNNING = 1000
 RATE = 100.0
-_HELP = "serve sessions over HTTP, with a web page that shows them live"
-_EPILOG = """\
-exit codes:
-  0    stopped by SIGTERM; sessions still running after --grace were cancelled
-  2    usage error, such as a port in use, a store that cannot be opened, or no token for --host
-  130  stopped by Ctrl-C; a second Ctrl-C exits at once
-
+_ABOUT = """
 Without tokens, the server listens on this machine only. Tokens come from --tokens, a file with a line OWNER:TOKEN for
 each owner, or from the environment variable ENDSTOP_TOKEN, if there is only one. Without --model, the server shows
 stored sessions and starts none.
 """
+_EXIT_CODES = {
+    0: "stopped by SIGTERM; sessions still running after --grace were cancelled",
+    2: "usage error, such as a port in use, a store that cannot be opened, or no token for --host",
+    130: "stopped by Ctrl-C; a second Ctrl-C exits at once",
+}
+_EXAMPLES = (
+    (
+        "Serve an agent on this machine, with its page",
+        "endstop serve --model anthropic/claude-sonnet-4-5 --workspace .",
+    ),
+    (
+        "Serve to others, who send tokens, and keep sessions for 30 days",
+        "endstop serve --model openai/gpt-5 --host 0.0.0.0 --tokens tokens.txt --keep-days 30",
+    ),
+    ("Show stored sessions, and start none", "endstop serve --store sessions.db"),
+)
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "serve", _HELP, command, _EPILOG)
+    parser = add_command(
+        commands,
+        "serve",
+        command,
+        about=_ABOUT,
+        exit_codes=_EXIT_CODES,
+        examples=_EXAMPLES,
+    )
     server = parser.add_argument_group("server")
     server.add_argument("--host", default="127.0.0.1", metavar="H", help="the address to listen on (default 127.0.0.1)")
     server.add_argument(

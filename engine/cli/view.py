@@ -17,44 +17,45 @@ from ..process.shutdown import run_to_end
 from ..process.tokens import Tokens
 from ..viewer.catalog import Catalog
 from ..viewer.text_index import TextIndex
-from .options import add_command
+from .commands import add_command
 from .report import report_html
 
 PORT = 8644
-_HELP = "show records in the browser: search, filter, read each session step by step"
-_EPILOG = """\
+_ABOUT = """
 Nothing is changed: the viewer only reads. Records that are still written are followed, and files that are added or
 removed appear and vanish. It listens on this machine only, unless it has --tokens.
-
-examples:
-  endstop view records/
-  endstop view records/ archive/old.jsonl.zst --open
-  endstop view run.jsonl --port 0
-
-exit codes:
-  0    stopped by SIGTERM
-  2    usage error, such as a port in use or a path that does not exist
-  130  stopped by Ctrl-C
 """
+_EXIT_CODES = {
+    0: "stopped by SIGTERM",
+    2: "usage error, such as a port in use or a path that does not exist",
+    130: "stopped by Ctrl-C",
+}
+_EXAMPLES = (
+    ("Look at all records of a folder", "endstop view records/"),
+    ("Open the browser, too", "endstop view records/ archive/old.jsonl.zst --open"),
+    ("Listen on any free port", "endstop view run.jsonl --port 0"),
+)
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "view", _HELP, command, _EPILOG)
+    parser = add_command(commands, "view", command, about=_ABOUT, exit_codes=_EXIT_CODES, examples=_EXAMPLES)
     parser.add_argument(
         "records", nargs="+", metavar="RECORDS", help="records, or folders to search for *.jsonl and *.jsonl.zst"
     )
-    parser.add_argument("--host", default="127.0.0.1", metavar="H", help="the address to listen on (default 127.0.0.1)")
-    parser.add_argument(
+    server = parser.add_argument_group("server")
+    server.add_argument("--host", default="127.0.0.1", metavar="H", help="the address to listen on (default 127.0.0.1)")
+    server.add_argument(
         "--port", type=int, default=PORT, metavar="N", help=f"the port to listen on (default {PORT}; 0: any free port)"
     )
-    parser.add_argument("--open", action="store_true", help="open the page in the browser")
-    parser.add_argument("--tokens", metavar="FILE", help="a file of bearer tokens, with a line OWNER:TOKEN for each")
-    parser.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one per core)")
-    parser.add_argument(
+    server.add_argument("--open", action="store_true", help="open the page in the browser")
+    server.add_argument("--tokens", metavar="FILE", help="a file of bearer tokens, with a line OWNER:TOKEN for each")
+    reading = parser.add_argument_group("reading")
+    reading.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one per core)")
+    reading.add_argument(
         "--index", metavar="FILE", help="the file that caches results for the next time (default: in the cache folder)"
     )
-    parser.add_argument("--no-index", action="store_true", help="read every record again and cache nothing")
+    reading.add_argument("--no-index", action="store_true", help="read every record again and cache nothing")
 
 
 def command(args: argparse.Namespace) -> int:

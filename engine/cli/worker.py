@@ -7,27 +7,44 @@ from importlib.util import find_spec
 from typing import Any
 
 from ..decision.errors import missing_extra
-from .options import add_agent, add_command, add_lease, add_queue, add_redaction
+from .commands import add_command
+from .options import add_agent, add_lease, add_queue, add_redaction
 
 MAX_RUNNING = 100
 GRACE_SECONDS = 10.0
 QUEUES = {"dbos": ("dbos", "dbos"), "temporal": ("temporalio", "temporal,postgres")}
 """Beginnings of `--queue`: the package that each needs, and the extras that bring all that a worker with it needs."""
-_HELP = "run sessions from the queue of a shared store"
-_EPILOG = """\
-exit codes:
-  0    stopped by SIGTERM; sessions still running after --grace go on in another worker
-  2    usage error, such as a store that is not PostgreSQL, an unreachable queue, or the schema of a newer endstop
-  130  stopped by Ctrl-C; a second Ctrl-C exits at once
-
+_ABOUT = """
 Give all workers the same model, tools and policy. `endstop serve --workers 0` on the same --store accepts requests and
 shows the sessions.
 """
+_EXIT_CODES = {
+    0: "stopped by SIGTERM; sessions still running after --grace go on in another worker",
+    2: "usage error, such as a store that is not PostgreSQL, an unreachable queue, or the schema of a newer endstop",
+    130: "stopped by Ctrl-C; a second Ctrl-C exits at once",
+}
+_EXAMPLES = (
+    (
+        "Run sessions of a shared database",
+        "endstop worker --store postgresql://127.0.0.1/endstop --model anthropic/claude-sonnet-4-5",
+    ),
+    (
+        "Accept requests for them, on another machine",
+        "endstop serve --store postgresql://127.0.0.1/endstop --workers 0 --model anthropic/claude-sonnet-4-5",
+    ),
+)
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = add_command(commands, "worker", _HELP, command, _EPILOG)
+    parser = add_command(
+        commands,
+        "worker",
+        command,
+        about=_ABOUT,
+        exit_codes=_EXIT_CODES,
+        examples=_EXAMPLES,
+    )
     worker = parser.add_argument_group("worker")
     worker.add_argument("--store", metavar="S", help="the postgresql:// URL of the database that all workers share")
     worker.add_argument(

@@ -1,0 +1,146 @@
+"""The argument parser of all commands: what its help says, and what it says about mistakes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..decision.errors import similar
+from .exit_codes import WRONG_USE
+
+if TYPE_CHECKING:
+    from .views.help_page import Block
+
+Example = tuple[str, str]
+"""What a command line does, and the command line."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser with short usage, lists and examples in its help, and suggestions for misspelt words.
+
+    about: paragraphs below the options; one whose lines are indented keeps its lines. lists: headings with terms and
+    their meanings, as the exit codes. examples: what they do, and command lines. headings: for the parser of all
+    commands, the headings under which they are listed. The parsers of subcommands are of this class, too.
+    """
+
+    def __init__(
+        self,
+        *,
+        about: str = "",
+        lists: Mapping[str, Mapping[str, str]] | None = None,
+        examples: Sequence[Example] = (),
+        headings: Mapping[str, Iterable[str]] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(allow_abbrev=False, **options)
+        self.about, self.lists, self.examples = about, lists or {}, examples
+        self._headings = headings or {}
+
+    # ---- help
+
+    def format_usage(self) -> str:
+        """The arguments and the options that must be given; `[OPTIONS]` stands for all others."""
+        required = [
+            f"{option.option_strings[-1]} {_value_of(option)}"
+            for option in self._get_optional_actions()
+            if option.required
+        ]
+        arguments = [_usage_of(argument) for argument in self._get_positional_actions()]
+        return " ".join([self.prog, "[OPTIONS]", *required, *arguments])
+
+    def format_help(self) -> str:
+        """The help for the terminal. rich, which draws it, is imported only now."""
+        from .views.help_page import help_page
+
+        return help_page(self.format_usage(), self.description or "", self.help_blocks())
+
+    def commands(self) -> dict[str, Parser]:
+        """The parsers of the subcommands, by name."""
+        return {
+            name: one
+            for action in self._actions
+            if isinstance(action, _SubParsers)
+            for name, one in action.choices.items()
+        }
+
+    def help_blocks(self) -> list[Block]:
+        """Commands, options by group, text, lists, and examples last, so that they are seen when help scrolls."""
+        commands = [action for action in self._actions if isinstance(action, _SubParsers)]
+        lines = {one.dest: one.help or "" for action in commands for one in action._choices_actions}
+        blocks: list[Block] = [
+            (title, {name: lines[name] for name in names}) for title, names in self._headings.items()
+        ]
+        arguments, options, *groups = self._action_groups
+        for title, group in (
+            ("arguments", arguments),
+            *((group.title or "", group) for group in groups),
+            ("options", options),
+        ):
+            rows = {_invocation(action): self._meaning(action) for action in _shown(group)}
+            blocks += [(title, rows)] if rows else []
+        for paragraph in filter(None, self.about.strip("\n").split("\n\n")):
+            kept = [line.strip() for line in paragraph.split("\n")]
+            blocks.append(("", kept if paragraph.startswith("  ") else paragraph))
+        blocks += self.lists.items()
+        shown = [line for what, command in self.examples for line in ("", f"# {what}", command)]
+        return [*blocks, ("examples", shown[1:])] if shown else blocks
+
+    def _meaning(self, action: argparse.Action) -> str:
+        return (action.help or "") % {**vars(action), "prog": self.prog}
+
+    # ---- mistakes
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse as argparse does, but report unknown arguments here, where the options of the subcommand are known."""
+        parsed, left = super().parse_known_args(args, namespace)
+        if left:
+            self.error(self._unrecognized(left))
+        return parsed, left
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error in one line and exit."""
+        print(f"{self.prog}: {' '.join(message.split())}; see `{self.prog} --help`", file=sys.stderr)
+        sys.exit(WRONG_USE)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            hint = similar(str(value), known) or f" (choose from {', '.join(known)})"
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
+
+    def _unrecognized(self, left: Sequence[str]) -> str:
+        options = [word for word in left if word.startswith("-") and word != "-"]
+        if not options:
+            return f"unrecognized arguments: {' '.join(left)} (put text with spaces in quotes)"
+        hints = (similar(word.partition("=")[0], self._option_string_actions) for word in options)
+        words = [f"{word}{hint}" for word, hint in zip(options, hints, strict=True)]
+        return f"unrecognized arguments: {' '.join(words)}"
+
+
+_SubParsers = argparse._SubParsersAction
+
+
+def _shown(group: argparse._ArgumentGroup) -> list[argparse.Action]:
+    """The options or arguments of a group; commands have headings of their own."""
+    hidden = (argparse.SUPPRESS,)
+    return [one for one in group._group_actions if one.help not in hidden and not isinstance(one, _SubParsers)]
+
+
+def _invocation(action: argparse.Action) -> str:
+    """How an option or argument is written: `-o, --output DIR`."""
+    if not action.option_strings:
+        return str(action.metavar or action.dest)
+    return " ".join([", ".join(action.option_strings), *([_value_of(action)] if action.nargs != 0 else [])])
+
+
+def _value_of(action: argparse.Action) -> str:
+    choices = "" if action.choices is None else f"{{{','.join(map(str, action.choices))}}}"
+    value = str(action.metavar or choices or action.dest.upper())
+    return f"[{value}]" if action.nargs == "?" else value
+
+
+def _usage_of(argument: argparse.Action) -> str:
+    name = str(argument.metavar or argument.dest)
+    return {"?": f"[{name}]", "*": f"[{name}...]", "+": f"{name}..."}.get(str(argument.nargs), name)

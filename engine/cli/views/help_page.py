@@ -1,0 +1,102 @@
+"""A page of help as text for the terminal: in colour where the terminal shows colours, and as wide as it is."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+Block = tuple[str, str | Mapping[str, str] | Sequence[str]]
+"""A heading, perhaps empty, and what is below it: a paragraph, terms with their meanings, or lines to be kept."""
+
+NARROW = 70
+"""Columns below which a meaning stands below its term, not beside it."""
+WIDEST_TERM = 26
+"""Columns; the meaning of a longer term begins on the next line."""
+SHORT_TERM = 5
+"""Columns; a list of nothing longer, such as exit codes, has a column of its own."""
+HEADING, TERM, VALUE, CODE = "bold green", "bold cyan", "cyan", "bold"
+"""Styles from the terminal's own palette, so that they can be read on light and on dark."""
+_OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
+_QUOTED = re.compile(r"`[^`]*`")
+_SHELL_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|\S)+""")
+"""Words as a shell reads them; what is in quotes belongs to one."""
+_VALUE = re.compile(r"(?<=[ ,])[A-Z{][^ ]*")
+
+
+def help_page(usage: str, description: str, blocks: Sequence[Block]) -> str:
+    """The page, which ends with a line break. With NO_COLOR nothing is coloured or bold."""
+    console = Console(color_system=None if os.environ.get("NO_COLOR") else "auto")
+    with console.capture() as captured:
+        for line in _lines(console, usage, description, blocks):
+            line.rstrip()
+            console.print(line, soft_wrap=True, highlight=False)
+    return captured.get()
+
+
+def _lines(console: Console, usage: str, description: str, blocks: Sequence[Block]) -> Iterator[Text]:
+    terms = [len(term) for _, rows in blocks if isinstance(rows, Mapping) for term in rows]
+    column = max((length for length in terms if length <= WIDEST_TERM), default=0)
+    yield from Text.assemble(("Usage: ", HEADING), (usage, TERM)).wrap(console, console.width)
+    for title, content in (("", description), *blocks):
+        yield Text()
+        if title:
+            yield Text(f"{title[:1].upper()}{title[1:]}:", style=HEADING)
+        if isinstance(content, str):
+            yield from _prose(content).wrap(console, console.width)
+        elif isinstance(content, Mapping):
+            yield from _rows(console, content, column)
+        else:
+            for line in content:
+                if line.startswith("# "):
+                    yield from (Text("  # ") + part for part in Text(line[2:]).wrap(console, console.width - 4))
+                else:
+                    yield from _kept(line, console.width - 2)
+
+
+def _rows(console: Console, rows: Mapping[str, str], widest: int) -> Iterator[Text]:
+    """Terms and meanings in two columns, or below each other where the terminal is narrow. widest: the first column."""
+    longest = max(map(len, rows))
+    beside = console.width >= NARROW or longest <= SHORT_TERM
+    column = (longest if longest <= SHORT_TERM else widest) + 4 if beside else 6
+    for term, meaning in rows.items():
+        head = Text(f"  {term}")
+        if term.startswith("-"):
+            head.highlight_regex(_OPTION, TERM)
+            head.highlight_regex(_VALUE, VALUE)
+        else:
+            head.stylize(TERM)
+        first, *others = _prose(meaning).wrap(console, max(console.width - column, 10)) or [Text()]
+        if beside and len(head) <= column - 2:
+            head.pad_right(column - len(head))
+            yield head + first
+        else:
+            yield from head.wrap(console, console.width)
+            others.insert(0, first)
+        yield from (Text(" " * column) + line for line in others)
+
+
+def _kept(line: str, width: int) -> Iterator[Text]:
+    """A line that is kept. A command line that is too long goes on behind a backslash, so that it can be copied."""
+    if not line.startswith("endstop "):
+        yield Text(f"  {line}")
+        return
+    begun = ""
+    for word in _SHELL_WORD.findall(line):
+        if begun and len(begun) + len(word) + 3 > width:
+            yield Text(f"  {begun} \\", style=VALUE)
+            begun = f"    {word}"
+        else:
+            begun = f"{begun} {word}" if begun else word
+    yield Text(f"  {begun}", style=VALUE)
+
+
+def _prose(text: str) -> Text:
+    """A paragraph on one line, its options and what is quoted emphasised."""
+    prose = Text(" ".join(text.split()))
+    prose.highlight_regex(_OPTION, VALUE)
+    prose.highlight_regex(_QUOTED, CODE)
+    return prose
