@@ -68,8 +68,7 @@ def add_to(commands: Any) -> None:
         metavar="N",
         help=f"how many sessions to show on the page, the most interesting ones (default {DEFAULT_SESSIONS})",
     )
-    links = parser.add_argument_group("the page")
-    links.add_argument(
+    output.add_argument(
         "--view",
         default=DEFAULT_VIEW,
         metavar="URL",
