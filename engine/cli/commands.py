@@ -57,7 +57,9 @@ HEADINGS = {
     },
     "convert records": {
         "import": CommandEntry("convert", "convert sessions of other agents to records"),
-        "export": CommandEntry("convert", "write a session as a page to send, or a record in a format of other programs"),
+        "export": CommandEntry(
+            "convert", "write a session as a page to send, or a record in a format of other programs"
+        ),
         "redact": CommandEntry("redact", "copy records without secrets and personal data"),
     },
     "set up": {

@@ -40,7 +40,7 @@ kind of task, or both:
 _EXIT_CODES = {0: "done", 2: "usage error, or no record could be read"}
 _EXAMPLES = (
     ("Summarize all records of a folder", "endstop report records/"),
-    ("Write a page with a timeline of each session", "endstop report records/ --html report.html && endstop view records/"),
+    ("Write a page with a timeline of each session", "endstop report records/ --html report.html"),
     (
         "Compare policies, with what users said of the sessions",
         "endstop report before/ after/ --baseline agent --ratings ratings.csv",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shlex
 import subprocess
@@ -102,6 +103,14 @@ def test_an_example_is_a_command_line_that_the_parser_takes(line: str) -> None:
     assert callable(args.command)
 
 
+TRANSCRIPT = [
+    {"type": role, "sessionId": "s", "uuid": role, "timestamp": "2026-11-21T10:00:00.000Z", "message": message}
+    for role, message in (
+        ("user", {"role": "user", "content": "Hello"}),
+        ("assistant", {"id": "m", "role": "assistant", "model": "m", "content": [{"type": "text", "text": "Hi."}]}),
+    )
+]
+"""What Claude Code writes of a greeting."""
 OFFLINE = ("audit run.jsonl", "backtest", "export", "redact", "replay run.jsonl", "report records/", "completion")
 
 
@@ -109,11 +118,21 @@ OFFLINE = ("audit run.jsonl", "backtest", "export", "redact", "replay run.jsonl"
 def test_an_example_that_needs_no_model_and_no_key_press_runs_as_printed(line: str, tmp_path: Path) -> None:
     if "--step" in line:
         pytest.skip("it waits for keys; tests of the stepper press them")
-    for folder in ("records", "before", "after", ".local/share/bash-completion/completions", ".zfunc"):
+    for folder in (
+        "records",
+        "before",
+        "after",
+        ".local/share/bash-completion/completions",
+        ".zfunc",
+        ".claude/projects/app",
+    ):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / ".config/fish/completions").mkdir(parents=True)
     for place in ("run.jsonl", "records/a.jsonl", "before/a.jsonl", "after/b.jsonl"):
         (tmp_path / place).write_bytes(RECORD.read_bytes())
+    (tmp_path / ".claude/projects/app/session.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in TRANSCRIPT)
+    )
     (tmp_path / "mine.toml").write_text('base = "agent"\n[limits]\nsteps = 5\n')
     (tmp_path / "ratings.csv").write_text("session_id,rating,kind\nsession_1,good,look_up\n")
     environment = {"HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
