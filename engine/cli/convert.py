@@ -72,7 +72,7 @@ A page holds everything that the record holds. --redact hides keys, tokens, e-ma
 """
 _EXPORT_LISTS = {
     "formats": {
-        "html": "a page of each session in one file to send to somebody: what `endstop view` shows, without any server. "
+        "html": "a page of each session in one file to send to somebody: what `endstop view` shows, without a server. "
         "RECORD may also be a transcript of another agent, as for `endstop audit`",
         "openai": "OpenAI's messages: one JSON object with `messages`, which `endstop import openai` reads",
         "atif": "a trajectory of the Agent Trajectory Interchange Format, version 1.7 (Harbor, Terminal-Bench)",
