@@ -111,7 +111,7 @@ def test_a_policy_file_that_is_shown_is_one(text: str) -> None:
 
 async def test_the_audit_that_is_shown_is_what_the_command_prints() -> None:
     text = (ROOT / "docs" / "guides" / "report.md").read_text(encoding="utf-8")
-    shown = re.search(r"`endstop (audit \S+)`.*?```\n(.*?)```", text, re.DOTALL)
+    shown = re.search(r"`endstop (audit \S+)`.*?```text\n(.*?)```", text, re.DOTALL)
     assert shown is not None
     ran = await endstop(*shown[1].split(), cwd=ROOT)
     assert (ran.code, ran.out) == (0, shown[2])
