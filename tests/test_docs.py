@@ -1,12 +1,10 @@
-"""What is written for people stays true: tables, examples, links, targets, and the length of files."""
+"""What is written for people stays true: tables, links, targets, and the length of files."""
 
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 import subprocess
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -14,10 +12,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop.decision import GUARDS, RULES, STATUS_OF, Policy, policy_from
+from endstop.decision import GUARDS, RULES, STATUS_OF, Policy
 
 from . import scripts
-from .console import endstop, python
+from .console import endstop
 
 ROOT = Path(__file__).parent.parent
 LONG_AT = 600
@@ -38,17 +36,6 @@ def _pages() -> list[str]:
 
 def _docs() -> list[Path]:
     return list((ROOT / "docs").rglob("*.md"))
-
-
-def _blocks(language: str) -> list[Any]:
-    """Fenced blocks of the pages, each under the name `page:line`."""
-    found = []
-    for page in _pages():
-        text = (ROOT / page).read_text(encoding="utf-8")
-        for block in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
-            line = text.count("\n", 0, block.start()) + 1
-            found.append(pytest.param(block[1], id=f"{page}:{line}"))
-    return found
 
 
 def _tables() -> ModuleType:
@@ -104,11 +91,6 @@ def test_every_setting_of_a_policy_has_a_row_with_its_values_and_what_it_means()
     assert all(word.strip() for row in rows for word in row)
 
 
-@pytest.mark.parametrize("text", _blocks("toml"))
-def test_a_policy_file_that_is_shown_is_one(text: str) -> None:
-    assert policy_from(tomllib.loads(text)) != Policy()
-
-
 async def test_the_audit_that_is_shown_is_what_the_command_prints() -> None:
     text = (ROOT / "docs" / "guides" / "report.md").read_text(encoding="utf-8")
     shown = re.search(r"`endstop (audit \S+)`.*?```text\n(.*?)```", text, re.DOTALL)
@@ -145,27 +127,6 @@ def test_a_table_whose_data_is_absent_stays_as_it_is(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(tables.TABLES, "steps_foreign", lambda: "")
     page = "<!-- table: steps_foreign -->\n| measured elsewhere |\n<!-- end -->"
     assert tables.rendered(page) == page
-
-
-@pytest.mark.parametrize("code", _blocks("python"))
-def test_an_example_compiles_and_the_names_it_imports_exist(code: str) -> None:
-    tree = compile(code, "example", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("endstop"):
-            module = importlib.import_module(node.module or "")
-            assert [name.name for name in node.names if not hasattr(module, name.name)] == []
-
-
-def _runs(code: str) -> bool:
-    return ("Scripted(" in code or "asyncio.run(" in code) and "endstop.adapters" not in code
-
-
-@pytest.mark.parametrize("code", [block for block in _blocks("python") if _runs(str(block.values[0]))])
-async def test_an_example_that_needs_no_model_runs_as_a_script(code: str, tmp_path: Path) -> None:
-    script = tmp_path / "example.py"
-    script.write_text(code, encoding="utf-8")
-    ran = await python(script, cwd=tmp_path)
-    assert ran.code == 0, ran.err
 
 
 @pytest.mark.parametrize("page", _pages())
