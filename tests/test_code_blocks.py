@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from endstop.analysis.scoring import read_ratings
-from endstop.cli.main import MODULES, Parser
+from endstop.cli.commands import build_parser
 from endstop.decision import Event, Policy, policy_from
 from endstop.web.schemas import AnswersRequest, ApprovalRequest
 
@@ -226,10 +226,7 @@ class Shell:
 
 def _parse(words: list[str]) -> None:
     """Parse a command of endstop. Raises SystemExit if an option is unknown."""
-    parser = Parser(prog="endstop", allow_abbrev=False)
-    commands = parser.add_subparsers(required=True)
-    importlib.import_module(f"endstop.cli.{MODULES[words[0]]}").add_to(commands)
-    parser.parse_args(words)
+    build_parser(words).parse_args(words)
 
 
 @asynccontextmanager
