@@ -36,7 +36,7 @@ def _command(parser: Parser) -> Iterator[str]:
             yield from (f"| {title} | |", "| --- | --- |")
             yield from (f"| `{_escaped(term)}` | {_escaped(meaning)} |" for term, meaning in content.items())
         else:
-            yield from (f"```{'shell' if title == 'examples' else 'text'}", *content, "```")
+            yield from (f"```{'sh' if title == 'examples' else 'text'}", *content, "```")
 
 
 def _escaped(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from endstop import Engine, tool
 from endstop.decision import Limits, Policy, Repetition
 from endstop.providers import Scripted, call
+from endstop.records.compression import create_file
 from endstop.tools import workspace_tools
 
 from .engine.formats.heard import answer, says, user
@@ -67,9 +68,9 @@ def write_home(folder: Path) -> None:
     log = Transcript()
     log.user("Set the port to 8080")
     log.model("m1", {"type": "text", "text": "The port is 8080."})
-    place = folder / ".claude" / "projects" / "work"
+    place = folder / ".claude" / "projects" / "app"
     place.mkdir(parents=True)
-    (place / "abc.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log.lines))
+    (place / "session.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log.lines))
 
 
 @cache
@@ -118,8 +119,10 @@ def _write_others(folder: Path) -> None:
     (folder / "ratings.csv").write_text("id,rating\ns1,good\n")
     (folder / "mine.toml").write_text('base = "strict"\n')
     (folder / "quiet.toml").write_text('base = "agent"\n[repetition]\nnudge_at = []\n')
-    for name in ("project", "runs", "before", "after"):
+    for name in ("project", "runs", "before", "after", "archive", "pages"):
         (folder / name).mkdir()
+    with create_file(folder / "archive" / "old.jsonl.zst") as file:
+        file.write((RECORDS / "hello.jsonl").read_bytes())
     shutil.copyfile(RECORDS / "before" / "A1.jsonl", folder / "before" / "A1.jsonl")
     shutil.copyfile(RECORDS / "port_server.jsonl", folder / "after" / "A1.jsonl")
 
@@ -128,6 +131,8 @@ def _write_foreign(folder: Path) -> None:
     """Small sessions in the formats that the pages import."""
     chat = [user("Read a"), says("", openai_call("1", "read", '{"path": "a"}')), answer("1"), says("Done.")]
     _write(chat, *(folder / name for name in ("sessions.jsonl", "log.jsonl", "log.json")))
+    two = ({"id": name, "messages": chat} for name in ("task-6", "task-7"))
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(one) + "\n" for one in two))
     (folder / "log.jsonl.gz").write_bytes(gzip.compress(json.dumps(chat).encode()))
     with zipfile.ZipFile(folder / "archive.zip", "w") as archive:
         archive.writestr("chat.json", json.dumps(chat))

@@ -64,6 +64,8 @@ GIVEN = {
 """What goes before the blocks of a page that go on from the text."""
 JSON_READERS = {"call_id": ApprovalRequest, "answers": AnswersRequest}
 """What reads JSON with this field."""
+TESTED_ELSEWHERE = {"docs/reference/command_line.md": "the examples of help, which tests/engine/cli/test_help.py runs"}
+"""Pages whose lines for a shell have a test of their own."""
 EMPTY = {"docs/start/first_steps.md"}
 """Pages that begin in an empty folder: they make what they name."""
 
@@ -187,7 +189,7 @@ class Shell:
 
     def _env(self) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        return {**self.env, "HOME": str(self.folder / "home"), "PATH": path}
+        return {**self.env, "HOME": str(self.folder / "home"), "PATH": path, "BROWSER": "true"}
 
     def _here(self, words: list[str]) -> list[str]:
         """The words with the model of this machine in place of the page's."""
@@ -242,7 +244,7 @@ async def _shell(folder: Path, *, empty: bool) -> AsyncIterator[Shell]:
         yield Shell(folder, model.url)
 
 
-@pytest.mark.parametrize("page", dict.fromkeys(block.page for block in _named("sh")))
+@pytest.mark.parametrize("page", sorted({block.page for block in _named("sh")} - TESTED_ELSEWHERE.keys()))
 async def test_lines_for_a_shell_run(page: str, tmp_path: Path) -> None:
     lines = [line for block in _named("sh") if block.page == page for line in shell_lines(block.text)]
     async with _shell(tmp_path, empty=page in EMPTY) as shell:
