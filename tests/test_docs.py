@@ -155,6 +155,12 @@ def test_a_link_to_a_heading_leads_to_one(page: str) -> None:
     assert [f"{target.name}#{anchor}" for target, anchor in targets if anchor not in _anchors(target)] == []
 
 
+def test_each_page_stands_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in _docs() if path.parent.name != "decisions"]
+    assert [page for page in pages if f"({page})" not in index and page != "README.md"] == []
+
+
 def test_the_picture_of_the_demo_is_what_its_program_draws() -> None:
     program = scripts.load(scripts.DOCS / "demo_picture.py")
     assert program.picture() == program.PICTURE.read_text(encoding="utf-8"), "run `make docs`"
