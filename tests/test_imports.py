@@ -91,6 +91,7 @@ LATE = {
     ("engine/cli/question_prompt.py", "readline"): "not on every platform; prepares the terminal when imported",
     (f"{VIEWS}/select.py", "endstop.cli.views.race_live"): "the same",
     ("engine/cli/demo.py", "endstop.cli.views.demo"): "the same",
+    ("engine/cli/console_script.py", "endstop.cli.main"): "Ctrl-C during this import must not print a traceback",
     ("engine/cli/convert.py", "endstop.cli.export_html"): "reads and judges records, which other exports do without",
     ("engine/cli/parser.py", "endstop.cli.views.help_page"): "the same, and only help needs it",
     ("engine/cli/serve.py", "endstop.web.server"): "imports starlette, uvicorn and SQLAlchemy",

@@ -396,7 +396,10 @@ def add_export(commands: Any) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="the file to write (default: stdout; NAME.html here for html, which also takes a folder, or - for stdout)",
+        help=(
+            "the file to write (default: stdout; NAME.html here for html, which also takes - for stdout, "
+            "or a folder, which is made if it ends in /)"
+        ),
     )
     parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
     parser.add_argument("--quiet", action="store_true", help="do not list what the format cannot express")

@@ -45,7 +45,8 @@ class _Source(NamedTuple):
 def export_pages(args: argparse.Namespace) -> int:
     """Write a page of each session and return the exit code. Raises WrongUse for the first that cannot be written."""
     std_streams = StdStreams()
-    targets = _targets(args.records, args.output)
+    is_folder = args.output is not None and (os.path.isdir(args.output) or args.output.endswith(os.sep))
+    targets = _targets(args.records, args.output, is_folder)
     redaction = build_redaction(args)
     for named, target in zip(args.records, targets, strict=True):
         with TemporaryDirectory(prefix="endstop-export-") as folder:
@@ -62,6 +63,8 @@ def export_pages(args: argparse.Namespace) -> int:
         if target is None:
             std_streams.write_answer(b"".join(pieces).decode("utf-8", "replace"))
         else:
+            if is_folder:
+                _make_folder(args.output)
             write_file(target, pieces, args.force, named)
             std_streams.write_answer(f"{target}: {_size_words(size)}, {_held_words(sessions)}\n")
         if not args.quiet:
@@ -70,12 +73,13 @@ def export_pages(args: argparse.Namespace) -> int:
     return 0
 
 
-def _targets(named: Sequence[str], output: str | None) -> list[str | None]:
+def _targets(named: Sequence[str], output: str | None, is_folder: bool) -> list[str | None]:
     """The file of each page; None for stdout. Raises WrongUse if two pages would be one file."""
-    if output == "-" or (output is not None and not os.path.isdir(output)):
+    if output is not None and not is_folder:
         if len(named) > 1:
             what = "stdout takes" if output == "-" else f"-o {output} is one file, and takes"
-            raise WrongUse(f"{what} one page, not {len(named)}: name a folder that exists, or leave out -o")
+            folder = "pages" if output == "-" else output
+            raise WrongUse(f"{what} one page, not {len(named)}: name a folder, as in -o {folder}/, or leave out -o")
         return [None if output == "-" else output]
     targets: dict[str, str] = {}
     for name in named:
@@ -86,6 +90,14 @@ def _targets(named: Sequence[str], output: str | None) -> list[str | None]:
             )
         targets[target] = name
     return list(targets)
+
+
+def _make_folder(folder: str) -> None:
+    """Make the folder of the pages if it is not there. Raises WrongUse if that fails."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise WrongUse(f"cannot make the folder {folder}: {error.strerror}") from None
 
 
 def _stem(name: str) -> str:

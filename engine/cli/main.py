@@ -24,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     others = threading.enumerate()
     reopen_closed_streams()
     words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["help"]:  # as `git help COMMAND`
+        words = [*words[1:2], "--help"]
     args = build_parser(words).parse_args(words)
     if words[0] in RUNS:
         harden_process()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
 
 Example = tuple[str, str]
 """What a command line does, and the command line."""
+LONGEST_CHOICES = 20
+"""Characters; longer lists of choices are part of an option's meaning, where they can be broken into lines."""
+_MISSING = "the following arguments are required"
+"""How argparse begins its message about a missing argument."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -37,6 +43,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
         self.about, self.lists, self.examples = about, lists or {}, examples
         self._headings = headings or {}
+        self._words: Sequence[str] = ()
 
     # ---- help
 
@@ -50,11 +57,11 @@ class Parser(argparse.ArgumentParser):
         arguments = [_usage_of(argument) for argument in self._get_positional_actions()]
         return " ".join([self.prog, "[OPTIONS]", *required, *arguments])
 
-    def format_help(self) -> str:
-        """The help for the terminal. rich, which draws it, is imported only now."""
+    def format_help(self, *, stderr: bool = False) -> str:
+        """The help for the terminal of stdout, or of stderr. rich, which draws it, is imported only now."""
         from .views.help_page import help_page
 
-        return help_page(self.format_usage(), self.description or "", self.help_blocks())
+        return help_page(self.format_usage(), self.description or "", self.help_blocks(), stderr=stderr)
 
     def commands(self) -> dict[str, Parser]:
         """The parsers of the subcommands, by name."""
@@ -88,19 +95,31 @@ class Parser(argparse.ArgumentParser):
         return [*blocks, ("examples", shown[1:])] if shown else blocks
 
     def _meaning(self, action: argparse.Action) -> str:
-        return (action.help or "") % {**vars(action), "prog": self.prog}
+        meaning = (action.help or "") % {**vars(action), "prog": self.prog}
+        if action.option_strings and action.metavar is None and len(_choices_of(action)) > LONGEST_CHOICES:
+            meaning += f"; one of {', '.join(map(str, action.choices or ()))}"
+        return meaning
 
     # ---- mistakes
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as argparse does, but report unknown arguments here, where the options of the subcommand are known."""
+        """Parse as argparse does, but report unknown arguments here, where the options of the subcommand are known.
+
+        A command line without any word prints the help on all commands to stderr, and exits.
+        """
+        self._words = sys.argv[1:] if args is None else list(args)
+        if self._headings and not self._words:
+            sys.stderr.write(self.format_help(stderr=True))
+            sys.exit(WRONG_USE)
         parsed, left = super().parse_known_args(args, namespace)
         if left:
             self.error(self._unrecognized(left))
         return parsed, left
 
     def error(self, message: str) -> NoReturn:
-        """Print the error in one line and exit."""
+        """Print the error in one line and exit. A misspelt option is reported before an argument that is missing."""
+        if message.startswith(_MISSING) and (unknown := self._unknown_options()):
+            message = self._unrecognized(unknown)
         print(f"{self.prog}: {' '.join(message.split())}; see `{self.prog} --help`", file=sys.stderr)
         sys.exit(WRONG_USE)
 
@@ -108,7 +127,19 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
             hint = similar(str(value), known) or f" (choose from {', '.join(known)})"
+            if isinstance(action, _SubParsers):
+                self.error(f"unknown command {value!r}{hint}")
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
+
+    def _unknown_options(self) -> list[str]:
+        """The words of the command line that look like options, and are none of this command."""
+        words = list(itertools.takewhile(lambda word: word != "--", self._words))
+        options = [word for word in words if word.startswith("-") and word != "-"]
+        return [word for word in options if not self._is_option(word) and not _NUMBER.fullmatch(word)]
+
+    def _is_option(self, word: str) -> bool:
+        known = self._option_string_actions
+        return word.partition("=")[0] in known or (not word.startswith("--") and word[:2] in known)
 
     def _unrecognized(self, left: Sequence[str]) -> str:
         options = [word for word in left if word.startswith("-") and word != "-"]
@@ -120,12 +151,15 @@ class Parser(argparse.ArgumentParser):
 
 
 _SubParsers = argparse._SubParsersAction
+_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+"""A negative number, which argparse takes as a value."""
 
 
 def _shown(group: argparse._ArgumentGroup) -> list[argparse.Action]:
     """The options or arguments of a group; commands have headings of their own."""
     hidden = (argparse.SUPPRESS,)
-    return [one for one in group._group_actions if one.help not in hidden and not isinstance(one, _SubParsers)]
+    shown = [one for one in group._group_actions if one.help not in hidden and not isinstance(one, _SubParsers)]
+    return sorted(shown, key=lambda one: "--help" in one.option_strings)  # last, although argparse adds it first
 
 
 def _invocation(action: argparse.Action) -> str:
@@ -136,9 +170,13 @@ def _invocation(action: argparse.Action) -> str:
 
 
 def _value_of(action: argparse.Action) -> str:
-    choices = "" if action.choices is None else f"{{{','.join(map(str, action.choices))}}}"
-    value = str(action.metavar or choices or action.dest.upper())
+    choices = _choices_of(action)
+    value = str(action.metavar or (choices if len(choices) <= LONGEST_CHOICES else "") or action.dest.upper())
     return f"[{value}]" if action.nargs == "?" else value
+
+
+def _choices_of(action: argparse.Action) -> str:
+    return "" if action.choices is None else f"{{{','.join(map(str, action.choices))}}}"
 
 
 def _usage_of(argument: argparse.Action) -> str:

@@ -85,7 +85,7 @@ def add_to(commands: Any) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="the task; read from stdin if omitted")
-    parser.add_argument(
+    parser.add_argument_group("prompt").add_argument(
         "--image",
         action="append",
         default=[],

@@ -12,12 +12,10 @@ from rich.text import Text
 Block = tuple[str, str | Mapping[str, str] | Sequence[str]]
 """A heading, perhaps empty, and what is below it: a paragraph, terms with their meanings, or lines to be kept."""
 
-NARROW = 70
-"""Columns below which a meaning stands below its term, not beside it."""
+NARROWEST_MEANING = 40
+"""Columns; where a meaning would have fewer beside its term, it stands below it."""
 WIDEST_TERM = 26
 """Columns; the meaning of a longer term begins on the next line."""
-SHORT_TERM = 5
-"""Columns; a list of nothing longer, such as exit codes, has a column of its own."""
 HEADING, TERM, VALUE, CODE = "bold green", "bold cyan", "cyan", "bold"
 """Styles from the terminal's own palette, so that they can be read on light and on dark."""
 _OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
@@ -27,9 +25,9 @@ _SHELL_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|\S)+""")
 _VALUE = re.compile(r"(?<=[ ,])[A-Z{][^ ]*")
 
 
-def help_page(usage: str, description: str, blocks: Sequence[Block]) -> str:
-    """The page, which ends with a line break. With NO_COLOR nothing is coloured or bold."""
-    console = Console(color_system=None if os.environ.get("NO_COLOR") else "auto")
+def help_page(usage: str, description: str, blocks: Sequence[Block], *, stderr: bool = False) -> str:
+    """The page for the terminal of stdout, or of stderr; ends with a line break. NO_COLOR: not coloured, not bold."""
+    console = Console(color_system=None if os.environ.get("NO_COLOR") else "auto", stderr=stderr)
     with console.capture() as captured:
         for line in _lines(console, usage, description, blocks):
             line.rstrip()
@@ -58,10 +56,14 @@ def _lines(console: Console, usage: str, description: str, blocks: Sequence[Bloc
 
 
 def _rows(console: Console, rows: Mapping[str, str], widest: int) -> Iterator[Text]:
-    """Terms and meanings in two columns, or below each other where the terminal is narrow. widest: the first column."""
-    longest = max(map(len, rows))
-    beside = console.width >= NARROW or longest <= SHORT_TERM
-    column = (longest if longest <= SHORT_TERM else widest) + 4 if beside else 6
+    """Terms and meanings in two columns, or below each other where the terminal is narrow. widest: the first column.
+
+    Numbers, which are exit codes, have a narrow column of their own.
+    """
+    numbers = all(term.isdecimal() for term in rows)
+    column = (max(map(len, rows)) if numbers else widest) + 4
+    beside = numbers or console.width - column >= NARROWEST_MEANING
+    column = column if beside else 6
     for term, meaning in rows.items():
         head = Text(f"  {term}")
         if term.startswith("-"):
@@ -85,13 +87,23 @@ def _kept(line: str, width: int) -> Iterator[Text]:
         yield Text(f"  {line}")
         return
     begun = ""
-    for word in _SHELL_WORD.findall(line):
+    for word in _with_values(_SHELL_WORD.findall(line), width - 6):
         if begun and len(begun) + len(word) + 3 > width:
             yield Text(f"  {begun} \\", style=VALUE)
             begun = f"    {word}"
         else:
             begun = f"{begun} {word}" if begun else word
     yield Text(f"  {begun}", style=VALUE)
+
+
+def _with_values(words: Sequence[str], width: int) -> Iterator[str]:
+    """The words of a command line, an option and its value together where both fit into `width` columns."""
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word.startswith("-") and left and not left[0].startswith("-") and len(word) + len(left[0]) < width:
+            word = f"{word} {left.pop(0)}"
+        yield word
 
 
 def _prose(text: str) -> Text:

@@ -39,8 +39,8 @@ async def test_a_page_is_written_beside_the_reader_and_never_over_another_file(t
     assert "holds all that the record holds" in done.err
     page = (tmp_path / "port_server.html").read_bytes()
     again = await endstop("export", "html", RECORDS / "port_server.jsonl", cwd=tmp_path)
-    assert again.code == 2
-    assert "--force" in again.err
+    expected = "endstop: port_server.html exists already: overwrite it with --force, or name another file with -o\n"
+    assert (again.code, again.err) == (2, expected)
     quiet = await endstop("export", "html", RECORDS / "port_server.jsonl", "--force", "--quiet", cwd=tmp_path)
     assert (quiet.code, quiet.err) == (0, "")
     assert (tmp_path / "port_server.html").read_bytes() == page, "the same record gives the same page"
@@ -58,6 +58,25 @@ async def test_several_records_give_several_pages(tmp_path: Path) -> None:
     twice = await endstop("export", "html", records[0], tmp_path / "below" / "hello.jsonl", "-o", tmp_path, "--force")
     assert twice.code == 2
     assert "would both be written" in twice.err
+
+
+async def test_a_slash_at_the_end_names_a_folder_which_is_made(tmp_path: Path) -> None:
+    records = [RECORDS / "hello.jsonl", RECORDS / "port.jsonl"]
+    assert (await endstop("export", "html", *records, "-o", "out/pages/", cwd=tmp_path)).code == 0
+    assert sorted(path.name for path in (tmp_path / "out" / "pages").iterdir()) == ["hello.html", "port.html"]
+    assert (await endstop("export", "html", records[0], "-o", "one/", cwd=tmp_path)).code == 0
+    assert (tmp_path / "one" / "hello.html").is_file()
+    (tmp_path / "file").write_text("kept")
+    done = await endstop("export", "html", records[0], "-o", "file/", cwd=tmp_path)
+    assert (done.code, done.err) == (2, "endstop: cannot make the folder file/: File exists\n")
+    unreadable = await endstop("export", "html", "none.jsonl", "-o", "never/", cwd=tmp_path)
+    assert (unreadable.code, (tmp_path / "never").exists()) == (2, False)
+
+
+async def test_another_format_takes_no_folder_by_its_slash(tmp_path: Path) -> None:
+    done = await endstop("export", "openai", RECORDS / "hello.jsonl", "-o", "out/", cwd=tmp_path)
+    assert (done.code, done.err) == (2, "endstop: -o out/ is a folder: name a file in it\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_page_can_go_to_stdout() -> None:

@@ -51,6 +51,45 @@ async def test_an_example_that_is_wider_than_the_terminal_can_still_be_copied(na
     copied = [shlex.split(line) for line in shown.replace("\\\n", "").splitlines() if line.startswith("  endstop ")]
     assert copied == [shlex.split(line) for _, line in _all()[name].examples]
     assert "\\\n" in shown
+    parted = re.findall(r"(--[\w-]+) \\\n    (?!-)(\S+)", shown)
+    assert [pair for pair in parted if len(" ".join(pair)) + 6 < columns] == [], "an option parted from its value"
+
+
+async def test_commands_stand_in_one_column_with_their_meanings_beside_them_at_60_columns() -> None:
+    async with in_terminal("--help", columns=60) as (terminal, _):
+        await terminal.closed()
+    lines = COLOUR.sub("", terminal.raw).replace("\r\n", "\n").splitlines()
+    begins = {name: next(line for line in lines if line.startswith(f"  {name} ")) for name in COMMANDS}
+    columns = {line.index(COMMANDS[name].help.split()[0], len(name) + 2) for name, line in begins.items()}
+    assert len(columns) == 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+async def test_no_word_of_help_is_broken_in_a_narrow_terminal(name: str) -> None:
+    async with in_terminal(name, "--help", columns=40, rows=500) as (terminal, _):
+        await terminal.closed()
+    parser = _all()[name]
+    blocks = [rows for _, rows in parser.help_blocks() if isinstance(rows, dict)]
+    wanted = {word for rows in blocks for term in rows for word in term.split() if len(word) < 36}
+    shown = set(COLOUR.sub("", terminal.raw).split())
+    assert wanted <= shown
+
+
+async def test_without_a_command_the_help_goes_to_stderr() -> None:
+    alone, asked = await endstop(), await endstop("help")
+    assert (alone.code, alone.out, asked.code, asked.err) == (2, "", 0, "")
+    assert alone.err == asked.out == (await endstop("--help")).out
+    assert (await endstop("help", "view")).out == (await endstop("view", "--help")).out
+    async with in_terminal() as (terminal, process):
+        await terminal.closed()
+        assert await process.wait() == 2
+    assert COLOUR.search(terminal.raw)
+
+
+def test_the_help_of_help_stands_last_and_long_lists_of_choices_can_be_wrapped() -> None:
+    rows = dict(_all()["audit"].help_blocks())
+    assert list(rows["options"])[-1] == "-h, --help"
+    assert "; one of cline, " in rows["reading"]["--format FORMAT"]
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=lambda env: next(iter(env)))
@@ -157,7 +196,10 @@ def test_help_on_all_commands_imports_none_of_them() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("rnu", "x"), "did you mean 'run'"),
+        (("rnu", "x"), "endstop: unknown command 'rnu' (did you mean 'run'?)"),
+        (("--verison",), "did you mean '--version'"),
+        (("fit", "--lables", "x.csv"), "did you mean '--labels'"),
+        (("export", "html", "--ouput=x"), "did you mean '--output'"),
         (("completion", "fsh"), "did you mean 'fish'"),
         (("view", "x", "--prot", "1"), "did you mean '--port'"),
         (("run", "x", "--tool-choice", "requird"), "did you mean 'required'"),

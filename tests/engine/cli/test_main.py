@@ -569,6 +569,33 @@ async def test_the_second_signal_leaves_at_once_whatever_a_tool_does(tmp_path: P
     assert done.code == 130
 
 
+INTERRUPTED = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+module, sys.argv[1:] = sys.argv[1], ["run", "Hi", "--model", "m"]
+
+class Interrupts(MetaPathFinder):
+    "Sends what Ctrl-C sends as soon as this module is looked for."
+
+    def find_spec(self, name, path, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+from endstop.cli.console_script import main
+
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("module", ["endstop.cli.main", "endstop.cli.parser", "endstop.cli.run", "endstop.engine"])
+def test_ctrl_c_during_the_imports_ends_with_130_and_no_traceback(module: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, module]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "endstop: interrupted\n")
+
+
 # ---- replay
 
 
