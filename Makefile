@@ -23,7 +23,7 @@ SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
 ADAPTERS ?= google-adk langchain strands claude-agent-sdk openai-agents pydantic-ai
 .PHONY: test-adapters bench-adapters
-.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search test-long test-all test-litellm install-sizes prices docs site clean
+.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search test-long test-all test-litellm install-sizes prices docs site dist clean
 .DELETE_ON_ERROR:
 # pytest rewrites the assertions of each test file: without its cache, each of its workers would do so each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -204,6 +204,9 @@ docs: $(VENV)/.ready ## write the tables in the documentation anew, from the cod
 site: $(VENV)-site/.ready ## the documentation as a site, in build/site; needs no network once it has installed
 	@$(VENV)-site/bin/python docs/build_site.py
 
+dist: $(VENV)-dist/.ready ## sdist and wheel in dist/: built twice to the same bytes, checked, installed and used
+	@$(VENV)-dist/bin/python tests/build_dist.py
+
 clean: ## remove the environments and what tools left behind
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find $(FOLDERS) tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -224,6 +227,11 @@ $(VENV)/.python-$(VERSION):
 $(VENV)-pyright/.ready:
 	@$(PYTHON) -m venv --clear $(VENV)-pyright
 	@$(VENV)-pyright/bin/python -m pip --disable-pip-version-check --no-input install -qq basedpyright==1.40.2
+	@touch $@
+
+$(VENV)-dist/.ready: Makefile
+	@$(PYTHON) -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip --disable-pip-version-check --no-input install -qq build==1.6.1 setuptools==84.2.1 twine==7.0.0
 	@touch $@
 
 $(VENV)-site/.ready: pyproject.toml constraints.txt $(PARTS) $(SOURCES)
