@@ -22,9 +22,8 @@ from .decision import Event, ToolCall, UserMessage, WrongUse
 from .decision import events as ev
 from .decision.decisions import made_by_policy
 from .journal import RecordTarget
-from .records.format import DrainedChunk, encode_line, step_of_attempt
+from .records.format import REDACTION_MARK, DrainedChunk, encode_line, step_of_attempt
 from .records.reader import RecordedRun, SessionRecord, read_record
-from .resume_point import REDACTION_MARK
 from .tools.results import fingerprint, truncate
 from .validation import check_recorded_functions, check_recorded_tools, preview
 

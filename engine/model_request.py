@@ -12,8 +12,7 @@ from .decision import Event, Message, SystemMessage, ToolSpec, Transcript
 from .decision import events as ev
 from .decision.run_origin import is_foreign
 from .providers import Request, ToolChoice
-from .records.format import encode_line
-from .resume_point import REDACTION_MARK
+from .records.format import REDACTION_MARK, encode_line
 
 RequestSource = Literal["recorded", "imported"]
 """`recorded`: the engine's own session; the messages, tools and settings are those that it sent. `imported`: another

@@ -27,13 +27,11 @@ from .effects import EffectKey, Effects, Response
 from .event_log import Log
 from .hooks import Verdict
 from .recorded_values import recorded_values
-from .records.format import DrainedChunk
+from .records.format import REDACTION_MARK, DrainedChunk
 from .records.qualified_names import current_name
 from .tools.results import CallOutcome, Phase, SubagentAsks
 
 OUR_REDACTION = "endstop.records.redaction:Redaction"
-REDACTION_MARK = "[redacted:"
-"""The beginning of each text that endstop's own redaction puts in. What another redaction puts in is unknown."""
 
 _BY_CALL = ("call_id",)
 _IDENTITY: dict[type, tuple[str, ...]] = {

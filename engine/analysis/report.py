@@ -24,7 +24,7 @@ from .metrics import RunAggregator, RunMetrics, ToolAggregator, ToolTotals
 from .sampling import BadRecord, SampledSession, SessionSampler, partly_read, view_ids
 from .scoring import LabelledRun, Ratings, RatingStatistics, label_run
 
-INDEX_VERSION = 7
+INDEX_VERSION = 8
 """Increased whenever the digest of the same record changes, so that cached digests are computed again."""
 MAX_NAMES = 200
 """Rows of a table at most; further names are counted together as `OTHERS`."""
@@ -67,6 +67,8 @@ class RecordDigest(Struct, frozen=True, kw_only=True):
     """Lines that could not be read."""
     lost: int = 0
     """Events missing in the middle of runs."""
+    redacted: bool = False
+    """Whether texts were redacted, when they were recorded or in a copy."""
 
 
 _decode = msgspec.msgpack.Decoder(RecordDigest).decode
@@ -111,7 +113,8 @@ def digest_record(path: Path) -> bytes:
     """
     events = scan(path)
     runs = tuple(one.digest for one in backtest(events, ()))
-    return msgspec.msgpack.encode(RecordDigest(runs=runs, damaged=events.damaged_lines, lost=events.lost))
+    digest = RecordDigest(runs=runs, damaged=events.damaged_lines, lost=events.lost, redacted=events.redacted)
+    return msgspec.msgpack.encode(digest)
 
 
 class ReportBuilder:

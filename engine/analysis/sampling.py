@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from .._plural import counted
 from .scoring import MANY_STEPS_AFTER, LabelledRun
 
 REASONS = {
@@ -164,5 +165,5 @@ def partly_read(record: str, damaged: int, lost: int, done: str) -> BadRecord | 
     """
     if not (damaged or lost):
         return None
-    missing = f", and {lost} events are missing" if lost else ""
-    return BadRecord(record, f"{damaged} of its lines cannot be read{missing}; it was {done} without them")
+    missing = f", and {counted(lost, 'event(s) (is|are) missing')}" if lost else ""
+    return BadRecord(record, f"{damaged:,} of its lines cannot be read{missing}; it was {done} without them")

@@ -22,6 +22,7 @@ from ..records.event_redaction import redact_file
 from ..records.files import RECORD_SUFFIXES
 from ..records.reader import is_record
 from ..records.redaction import Redaction
+from ..viewer.catalog import REDACTED
 from .audit import choose_session
 from .options import build_redaction
 from .output_file import write_file
@@ -146,7 +147,7 @@ def _notices(source: _Source, sessions: Sequence[EmbeddedSession], redacted: boo
         yield "Texts that look like secrets were replaced, as by [redacted:email:3f9a1c]. No search finds everything."
     for number, session in enumerate(sessions):
         of = "record of a sub-agent" if number else "record"
-        yield from (f"Of the {of}: {notice}." for notice in session.notices)
+        yield from (f"Of the {of}: {notice}." for notice in session.notices if not (redacted and notice == REDACTED))
     for words in source.losses:
         yield f"Imported without {words}."
 

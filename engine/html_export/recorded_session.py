@@ -13,7 +13,7 @@ from ..decision.events import SubagentStarted
 from ..records.format import encode_line
 from ..records.recorder import is_being_written
 from ..records.scan import scan
-from ..viewer.catalog import CatalogEntry
+from ..viewer.catalog import REDACTED, CatalogEntry
 from ..viewer.session_detail import detailed_session
 from ..viewer.session_list import listed_session
 from .request_table import RequestTableBuilder
@@ -42,6 +42,8 @@ def embed_record(path: Path, source: Path) -> EmbeddedSession:
         notices.append(
             f"{len(record.missing)} of its attachments were not found: those results have only their beginning"
         )
+    if record.redacted:
+        notices.append(REDACTED)
     if is_being_written(source):
         notices.append("it was still being written when it was exported")
     entry = CatalogEntry(

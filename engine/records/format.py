@@ -41,6 +41,8 @@ Version 2 leaves out what stands twice (`deduplication.py`). A record that was b
 """
 
 
+REDACTION_MARK = "[redacted:"
+"""The beginning of each text that endstop's own redaction puts in. What another redaction puts in is unknown."""
 NO_RUN = "the record holds no run: its process was killed before a run began, so start again"
 SHARED_FIELDS = ("system", "policy", "tools")
 """Fields of RUN_STARTED that a later run of a file leaves out if all of them are those of its first run."""

@@ -20,6 +20,7 @@ from typing import Literal
 from ..decision import WrongUse
 from ..decision.errors import did_you_mean
 from .entropy import entropy, has_many_humps, looks_random
+from .format import REDACTION_MARK
 from .secret_keywords import Span, find_keyword_secrets, find_prefixed_keys
 from .secret_rules import SecretRule, secret_rules
 
@@ -120,7 +121,6 @@ _WHOLE_NAMES = ("pass", "psk", "pat", "sig", "signature")
 """Names that count only as whole words, because other words end like them."""
 _NAME_CHARS = 40
 """The name before a separator is looked for in this many characters."""
-MARK_PREFIX = "[redacted:"
 _PLACEHOLDER = re.compile(
     r"x+|\*+|\.+|•+|[<$%{#&].*|.*[{}<>].*|.*\.\.\."
     r"|(?:your|my|some|the|new|old|user|test|example|dummy|fake|sample)[-_ ]?.*"
@@ -214,14 +214,14 @@ class Redaction:
                 continue
             group = "quoted" if found["quoted"] else "bare"
             value = found[group]
-            if MARK_PREFIX not in value and _is_secret(kind, value, quoted=group == "quoted"):
+            if REDACTION_MARK not in value and _is_secret(kind, value, quoted=group == "quoted"):
                 parts += [text[done : found.start(group)], self._mark("password", value)]
                 done = found.end(group)
         return "".join([*parts, text[done:]]) if parts else text
 
     def _replace_match(self, rule: SecretRule, found: re.Match[str]) -> str:
         secret = rule.secret(found)
-        if MARK_PREFIX in found[0] or not rule.is_random_enough(found):
+        if REDACTION_MARK in found[0] or not rule.is_random_enough(found):
             return found[0]
         return found[0].replace(secret, self._mark("api_key", secret))
 
@@ -231,14 +231,14 @@ class Redaction:
             return whole if _is_other_number(found) else self._replace_cards(whole)
         group = next((key for key, value in found.groupdict().items() if key != "name" and value), None)
         secret = found[group] if group is not None else whole
-        if name in _PLAUSIBLE and (MARK_PREFIX in whole or not _PLAUSIBLE[name](found, group, secret)):
+        if name in _PLAUSIBLE and (REDACTION_MARK in whole or not _PLAUSIBLE[name](found, group, secret)):
             return whole
         before, _, after = whole.rpartition(secret)
         return f"{before}{self._mark(name, secret)}{after}"
 
     def _mark(self, name: str, secret: str) -> str:
         mark = blake2b(secret.encode("utf-8", "surrogatepass"), key=self._key, digest_size=3).hexdigest()
-        return f"{MARK_PREFIX}{name}:{mark}]"
+        return f"{REDACTION_MARK}{name}:{mark}]"
 
     def _replace_cards(self, run: str) -> str:
         """Replace the card numbers in a run of digit groups. A card number is one group, or several in a row."""
@@ -282,7 +282,7 @@ def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
 
 
 def _keyword_spans(text: str) -> Sequence[Span]:
-    return find_keyword_secrets(text, lambda kind, value: _is_secret(kind, value, quoted=False), MARK_PREFIX)
+    return find_keyword_secrets(text, lambda kind, value: _is_secret(kind, value, quoted=False), REDACTION_MARK)
 
 
 def _is_password(found: re.Match[str], group: str | None, value: str) -> bool:

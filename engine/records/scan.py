@@ -19,6 +19,7 @@ from .files import line_batches
 from .format import (
     DECODE_ERRORS,
     NO_RUN,
+    REDACTION_MARK,
     RUN_STARTED_PREFIX,
     DrainedChunk,
     Header,
@@ -41,6 +42,7 @@ _PARTS = frozenset(
 _OF_MESSAGES = frozenset(
     f'{{"type":"{kind.__struct_config__.tag}'.encode()[:_PREFIX_BYTES] for kind in cast(Any, MESSAGE_PARTS)
 )
+_REDACTED = REDACTION_MARK.encode()
 _STARTED = RUN_STARTED_PREFIX[:_PREFIX_BYTES]
 
 
@@ -67,13 +69,15 @@ class Scan:
         self.incomplete = 0
         """The number of responses of whose message a part is missing, with the events that held it. They are yielded
         with the rest of it, and keep their `deltas`."""
+        self.redacted = False
+        """Whether texts were redacted, when they were recorded or in a copy."""
         self.missing: list[str] = []
         """With `attachments=True`: hashes of missing ones; at most `attachments.MAX_MISSING_NAMES`."""
         self._parts = parts
         self._attachments = attachments
 
     def __iter__(self) -> Iterator[Event]:
-        self.damaged, self.damaged_lines, self.lost, self.incomplete = [], 0, 0, 0
+        self.damaged, self.damaged_lines, self.lost, self.incomplete, self.redacted = [], 0, 0, 0, False
         parts, skipped = self._parts, frozenset[bytes]() if self._parts else _PARTS
         number = runs = 0
         run_id = ""
@@ -95,8 +99,10 @@ class Scan:
                 if begins in skipped:
                     skipped_lines += 1
                     if begins in held:
+                        self.redacted = self.redacted or _REDACTED in line
                         hold_line(line)
                     continue
+                self.redacted = self.redacted or _REDACTED in line
                 try:
                     event = decode_run_started(line, first) if begins == _STARTED else decode_generic(line, first)
                 except DECODE_ERRORS:
@@ -112,6 +118,7 @@ class Scan:
                         continue
                     run_id, last, skipped_lines, in_run = event.run_id, event.seq, 0, True
                     runs += 1
+                    self.redacted = self.redacted or "redaction" in event.functions
                     first = first or event
                     messages.feed(event)
                     yield event if attachments is None else attachments.restore(event)

@@ -29,6 +29,8 @@ from ..records.recorder import is_being_written
 
 REFRESH_SECONDS = 2.0
 """Seconds between two looks at the folders, while somebody asks for sessions."""
+REDACTED = "redacted: some of its texts were replaced"
+"""What is said of a record that holds redacted texts."""
 SHARE = 10
 """A look at the folders, or at a file that grows, is followed by a pause of so many times its own duration."""
 _decode = msgspec.msgpack.Decoder(RecordDigest).decode
@@ -45,7 +47,7 @@ class CatalogEntry(Struct, frozen=True, kw_only=True):
     runs: tuple[RunSummary, ...]
     """Empty if the file cannot be read."""
     trouble: str | None
-    """Why it cannot be read, or what of it; None if all is well."""
+    """Why it cannot be read, or what of it, or that texts are redacted; None if it is whole."""
     changed: float
     """Time of its last change, in seconds since 1970."""
     is_written: bool
@@ -171,7 +173,7 @@ class Catalog:
             file=shown,
             id=id,
             runs=() if digest is None else digest.runs,
-            trouble=_trouble(file.digest, path in self._written),
+            trouble=_trouble(path, file.digest, path in self._written),
             changed=changed,
             is_written=path in self._written,
         )
@@ -265,10 +267,15 @@ def _is_unfinished(file: _File) -> bool:
     return isinstance(file.digest, RecordDigest) and file.digest.runs[-1].status is None
 
 
-def _trouble(digest: RecordDigest | str, is_written: bool) -> str | None:
+def without_path(message: str, path: Path) -> str:
+    """The message of an error about a file, without its path in front."""
+    return message.removeprefix(f"{path}: ").removeprefix(f"{path} ")
+
+
+def _trouble(path: Path, digest: RecordDigest | str, is_written: bool) -> str | None:
     """Why a file cannot be read, or what of it. The last line of one that is being written may not be whole yet."""
     if isinstance(digest, str):
-        return digest
+        return without_path(digest, path)
     torn = 1 if is_written and digest.damaged else 0
     partly = partly_read("", digest.damaged - torn, digest.lost, "shown")
-    return None if partly is None else partly.why
+    return "; ".join([*([] if partly is None else [partly.why]), *([REDACTED] if digest.redacted else [])]) or None

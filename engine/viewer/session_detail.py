@@ -11,7 +11,7 @@ from ..decision.events import RunFinished, RunStarted
 from ..http.session_schemas import RequestQuery, RunResponse, no_step, question_response
 from ..model_request import StepRequest, find_request
 from ..records.scan import scan
-from .catalog import CatalogEntry
+from .catalog import CatalogEntry, without_path
 from .session_list import ListedSession
 
 
@@ -20,7 +20,7 @@ def detailed_session(entry: CatalogEntry, listed: ListedSession) -> ListedSessio
     try:
         runs = read_runs(entry.path, entry.id, listed.status)
     except WrongUse as error:
-        return replace(listed, runs=[], trouble=str(error))
+        return replace(listed, runs=[], trouble=without_path(str(error), entry.path))
     questions = runs[-1].outcome.questions if runs and runs[-1].outcome is not None else ()
     asked = [question_response(question) for question in questions]
     return replace(listed, runs=runs, questions=asked, question=asked[0] if asked else None)

@@ -242,7 +242,7 @@ class ViewerApp:
         """The same, if it can be read. Raises HttpError (404, 422)."""
         entry = self._entry(request)
         if not entry.runs:
-            raise HttpError(422, UNREADABLE, entry.trouble or "the file cannot be read")
+            raise HttpError(422, UNREADABLE, f"{entry.file} {entry.trouble or 'cannot be read'}")
         return entry
 
     # ---- the report

@@ -1,12 +1,17 @@
 // What is used of each limit, as bars: hard limits end them, soft ones and reminders are marks.
 import { h, put } from "./dom.js";
-import { tokens, money } from "./text.js";
+import { counted, tokens, money } from "./text.js";
 import { allowedWords, budgetName } from "./words.js";
 
 const LIMITS = ["steps", "rounds", "tool_calls", "input_tokens", "output_tokens", "cost_usd", "seconds"];
 
-/** Each limit that is set, with what is used of it at time `t`. */
-export function budgets(run, t = run.t) {
+/** What an imported session has where its agent's limit on steps is not known (engine/formats/reconstruction.py). */
+const UNKNOWN = 1_000_000;
+
+/** Each limit that is set and known, with what is used of it at time `t`. */
+export const budgets = (run, t = run.t) => all(run, t).filter((one) => one.name !== "steps" || one.hard === null || one.hard < UNKNOWN);
+
+function all(run, t) {
   if (run.outcome) return fromOutcome(run.outcome.limits ?? {});
   const { policy = {}, before = {} } = run.began;
   const used = (name) => ({
@@ -17,11 +22,11 @@ export function budgets(run, t = run.t) {
     .map((name) => ({ name, scope, used: of(name), hard: limits[name] ?? null, soft: limits[`soft_${name}`] ?? null,
       reminder: policy.reminder && limits[name] != null ? policy.reminder * limits[name] : null }));
   const flag = run.usage.cost_usd != null && policy.limits?.cost_usd == null && { soft_cost_usd: policy.flag_cost_usd };
-  const all = [...set({ ...policy.limits, ...flag }, "", used), ...set(policy.session_limits, "session", spent)];
+  const found = [...set({ ...policy.limits, ...flag }, "", used), ...set(policy.session_limits, "session", spent)];
   if (run.refused) {
-    all.push({ name: run.refused.limit, scope: "budget", used: run.refused.used, hard: run.refused.allowed, soft: null });
+    found.push({ name: run.refused.limit, scope: "budget", used: run.refused.used, hard: run.refused.allowed, soft: null });
   }
-  return all;
+  return found;
 }
 
 function fromOutcome(limits) {
@@ -38,7 +43,7 @@ function fromOutcome(limits) {
 export function showBudget(root, run, t) {
   const all = budgets(run, t);
   const limited = new Set(all.map((one) => one.name));
-  const bare = [limited.has("input_tokens") ? "" : tokens(run.usage), limited.has("cost_usd") || run.usage.cost_usd == null ? "" : money(run.usage.cost_usd)];
+  const bare = [limited.has("steps") || !run.steps ? "" : counted(run.steps, "step"), limited.has("input_tokens") ? "" : tokens(run.usage), limited.has("cost_usd") || run.usage.cost_usd == null ? "" : money(run.usage.cost_usd)];
   const kept = root.shown?.length === all.length + 1 ? root.shown : build(root, all);
   all.forEach((one, place) => kept[place](one));
   kept[all.length](bare.filter(Boolean).join(" · "));

@@ -1,7 +1,7 @@
 // How a run ended, on a card of its own.
 import { h, put, signed } from "./dom.js";
 import { prose } from "./prose.js";
-import { brief, counted, duration, fileOf, money, oneLine, parsed, tokens } from "./text.js";
+import { brief, counted, fileOf, lasted, money, oneLine, parsed, tokens } from "./text.js";
 import { budgets } from "./budget.js";
 import { ending, reached, workOf } from "./words.js";
 
@@ -57,10 +57,11 @@ function list(title, entries, most = 20) {
   return h("section", {}, h("h5", {}, title), h("ul", {}, ...entries.slice(0, most).map((entry) => h("li", {}, entry)), ...more));
 }
 
-function figures({ outcome, model }) {
+function figures(run) {
+  const { outcome, model } = run;
   const { usage = {} } = outcome;
-  const allowed = outcome.limits?.steps?.allowed;
+  const allowed = budgets(run).find((one) => one.name === "steps" && !one.scope)?.hard;
   const steps = allowed ? `${outcome.steps} of ${counted(allowed, "step")}` : counted(outcome.steps, "step");
   const cost = usage.cost_usd == null ? "" : money(usage.cost_usd);
-  return [steps, tokens(usage), cost, duration(outcome.duration_ms), model].filter(Boolean).join(" · ");
+  return [steps, tokens(usage), cost, lasted(outcome.duration_ms), model].filter(Boolean).join(" · ");
 }

@@ -12,16 +12,17 @@ export function followEnd(scroll, root, moving) {
     tell();
   }
 
+  const atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 40;
+
   function scrolled() {
-    const end = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 40;
-    if (!moving() && end) stuck = true;
-    else if (scroll.scrollTop < top) stuck = false;
+    if (scroll.scrollTop > top) stuck ||= atEnd() && !moving(); // what becomes shorter scrolls, too, but upwards
+    else if (scroll.scrollTop < top && !atEnd()) stuck = false;
     top = scroll.scrollTop;
     tell();
   }
 
   function tell() {
-    $("to-end").hidden = stuck;
+    $("to-end").hidden = stuck || atEnd();
     scroll.classList.toggle("left", !stuck);
   }
 

@@ -18,6 +18,7 @@ let total = null;
 let timer = 0;
 let asked = 0;
 let loading = false;
+let sought = null; // the open session, until the list has it
 let reading = false;
 let wanted = chosen();
 
@@ -92,10 +93,18 @@ function tell({ total: all = null, reading: read = null, searching = null }) {
     Object.assign($("reading-bar"), { max: under.total, value: under.done, ariaLabel: `${doing} files` });
     put($("reading-words"), `${doing} files: ${number(under.done)} of ${number(under.total)}. The list is not complete yet.`);
   }
-  const none = wanted ? "No session matches." : mode === "viewer" ? "There are no records here." : "No sessions yet.";
+  const none = wanted ? "No session matches." : mode === "viewer" ? "There are no records here. Records that are added (*.jsonl, *.jsonl.zst) appear by themselves." : "No sessions yet.";
+  $("list").classList.toggle("bare", mode === "viewer" && !sessions.length && !wanted && !under);
   put($("list-note"), sessions.length || under ? "" : none);
   $("more").hidden = next === null;
   shown.show(sessions, total);
+  if (sessions.some((one) => one.id === sought)) reveal();
+}
+
+/** Bring the open session into sight, once. */
+function reveal() {
+  shown.reveal(sought);
+  sought = null;
 }
 
 /** The address asks for something else, maybe. */
@@ -111,7 +120,8 @@ export function changed() {
 /** Show which session is open. */
 export function marked(id) {
   shown.show(sessions, total);
-  if (id) shown.reveal(id);
+  sought = id;
+  if (sessions.some((one) => one.id === id)) reveal();
 }
 
 $("more").onclick = more;

@@ -143,8 +143,10 @@ function entry() {
       showStatus(status, session.status);
       put(reason, session.stop_reason && session.stop_reason !== session.status ? plain(session.stop_reason) : "");
       put(title, oneLine(session.title || "(no prompt)", 300));
-      link.title = oneLine(session.title || "", 600);
-      put(trouble, session.trouble && session.file ? `⚠ ${oneLine(session.trouble, 160)}` : "");
+      const wrong = session.trouble && session.file ? `⚠ ${oneLine(session.trouble, 160)}` : "";
+      link.title = [oneLine(session.title || "", 600), wrong].filter(Boolean).join("\n");
+      put(trouble, wrong);
+      node.className = session.status === "unreadable" ? "unreadable" : "";
       put(made, [session.agent, session.model].filter(Boolean).join(" · "));
       figure(steps, session.steps, "step");
       figure(tokens, session.tokens, "token");

@@ -1,10 +1,9 @@
 // One session, open: its stream, its fold, its head, and the box under it.
 import { setPlace } from "./address.js";
-import { ask, at, path, readOnly, token, tokenAfter, words } from "./api.js";
+import { ask, at, mode, path, readOnly, token, tokenAfter, words } from "./api.js";
 import { clearBudget, showBudget } from "./budget.js";
 import { attempt, boxOf, compose } from "./composer.js";
 import { $, h, put } from "./dom.js";
-import { isFile } from "./embedded.js";
 import { followEnd } from "./follow_end.js";
 import { jumps } from "./jump.js";
 import { isReading, refresh } from "./list.js";
@@ -13,7 +12,7 @@ import { showStatus } from "./rows.js";
 import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
 import { linkTarget } from "./target.js";
-import { duration, oneLine } from "./text.js";
+import { lasted, oneLine } from "./text.js";
 import { timeline } from "./view.js";
 import { ending, underWay } from "./words.js";
 
@@ -124,7 +123,7 @@ export function openSession(place, { say, connected }) {
     document.title = `${oneLine(session.title || id, 80)} · endstop`;
     showStatus($("status"), replay ? run?.outcome?.status ?? "running" : now);
     const since = now === "running" && !replay ? performance.now() - heardAt : 0;
-    const time = run && (since ? `${Math.floor((run.t + since) / 1000)} s` : duration(run.t));
+    const time = run && (since ? `${Math.floor((run.t + since) / 1000)} s` : lasted(run.t));
     put($("doing"), [replay ? "replay" : "", session.agent, replay ? run?.doing : { interrupted: "", queued: "waits for a process that runs it" }[now] ?? run?.doing, time].filter(Boolean).join(" · "));
     if (run) showBudget($("budget"), run, run.t + since);
     $("cancel").hidden = readOnly || !underWay(now);
@@ -289,6 +288,11 @@ export function openSession(place, { say, connected }) {
   document.addEventListener("visibilitychange", seen);
   const clock = setInterval(() => running() && !replay && head(state), 1000);
 
+  function nameOnly() {
+    put($("title"), session.title);
+    showStatus($("status"), session.status);
+  }
+
   async function start() {
     trouble(null);
     showUnheard();
@@ -302,13 +306,16 @@ export function openSession(place, { say, connected }) {
       return trouble(error);
     }
     if (closed) return;
-    $("download").hidden = $("jumps").hidden = false;
+    $("download").hidden = false;
+    if (mode === "viewer") put($("about-record"), session.trouble ? `⚠ ${oneLine(session.trouble, 400)}` : "");
+    if (session.status === "unreadable") return nameOnly();
+    $("jumps").hidden = false;
+    if (readOnly && !underWay(session.status)) end.leave(); // who reads what is over begins at its beginning
     head(state);
     listen();
   }
 
   goTo(place);
-  if (isFile) end.leave(); // it is read from its start
   start();
   return {
     id, goTo,
@@ -331,7 +338,7 @@ export function openSession(place, { say, connected }) {
       clearBudget($("budget"));
       $("composer").replaceChildren();
       delete $("composer").dataset.key;
-      for (const part of ["title", "doing", "status", "trouble", "unheard"]) put($(part), "");
+      for (const part of ["title", "doing", "status", "trouble", "unheard", "about-record"]) put($(part), "");
       $("status").className = "status";
       delete $("status").dataset.status;
       for (const part of ["cancel", "delete", "replay", "download", "jumps", "to-end"]) $(part).hidden = true;

@@ -81,6 +81,9 @@ export function duration(milliseconds) {
   return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
 
+/** A duration, and nothing where it is 0: histories of other agents have no times. */
+export const lasted = (milliseconds) => (milliseconds ? duration(milliseconds) : "");
+
 /** How long ago, in a word or two. */
 export function ago(iso, now = Date.now()) {
   const seconds = Math.max(0, (now - Date.parse(iso)) / 1000);

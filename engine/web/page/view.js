@@ -5,7 +5,7 @@ import { endCard } from "./card.js";
 import { output } from "./output.js";
 import { prose } from "./prose.js";
 import { linkTo, showStatus } from "./rows.js";
-import { brief, called, counted, duration, fileOf, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
+import { brief, called, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
 import { cutWords, decisionWords, fact, failureWords, RESULT, skippedWords } from "./words.js";
 
 /** Shows any state of the fold of session `id` in `root`, changing only what differs. */
@@ -63,7 +63,7 @@ function stepView({ kind, number, closing }) {
     update(now) {
       node.dataset.done = now.done;
       put(goal, now.goal ? `: ${oneLine(`${now.goal}`, 120)}` : "");
-      const took = now.done && kind === "step" ? duration(now.until - now.t) : "";
+      const took = now.done && kind === "step" ? lasted(now.until - now.t) : "";
       put(figures, [took, now.model, tokens(now.usage)].filter(Boolean).join(" · "));
       parts.show(now.parts);
     },
@@ -89,7 +89,7 @@ function reasoningView() {
     node,
     update(part) {
       body.show(part.text, part.done);
-      put(label, part.done ? `Thought for ${duration((part.until ?? part.t) - part.t)}` : "Thinking …");
+      put(label, part.done ? ["Thought", lasted((part.until ?? part.t) - part.t)].filter(Boolean).join(" for ") : "Thinking …");
       if (node.dataset.done !== String(part.done)) node.open = !part.done;
       node.dataset.done = part.done;
       strike(node, part);
@@ -131,7 +131,7 @@ function callView(first) {
       node.dataset.status = call.status ?? (call.running ? "running" : "writing");
       sign.className = `sign ${call.does === "completion" && call.status === "ok" ? "quiet" : tone}${call.status || call.asks ? "" : " turning"}`;
       put(sign, call.asks && !call.status ? "?" : mark);
-      put(took, call.status && call.ran !== null ? duration(call.until - call.ran) : "");
+      put(took, call.status && call.ran !== null ? lasted(call.until - call.ran) : "");
       const now = call.asks ? "waits for your answer" : call.done ? (call.running ? "running …" : "") : "writing …";
       words.className = `why ${call.accepted ? "quiet" : tone}`;
       put(words, call.accepted ? "accepted" : call.status === "skipped" ? skippedWords(call) : call.status ? why : now);
@@ -204,7 +204,7 @@ function showResult(node, call) {
   let whole = null;
   if (call.result && !special) {
     const form = RESULT[call.status]?.[0] === "bad" ? "output bad" : "output";
-    const reads = call.reads || /read|view|cat|open|show|get|fetch/i.test(call.name);
+    const reads = call.status === "ok" && (call.reads || /read|view|cat|open|show|get|fetch/i.test(call.name));
     whole = output(call.result, { what: `the result of ${call.name}`, file: reads ? fileOf(parsed(call.args)) : "", form, save: `${call.name}.txt` });
     node.append(whole.node);
   }
@@ -255,7 +255,7 @@ function decisionView({ round, decision }) {
   const body = h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": `Trace of round ${round}` });
   const rule = plain(decision.rule ?? "");
   const node = h("details", { class: "decision", ontoggle: fill },
-    h("summary", {}, h("span", { "aria-hidden": "true" }, "⚖ "), `Round ${round}: ${decisionWords(decision)}`, h("span", { class: "faint" }, ` · by ${rule}`)),
+    h("summary", {}, h("span", { "aria-hidden": "true" }, "⚖ "), `Round ${round}: ${decisionWords(decision)}`, h("span", { class: "faint" }, rule ? ` · by ${rule}` : "")),
     body);
   function fill() {
     if (body.firstChild) return;

@@ -123,7 +123,7 @@ export function ending(run) {
     case "exhausted": {
       const [title, advice] = LIMITS[reason] ?? [`Stopped: ${plain(reason)}`, ""];
       return { tone, sign, title: title + (work ? `, work ${work}` : ""), who, text: outcome.detail,
-        advice: `The task was not reported as done. ${advice}` };
+        advice: run.accepted ? "It was reported as done before that, and the run went on." : `The task was not reported as done. ${advice}` };
     }
     case "failed": {
       const title = { refusal: "Refused", internal_error: "Failed inside endstop" }[reason] ?? "Failed";

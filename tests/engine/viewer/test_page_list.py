@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ..web.made_session import HELLO, run_of_steps
 from ..web.shown import until
-from .viewing import RECORDS, WAIT_SECONDS, viewing
+from .viewing import RECORDS, ViewerThread
 
 MADE = 240
 """Sessions besides those of the records: far more than the list may have nodes."""
@@ -34,38 +31,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         events[0]["session_id"] = header["session_id"] = f"session_{number}"
         lines = "\n".join(json.dumps(one) for one in (header, *events))
         (folder / f"{number}.jsonl").write_text(lines + "\n", encoding="utf-8")
-    with _served(folder) as address:
+    with ViewerThread(folder) as address:
         yield address
-
-
-class _served:  # noqa: N801  # used as a function
-    """Views a folder until the block is left."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._up = threading.Event()
-        self._url = ""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._over = asyncio.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="viewer", daemon=True)
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        async with viewing(self._folder) as site:
-            self._url = f"{site.url}/"
-            self._up.set()
-            await self._over.wait()
-
-    def __enter__(self) -> str:
-        self._thread.start()
-        assert self._up.wait(WAIT_SECONDS), "the viewer did not start"
-        return self._url
-
-    def __exit__(self, *_: object) -> None:
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(WAIT_SECONDS)
-        assert not self._thread.is_alive(), "the viewer did not end"
 
 
 @pytest.fixture

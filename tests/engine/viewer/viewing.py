@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -100,3 +101,33 @@ async def _viewing(paths: Sequence[Path], place: Path, options: ViewerOptions, r
         await asyncio.to_thread(catalog.join, WAIT_SECONDS)
         await asyncio.to_thread(texts.join, WAIT_SECONDS)
         await runner.cleanup()
+
+
+class ViewerThread:
+    """Views a folder in a thread of its own, until the block is left; gives its address."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._up = threading.Event()
+        self._url = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over = asyncio.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="viewer", daemon=True)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        async with viewing(self._folder) as site:
+            self._url = f"{site.url}/"
+            self._up.set()
+            await self._over.wait()
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        assert self._up.wait(WAIT_SECONDS), "the viewer did not start"
+        return self._url
+
+    def __exit__(self, *_: object) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(WAIT_SECONDS)
+        assert not self._thread.is_alive(), "the viewer did not end"
