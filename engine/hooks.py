@@ -189,7 +189,8 @@ class CommandGate:
         code, output = await run_command(self.command, self.folder, child_environment(self.env))
         if code == 0:
             return Accept()
-        return Reject(f"`{self.command}` failed with exit code {code}:\n{output[-2000:]}")
+        said = f":\n{output[-2000:]}" if output.strip() else ", and printed nothing"
+        return Reject(f"`{self.command}` failed with exit code {code}{said}")
 
 
 async def run_command(

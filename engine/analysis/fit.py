@@ -308,13 +308,13 @@ class _Fitting:
         labelled = [session for session in sessions if session.good is not None]
         if not labelled:
             raise WrongUse(
-                f"none of {_counted(len(sessions), 'session')} is labelled: give --labels FILE, or records whose "
+                f"of {_counted(len(sessions), 'session')} none is labelled: give --labels FILE, or records whose "
                 "runs were evaluated"
             )
         good = [session for session in sessions if session.good]
         if not good:
             raise WrongUse(
-                f"none of {_counted(len(labelled), 'labelled session')} is good: there is nothing that a policy could "
+                f"of {_counted(len(labelled), 'labelled session')} none is good: there is nothing that a policy could "
                 "stop too early"
             )
         refused = [session for session in good if any(run.refused for run in session.course.runs)]

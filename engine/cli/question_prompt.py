@@ -7,6 +7,7 @@ none: no call runs because of half an answer.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from ..answers import Answer, understood
 from ..approvals import MAX_SHOWN_ARGUMENTS, Approve, Deny, check_edited
 from ..decision import Question, WrongUse
 from ..tools.tool import Toolbox
-from .views.styled_lines import Line
+from .views.styled_lines import Line, wrap
 from .views.text import counted
 
 try:
@@ -77,7 +78,16 @@ def read_line(prompt: str) -> str:
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # nobody has answered what was not asked yet
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(errors="replace")
-    return input(prompt)
+    return input(_broken_at_spaces(prompt))
+
+
+def _broken_at_spaces(prompt: str) -> str:
+    """The prompt in rows of the terminal, so that no word is broken where the terminal is narrow."""
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80  # 0 if unknown
+    except (OSError, ValueError):
+        return prompt
+    return "\n".join(wrap(prompt.rstrip(), columns - 1)) + " "
 
 
 def ask_questions(

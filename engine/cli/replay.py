@@ -146,7 +146,11 @@ async def _replay(wanted: _ReplayRequest, std_streams: StdStreams) -> int:
         being_written=wanted.being_written,
         shown=shown.diverged if view.shows_answer else (),
     )
-    std_streams.write_answer(as_json(report, around) if args.json else as_text(report, around, _width(std_streams)))
+    if args.json:
+        std_streams.write_answer(as_json(report, around))
+    else:
+        terminal = std_streams.stdout_is_terminal
+        std_streams.write_answer(as_text(report, around, _width(std_streams), in_terminal=terminal))
     return 0 if is_same(report, around) else DIVERGED
 
 

@@ -107,7 +107,7 @@ def _policies(run: AuditedRun) -> Iterator[RenderableType]:
         yield Padding(Text(f"{whose}: ", style="bold").append(words, style=style), _INDENT)
 
 
-def _steps(run: AuditedRun, every_step: bool) -> Iterator[Text]:
+def _steps(run: AuditedRun, every_step: bool) -> Iterator[RenderableType]:
     """A line for each step, without the middle of long stretches."""
     from rich.text import Text
 
@@ -132,11 +132,12 @@ def _steps(run: AuditedRun, every_step: bool) -> Iterator[Text]:
             hidden = []
         yield _line(step, run)
         for note in step.notes:
-            yield Text(f"       ▸ {one_line(note, LINE)}", style="magenta")
+            yield _beside(Text("       ▸ ", style="magenta"), Text(one_line(note, LINE), style="magenta"))
         for words in _anchored(step, run):
-            yield Text(f"  ──── {words} ────", style="cyan")
+            yield _beside(Text("  ──── ", style="cyan"), Text(f"{words} ────", style="cyan"))
         if step.step == run.done_at and not step.closing and run.status != "awaiting_input":
-            yield Text(f"  ──── {_reported(run)} ────", style=f"bold {_style(run)}")
+            style = f"bold {_style(run)}"
+            yield _beside(Text("  ──── ", style=style), Text(f"{_reported(run)} ────", style=style))
     if same:
         yield Text(f"       … and {counted(same, 'more step')}, the same", style="yellow")
     if hidden:
@@ -197,7 +198,18 @@ def _summed(steps: Sequence[AuditedStep]) -> str:
     return f"{counted(len(steps), 'step')}" + (f": {names}" if names else "")
 
 
-def _line(step: AuditedStep, run: AuditedRun) -> Text:
+def _beside(head: Text, text: Text) -> RenderableType:
+    """The head of a line and its text, whose later rows begin where the first one does."""
+    from rich.table import Table
+
+    line = Table.grid()
+    line.add_column(no_wrap=True)
+    line.add_column()
+    line.add_row(head, text)
+    return line
+
+
+def _line(step: AuditedStep, run: AuditedRun) -> RenderableType:
     from rich.text import Text
 
     text = f"“{one_line(step.text, LINE)}”" if step.text.strip() else ""
@@ -206,10 +218,9 @@ def _line(step: AuditedStep, run: AuditedRun) -> Text:
     ends = any(call.kind == "completion" for call in step.calls)
     failed = any(call.status in ("error", "invalid", "truncated") for call in step.calls)
     style = f"bold {_style(run)}" if ends and not step.after_done else "yellow" if again or step.after_done else ""
-    line = Text(f"  {step.step:>4} " if not step.closing else "   end ", style="dim")
-    line.append(one_line(calls or text or "nothing", LINE), style="red" if failed and not style else style)
-    line.append(again, style="yellow")
-    return line
+    head = Text(f"  {step.step:>4} " if not step.closing else "   end ", style="dim")
+    line = Text(one_line(calls or text or "nothing", LINE), style="red" if failed and not style else style)
+    return _beside(head, Text.assemble(line, (again, "yellow")))
 
 
 def _call(call: AuditedCall) -> str:

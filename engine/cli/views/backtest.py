@@ -11,13 +11,14 @@ from ..._sanitize import one_line
 from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.statistics import Interval
 from ...decision import Verdict
+from .fitting_table import FittingTable
 from .published_table import PUBLISHED_MEANING, published_table
+from .report_tables import ReportTable
 from .tables import bad_files, labels_summary
 from .text import cost, counted, duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
 WHY = 160
 """The most characters of `case_words` besides the name of the record."""
@@ -36,7 +37,7 @@ def render_backtest(
         yield published_table(report)
         yield Text(PUBLISHED_MEANING, style="dim")
     else:
-        yield _table(report)
+        yield FittingTable(_table(report))
         yield from _false_stops(report)
         yield from _notes(report)
     if report.swept is None and not report.published:
@@ -74,66 +75,68 @@ def _most_first(counts: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: -item[1])
 
 
-def _table(report: BacktestReport) -> Table:
-    from rich import box
-    from rich.table import Table
+def _table(report: BacktestReport) -> ReportTable:
+    partings = [
+        name
+        for name in ("same", "earlier", "later", "diverges", "refused")
+        if name in ("same", "earlier") or any(totals.partings[name] for totals in report.policies)
+    ]
+    optional = _optional_columns(report)
+    against = [] if report.against is None else [f"beyond {report.against}"]
+    head = (report.swept or "policy", *partings, "steps saved", "supposed", "tokens", "cut short", *optional, *against)
+    spare = ("tokens", "refused", "cut short", *optional, "supposed", "later", *against)
+    return ReportTable(
+        title="",
+        caption="what each policy would have changed",
+        head=head,
+        rows=[_row(report, totals, partings, optional) for totals in report.policies],
+        figures=tuple(range(1, len(head))),
+        spare=tuple(head.index(name) for name in spare if name in head),
+    )
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
-    table.add_column(report.swept or "policy", no_wrap=True)
-    for name in ("same", "earlier", "later", "diverges", "refused"):
-        if name in ("same", "earlier") or any(totals.partings[name] for totals in report.policies):
-            table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
-    goes_on = any(totals.false_negatives for totals in report.policies)
+
+def _optional_columns(report: BacktestReport) -> list[str]:
+    """Those that are shown only where a policy has a figure for them."""
     before_change = any(totals.supposed_before_change for totals in report.policies)
-    for head in (
-        "steps saved",
-        "supposed",
-        "tokens",
-        "cut short",
-        *(["before change"] if before_change else []),
-        *(["goes on"] if goes_on else []),
-    ):
-        table.add_column(head, justify="right", no_wrap=True)
-    if report.against is not None:
-        table.add_column(f"beyond {report.against}", justify="right")
-    shown = [str(column.header) for column in table.columns]
-    for totals in report.policies:
-        row = [totals.policy, *(f"{totals.partings[name]:,}" for name in totals.partings if name in shown)]
-        row += [
-            ("≥ " if totals.known < totals.sessions else "")
-            + _of(totals.least_saved_steps, totals.least_saved_steps_share),
-            f"{totals.supposed_saved_steps:,}",
-            f"{totals.saved.output_tokens:,}",
-            f"{totals.cut:,}",
-            *([f"{totals.supposed_before_change:,}"] if before_change else []),
-            *([f"{totals.false_negatives:,}"] if goes_on else []),
-        ]
-        if report.against is not None:
-            row.append("" if totals.policy == report.against else _percent(totals.against))
-        table.add_row(*row)
-    return table
+    goes_on = any(totals.false_negatives for totals in report.policies)
+    return [*(["before change"] if before_change else []), *(["goes on"] if goes_on else [])]
+
+
+def _row(
+    report: BacktestReport, totals: PolicyTotals, partings: Sequence[str], optional: Sequence[str]
+) -> tuple[str, ...]:
+    figures = {"before change": totals.supposed_before_change, "goes on": totals.false_negatives}
+    beyond = "" if totals.policy == report.against else _percent(totals.against)
+    return (
+        totals.policy,
+        *(f"{totals.partings[name]:,}" for name in partings),
+        ("≥ " if totals.known < totals.sessions else "")
+        + _of(totals.least_saved_steps, totals.least_saved_steps_share),
+        f"{totals.supposed_saved_steps:,}",
+        f"{totals.saved.output_tokens:,}",
+        f"{totals.cut:,}",
+        *(f"{figures[name]:,}" for name in optional),
+        *([] if report.against is None else [beyond]),
+    )
 
 
 def _false_stops(report: BacktestReport) -> Iterator[RenderableType]:
     """Show how many good and bad sessions each policy stops, or why that is unknown where no session is good."""
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     if not report.verdicts.get("passed"):
         yield Text("no session is known to be good, so false stops are unknown: give --labels FILE", style="dim")
         return
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
-    table.add_column(report.swept or "policy", no_wrap=True)
-    table.add_column("sessions")
-    for head in ("stopped", "false stops", "cut short", "steps saved"):
-        table.add_column(head, justify="right", no_wrap=True)
+    rows = []
     for totals in report.policies:
         known = [(name, verdict) for verdict, name in JUDGED.items() if verdict in totals.by_verdict]
         for number, (name, verdict) in enumerate(known):
-            table.add_row("" if number else totals.policy, name, *_stopped(totals, verdict))
+            rows.append(("" if number else totals.policy, name, *_stopped(totals, verdict)))
+    head = (report.swept or "policy", "sessions", "stopped", "false stops", "cut short", "steps saved")
     yield Text("")
-    yield table
+    yield FittingTable(
+        ReportTable(title="", caption="good and bad sessions", head=head, rows=rows, figures=(2, 3, 4, 5), spare=(4, 5))
+    )
 
 
 JUDGED: dict[Verdict, str] = {"passed": "good", "failed": "bad", "not_run": "unknown"}
@@ -162,13 +165,20 @@ def _percent(interval: Interval | None) -> str:
 
 
 def _notes(report: BacktestReport) -> Iterator[RenderableType]:
+    from rich.padding import Padding
     from rich.text import Text
 
     unknown = [f"{totals.policy} {totals.sessions - totals.known:,}" for totals in report.policies if totals.unknown]
     if unknown and report.swept is None:
         words = f"some sessions are not fully known ({', '.join(unknown)}): of those, only what is certain is counted"
         yield Text(words, style="dim")
-    yield Text(MEANING, style="dim")
+    unused = {"before change", "goes on"} - set(_optional_columns(report))
+    if not report.verdicts.get("passed"):
+        unused.add("false stops")
+    lines = (line for line in MEANING.split("\n") if line.partition(":")[0] not in unused)
+    for line in lines:
+        term, _, meaning = line.partition(": ")
+        yield Padding(Text.assemble(f"{term}: ", (meaning, "dim")), (0, 0, 0, 2))
 
 
 MEANING = """\

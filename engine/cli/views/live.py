@@ -159,9 +159,13 @@ class LiveView(ScreenView, RunView):
         left = " closing step " if closing else f" step {number} of {self._narrator.allowed} "
         used = self._narrator.usage_parts(self._narrator.t)
         timed = self._narrator.policy.limits.seconds is not None
-        right = " · ".join(used if timed else (*used, duration(self._narrator.t)))
-        right = f" {right} " if self._narrator.facts.usage.input_tokens else ""
-        rule = "─" * max(2, self._measure - 4 - len(left) - cell_len(right))
+        elapsed = self._narrator.t + self._narrator.facts.carried_ms
+        parts = list(used if timed else (*used, duration(elapsed))) if self._narrator.facts.usage.input_tokens else []
+        room = self._measure - 4 - cell_len(left) - 2  # for the rule at the left, at the right and between
+        while parts and cell_len(f" {' · '.join(parts)} ") > room:
+            parts.pop()
+        right = f" {' · '.join(parts)} " if parts else ""
+        rule = "─" * max(2, self._measure - 4 - cell_len(left) - cell_len(right))
         self._print(Text(f"──{left}{rule}{right}──", style="dim", no_wrap=True, overflow="crop"), "step")
 
     def write(self, kind: Kind, delta: str) -> None:

@@ -6,6 +6,7 @@ The `EventNarrator` calls the methods of a `RunView`. A test checks that every e
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace as with_changes
 from typing import Any
@@ -64,6 +65,8 @@ class EventNarrator:
         self._asking = asking
         self._open_questions: dict[str, str] = {}
         """Open questions of an earlier run, by call id."""
+        self._approved: dict[str, Call] = {}
+        """Calls of an earlier run that wait for approval, by call id."""
         self._kinds: dict[str, ToolKind] = {}
         self._reading: set[str] = set()
         self._planning: set[str] = set()
@@ -116,6 +119,11 @@ class EventNarrator:
         self.policy = event.policy
         self._open_questions = {q.call_id: q.text for q in event.carried.questions} if event.carried else {}
         self._kinds = {tool.name: tool.kind for tool in event.tools}
+        self._approved = {
+            question.call_id: Call(question.tool, self._kind(question.tool), [json.dumps(question.arguments or {})])
+            for question in (event.carried.questions if event.carried else ())
+            if question.tool is not None
+        }
         self._reading = {tool.name for tool in event.tools if tool.reads}
         self._planning = {tool.name for tool in event.tools if takes_plans(tool)}
         self._round, self._rounds = None, 0
@@ -236,6 +244,8 @@ class EventNarrator:
     # ---- what became of calls
 
     def _execution_started(self, event: ev.ToolExecutionStarted) -> None:
+        if (call := self._approved.pop(event.call_id, None)) is not None:
+            self.calls[event.call_id] = call
         if (call := self.calls.get(event.call_id)) is not None:
             call.running, call.began = True, event.t
             if call.kind == "completion":
@@ -335,6 +345,8 @@ class EventNarrator:
         self.activity = "about to ask you"
 
     def _question_answered(self, event: ev.QuestionAnswered) -> None:
+        if event.arguments is not None and event.call_id in self._approved:
+            self._approved[event.call_id].written = [json.dumps(event.arguments)]
         if self._asking is not None and self._asking.answered and not event.expired:
             return  # both stand on the screen already
         if question := self._open_questions.get(event.call_id):

@@ -67,10 +67,18 @@ def as_json(report: ReplayReport, notes: ReplayNotes) -> str:
     return msgspec.json.encode(whole).decode() + "\n"
 
 
-def as_text(report: ReplayReport, notes: ReplayNotes, width: int) -> str:
-    """The result as text, in lines of this width."""
-    lines = [line for run in report.runs for line in _run_lines(run, notes, width)]
-    lines += _remarks(report, notes)
+def as_text(report: ReplayReport, notes: ReplayNotes, width: int, *, in_terminal: bool) -> str:
+    """The result as text.
+
+    width: columns of the evidence of a divergence. in_terminal: whether sentences are wrapped, too. A command stays one
+    line, so that it can be copied.
+    """
+    lines = [line for run in report.runs for line in _run_lines(run, notes, width, in_terminal)]
+    lines += (row for remark in _remarks(report, notes) for row in _rows(remark, width, in_terminal))
+    if report.runs and report.runs[-1].recorded is None and not (notes.being_written or notes.left_at):
+        resume = Recorded(report.path).resume("")
+        killed = "the last run was killed; resume it with:"
+        lines += [*wrap(killed, width), resume] if in_terminal else [f"{killed} {resume}"]
     same, decisions = is_same(report, notes), sum(run.decisions for run in report.runs)
     if notes.left_at:
         lines.append(f"left at {notes.left_at}: {'the same until then' if same else 'NOT the same'}")
@@ -81,15 +89,20 @@ def as_text(report: ReplayReport, notes: ReplayNotes, width: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run_lines(run: ReplayedRun, notes: ReplayNotes, width: int) -> Iterator[str]:
+def _rows(sentence: str, width: int, in_terminal: bool) -> list[str]:
+    return wrap(sentence, width) if in_terminal else [sentence]
+
+
+def _run_lines(run: ReplayedRun, notes: ReplayNotes, width: int, in_terminal: bool) -> Iterator[str]:
     run_id = one_line(run.run_id, 100)
     if run.divergence is not None:
-        yield f"{run_id}: diverges: {one_line(run.divergence.what, 1000)}"
+        yield from _rows(f"{run_id}: diverges: {one_line(run.divergence.what, 1000)}", width, in_terminal)
         if run.run_id not in notes.shown:
             yield from map(plain_text, evidence_lines(run.divergence, width))
         return
     ended = "the record ends before the run does" if run.recorded is None else one_line(run.outcome.stop_reason, 100)
-    yield f"{run_id}: {run.outcome.status} ({ended}), {counted(run.decisions, 'decision')} the same"
+    same = counted(run.decisions, "decision")
+    yield from _rows(f"{run_id}: {run.outcome.status} ({ended}), {same} the same", width, in_terminal)
     if run.difference is not None:
         yield from map(plain_text, difference_lines(run.difference, width))
 
@@ -103,8 +116,6 @@ def _remarks(report: ReplayReport, notes: ReplayNotes) -> Iterator[str]:
         yield f"{counted(len(report.damaged), 'line')} of the record could not be read"
     if report.missing:
         yield f"{counted(len(report.missing), 'attachment')} of the record could not be found"
-    if report.runs and report.runs[-1].recorded is None and not (notes.being_written or notes.left_at):
-        yield f"the last run was killed; resume it with: {Recorded(report.path).resume('')}"
 
 
 WIDE = 90

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 WIDE = 120
 """Columns if stdout is not a terminal."""
-NARROWEST = 50
+NARROWEST = 30
+"""Columns; a terminal that says it has fewer breaks the lines itself."""
 BAD_SHOWN = 10
 """How many bad files are listed."""
 _STDERR = 2

@@ -182,8 +182,8 @@ def test_a_copy_of_a_record_is_no_further_evidence() -> None:
 @pytest.mark.parametrize(
     ("sessions", "words"),
     [
-        ([("a", "t", None, 5)], "none of 1 session is labelled: give --labels FILE"),
-        ([("a", "t", False, 5), ("b", "u", False, 5)], "none of 2 labelled sessions is good"),
+        ([("a", "t", None, 5)], "of 1 session none is labelled: give --labels FILE"),
+        ([("a", "t", False, 5), ("b", "u", False, 5)], "of 2 labelled sessions none is good"),
         ([("a", "t", True, 5)], "1 good session: one part has to choose and another to test"),
         ([("a", "t", True, 5), ("b", "t", True, 5)], "2 good sessions of one task"),
         ([("a", "", True, 5), ("a", "", True, 5)], "1 good session"),

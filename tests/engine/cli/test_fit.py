@@ -111,9 +111,9 @@ async def test_a_page_has_the_curve_the_promise_and_nothing_from_outside(folder:
     [
         (["nowhere"], "nowhere: no such file or directory"),
         (["empty"], "no records (*.jsonl, *.jsonl.zst)"),
-        (["records"], "none of 14 sessions is labelled: give --labels FILE"),
+        (["records"], "of 14 sessions none is labelled: give --labels FILE"),
         (["records/0.jsonl", "--labels", "labels.csv"], "1 good session: one part has to choose"),
-        (["records/12.jsonl", "records/13.jsonl", "--labels", "labels.csv"], "none of 2 labelled sessions is good"),
+        (["records/12.jsonl", "records/13.jsonl", "--labels", "labels.csv"], "of 2 labelled sessions none is good"),
         (["records", "--labels", "none.csv"], "none.csv"),
         (["records", "--labels", "others.csv"], "none of its 1 labels matches a session"),
         (["records", "--labels", "labels.csv", "--max-false-stops", "0%"], "--max-false-stops 0%: use more than 0"),

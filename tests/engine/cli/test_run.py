@@ -66,6 +66,14 @@ async def test_E2_a_run_at_its_limit_is_evaluated_and_still_exits_with_3() -> No
 # ---- gates
 
 
+async def test_a_gate_that_prints_nothing_is_told_so(tmp_path: Path) -> None:
+    write = call("write_file", path="ready", content="yes")
+    async with ChatServer(DONE, [write, call("finish_task", summary=SUMMARY)]) as server:
+        done = await run(server, "--workspace", tmp_path, "--gate", "test -f ready")
+    assert done.code == 0
+    assert "`test -f ready` failed with exit code 1, and printed nothing\n" in done.err
+
+
 async def test_a_gate_hands_back_until_its_command_succeeds(tmp_path: Path) -> None:
     write = call("write_file", path="ready", content="yes")
     async with ChatServer(DONE, [write, call("finish_task", summary=SUMMARY)]) as server:
