@@ -47,7 +47,7 @@ BRIEF: dict[StepMark, str] = {
 }
 """The words for what a step did, for its row; the names of its calls follow."""
 STRIP_PARTS = 60
-"""Stretches of one colour in a strip, at most: each is written into the page."""
+"""Stretches of one colour in a strip, or parts of it, at most: each is written into the page."""
 
 
 class Note(NamedTuple):
@@ -272,14 +272,15 @@ def _strip(timelines: Sequence[RunTimeline], runs: Sequence[LabelledRun], steps:
 def colour_stretches(colours: Sequence[str]) -> list[tuple[str, int]]:
     """Equal colours side by side, with how many they are.
 
-    Of more than `STRIP_PARTS` stretches, equal parts of the whole are shown instead, each in its most frequent colour.
+    Of more than `STRIP_PARTS` stretches, equal parts of the whole are shown instead. In each part, every colour has its
+    share, so that a rare one is seen, too.
     """
     stretches = [(colour, len(list(same))) for colour, same in groupby(colours)]
     if len(stretches) <= STRIP_PARTS:
         return stretches
     bounds = [len(colours) * part // STRIP_PARTS for part in range(STRIP_PARTS + 1)]
     parts = [colours[begin:end] for begin, end in pairwise(bounds)]
-    return [(Counter(part).most_common(1)[0][0], len(part)) for part in parts]
+    return [share for part in parts for share in Counter(part).items()]
 
 
 def _colour(cell: StepCell, run: LabelledRun) -> str:

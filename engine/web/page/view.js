@@ -213,11 +213,17 @@ function showResult(node, call) {
 }
 
 /** The sub-agent that a call runs; the server knows how it ended. */
-function agentView({ agent: { session_id: id, name, model }, asks, status }) {
+function agentView({ agent: { session_id: id, name, model, record }, asks, status }) {
   const state = h("span");
+  const link = linkTo(id, `Sub-agent ${name} (${model})`);
+  const node = h("div", { class: "note" }, link, state);
+  function missing(error) {
+    if (error.status === 404) link.replaceWith(link.textContent);
+    put(state, error.status === 404 && record ? `its record is not listed here: ${oneLine(record, 200)}` : words(error));
+  }
   if (!status) showStatus(state, asks ? "awaiting_input" : "running");
-  else ask("GET", path(id)).then((session) => showStatus(state, session.status), (error) => put(state, words(error)));
-  return h("div", { class: "note" }, linkTo(id, `Sub-agent ${name} (${model})`), state);
+  else ask("GET", path(id)).then((session) => showStatus(state, session.status), missing);
+  return node;
 }
 
 /** A step of a plan. */
@@ -241,7 +247,7 @@ function line(tone, sign, head, text = "", ...more) {
 }
 
 function quote(className, title, text, written = said(text, "the message")) {
-  return { node: h("div", { class: `said ${className}` }, h("h5", {}, title), written) };
+  return { node: h("div", { class: `said ${className}` }, h("h4", {}, title), written) };
 }
 
 /** A text of the model that is whole from the start. */

@@ -161,3 +161,14 @@ def test_the_list_and_a_session_fit_a_phone_and_a_wide_screen(
     page.goto(f"{url}#s/session_7/1/step/1/call/1.1")
     page.wait_for_selector(".call.here")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [960, 1080, 1440])
+def test_the_task_is_the_widest_column_of_the_table(open_page: Callable[..., Any], url: str, width: int) -> None:
+    page = open_page(viewport={"width": width, "height": 844})
+    at(page, f"{url}?errors=1", 2)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    columns = {
+        one: page.locator(f".columns .{one}").bounding_box()["width"] for one in ("stands", "task", "made", "when")
+    }
+    assert columns["task"] == max(columns.values()) > 190

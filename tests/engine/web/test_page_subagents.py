@@ -79,4 +79,5 @@ def test_a_sub_agent_whose_session_is_not_here_is_said_to_be_missing(page: Any, 
     runs = [[json.loads(encode_line(event)) for event in run.events] for run in record.runs]
     page.refused = ("404",)
     page.goto(f"{shown.url}#s/{shown.keep(runs, 'Ask.', record.header.session_id)}")
-    page.wait_for_selector(f"{AGENT} >> text=no session")
+    page.wait_for_selector(f"{AGENT} >> text=its record is not listed here: run.subagents/helper-")
+    assert page.locator(f"{AGENT} a").count() == 0
