@@ -8,6 +8,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
@@ -140,12 +141,19 @@ def _explained(usual: RunSummary, stopped: RunSummary, report: ReplayReport, cha
         f"temporary folder, and {decisions} of the engine on endstop's side, {same}."
     )
     yield from _paragraph("Try next:")
-    yield "  endstop proxy --upstream URL     puts this in front of an agent that you have"
-    yield "  endstop audit --last             what the newest session of an agent on this machine did"
-    yield f"  endstop audit {USUAL}"
-    yield "                                   the run on the left, step by step"
+    for what, command in (
+        ("Put this in front of an agent that you have", "endstop proxy --upstream URL"),
+        ("See what the newest session of an agent on this machine did", "endstop audit --last"),
+        ("See the run of the usual loop, step by step", f"endstop audit {quote(str(USUAL))}"),
+    ):
+        yield from textwrap.wrap(f"# {what}", _columns(), initial_indent="  ", subsequent_indent="  # ")
+        yield f"  {command}"
 
 
 def _paragraph(text: str) -> Iterator[str]:
     yield ""
-    yield from textwrap.wrap(text, min(100, get_terminal_size().columns - 1), break_long_words=False)
+    yield from textwrap.wrap(text, _columns(), break_long_words=False)
+
+
+def _columns() -> int:
+    return max(20, min(100, get_terminal_size().columns - 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 from endstop import read_record
@@ -49,6 +50,12 @@ async def test_in_a_terminal_both_run_side_by_side_or_one_above_the_other(column
     assert ("─ endstop ─" in top) == beside
     assert all(len(line) <= columns for line in terminal.lines)
     assert "played 500 times as" in terminal.text
+    after = terminal.raw.partition("Try next:")[2]
+    next_steps = [line for line in re.split(r"[\r\n]+", after) if line]
+    assert [line for line in next_steps if not line.startswith("  # ")] == [
+        "  endstop proxy --upstream URL", "  endstop audit --last", f"  endstop audit {shlex.quote(str(USUAL))}"
+    ]  # fmt: skip
+    assert all(len(line) < columns for line in next_steps if line.startswith("  # "))
 
 
 async def test_ctrl_c_leaves_the_terminal_as_it_was() -> None:
