@@ -11,8 +11,8 @@ A limit whose guard the policy leaves out is not enforced here, either.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from math import floor, inf
+from typing import Self
 
 import anyio
 from msgspec.structs import replace
@@ -46,6 +46,21 @@ BUDGET_CHECK_BYTES = 64
 """Bytes of output between two checks of a shared budget."""
 
 
+class NoDeadline:
+    """Takes the place of a cancel scope where nothing limits the time: a scope that never times out costs as much."""
+
+    cancel_called = cancelled_caught = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+NO_DEADLINE = NoDeadline()
+
+
 class HardLimits:
     """The hard limits of one run: computes what is left of them, and logs when one is used up."""
 
@@ -54,6 +69,10 @@ class HardLimits:
         self._policy = policy
         self._clock = clock
         self._held = tuple(name for name, reason in STOP_REASONS.items() if reason in policy.guards)
+        self._timed = "seconds" in self._held and any(
+            limits.seconds is not None for limits in (policy.limits, policy.session_limits)
+        )
+        """Whether the policy limits the time."""
 
     @property
     def reached(self) -> bool:
@@ -62,6 +81,8 @@ class HardLimits:
 
     def seconds_left(self) -> float | None:
         """Seconds until the first time limit is used up; None if there is none."""
+        if not self._timed and self._log.facts.refused is None:
+            return None  # asked several times a step, and most runs have no limit on time
         left = [one.use.allowed - one.use.used for one in self._hard("seconds")]
         return min(left) + self._log.facts.t / 1000 - self._log.elapsed if left else None
 
@@ -71,13 +92,11 @@ class HardLimits:
         left = self.seconds_left()
         return left is not None and left <= 0
 
-    @contextmanager
-    def deadline(self) -> Iterator[anyio.CancelScope]:
+    def deadline(self) -> anyio.CancelScope | NoDeadline:
         """Cancel the block when the time is used up; in the closing step, at that step's own deadline."""
         closing = self._log.facts.closing
         seconds = self._policy.deadlines.closing if closing else self.seconds_left()
-        with self._clock.deadline(seconds) as scope:
-            yield scope
+        return NO_DEADLINE if seconds is None else self._clock.deadline(seconds)
 
     def record_time_up(self, step: int, attempt: str = "") -> str:
         """Log that the time is used up, and return the name of the limit."""
