@@ -118,6 +118,8 @@ class HTTPProvider(ABC):
         ).geturl()
         if login and api_key:
             raise WrongUse(f"there is an api_key and a user in {name}, but only one of them can be sent: leave one out")
+        self._where = _place(self.url)
+        """Host and port, for messages."""
         key = api_key if api_key is not None or login else os.environ.get(self.key_variable)
         self._key = (key or "").strip()  # a key read from a file often ends in a line feed
         self._login = base64.b64encode(login.encode()).decode()
@@ -224,7 +226,7 @@ class HTTPProvider(ABC):
     async def _post(self, body: bytes, watchdog: Watchdog) -> aiohttp.ClientResponse:
         import aiohttp
 
-        where = _place(self.url)
+        where = self._where
         try:
             return await watchdog.wait_for(self._send(body))
         except aiohttp.ConnectionTimeoutError as error:
@@ -245,7 +247,7 @@ class HTTPProvider(ABC):
                 return response
             response.close()
             url = self._redirected(url, response)
-        raise NotFound(f"{_place(self.url)} redirects more than {MOST_REDIRECTS} times: check {self.url_argument}")
+        raise NotFound(f"{self._where} redirects more than {MOST_REDIRECTS} times: check {self.url_argument}")
 
     def _redirected(self, url: str, response: aiohttp.ClientResponse) -> str:
         """The target of a redirect. Raises NotFound if it would lose the request, or leads to another host."""
@@ -276,7 +278,7 @@ class HTTPProvider(ABC):
 
         assert self._session is not None
         headers: dict[str, str] = {}
-        if url_origin(url) == url_origin(self.url) and self.has_credentials:
+        if self.has_credentials and (url == self.url or url_origin(url) == url_origin(self.url)):
             headers = self.key_headers(self._key) if self._key else {"authorization": f"Basic {self._login}"}
         while True:
             kept: list[bool] = []
@@ -300,7 +302,7 @@ class HTTPProvider(ABC):
             while len(body) < LARGEST_REFUSAL and (block := await response.content.readany()):
                 body += block
         said = parse_error_body(body[:LARGEST_REFUSAL], response.headers)
-        where = f"{self.model} at {_place(self.url)} answered {response.status}: "
+        where = f"{self.model} at {self._where} answered {response.status}: "
         said = said._replace(message=self._hide(said.message) + self._request_id(response))
         return build_error(said, status=response.status, headers=response.headers, where=where)
 
@@ -313,7 +315,7 @@ class HTTPProvider(ABC):
         import aiohttp
 
         parser = self.open_parser()
-        where = _place(self.url)
+        where = self._where
         try:
             taken = 0
             while block := await self._block(response, watchdog, taken):
