@@ -13,7 +13,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 from urllib.parse import urljoin, urlsplit
 
@@ -30,6 +29,8 @@ from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Watchdog
 
 if TYPE_CHECKING:
     import aiohttp
+
+    from .connection_reuse import Connections
 
 
 LARGEST_RESPONSE = 32 * 1024 * 1024
@@ -132,6 +133,7 @@ class HTTPProvider(ABC):
         self._settings = check_settings(settings)
         self._finish_words = check_finish_words(finish_words)
         self._session: aiohttp.ClientSession | None = None
+        self._connections: Connections | None = None
         self._holders = 0
 
     def __repr__(self) -> str:
@@ -212,12 +214,12 @@ class HTTPProvider(ABC):
     def _open_session(self) -> aiohttp.ClientSession:
         import aiohttp
 
+        from .connection_reuse import Connections
+
         headers = {"content-type": "application/json", "accept": "text/event-stream", **self.request_headers()}
-        noting = aiohttp.TraceConfig()
-        noting.on_connection_reuseconn.append(note_reuse)
+        self._connections = Connections()
         return aiohttp.ClientSession(
-            trace_configs=[noting],
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=self._connections,
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts[0]),
             trust_env=is_proxied(self.url),
@@ -277,18 +279,17 @@ class HTTPProvider(ABC):
         import aiohttp
 
         assert self._session is not None
+        assert self._connections is not None
         headers: dict[str, str] = {}
         if self.has_credentials and (url == self.url or url_origin(url) == url_origin(self.url)):
             headers = self.key_headers(self._key) if self._key else {"authorization": f"Basic {self._login}"}
         while True:
-            kept: list[bool] = []
             data = body if len(body) < LARGE_BODY else io.BytesIO(body)
+            new = self._connections.note_new()
             try:
-                return await self._session.post(
-                    url, data=data, headers=headers, trace_request_ctx=kept, allow_redirects=False
-                )
+                return await self._session.post(url, data=data, headers=headers, allow_redirects=False)
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                if not kept:
+                if not self._connections.reused(new):
                     raise
 
     # ---- the response
@@ -399,11 +400,6 @@ def _is_url(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # an invalid port
         return False
-
-
-async def note_reuse(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
-    """Note in the list that a request was made with that it goes to a connection which had another before it."""
-    context.trace_request_ctx.append(True)
 
 
 def is_proxied(url: str) -> bool:

@@ -52,6 +52,7 @@ SMALL = {
     "decision.program_text": "what program text does; both a code tool and `python -c` in a shell ask it",
     "decision.cut_savings": "what a cut saved, which both the fold and a summary add up",
     "decision.errors": "WrongUse, which everything raises and which must import nothing",
+    "providers.connection_reuse": "imports aiohttp, which http_provider.py does when it is first used",
     "providers._logging": "imports structlog when there is something to log, and not before",
     "decision.step_judge": "reads the facts, which read what a step brought; step_history.py knows neither",
     "engine.adapters.missing_framework": "what a user is told to install, apart from what an adapter does",

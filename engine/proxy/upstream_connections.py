@@ -9,7 +9,8 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from ..decision.errors import error_text
-from ..providers.http_provider import is_proxied, note_reuse
+from ..providers.connection_reuse import Connections
+from ..providers.http_provider import is_proxied
 
 CONNECT_SECONDS = 30.0
 LARGEST_HEADER = 64 * 1024
@@ -27,20 +28,19 @@ class UpstreamConnections:
     def __init__(self, url: str) -> None:
         self._url = URL(url)
         self._client: aiohttp.ClientSession | None = None
+        self._connections: Connections | None = None
 
     async def open(self) -> None:
         """Begin to hold connections."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)  # the rest is for the agent to decide
-        noting = aiohttp.TraceConfig()
-        noting.on_connection_reuseconn.append(note_reuse)
+        self._connections = Connections(ttl_dns_cache=300)
         self._client = aiohttp.ClientSession(
             timeout=timeout,
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+            connector=self._connections,
             cookie_jar=aiohttp.DummyCookieJar(),  # what one agent's response sets is not sent with another's request
             auto_decompress=False,
             max_line_size=LARGEST_HEADER,
             max_field_size=LARGEST_HEADER,
-            trace_configs=[noting],
             trust_env=is_proxied(str(self._url)),
         )
 
@@ -58,8 +58,9 @@ class UpstreamConnections:
         keep-alive and closes); never on a new connection, nor if its body is gone.
         """
         assert self._client is not None, "open() comes first"
+        assert self._connections is not None
         while True:
-            kept: list[bool] = []
+            new = self._connections.note_new()
             try:
                 return await self._client.request(
                     method,
@@ -68,10 +69,9 @@ class UpstreamConnections:
                     data=body,
                     allow_redirects=False,
                     skip_auto_headers=_OTHERS_DEFAULTS,
-                    trace_request_ctx=kept,
                 )
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                if not kept or not isinstance(body, bytes):
+                if not self._connections.reused(new) or not isinstance(body, bytes):
                     raise
 
     def _place(self, path: str) -> URL:
