@@ -23,7 +23,7 @@ SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
 ADAPTERS ?= google-adk langchain strands claude-agent-sdk openai-agents pydantic-ai
 .PHONY: test-adapters bench-adapters
-.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search test-long test-all test-litellm install-sizes prices docs site dist clean
+.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search test-long faults test-all test-litellm install-sizes prices docs site dist clean
 .DELETE_ON_ERROR:
 # pytest rewrites the assertions of each test file: without its cache, each of its workers would do so each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -118,6 +118,10 @@ search: $(VENV)/.ready system ## the tests of properties on examples of a new se
 
 test-long: $(VENV)/.ready system ## the tests that take longer: two more engines in full, networks that are cut, Temporal under kills
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 -m long $(ARGS)
+
+# The checks of `endstop.testing.faults` in full: 10,000 points and more each, on a loop with simulated time.
+faults: $(VENV)/.ready ## cancels at every point of runs of three providers, and every other fault, in full
+	@$(BIN)/pytest -n $(JOBS) -s -m "long or not long" -o faulthandler_timeout=3000 tests/promises/test_cancel_points.py tests/engine/testing $(ARGS)
 
 # An interpreter is looked for on the PATH (a shim that cannot run does not count), then among pyenv's.
 test-all: ## the tests on each of PYTHONS, in environments of their own, and test-litellm

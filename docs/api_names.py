@@ -37,6 +37,7 @@ PACKAGES = {
     "endstop.durable.temporal": "Durable runs with Temporal.",
     "endstop.formats": "Sessions of other agents, read.",
     "endstop.testing": "For tests: a clock that does not wait, and checks.",
+    "endstop.testing.faults": "Shows what of an agent of yours breaks when anything goes wrong.",
     "endstop.testing.conformance.providers": "Shows that a provider of yours keeps its word.",
     "endstop.testing.conformance.durable": "Shows that a durable engine of yours keeps its word.",
 }

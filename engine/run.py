@@ -101,12 +101,18 @@ class Run(Generic[OutputT]):
             raise WrongUse(f"run {self.id} was started before: a run happens once")
         self._started = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._main(), name=f"endstop run {self.id}")
+        self._task.add_done_callback(self._not_begun)
         try:
             await asyncio.shield(self._started)
         except BaseException:
             await self._leave()
             raise
         return self
+
+    def _not_begun(self, task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first turn runs nothing, so nothing else wakes up who entered the run."""
+        if self._started is not None and not self._started.done():
+            self._started.cancel()
 
     async def __aexit__(self, kind: type[BaseException] | None, *more: object) -> None:
         await self._leave()

@@ -78,6 +78,9 @@ PUBLIC = {
     "endstop.observers.otel": """
         traced
     """,
+    "endstop.testing.faults": """
+        INVARIANTS FaultReport Violation check_cancel_points
+    """,
     "endstop.testing": """
         FakeClock MemorySteps check_transcript settle
     """,

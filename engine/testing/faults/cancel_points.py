@@ -1,0 +1,214 @@
+"""Ends a run at each point where the event loop turns, in five ways, and checks what is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import anyio
+
+from ...decision import WrongUse
+from ...records.reader import read_record
+from ...run import Run
+from .invariants import Broken, broken_in_file
+from .simulated_loop import SimulatedLoop, check_no_loop
+from .violations import FaultReport, Points, Stopwatch, chosen, record_in
+
+CancelWay = Literal["run", "caller", "scope", "task", "shutdown"]
+"""Who ends the run: `run.cancel()`; a cancel of the task that waits for it; a cancelled anyio scope around it; a cancel
+of the run's own task; or the end of the event loop, as `asyncio.run` ends it."""
+WAYS: tuple[CancelWay, ...] = get_args(CancelWay)
+MakeRun = Callable[[Path], AbstractAsyncContextManager[Run[Any]]]
+"""Makes a run that writes its record to this path: `engine.start(prompt, record=path)`.
+
+Or an async context manager that gives an entered run, where something has to be opened and closed around it."""
+
+
+def check_cancel_points(
+    make_run: MakeRun,
+    *,
+    ways: Sequence[CancelWay] = WAYS,
+    points: Points = None,
+    seed: int = 0,
+    seconds: float | None = None,
+    within: float = 15.0,
+) -> FaultReport:
+    """End a run at each turn of the event loop, in each way, and check every invariant.
+
+    The run is made anew for each point, on a loop of its own with simulated time. Let nothing that it writes to outlive
+    a run, or the next one finds it; use a model that needs no network, such as `Scripted`.
+
+    make_run: called with the path of a record that does not exist yet.
+    ways: who ends the run; all five by default.
+    points: how many turns to try for each way, chosen with `seed`; or exactly these; None for all.
+    seconds: real seconds after which no further point is tried; None for no bound.
+    within: simulated seconds from the cancel to the end of the run, at most; a run that completes may take longer.
+
+    Raises WrongUse inside a running event loop, and for arguments that cannot work; and what a run that nobody ends
+    raises, such as WrongUse for a provider that is none. A run that breaks an invariant by itself is point 0.
+    """
+    check_no_loop("check_cancel_points")
+    wrong = [way for way in ways if way not in WAYS]
+    if wrong or isinstance(ways, str) or not ways:
+        raise WrongUse(f"ways is {ways!r}: give several of {', '.join(WAYS)}, as in ways=['run']")
+    if not isinstance(within, int | float) or within < 0:
+        raise WrongUse(f"within is {within!r}: give simulated seconds, 0 or more")
+    report, watch = FaultReport("check_cancel_points"), Stopwatch(seconds)
+    with tempfile.TemporaryDirectory(prefix="endstop_faults") as folder, asyncio.Runner() as checks:
+        whole = _Attempt(make_run, record_in(folder))
+        if whole.raised is not None:
+            raise whole.raised
+        report.add("no fault", 0, checks.run(whole.check()), "points=[1]")
+        if not report.ok:
+            return _timed(report, watch)
+        turns = chosen(points, range(1, whole.turns + 1), seed)
+        report.of = whole.turns * len(ways)
+        for way in ways:
+            for turn in turns:
+                if report.full or watch.up:
+                    break
+                attempt = _Attempt(make_run, record_in(folder), way, turn)
+                report.tried += 1
+                report.ends[attempt.ended] += 1
+                broken = checks.run(attempt.check())
+                if attempt.took > within and attempt.ended != "completed":
+                    broken.append(("ends", f"it took {attempt.took:.1f} simulated seconds from the cancel"))
+                report.add(f"cancel by {way}", turn, broken, f"ways=[{way!r}], points=[{turn}]")
+    return _timed(report, watch)
+
+
+def _timed(report: FaultReport, watch: Stopwatch) -> FaultReport:
+    report.seconds = watch.passed
+    return report
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the program of an attempt shows."""
+
+    run: Run[Any] | None = None
+    caller: asyncio.Task[None] | None = None
+    scope: anyio.CancelScope | None = None
+    last: int | None = None
+    """The number of the run's last event when it was cancelled."""
+    broken: list[Broken] = field(default_factory=list)
+
+
+class _Attempt:
+    """A run on a loop of its own, which is ended in this way at this turn; or not at all."""
+
+    def __init__(self, make_run: MakeRun, path: Path, way: CancelWay | None = None, turn: int | None = None) -> None:
+        self.path = path
+        self.raised: BaseException | None = None
+        """What the program raised, unless it was a cancellation."""
+        self.took = 0.0
+        """Simulated seconds from the cancel to the end of the program."""
+        self._make_run, self._way = make_run, way
+        self._struck: float | None = None
+        self._seen = _Seen()
+        self._loop = SimulatedLoop(turn, self._strike)
+        try:
+            self._live()
+        finally:
+            if not self._loop.is_closed():
+                self._loop.close()
+
+    async def check(self) -> list[Broken]:
+        """The invariants that did not hold."""
+        broken = list(self._seen.broken)
+        if self._way is not None and self.raised is not None:
+            broken.append(("passed_on", f"{type(self.raised).__name__}: {self.raised}"))
+        if self._has_begun():
+            broken += await broken_in_file(self.path, self._seen.last)
+        return broken
+
+    @property
+    def ended(self) -> str:
+        """The stop reason of the run."""
+        if not self._has_begun():
+            return "not begun"
+        try:
+            finished = read_record(self.path).runs[-1].finished
+        except WrongUse:
+            return "unreadable"
+        return "no end" if finished is None else finished.outcome.stop_reason
+
+    def _has_begun(self) -> bool:
+        return self.path.exists() and b'"RUN_STARTED"' in self.path.read_bytes()
+
+    def _live(self) -> None:
+        loop = self._loop
+        caller = self._seen.caller = loop.create_task(self._program(), name="caller")
+        loop.run(caller)
+        self.turns = loop.turns
+        self.took = 0.0 if self._struck is None else loop.time() - self._struck
+        if loop.stuck:
+            self._broke("ends", loop.stuck)
+        elif self._way == "shutdown" and not caller.done():
+            loop.shut_down()
+            if loop.stuck:
+                self._broke("ends", f"at the end of the event loop: {loop.stuck}")
+        if not loop.stuck:
+            if caller.done() and not caller.cancelled():
+                self.raised = caller.exception()
+            left = [f"task {task.get_name()!r} ({_name(task)})" for task in loop.left()]
+            if left:
+                self._broke("nothing_left", ", ".join(left))
+        loop.shut_down()
+        threads = [f"thread {thread.name!r}" for thread in loop.end()]
+        if threads:
+            self._broke("nothing_left", ", ".join(threads))
+
+    def _broke(self, invariant: str, seen: str) -> None:
+        self._seen.broken.append((invariant, seen))
+
+    async def _program(self) -> None:
+        with anyio.CancelScope() as self._seen.scope:
+            made = self._make_run(self.path)
+            if isinstance(made, Run):
+                self._seen.run = made
+            elif not isinstance(made, AbstractAsyncContextManager):
+                raise _no_run("returned", made)
+            async with made as run:
+                if not isinstance(run, Run):
+                    raise _no_run("gave", run)
+                self._seen.run = run
+                await run.wait()
+
+    def _strike(self) -> None:
+        """End the run, between two turns."""
+        seen, loop = self._seen, self._loop
+        self._struck = loop.time()
+        match self._way:
+            case "run" if seen.run is not None and not seen.run.finished:
+                seen.last = seen.run.bus.last or None
+                seen.run.cancel("faults")
+            case "caller" if seen.caller is not None:
+                seen.caller.cancel()
+            case "scope" if seen.scope is not None:
+                seen.scope.cancel()
+            case "task":
+                for task in asyncio.all_tasks(loop):
+                    if seen.run is not None and task.get_name() == f"endstop run {seen.run.id}":
+                        task.cancel()
+            case "shutdown":
+                loop.stop()
+            case _:
+                pass
+
+
+def _no_run(did: str, what: object) -> WrongUse:
+    return WrongUse(
+        f"make_run {did} {what!r}, which is no run: write "
+        "`def make_run(record): return Engine(...).start(prompt, record=record)`"
+    )
+
+
+def _name(task: asyncio.Task[Any]) -> str:
+    """The function of a task."""
+    return str(getattr(task.get_coro(), "__qualname__", task.get_coro()))

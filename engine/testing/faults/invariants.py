@@ -1,0 +1,140 @@
+"""What must hold of every record of a run, whatever happened to the run."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ...decision import Event, WrongUse
+from ...decision import events as ev
+from ...records.reader import SessionRecord, read_record
+from ...replay.replay import replay
+
+INVARIANTS = {
+    "readable": "the record can be read, and no line of it is damaged",
+    "one_end": "a run that has begun has exactly one end, its last event",
+    "no_gap": "the events of a run are numbered 1, 2, 3 ..., and their times never go back",
+    "one_result": "each call of a finished response has exactly one result, unless it waits for the user",
+    "closed": "each step and each attempt that has begun is closed",
+    "nothing_after_completion": "nothing begins after an accepted completion, and it stays the outcome",
+    "nothing_after_cancel": "no step begins after the run was cancelled",
+    "no_crash": "the run does not end with `internal_error`",
+    "replays": "`endstop replay` of the record makes the same decisions again",
+    "passed_on": "whoever waits for the run gets its outcome, or the cancellation, and no other exception",
+    "ends": "the run ends in bounded time",
+    "nothing_left": "no task and no thread is left once the run has ended",
+    "keeps_record": "what stood in the record before a resume still stands there",
+    "not_repeated": "a resumed run repeats no effect, and asks for no finished response again",
+    "not_lost": "a resumed run makes every effect, unless it says that the result of a call is unknown",
+    "same_end": "a resumed run ends as it would have without the cut, unless the result of a call is unknown",
+}
+"""The invariants by the names that violations have."""
+
+Broken = tuple[str, str]
+"""The name of an invariant, and what was seen instead."""
+
+
+async def broken_in_file(path: str | os.PathLike[str], cancelled_at: int | None = None) -> list[Broken]:
+    """The invariants that a record does not keep; empty if it keeps all.
+
+    cancelled_at: the number of the last event before the run was cancelled; None if it was not.
+    """
+    try:
+        record = read_record(path)
+    except WrongUse as error:
+        return [("readable", str(error))]
+    return await broken_in_record(record, cancelled_at)
+
+
+async def broken_in_record(record: SessionRecord, cancelled_at: int | None = None) -> list[Broken]:
+    """As `broken_in_file`, of a record that was read. Damaged lines are left to the caller."""
+    broken: list[Broken] = []
+    for run in record.runs:
+        broken += _broken_by(run.events)
+        late = [e.step for e in run.events if isinstance(e, ev.StepStarted) and e.seq > (cancelled_at or e.seq)]
+        if late:
+            broken.append(("nothing_after_cancel", f"steps {late} began after event {cancelled_at}"))
+    report = await replay(record)
+    if not report.same:
+        broken.append(("replays", "; ".join(str(run.divergence) for run in report.runs if run.divergence)))
+    return broken
+
+
+def _broken_by(events: Sequence[Event]) -> Iterator[Broken]:
+    ends = [event.seq for event in events if isinstance(event, ev.RunFinished)]
+    last = events[-1]
+    if len(ends) != 1 or not isinstance(last, ev.RunFinished):
+        yield "one_end", f"RUN_FINISHED has the numbers {ends}, and the last event is {last.seq} {_tag(last)}"
+    if [event.seq for event in events] != list(range(1, len(events) + 1)):
+        yield "no_gap", f"the numbers are {_first([event.seq for event in events])}"
+    if any(after.t < before.t for before, after in pairwise(events)):
+        yield "no_gap", "times go back"
+    wrong = {call: times for call, times in results(events).items() if times != 1}
+    if wrong:
+        yield "one_result", f"results by call: {wrong}"
+    yield from _not_closed(events)
+    yield from _after_completion(events)
+    if isinstance(last, ev.RunFinished) and last.outcome.stop_reason == "internal_error":
+        yield "no_crash", str(last.outcome.detail)
+
+
+def results(events: Sequence[Event]) -> dict[str, int]:
+    """How many results each call has that must have one. A step that a resume began anew counts once."""
+    asked = {event.call_id for event in events if isinstance(event, ev.QuestionAsked)}
+    paused = isinstance(events[-1], ev.RunFinished) and events[-1].outcome.status == "awaiting_input"
+    found: dict[str, int] = {}
+    since_step: list[str] = []
+    for event in events:
+        match event:
+            case ev.StepStarted():
+                since_step = []
+            case ev.AttemptFailed(beside=False) | ev.RunResumed(interrupted_step=int()):
+                for id in since_step:
+                    found[id] -= 1
+                since_step = []
+            case ev.ToolCallResult():
+                found[event.call_id] = found.get(event.call_id, 0) + 1
+                since_step.append(event.call_id)
+            case ev.ResponseFinished():
+                for call in event.message.calls:
+                    found.setdefault(call.id, 0)
+            case _:
+                pass
+    finished = {call.id for e in events if isinstance(e, ev.ResponseFinished) for call in e.message.calls}
+    waiting = finished if paused and asked else set[str]()
+    return {id: n for id, n in found.items() if (n or id in finished) and not (n == 0 and id in waiting)}
+
+
+def _not_closed(events: Sequence[Event]) -> Iterator[Broken]:
+    steps = Counter({e.step for e in events if isinstance(e, ev.StepStarted)})
+    closed = Counter(e.step for e in events if isinstance(e, ev.StepFinished))
+    if steps != closed:
+        yield "closed", f"steps {sorted(steps)} began, and {sorted(closed.elements())} were closed"
+    begun = {event.attempt for event in events if isinstance(event, ev.AttemptStarted)}
+    ended = {event.attempt for event in events if isinstance(event, ev.AttemptFailed | ev.ResponseFinished)}
+    resumed = any(isinstance(event, ev.RunResumed) for event in events)  # its open attempt died with the process
+    if begun != ended and not (resumed and ended <= begun):
+        yield "closed", f"attempts {sorted(begun)} began, and {sorted(ended)} ended"
+
+
+def _after_completion(events: Sequence[Event]) -> Iterator[Broken]:
+    accepted = [event.seq for event in events if isinstance(event, ev.CompletionAccepted)]
+    if not accepted:
+        return
+    began = [e for e in events if e.seq > accepted[0] and isinstance(e, ev.ToolExecutionStarted | ev.StepStarted)]
+    if began:
+        yield "nothing_after_completion", f"after event {accepted[0]}: {', '.join(map(_tag, began))}"
+    last = events[-1]
+    if isinstance(last, ev.RunFinished) and last.outcome.status != "completed":
+        yield "nothing_after_completion", f"it was accepted, and the run ended {last.outcome.stop_reason}"
+
+
+def _tag(event: Event) -> str:
+    return str(type(event).__struct_config__.tag)
+
+
+def _first(numbers: Sequence[int]) -> str:
+    wrong = next((i for i, number in enumerate(numbers) if number != i + 1), 0)
+    return f"... {', '.join(map(str, numbers[max(0, wrong - 2) : wrong + 2]))} ..."
