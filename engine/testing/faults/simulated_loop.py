@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ...decision import WrongUse
+from ..fakes import settle
 
 OUTSIDE_SECONDS = 0.25
 """Real seconds that threads, sockets and processes get before simulated time moves on."""
@@ -27,6 +28,8 @@ MOST_SECONDS = 7 * 24 * 3600.0
 """Simulated seconds; a program that takes longer does not end."""
 LEFT_SECONDS = 15.0
 """Simulated seconds that tasks get to end by themselves after the program; a run waits up to 10 for what it left."""
+CLOSING_TURNS = 10
+"""Turns of the loop before it closes: a transport that was closed lets go of its socket one turn later."""
 THREAD_SECONDS = 5.0
 """Real seconds that threads get to end by themselves after the loop."""
 _OURS = "endstop event loop"
@@ -101,6 +104,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         """Close the loop. Returns the threads that have begun since it was made and do not end."""
         self.stuck, self.turns = "", 0
         self.run(self.shutdown_asyncgens())
+        self.run(settle(CLOSING_TURNS))
         executor = getattr(self, "_default_executor", None)
         if executor is not None:
             executor.shutdown(wait=False, cancel_futures=True)
