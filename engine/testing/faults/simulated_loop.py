@@ -86,14 +86,14 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def left(self) -> list[asyncio.Task[Any]]:
         """The tasks that have not ended, after they had the time to end by themselves."""
-        self.stuck, self.turns = "", 0
+        self._after_the_program()
         if asyncio.all_tasks(self):
             self.run(asyncio.sleep(LEFT_SECONDS))
         return [task for task in asyncio.all_tasks(self) if not task.done()]
 
     def shut_down(self) -> None:
         """Cancel all tasks and wait for them, as the end of `asyncio.run` does."""
-        self.stuck, self.turns = "", 0
+        self._after_the_program()
         tasks = asyncio.all_tasks(self)
         for task in tasks:
             task.cancel()
@@ -102,7 +102,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def end(self) -> list[threading.Thread]:
         """Close the loop. Returns the threads that have begun since it was made and do not end."""
-        self.stuck, self.turns = "", 0
+        self._after_the_program()
         self.run(self.shutdown_asyncgens())
         self.run(settle(CLOSING_TURNS))
         executor = getattr(self, "_default_executor", None)
@@ -113,6 +113,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         for thread in threads:
             thread.join(THREAD_SECONDS)
         return [thread for thread in threads if thread.is_alive()]
+
+    def _after_the_program(self) -> None:
+        self.stuck, self.turns, self._at = "", 0, None
 
     def _begun(self) -> list[threading.Thread]:
         """Threads that are not of the test runner."""
