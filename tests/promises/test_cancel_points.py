@@ -20,6 +20,8 @@ from endstop.testing.faults.invariants import broken_in_file
 from .cut_short import over_http, tools
 
 LONG = pytest.mark.long
+UNSERVED = pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning")
+"""asyncio leaks a connection that a server has accepted in the turn in which the loop ends."""
 
 
 def assert_whole(report: FaultReport, points: int) -> None:
@@ -52,6 +54,7 @@ def test_A5_B1_a_cancel_at_every_point_in_each_way_leaves_a_whole_record(turns: 
     assert_whole(report, points)
 
 
+@UNSERVED
 @pytest.mark.parametrize(("turns", "points"), [(8, 200), pytest.param(450, 10_000, marks=LONG)])
 def test_B1_a_cancel_over_http_leaves_no_call_without_a_result_and_begins_no_step(turns: int, points: int) -> None:
     make_run = over_http(lambda url: OpenAICompatible("m", url, api_key="none"), turns)

@@ -197,7 +197,7 @@ class _Attempt:
                     if seen.run is not None and task.get_name() == f"endstop run {seen.run.id}":
                         task.cancel()
             case "shutdown":
-                loop.stop()
+                loop.interrupt()
             case _:
                 pass
 

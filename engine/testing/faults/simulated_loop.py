@@ -65,6 +65,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.stuck = ""
         """Why the loop has ended a program that does not end; empty if it has not."""
         self._at, self._fault = at, fault
+        self._interrupted = False
         self._selecting = _Turns()
         self._threads = set(threading.enumerate())
         super().__init__(self._selecting)
@@ -75,14 +76,17 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def run(self, program: Awaitable[Any]) -> bool:
-        """Run until it is done, or `stop` is called. Returns whether it is done; see `stuck` if it is not."""
+        """Run until it is done, or `interrupt` is called. Returns whether it is done; see `stuck` if it is not."""
         future = asyncio.ensure_future(program, loop=self)
         future.add_done_callback(self._stop)
-        try:
+        while not (future.done() or self.stuck or self._interrupted):
             self.run_forever()
-        finally:
-            future.remove_done_callback(self._stop)
         return future.done()
+
+    def interrupt(self) -> None:
+        """Let `run` return, whether or not its program is done."""
+        self._interrupted = True
+        self.stop()
 
     def left(self) -> list[asyncio.Task[Any]]:
         """The tasks that have not ended, after they had the time to end by themselves."""
@@ -115,7 +119,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return [thread for thread in threads if thread.is_alive()]
 
     def _after_the_program(self) -> None:
-        self.stuck, self.turns, self._at = "", 0, None
+        self.stuck, self.turns, self._at, self._interrupted = "", 0, None, False
 
     def _begun(self) -> list[threading.Thread]:
         """Threads that are not of the test runner."""
