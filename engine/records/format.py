@@ -121,6 +121,8 @@ def parse_header(path: str | os.PathLike[str], line: bytes) -> Header:
         header = msgspec.json.decode(line, type=Header)
     except DECODE_ERRORS:
         header = None
+    if not line.strip():
+        raise WrongUse(f"{path} is not an endstop record: it is empty, or its first line is")
     if header is None or header.format != FORMAT:
         raise WrongUse(f"{path} is not an endstop record: its first line is not a record header")
     major = header.version.split(".", 1)[0]

@@ -27,7 +27,7 @@ KNOWN: dict[str, tuple[str, Tone]] = {
     "said": ("reported as done, not checked", "main"),
     "said_after_failures": ("reported as done after calls that failed", "warn"),
     "wrong": ("checked and wrong", "bad"),
-    "not_said": ("not reported as done", "quiet"),
+    "not_said": ("did not end as done", "quiet"),
 }
 
 NAMED = 15

@@ -125,4 +125,9 @@ export function marked(id) {
 }
 
 $("more").onclick = more;
+$("q").addEventListener("keydown", (event) => {
+  if (event.key !== "ArrowDown" || !sessions.length) return;
+  event.preventDefault();
+  focusRow();
+});
 document.addEventListener("visibilitychange", () => document.hidden || refresh());

@@ -90,6 +90,15 @@ def test_many_sessions_need_few_nodes_and_the_keyboard_reaches_the_last(page: An
     until(page, f"document.activeElement.querySelector('.title')?.textContent.startsWith('Task {MADE - 2}')")
 
 
+def test_the_arrow_in_the_search_box_leads_to_the_first_session_found(page: Any, url: str) -> None:
+    at(page, url, MADE + 3)
+    page.fill("#q", f"Task {MADE - 2}")
+    page.press("#q", "Enter")
+    until(page, "document.querySelector('#total').textContent === '1'")
+    page.press("#q", "ArrowDown")
+    until(page, f"document.activeElement.querySelector('.title')?.textContent.startsWith('Task {MADE - 2}')")
+
+
 def test_filters_and_order_stand_in_the_address_and_survive_a_reload_and_the_back_button(page: Any, url: str) -> None:
     at(page, url, MADE + 3)
     until(page, "document.querySelector('#filter').textContent.includes('exhausted (1)')")
