@@ -280,7 +280,6 @@ def test_E_what_a_question_did_is_found_in_what_it_calls() -> None:
 
 COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "a misspelt command": (("rnu", "x"), ("'rnu'", "did you mean 'run'")),
-    "no command": ((), ("COMMAND", "--help")),
     "a misspelt option": (("run", "x", "--modle", "m"), ("--modle", "did you mean '--model'")),
     "a misspelt option with a value": (("run", "x", "--modle=m"), ("--modle", "did you mean '--model'")),
     "a misspelt option of another command": (("serve", "--prot", "80"), ("--prot", "did you mean '--port'")),
