@@ -79,7 +79,8 @@ PUBLIC = {
         traced
     """,
     "endstop.testing.faults": """
-        INVARIANTS FaultReport Violation check_cancel_points
+        INVARIANTS FaultReport SideEffects Violation by_step check_cancel_points check_cut_records
+        check_hostile_subscribers check_hostile_tools
     """,
     "endstop.testing": """
         FakeClock MemorySteps check_transcript settle

@@ -174,7 +174,6 @@ ONE_IMPORTER = {
     "engine.testing.conformance.durable.queue": "cases of one part of the kit",
     "engine.testing.conformance.durable.steps": "cases of one part of the kit",
     "engine.testing.conformance.providers.checks": "the checks; cases.py has the table",
-    "engine.testing.faults.simulated_loop": "a loop with simulated time, which knows nothing of runs",
     "engine.tools.loop_watchdog": "warns of a blocked event loop, for functions of any role",
     "engine.tools.shell": "one tool; workspace.py has those that work on files",
     "engine.tools.side_effects": "recognises commands and tools that change something",

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -53,38 +54,62 @@ def check_cancel_points(
     raises, such as WrongUse for a provider that is none. A run that breaks an invariant by itself is point 0.
     """
     check_no_loop("check_cancel_points")
-    wrong = [way for way in ways if way not in WAYS]
-    if wrong or isinstance(ways, str) or not ways:
-        raise WrongUse(f"ways is {ways!r}: give several of {', '.join(WAYS)}, as in ways=['run']")
+    check_ways(ways)
     if not isinstance(within, int | float) or within < 0:
         raise WrongUse(f"within is {within!r}: give simulated seconds, 0 or more")
     report, watch = FaultReport("check_cancel_points"), Stopwatch(seconds)
     with tempfile.TemporaryDirectory(prefix="endstop_faults") as folder, asyncio.Runner() as checks:
-        whole = _Attempt(make_run, record_in(folder))
-        if whole.raised is not None:
-            raise whole.raised
-        report.add("no fault", 0, checks.run(whole.check()), "points=[1]")
-        if not report.ok:
-            return _timed(report, watch)
-        turns = chosen(points, range(1, whole.turns + 1), seed)
-        report.of = whole.turns * len(ways)
-        for way in ways:
-            for turn in turns:
-                if report.full or watch.up:
-                    break
-                attempt = _Attempt(make_run, record_in(folder), way, turn)
-                report.tried += 1
-                report.ends[attempt.ended] += 1
-                broken = checks.run(attempt.check())
-                if attempt.took > within and attempt.ended != "completed":
-                    broken.append(("ends", f"it took {attempt.took:.1f} simulated seconds from the cancel"))
-                report.add(f"cancel by {way}", turn, broken, f"ways=[{way!r}], points=[{turn}]")
-    return _timed(report, watch)
-
-
-def _timed(report: FaultReport, watch: Stopwatch) -> FaultReport:
+        try_points(report, make_run, ways, points, seed, within, watch, checks, partial(record_in, folder))
     report.seconds = watch.passed
     return report
+
+
+def check_ways(ways: Sequence[CancelWay]) -> None:
+    """Raise WrongUse unless these are some of `WAYS`."""
+    wrong = [way for way in ways if way not in WAYS]
+    if wrong or isinstance(ways, str) or not ways:
+        raise WrongUse(f"ways is {ways!r}: give several of {', '.join(WAYS)}, as in ways=['run']")
+
+
+def try_points(
+    report: FaultReport,
+    make_run: MakeRun,
+    ways: Sequence[CancelWay],
+    points: Points,
+    seed: int,
+    within: float,
+    watch: Stopwatch,
+    checks: asyncio.Runner,
+    new_record: Callable[[], Path],
+    hostile: str = "",
+    release: Callable[[], None] = lambda: None,
+) -> None:
+    """Try a run to its end, and then each way at each point; add to the report. Raises what the whole run raises.
+
+    hostile: the name of what is hostile in the run. release: called once the program has ended, to end what is hostile.
+    """
+    only = f"only=[{hostile!r}], " if hostile else ""
+    named = f"{hostile}, " if hostile else ""
+    whole = _Attempt(make_run, new_record(), release=release)
+    if whole.raised is not None:
+        raise whole.raised
+    before = len(report.violations)
+    report.add(f"{named}no cancel", 0, checks.run(whole.check()), f"{only}points=[1]")
+    if len(report.violations) > before:
+        return
+    turns = chosen(points, range(1, whole.turns + 1), seed)
+    report.of += whole.turns * len(ways)
+    for way in ways:
+        for turn in turns:
+            if report.full or watch.up:
+                return
+            attempt = _Attempt(make_run, new_record(), way, turn, release)
+            report.tried += 1
+            report.ends[attempt.ended] += 1
+            broken = checks.run(attempt.check())
+            if attempt.took > within and attempt.ended != "completed":
+                broken.append(("ends", f"it took {attempt.took:.1f} simulated seconds from the cancel"))
+            report.add(f"{named}cancel by {way}", turn, broken, f"{only}ways=[{way!r}], points=[{turn}]")
 
 
 @dataclass(slots=True)
@@ -102,13 +127,20 @@ class _Seen:
 class _Attempt:
     """A run on a loop of its own, which is ended in this way at this turn; or not at all."""
 
-    def __init__(self, make_run: MakeRun, path: Path, way: CancelWay | None = None, turn: int | None = None) -> None:
+    def __init__(
+        self,
+        make_run: MakeRun,
+        path: Path,
+        way: CancelWay | None = None,
+        turn: int | None = None,
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
         self.path = path
         self.raised: BaseException | None = None
         """What the program raised, unless it was a cancellation."""
         self.took = 0.0
         """Simulated seconds from the cancel to the end of the program."""
-        self._make_run, self._way = make_run, way
+        self._make_run, self._way, self._release = make_run, way, release
         self._struck: float | None = None
         self._seen = _Seen()
         self._loop = SimulatedLoop(turn, self._strike)
@@ -149,7 +181,8 @@ class _Attempt:
         self.took = 0.0 if self._struck is None else loop.time() - self._struck
         if loop.stuck:
             self._broke("ends", loop.stuck)
-        elif self._way == "shutdown" and not caller.done():
+        self._release()
+        if not loop.stuck and self._way == "shutdown" and not caller.done():
             loop.shut_down()
             if loop.stuck:
                 self._broke("ends", f"at the end of the event loop: {loop.stuck}")

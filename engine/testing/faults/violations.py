@@ -76,7 +76,7 @@ class FaultReport:
         ended = ", ".join(f"{times} {how}" for how, times in self.ends.most_common())
         head = f"{self.check}: {self.tried:,} of {self.of:,} points in {self.seconds:.1f} s; runs ended: {ended}"
         if self.ok:
-            return f"{head}\nno violations"
+            return f"{head}; no violations"
         early = ", ended early" if self.full else ""
         return "\n".join([head, f"{len(self.violations)} violations{early}:", *map(str, self.violations)])
 

@@ -125,7 +125,7 @@ def test_a_subscriber_that_leaves_a_task_is_found() -> None:
 
     report = tried(lambda: engine(observers=Observers(subscribers=[leaves])))
     assert broken(report) == {"nothing_left"}
-    assert (report.tried, report.violations[0].fault) == (0, "no fault"), "it needs no cancel"
+    assert (report.tried, report.violations[0].fault) == (0, "no cancel"), "it needs no cancel"
 
 
 def test_a_thread_that_is_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,203 @@
+"""Tools and subscribers that do what they must not: swallow cancellation, block the loop, raise anything, never end."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...decision import WrongUse
+from ...run import Run
+from ...subscribers import Subscriber
+from ...tools.tool import Tool
+from .cancel_points import WAYS, CancelWay, check_ways, try_points
+from .simulated_loop import check_no_loop
+from .violations import FaultReport, Points, Stopwatch, record_in
+
+TOOL_NAME = "hostile"
+"""The name by which the model of the run calls a hostile tool. It takes no arguments."""
+_TIMEOUT = 5.0
+"""Simulated seconds after which the engine stops a hostile tool."""
+
+
+class Unprintable(Exception):
+    """An exception whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("this exception has no text")
+
+
+ERRORS: dict[str, Callable[[], BaseException]] = {
+    "control_characters": lambda: ValueError("\x1b[2J\u202e \ud800"),
+    "unprintable": Unprintable,
+    "group": lambda: ExceptionGroup("several", [ValueError("one"), KeyError("two")]),
+    "cancelled": lambda: asyncio.CancelledError("its own"),
+    "stop_iteration": StopAsyncIteration,
+    "generator_exit": GeneratorExit,
+    "keyboard_interrupt": KeyboardInterrupt,
+    "exit": lambda: SystemExit(3),
+}
+"""What the hostile tools raise."""
+_ENDS_THE_PROCESS = ("generator_exit", "keyboard_interrupt", "exit")
+"""A subscriber that raises one of these means it, and asyncio obeys."""
+
+
+class Hostile:
+    """What one hostile tool or subscriber does, until it is released."""
+
+    def __init__(self, name: str, act: Callable[[Hostile], Any]) -> None:
+        self.name = name
+        self.called = 0
+        """How often it was called."""
+        self.over = asyncio.Event()
+        """Set once the run has ended: then it ends, too."""
+        self._act = act
+
+    async def __call__(self) -> Any:
+        """Do it."""
+        self.called += 1
+        return await self._act(self)
+
+    def tool(self) -> Tool:
+        """A tool that does it."""
+
+        async def hostile() -> Any:
+            return await self()
+
+        return Tool(hostile, name=TOOL_NAME, description=f"A hostile tool: {self.name}.", timeout=_TIMEOUT)
+
+    def subscriber(self) -> Subscriber:
+        """A subscriber that does it at each event."""
+
+        async def hostile(event: object, run: Run[Any]) -> None:
+            await self()
+
+        return hostile
+
+
+async def _swallow(hostile: Hostile) -> str:
+    while not hostile.over.is_set():
+        with suppress(asyncio.CancelledError):
+            await hostile.over.wait()
+    return "late"
+
+
+async def _never_end(hostile: Hostile) -> str:
+    await hostile.over.wait()
+    return "late"
+
+
+async def _block(hostile: Hostile, seconds: float) -> str:
+    time.sleep(seconds)
+    return "blocked"
+
+
+async def _raise(hostile: Hostile, make_error: Callable[[], BaseException]) -> str:
+    raise make_error()
+
+
+async def _return(hostile: Hostile, size: int) -> str:
+    return "x" * size
+
+
+def _deeds(size: int, blocks: float) -> Iterator[tuple[str, Callable[[Hostile], Any]]]:
+    """What there is, by name."""
+    yield "swallows_cancellation", _swallow
+    yield "never_ends", _never_end
+    yield "blocks_loop", partial(_block, seconds=blocks)
+    yield "returns_much", partial(_return, size=size)
+    for name, make_error in ERRORS.items():
+        yield f"raises_{name}", partial(_raise, make_error=make_error)
+
+
+MakeWithTool = Callable[[Path, Tool], AbstractAsyncContextManager[Run[Any]]]
+MakeWithSubscriber = Callable[[Path, Subscriber], AbstractAsyncContextManager[Run[Any]]]
+
+
+def check_hostile_tools(
+    make_run: MakeWithTool,
+    *,
+    only: Sequence[str] | None = None,
+    size: int = 100_000_000,
+    blocks: float = 0.05,
+    ways: Sequence[CancelWay] = WAYS,
+    points: Points = 5,
+    seed: int = 0,
+    seconds: float | None = None,
+) -> FaultReport:
+    """Give a run each hostile tool, let it go to its end, end it at some points, and check every invariant.
+
+    make_run: called with the path of a record and with the tool, which its model has to call, by the name `hostile`
+        and without arguments. Returns a run, as for `check_cancel_points`.
+    only: names of hostile tools, such as `never_ends`; None for all.
+    size: characters that `returns_much` returns. blocks: real seconds for which `blocks_loop` blocks the event loop.
+    ways, points, seed, seconds: as for `check_cancel_points`, for each hostile tool.
+
+    Raises WrongUse inside a running event loop, for arguments that cannot work, and if the tool is never called.
+    """
+    deeds = [(name, deed) for name, deed in _deeds(size, blocks)]
+    return _check("check_hostile_tools", make_run, Hostile.tool, deeds, only, ways, points, seed, seconds)
+
+
+def check_hostile_subscribers(
+    make_run: MakeWithSubscriber,
+    *,
+    only: Sequence[str] | None = None,
+    blocks: float = 0.001,
+    ways: Sequence[CancelWay] = WAYS,
+    points: Points = 5,
+    seed: int = 0,
+    seconds: float | None = None,
+) -> FaultReport:
+    """The same with each hostile subscriber, none of which ends the process.
+
+    make_run: called with the path of a record and with the subscriber.
+    blocks: real seconds for which `blocks_loop` blocks the event loop at each event.
+    """
+    without = ("returns_much", *(f"raises_{name}" for name in _ENDS_THE_PROCESS))
+    deeds = [(name, deed) for name, deed in _deeds(0, blocks) if name not in without]
+    return _check("check_hostile_subscribers", make_run, Hostile.subscriber, deeds, only, ways, points, seed, seconds)
+
+
+def _check(
+    check: str,
+    make_run: Callable[[Path, Any], AbstractAsyncContextManager[Run[Any]]],
+    role: Callable[[Hostile], Any],
+    deeds: Sequence[tuple[str, Callable[[Hostile], Any]]],
+    only: Sequence[str] | None,
+    ways: Sequence[CancelWay],
+    points: Points,
+    seed: int,
+    seconds: float | None,
+) -> FaultReport:
+    check_no_loop(check)
+    check_ways(ways)
+    names = [name for name, _ in deeds]
+    if only is not None and (isinstance(only, str) or not set(only) <= set(names)):
+        raise WrongUse(f"only is {only!r}: give several of {', '.join(names)}")
+    report, watch = FaultReport(check), Stopwatch(seconds)
+    with tempfile.TemporaryDirectory(prefix="endstop_faults") as folder, asyncio.Runner() as checks:
+        for name, deed in deeds:
+            if only is not None and name not in only:
+                continue
+            made: list[Hostile] = []
+
+            def make(path: Path, name: str = name, deed: Any = deed, made: list[Hostile] = made) -> Any:
+                made.append(Hostile(name, deed))
+                return make_run(path, role(made[-1]))
+
+            def release(made: list[Hostile] = made) -> None:
+                made[-1].over.set()
+
+            before = report.tried
+            try_points(report, make, ways, points, seed, 15.0, watch, checks, partial(record_in, folder), name, release)
+            if made and not made[0].called and report.ok:
+                raise WrongUse(f"{check}: the run never called what is hostile ({TOOL_NAME!r}), so nothing was tried")
+            report.tried += report.tried == before
+    report.seconds = watch.passed
+    return report

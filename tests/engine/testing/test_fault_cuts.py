@@ -1,0 +1,214 @@
+"""`check_cut_records` and what every check looks for in a record: each is shown to fail, on a defect planted for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endstop import Engine, Happened, NotHappened, Tool, WrongUse
+from endstop.providers import Scripted, call
+from endstop.testing.faults import FaultReport, SideEffects, by_step, check_cut_records
+from endstop.testing.faults.invariants import broken_in_file
+
+LONG = pytest.mark.long
+SCRIPT = (
+    [call("look", n=1, id="a"), call("put", n=1, id="b")],
+    [call("put", n=2, id="c"), call("put", n=3, id="d")],
+    [call("finish_task", summary="done", id="e")],
+)
+Options = Callable[[SideEffects], dict[str, Any]]
+
+
+def make(options: Options = lambda effects: {}, script: Any = None) -> Callable[[SideEffects], Engine]:
+    """Makes engines with a tool that writes and one that reads."""
+
+    def make_engine(effects: SideEffects) -> Engine:
+        async def put(n: int) -> str:
+            await asyncio.sleep(0.01)
+            effects.add(f"put {n}")
+            await asyncio.sleep(0.01)
+            return f"put {n}"
+
+        async def look(n: int) -> str:
+            await asyncio.sleep(0.01)
+            return f"seen {n}"
+
+        tools = [Tool(put, description="Put.", **options(effects)), Tool(look, description="Look.", reads=True)]
+        return Engine(Scripted(by_step(*SCRIPT)) if script is None else script(), tools=tools)
+
+    return make_engine
+
+
+def looks_back(effects: SideEffects) -> dict[str, Any]:
+    def check(n: int) -> Happened | NotHappened:
+        return Happened(f"put {n}") if f"put {n}" in effects else NotHappened()
+
+    return {"check": check}
+
+
+def broken(report: FaultReport) -> set[str]:
+    assert not report.ok
+    return {violation.invariant for violation in report.violations}
+
+
+@pytest.mark.parametrize("options", [lambda effects: {}, looks_back])
+def test_a_resumed_run_repeats_nothing_and_loses_nothing_whichever_line_is_the_last(options: Options) -> None:
+    report = check_cut_records(make(options), at="lines")
+    assert report.ok, report
+    assert report.tried == report.of > 30
+    assert report.ends.total() > report.tried, "of some cuts more than one number of effects is tried"
+    assert set(report.ends) == {"completed"}
+
+
+@pytest.mark.parametrize("points", [100, pytest.param(None, marks=LONG)])
+@pytest.mark.parametrize("options", [lambda effects: {}, looks_back])
+def test_a_resumed_run_repeats_nothing_whichever_byte_is_the_last(options: Options, points: int | None) -> None:
+    report = check_cut_records(make(options), points=points)
+    print(report)
+    assert report.ok, report
+    assert report.of > 5_000
+
+
+def test_a_tool_that_writes_although_it_is_said_to_read_is_found() -> None:
+    report = check_cut_records(make(lambda effects: {"reads": True}), at="lines")
+    assert broken(report) == {"not_repeated"}
+    assert "'put 1'" in report.violations[0].seen
+    again = check_cut_records(make(lambda effects: {"reads": True}), at="lines", points=[report.violations[0].point])
+    assert again.violations == report.violations[: len(again.violations)] != [], "what a violation says repeats it"
+
+
+def test_a_check_that_forgets_an_effect_is_found() -> None:
+    report = check_cut_records(make(lambda effects: {"check": lambda n: NotHappened()}), at="lines")
+    assert broken(report) == {"not_repeated"}
+
+
+def test_a_check_that_makes_an_effect_up_is_found() -> None:
+    report = check_cut_records(make(lambda effects: {"check": lambda n: Happened("put")}), at="lines")
+    assert broken(report) == {"not_lost"}
+
+
+def test_a_model_that_begins_anew_in_each_process_is_found() -> None:
+    report = check_cut_records(make(script=lambda: Scripted(*SCRIPT)), at="lines")
+    assert broken(report) & {"not_repeated", "same_end", "one_result"}
+
+
+def test_a_run_that_ends_otherwise_is_found() -> None:
+    def script() -> Scripted:
+        asked = 0
+
+        def respond(request: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            return "some text" if asked < 3 and request.attempt == "3.1" else by_step(*SCRIPT)(request)
+
+        return Scripted(respond)
+
+    report = check_cut_records(make(script=script), at="lines")
+    assert broken(report) == {"same_end"}
+
+
+def test_a_task_that_a_resumed_process_leaves_is_found() -> None:
+    kept = []
+
+    def check(n: int) -> NotHappened | Happened:
+        kept.append(asyncio.ensure_future(asyncio.sleep(86_400)))
+        return Happened(f"put {n}")
+
+    async def later(n: int) -> Happened:
+        check(n)
+        return Happened(f"put {n}")
+
+    report = check_cut_records(make(lambda effects: {"check": later}), at="lines")
+    assert "nothing_left" in broken(report)
+
+
+@pytest.mark.parametrize(
+    ("make_engine", "options", "said"),
+    [
+        (make(), {"at": "words"}, "use bytes or lines"),
+        (make(), {"points": 0}, "give how many"),
+        (make(), {"seconds": -1}, "above 0"),
+        (lambda effects: None, {}, "make_engine returned None"),
+        (lambda effects: Engine("gpt"), {}, "is a name"),
+        (lambda effects: make()(SideEffects(Path("nowhere"))), {}, "added nothing to the effects"),
+    ],
+)
+def test_what_cannot_work_is_refused(make_engine: Any, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(WrongUse, match=said):
+        check_cut_records(make_engine, **options)
+
+
+async def test_inside_a_running_loop_it_says_what_to_write() -> None:
+    with pytest.raises(WrongUse, match=r"asyncio\.to_thread\(check_cut_records"):
+        check_cut_records(make())
+
+
+# ---- what every check looks for in a record
+
+
+def _drop(kind: str) -> Callable[[list[dict[str, Any]]], None]:
+    """Take the last event of this kind out, and number the rest anew."""
+
+    def change(events: list[dict[str, Any]]) -> None:
+        place = max(place for place, event in enumerate(events) if event.get("type") == kind)
+        del events[place]
+        _number(events)
+
+    return change
+
+
+def _number(events: list[dict[str, Any]]) -> None:
+    for number, event in enumerate(events[1:], 1):
+        event["seq"] = number
+
+
+def _repeat(kind: str, *, at_the_end: bool = False) -> Callable[[list[dict[str, Any]]], None]:
+    """Put the first event of this kind in once more, after itself or before the end."""
+
+    def change(events: list[dict[str, Any]]) -> None:
+        place = next(place for place, event in enumerate(events) if event.get("type") == kind)
+        events.insert(len(events) - 1 if at_the_end else place + 1, dict(events[place]))
+        _number(events)
+
+    return change
+
+
+def _time_goes_back(events: list[dict[str, Any]]) -> None:
+    events[3]["t"] = 10**9
+
+
+def _other_decision(events: list[dict[str, Any]]) -> None:
+    finished = next(event for event in events if event.get("type") == "RUN_FINISHED")
+    finished["outcome"]["stop_reason"] = "text_final"
+
+
+@pytest.mark.parametrize(
+    ("change", "invariant"),
+    [
+        (_drop("RUN_FINISHED"), "one_end"),
+        (_drop("TOOL_CALL_RESULT"), "one_result"),
+        (_repeat("TOOL_CALL_RESULT"), "one_result"),
+        (_drop("STEP_FINISHED"), "closed"),
+        (_repeat("TOOL_EXECUTION_STARTED", at_the_end=True), "nothing_after_completion"),
+        (_time_goes_back, "no_gap"),
+        (_other_decision, "replays"),
+    ],
+)
+async def test_a_record_that_breaks_an_invariant_is_found(tmp_path: Path, change: Any, invariant: str) -> None:
+    path = tmp_path / "record.jsonl"
+    await make()(SideEffects(path)).run("go", record=path)
+    assert await broken_in_file(path) == []
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    change(events)
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    assert invariant in {name for name, _ in await broken_in_file(path)}
+
+
+async def test_a_record_that_cannot_be_read_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "record.jsonl"
+    path.write_text("nothing of a record\n")
+    assert [name for name, _ in await broken_in_file(path)] == ["readable"]
