@@ -73,11 +73,19 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 @asynccontextmanager
 async def endpoint() -> AsyncIterator[str]:
     """A chat-completions endpoint on loopback that plays `SCRIPT`, chunk by chunk; gives its URL."""
-    server = await asyncio.start_server(_serve, "127.0.0.1", 0)
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        await _serve(reader, writer)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     finally:
         server.close()
+        for writer in writers:  # litellm keeps its connections, and their other ends would be tasks that are left
+            writer.close()
 
 
 def over_http(make_provider: Callable[[str], Provider], turns: int = 8) -> Callable[[Path], Any]:

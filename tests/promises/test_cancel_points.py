@@ -65,12 +65,15 @@ def test_B1_a_cancel_over_http_leaves_no_call_without_a_result_and_begins_no_ste
 @LONG
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # litellm keeps sessions of ended loops
 def test_B1_a_cancel_at_any_point_leaves_no_call_without_a_result_with_litellm() -> None:
+    import litellm
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # litellm's own, at being cancelled
         make_run = over_http(lambda url: LiteLLM("openai/m", api_base=url, api_key="none"))
-        report = check_cancel_points(make_run)
-        gc.collect()  # coroutines that it never began complain when they go
-    assert_whole(report, 200)
+        report = check_cancel_points(make_run, points=60)  # it takes a second for each
+        litellm.in_memory_llm_clients_cache.flush_cache()
+        gc.collect()  # what it never began or closed complains when it goes
+    assert_whole(report, 300)
 
 
 async def test_B1_a_policy_that_goes_on_after_a_completion_is_cancelled_like_any_other() -> None:
