@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import warnings
 from pathlib import Path
 
@@ -65,12 +66,11 @@ def test_B1_a_cancel_over_http_leaves_no_call_without_a_result_and_begins_no_ste
 @LONG
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # litellm keeps sessions of ended loops
 def test_B1_a_cancel_at_any_point_leaves_no_call_without_a_result_with_litellm() -> None:
-    import litellm
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # litellm's own, at being cancelled
         make_run = over_http(lambda url: LiteLLM("openai/m", api_base=url, api_key="none"))
         report = check_cancel_points(make_run, points=60)  # it takes a second for each
+        litellm = sys.modules["litellm"]  # the provider has imported it, as it has to be
         litellm.in_memory_llm_clients_cache.flush_cache()
         gc.collect()  # what it never began or closed complains when it goes
     assert_whole(report, 300)

@@ -225,13 +225,13 @@ class _Process:
         if not isinstance(engine, Engine):
             raise WrongUse(f"make_engine returned {engine!r}, which is no engine: write `return Engine(...)`")
         config = replace(engine.config, runtime=replace(engine.config.runtime, clock=LoopClock(loop)))
-        if b'"RUN_STARTED"' not in self._kept or not self._kept.partition(b'"RUN_STARTED"')[2].count(b"\n"):
-            if not _header_is_whole(self._kept):
+        try:
+            record = read_record(self.path)
+        except WrongUse:  # nothing of a run is left, so the program begins anew
+            if b"\n" not in self._kept:
                 self.path.unlink(missing_ok=True)
-            session = _session(config, "session_faults", self.path)
-            await session.run(self._prompt)
+            await _session(config, "session_faults", self.path).run(self._prompt)
             return
-        record = read_record(self.path)
         self._left = record.runs
         session = _session(config, record.header.session_id, self.path)
         session.load(record.runs)
@@ -276,10 +276,6 @@ def _asked_again(record: SessionRecord) -> Iterator[Broken]:
         again = [step for step, times in responses.items() if times > 1]
         if again:
             yield "not_repeated", f"steps with more than one finished response: {again}"
-
-
-def _header_is_whole(kept: bytes) -> bool:
-    return b"\n" in kept
 
 
 def _session(config: RunConfig, session_id: str, path: Path) -> Session[Any, Any]:

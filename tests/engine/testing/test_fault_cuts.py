@@ -73,6 +73,12 @@ def test_a_resumed_run_repeats_nothing_whichever_byte_is_the_last(options: Optio
     assert report.of > 5_000
 
 
+def test_a_last_line_that_is_whole_but_for_its_newline_counts() -> None:
+    """The first two lines, the header and RUN_STARTED, end at about these bytes."""
+    report = check_cut_records(make(), points=[*range(130, 190), *range(5_790, 5_850)])
+    assert report.ok, report
+
+
 def test_a_tool_that_writes_although_it_is_said_to_read_is_found() -> None:
     report = check_cut_records(make(lambda effects: {"reads": True}), at="lines")
     assert broken(report) == {"not_repeated"}
