@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 import warnings
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from endstop import Engine, Hooks, Tool, read_record
 from endstop.decision import Policy
 from endstop.providers import LiteLLM, OpenAICompatible, Scripted, call
+from endstop.providers.litellm import _import
 from endstop.testing.faults import FaultReport, check_cancel_points
 from endstop.testing.faults.invariants import broken_in_file
 
@@ -68,9 +68,9 @@ def test_B1_a_cancel_over_http_leaves_no_call_without_a_result_and_begins_no_ste
 def test_B1_a_cancel_at_any_point_leaves_no_call_without_a_result_with_litellm() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # litellm's own, at being cancelled
+        litellm = _import()  # by the provider, as it has to be, and not while a point is tried: it can take a minute
         make_run = over_http(lambda url: LiteLLM("openai/m", api_base=url, api_key="none"))
         report = check_cancel_points(make_run, points=60)  # it takes a second for each
-        litellm = sys.modules["litellm"]  # the provider has imported it, as it has to be
         litellm.in_memory_llm_clients_cache.flush_cache()
         gc.collect()  # what it never began or closed complains when it goes
     assert_whole(report, 300)
