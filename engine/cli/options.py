@@ -189,16 +189,30 @@ class RecordGroups(NamedTuple):
     output: argparse._ArgumentGroup
 
 
-def add_record_paths(parser: argparse.ArgumentParser) -> RecordGroups:
-    """Add the arguments for which records to read, in how many processes, and what to print."""
+def add_reading(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the arguments for which records to read, and in how many processes."""
     parser.add_argument(
         "records",
         nargs="+",
         metavar="RECORDS",
         help="records, or folders to search for *.jsonl and *.jsonl.zst",
     )
-    groups = RecordGroups(parser.add_argument_group("reading"), parser.add_argument_group("output"))
-    groups.reading.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one per core)")
+    reading = parser.add_argument_group("reading")
+    reading.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one per core)")
+    return reading
+
+
+def add_index(reading: argparse._ArgumentGroup) -> None:
+    """Add the options of the index that caches what was found in each record."""
+    reading.add_argument(
+        "--index", metavar="FILE", help="the file that caches results for the next time (default: in the cache folder)"
+    )
+    reading.add_argument("--no-index", action="store_true", help="read every record again and cache nothing")
+
+
+def add_record_paths(parser: argparse.ArgumentParser) -> RecordGroups:
+    """Add the arguments for which records to read, in how many processes, and what to print."""
+    groups = RecordGroups(add_reading(parser), parser.add_argument_group("output"))
     add_output(groups.output, "print one JSON object", "show no progress")
     return groups
 
@@ -206,10 +220,7 @@ def add_record_paths(parser: argparse.ArgumentParser) -> RecordGroups:
 def add_indexed_records(parser: argparse.ArgumentParser) -> RecordGroups:
     """Add the arguments for which records to read, and for the index that caches the results of each."""
     groups = add_record_paths(parser)
-    groups.reading.add_argument(
-        "--index", metavar="FILE", help="the file that caches results for the next time (default: in the cache folder)"
-    )
-    groups.reading.add_argument("--no-index", action="store_true", help="read every record again and cache nothing")
+    add_index(groups.reading)
     return groups
 
 

@@ -18,6 +18,7 @@ from ..process.tokens import Tokens
 from ..viewer.catalog import Catalog
 from ..viewer.text_index import TextIndex
 from .commands import add_command
+from .options import add_index, add_reading
 from .report import report_html
 
 PORT = 8644
@@ -40,9 +41,6 @@ _EXAMPLES = (
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = add_command(commands, "view", command, about=_ABOUT, exit_codes=_EXIT_CODES, examples=_EXAMPLES)
-    parser.add_argument(
-        "records", nargs="+", metavar="RECORDS", help="records, or folders to search for *.jsonl and *.jsonl.zst"
-    )
     server = parser.add_argument_group("server")
     server.add_argument("--host", default="127.0.0.1", metavar="H", help="the address to listen on (default 127.0.0.1)")
     server.add_argument(
@@ -50,12 +48,7 @@ def add_to(commands: Any) -> None:
     )
     server.add_argument("--open", action="store_true", help="open the page in the browser")
     server.add_argument("--tokens", metavar="FILE", help="a file of bearer tokens, with a line OWNER:TOKEN for each")
-    reading = parser.add_argument_group("reading")
-    reading.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one per core)")
-    reading.add_argument(
-        "--index", metavar="FILE", help="the file that caches results for the next time (default: in the cache folder)"
-    )
-    reading.add_argument("--no-index", action="store_true", help="read every record again and cache nothing")
+    add_index(add_reading(parser))
 
 
 def command(args: argparse.Namespace) -> int:
