@@ -66,7 +66,10 @@ def _actions(parser: Parser) -> Iterator[argparse.Action]:
 
 
 def _completion(action: argparse.Action) -> Any:
-    """How shtab completes the value of an option or argument; None if it has choices, or nothing is known of it."""
+    """What shtab is told to offer for the value of an option or argument.
+
+    None if argparse's `choices` already say it, or if nothing is known about the value.
+    """
     import shtab
 
     option = action.option_strings[-1] if action.option_strings else ""

@@ -10,7 +10,9 @@ from ..decision import WrongUse
 
 
 def write_file(output: str, content: Iterable[bytes], force: bool, source: str) -> None:
-    """Write this content, in pieces, into the file `output`. An existing file is replaced only with `force`.
+    """Write the pieces of `content` one after another to the file named by `output`.
+
+    force: replace the file if it exists.
 
     Raises WrongUse if it is a folder, the file `source` that was read, exists without `force`, or cannot be written.
     """

@@ -20,7 +20,7 @@ Example = tuple[str, str]
 LONGEST_CHOICES = 20
 """Characters; longer lists of choices are part of an option's meaning, where they can be broken into lines."""
 _MISSING = "the following arguments are required"
-"""How argparse begins its message about a missing argument."""
+"""The beginning of argparse's message for missing arguments: it has no type of its own for this error."""
 
 
 class Parser(argparse.ArgumentParser):

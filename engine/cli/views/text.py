@@ -466,9 +466,10 @@ _CHANGES_FOLDER = re.compile(r"""\A\s*(?:(?:cd|pushd)\s+(?:"[^"]*"|'[^']*'|[^\s;
 
 
 def call_summary(name: str, written: str) -> str:
-    """A call in a few words: its name and the first text argument that is short enough, else the beginning of one.
+    """A tool call on one line: the name of the tool and one of its text arguments, as in `read_file config.ini`.
 
-    A shell command is shown without the `cd FOLDER &&` before it.
+    That is the first one that fits into 60 characters. If none does, it is the beginning of the first one. A
+    `cd FOLDER &&` before a shell command is left out.
     """
     given = (_decoded(written) or {}).values()
     texts = [_value(_CHANGES_FOLDER.sub("", value, count=1), 60) for value in given if isinstance(value, str)]

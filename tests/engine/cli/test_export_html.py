@@ -1,4 +1,4 @@
-"""`endstop export html` as people use it; the pages themselves are tested in tests/engine/web/test_exported_page.py."""
+"""Tests of the command `endstop export html`. tests/engine/web/test_exported_page.py tests the pages that it writes."""
 
 from __future__ import annotations
 

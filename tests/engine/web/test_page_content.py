@@ -1,4 +1,4 @@
-"""What the page makes of texts, calls and results: Markdown, code, diffs, long outputs, copies, a step's request."""
+"""Tests of how the page shows Markdown, code, diffs and long outputs, copies them, and shows the request of a step."""
 
 from __future__ import annotations
 
