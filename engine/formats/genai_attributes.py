@@ -121,9 +121,31 @@ def call_attributes(call: ToolCall, kind: ToolKind) -> dict[str, Any]:
     }
 
 
+AGENT_FINISH_REASONS: Mapping[str, str] = {
+    "step_limit": "max_iterations",
+    "token_limit": "max_tokens",
+    "time_limit": "time_budget",
+    "provider_error": "error",
+    "internal_error": "error",
+}
+"""`gen_ai.agent.finish_reason` by stop reason, where the proposal has a word for it and ours differs.
+
+No released version of the conventions has this attribute. Its values are those of issue 171 of
+open-telemetry/semantic-conventions-genai. Pull request 238 there has since been narrowed to another name, so this one
+may go; `endstop.stop_reason` stays."""
+
+
+def agent_finish_reason(outcome: Outcome) -> str:
+    """Why the loop of an agent ended, in the words of that proposal, or our stop reason where it has none."""
+    if outcome.status == "completed":
+        return "completed"
+    return AGENT_FINISH_REASONS.get(outcome.stop_reason, outcome.stop_reason)
+
+
 def outcome_attributes(outcome: Outcome) -> dict[str, Any]:
     """How a run ended, without its answer."""
     return {
+        "gen_ai.agent.finish_reason": agent_finish_reason(outcome),
         "endstop.stop_reason": outcome.stop_reason,
         "endstop.status": outcome.status,
         "endstop.steps": outcome.steps,

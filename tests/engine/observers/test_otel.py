@@ -14,8 +14,19 @@ import anyio
 import msgspec
 import pytest
 from endstop import Completion, Engine, ModelOptions, RecordOptions, Redaction, Runtime, Tool, tool
-from endstop.decision import Compaction, Image, Limits, Policy, ToolCall, Usage, UsageReport, WrongUse
-from endstop.formats.genai_attributes import call_attributes
+from endstop.decision import (
+    Compaction,
+    Image,
+    Limits,
+    Outcome,
+    Policy,
+    Status,
+    ToolCall,
+    Usage,
+    UsageReport,
+    WrongUse,
+)
+from endstop.formats.genai_attributes import agent_finish_reason, call_attributes
 from endstop.observers import traced
 from endstop.observers.otel.attributes import provider_attributes, provider_name
 from endstop.providers import (
@@ -118,6 +129,7 @@ async def test_a_run_its_requests_and_its_calls_are_spans_of_the_conventions(see
         "gen_ai.usage.output_tokens": 20 + estimated[1],
         "gen_ai.usage.cache_read.input_tokens": 60,
         "gen_ai.usage.reasoning.output_tokens": 5,
+        "gen_ai.agent.finish_reason": "completed",
         "endstop.run_id": outcome.run_id,
         "endstop.stop_reason": "completed",
         "endstop.status": "completed",
@@ -720,4 +732,24 @@ async def test_limits_are_no_errors(seen: Seen) -> None:
     await traced(Engine(provider, tools=[read_file], policy=policy), seen.provider).run("Go")
     run = seen.one("invoke_agent endstop")
     assert (of(run)["endstop.status"], of(run)["endstop.stop_reason"]) == ("exhausted", "step_limit")
+    assert of(run)["gen_ai.agent.finish_reason"] == "max_iterations"
     assert run.status.status_code is StatusCode.UNSET
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "status", "finish_reason"),
+    [
+        ("text_final", "completed", "completed"),
+        ("custom:good_enough", "completed", "completed"),
+        ("step_limit", "exhausted", "max_iterations"),
+        ("token_limit", "exhausted", "max_tokens"),
+        ("time_limit", "exhausted", "time_budget"),
+        ("cancelled", "cancelled", "cancelled"),
+        ("internal_error", "failed", "error"),
+        ("stuck", "exhausted", "stuck"),
+        ("awaiting_input", "awaiting_input", "awaiting_input"),
+    ],
+)
+def test_why_an_agent_ended_in_the_words_of_the_proposal(stop_reason: str, status: Status, finish_reason: str) -> None:
+    outcome = Outcome(run_id="r", session_id="s", status=status, stop_reason=stop_reason)
+    assert agent_finish_reason(outcome) == finish_reason
