@@ -61,7 +61,9 @@ async def keep_open(provider: AbstractAsyncContextManager[Any], model: str) -> A
         over.set()
         if not opened.done() or opened.cancelled():
             holding.cancel()
-        await asyncio.wait((holding,), timeout=CLOSE_SECONDS)
+        await asyncio.sleep(0)  # enough for a provider that closes without waiting
+        if not holding.done():
+            await asyncio.wait((holding,), timeout=CLOSE_SECONDS)
         if not holding.done():
             log_warning("a provider takes long to close; nobody waits for it", model=model)
             asyncio.get_running_loop().call_later(LAST_SECONDS, holding.cancel)

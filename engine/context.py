@@ -18,7 +18,7 @@ from uuid import uuid4
 from msgspec import Struct
 
 from .budget import Budget, BudgetShare
-from .cancel_scope import Cause, RoundScope
+from .cancel_scope import Cause, RoundCompleted, RoundScope
 from .decision import Decision, Facts, FinishReason, Image, Policy, Price, ToolCall, Transcript, Usage
 from .decision.cost import with_cost
 from .decision.events import CutOff, MessageAdded
@@ -173,6 +173,8 @@ class Context:
         try:
             with scope.shared:
                 yield scope
+        except RoundCompleted:
+            pass
         except asyncio.CancelledError as error:
             self.shut_down(error)
         finally:

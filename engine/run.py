@@ -60,6 +60,8 @@ class Run(Generic[OutputT]):
         self._lost: RunLost | ResumeRefused | None = None
         self._task: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        """Done as the task ends: a callback of the task would wake up who waits a turn of the loop later."""
         self._cancel_early: str | None = None
         self._prompt_handlers: tuple[PromptHandler, ...] = ()
         self._evaluate: Evaluator | None = None
@@ -113,6 +115,13 @@ class Run(Generic[OutputT]):
         """A task that is cancelled before its first turn runs nothing, so nothing else wakes up who entered the run."""
         if self._started is not None and not self._started.done():
             self._started.cancel()
+        self._wake()
+
+    def _wake(self) -> None:
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._waiting.clear()
 
     async def __aexit__(self, kind: type[BaseException] | None, *more: object) -> None:
         await self._leave()
@@ -199,11 +208,15 @@ class Run(Generic[OutputT]):
         nobody has entered the run.
         """
         task = self._entered("wait for it")
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await self._leave()
-            raise
+        if not task.done():
+            over = asyncio.get_running_loop().create_future()
+            self._waiting.append(over)
+            try:
+                await over
+            except asyncio.CancelledError:
+                await self._leave()
+                raise
+        task.result()  # raises what ended the task, if something did
         return self.outcome
 
     def _entered(self, to: str) -> asyncio.Task[None]:
@@ -291,6 +304,8 @@ class Run(Generic[OutputT]):
             if isinstance(error, Exception) and self._outcome is not None:
                 return  # the outcome is `internal_error`
             raise
+        finally:
+            self._wake()
 
     async def _leave(self) -> None:
         task = self._task

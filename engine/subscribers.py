@@ -57,7 +57,9 @@ async def notify_subscribers(subscribers: Sequence[Subscriber], run: Run) -> Asy
 
 async def _let_catch_up(tasks: Sequence[asyncio.Task[None]]) -> None:
     try:
-        await asyncio.wait(tasks, timeout=CATCH_UP_SECONDS)
+        await asyncio.sleep(0)  # enough for those that do not wait: the last event has woken up all
+        if not all(task.done() for task in tasks):
+            await asyncio.wait(tasks, timeout=CATCH_UP_SECONDS)
     finally:
         for task in tasks:
             task.cancel()

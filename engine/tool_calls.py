@@ -250,7 +250,7 @@ class ToolCalls:
     def _arguments(self, tool: Tool, call: ToolCall) -> dict[str, Any] | None:
         """The call's arguments; None if they are invalid, which is then its result."""
         try:
-            return tool.parse(call.arguments)
+            return self._completions.parse(tool, call)
         except InvalidArguments as error:
             self._results.answer(call, str(error), "invalid")
             return None
@@ -338,6 +338,17 @@ class CompletionCalls:
         self._results = results
         self._extra = ""
         """Text that is appended to the call's result."""
+        self._parsed: tuple[ToolCall, dict[str, Any]] | None = None
+        """The latest completion, with its arguments: they are asked for when it is complete, and when it is run."""
+
+    def parse(self, tool: Tool, call: ToolCall) -> dict[str, Any]:
+        """Parse the arguments of a call, those of a completion once. Raises InvalidArguments."""
+        if self._parsed is not None and self._parsed[0] == call:
+            return self._parsed[1]
+        arguments = tool.parse(call.arguments)
+        if tool.kind == "completion":
+            self._parsed = call, arguments
+        return arguments
 
     def is_final(self, call: ToolCall) -> bool | None:
         """Whether a completion's arguments are valid and make it a final one; None if it is no completion."""
@@ -345,7 +356,7 @@ class CompletionCalls:
         if tool is None or tool.kind != "completion":
             return None
         try:
-            return tool.is_final(tool.parse(call.arguments))
+            return tool.is_final(self.parse(tool, call))
         except InvalidArguments:
             return False
 

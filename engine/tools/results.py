@@ -256,7 +256,7 @@ def contains_iterator(value: Any) -> bool:
 
 
 def _holds_iterator(value: Any, seen: set[int]) -> bool:
-    if type(value) in _PLAIN:
+    if type(value) in _PLAIN or (type(value) is Completion and type(value.output) in _PLAIN):
         return False
     if isinstance(value, Iterator):
         return True

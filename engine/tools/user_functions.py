@@ -115,10 +115,12 @@ async def run_in_own_task(
     task = asyncio.create_task(work, name=name)
     _abandoned_threads.reset(token)
     watch(task, about)
-    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    task.add_done_callback(functools.partial(_wake, ended))
     try:
-        await ended
+        await asyncio.sleep(0)  # a function that does not wait has ended then; a callback comes two turns later
+        if not task.done():
+            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            task.add_done_callback(functools.partial(_wake, ended))
+            await ended
     except asyncio.CancelledError:
         task.cancel()
         with suppress(asyncio.CancelledError):
