@@ -83,7 +83,7 @@ PUBLIC = {
         check_hostile_subscribers check_hostile_tools
     """,
     "endstop.testing": """
-        FakeClock MemorySteps check_transcript settle
+        FakeClock LoopClock MemorySteps check_transcript settle
     """,
 }
 EVENTS = """

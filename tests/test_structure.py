@@ -174,6 +174,7 @@ ONE_IMPORTER = {
     "engine.testing.conformance.durable.queue": "cases of one part of the kit",
     "engine.testing.conformance.durable.steps": "cases of one part of the kit",
     "engine.testing.conformance.providers.checks": "the checks; cases.py has the table",
+    "engine.testing.faults.limit_breaches": "what a run did past its limits, apart from what holds of every record",
     "engine.tools.loop_watchdog": "warns of a blocked event loop, for functions of any role",
     "engine.tools.shell": "one tool; workspace.py has those that work on files",
     "engine.tools.side_effects": "recognises commands and tools that change something",

@@ -3,6 +3,6 @@
 Providers that need no model are in `endstop.providers`: `Scripted` and `Chaos`.
 """
 
-from .fakes import FakeClock, MemorySteps, check_transcript, settle
+from .fakes import FakeClock, LoopClock, MemorySteps, check_transcript, settle
 
-__all__ = ["FakeClock", "MemorySteps", "check_transcript", "settle"]
+__all__ = ["FakeClock", "LoopClock", "MemorySteps", "check_transcript", "settle"]

@@ -64,6 +64,29 @@ class FakeClock:
         await settle()
 
 
+class LoopClock:
+    """The time of the event loop that is running: simulated within the checks of `endstop.testing.faults`.
+
+    With `Runtime(clock=LoopClock())` a run's limits, and the times in its record, are simulated, too.
+    """
+
+    def now(self) -> float:
+        """Seconds of the loop's own clock. Raises RuntimeError outside an event loop."""
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> datetime:
+        """Midnight of 1 January 2026 (UTC) plus `now()`."""
+        return EPOCH + timedelta(seconds=self.now())
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for this many seconds of the loop."""
+        await anyio.sleep(seconds)
+
+    def deadline(self, seconds: float | None) -> anyio.CancelScope:
+        """A cancel scope that times out after this many seconds of the loop; with None it never does."""
+        return anyio.move_on_after(seconds)
+
+
 class MemorySteps:
     """Durable steps, kept in memory as a durable engine would: give `kept` to the steps of the next process.
 

@@ -57,7 +57,7 @@ async def call_user_function(function: Callable[..., Any], /, *arguments: Any, *
             raise
         raise UserFunctionError("something that it waited for was cancelled") from error
     except (KeyboardInterrupt, GeneratorExit, BaseExceptionGroup) as error:
-        if isinstance(error, Exception) or not (_is_only_exits(error) and _raised_by_code(error)):
+        if isinstance(error, Exception) or not (_is_only_exits(error) and raised_by_code(error)):
             raise
         raise UserFunctionError(f"it raised {error_text(error)}, which would end the process") from error
 
@@ -84,7 +84,7 @@ async def _call_in_thread(function: Callable[..., Any], /, *arguments: Any, **na
     return await value if inspect.isawaitable(value) else value
 
 
-def _raised_by_code(error: BaseException) -> bool:
+def raised_by_code(error: BaseException) -> bool:
     """Whether a `raise` statement caused it, and not a signal or the closing of a coroutine."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:

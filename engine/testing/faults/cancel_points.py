@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import anyio
 
 from ...decision import WrongUse
+from ...decision.errors import error_text
 from ...records.reader import read_record
 from ...run import Run
 from .invariants import Broken, broken_in_file
@@ -55,8 +56,7 @@ def check_cancel_points(
     """
     check_no_loop("check_cancel_points")
     check_ways(ways)
-    if not isinstance(within, int | float) or within < 0:
-        raise WrongUse(f"within is {within!r}: give simulated seconds, 0 or more")
+    check_within(within)
     report, watch = FaultReport("check_cancel_points"), Stopwatch(seconds)
     with tempfile.TemporaryDirectory(prefix="endstop_faults") as folder, asyncio.Runner() as checks:
         try_points(report, make_run, ways, points, seed, within, watch, checks, partial(record_in, folder))
@@ -71,6 +71,12 @@ def check_ways(ways: Sequence[CancelWay]) -> None:
         raise WrongUse(f"ways is {ways!r}: give several of {', '.join(WAYS)}, as in ways=['run']")
 
 
+def check_within(within: float) -> None:
+    """Raise WrongUse unless this is a number of simulated seconds, 0 or more."""
+    if not isinstance(within, int | float) or isinstance(within, bool) or within < 0:
+        raise WrongUse(f"within is {within!r}: give simulated seconds, 0 or more")
+
+
 def try_points(
     report: FaultReport,
     make_run: MakeRun,
@@ -82,19 +88,25 @@ def try_points(
     checks: asyncio.Runner,
     new_record: Callable[[], Path],
     hostile: str = "",
-    release: Callable[[], None] = lambda: None,
+    release: Callable[[], Sequence[Broken]] = lambda: (),
 ) -> None:
     """Try a run to its end, and then each way at each point; add to the report. Raises what the whole run raises.
 
-    hostile: the name of what is hostile in the run. release: called once the program has ended, to end what is hostile.
+    hostile: the name of what is hostile in the run. release: called once the program has ended, to
+    end what is hostile; returns what that has seen.
     """
     only = f"only=[{hostile!r}], " if hostile else ""
     named = f"{hostile}, " if hostile else ""
     whole = _Attempt(make_run, new_record(), release=release)
+    broken: list[Broken] = []
     if whole.raised is not None:
-        raise whole.raised
+        if not hostile or isinstance(whole.raised, WrongUse):
+            raise whole.raised
+        broken.append(("passed_on", error_text(whole.raised)))
+    if hostile.startswith("raises_") and whole.ended == "cancelled":
+        broken.append(("not_cancelled", "the run ended cancelled, by nobody"))
     before = len(report.violations)
-    report.add(f"{named}no cancel", 0, checks.run(whole.check()), f"{only}points=[1]")
+    report.add(f"{named}no cancel", 0, [*broken, *checks.run(whole.check())], f"{only}points=[1]")
     if len(report.violations) > before:
         return
     turns = chosen(points, range(1, whole.turns + 1), seed)
@@ -133,7 +145,7 @@ class _Attempt:
         path: Path,
         way: CancelWay | None = None,
         turn: int | None = None,
-        release: Callable[[], None] = lambda: None,
+        release: Callable[[], Sequence[Broken]] = lambda: (),
     ) -> None:
         self.path = path
         self.raised: BaseException | None = None
@@ -154,7 +166,7 @@ class _Attempt:
         """The invariants that did not hold."""
         broken = list(self._seen.broken)
         if self._way is not None and self.raised is not None:
-            broken.append(("passed_on", f"{type(self.raised).__name__}: {self.raised}"))
+            broken.append(("passed_on", error_text(self.raised)))
         if self._has_begun():
             broken += await broken_in_file(self.path, self._seen.last)
         return broken
@@ -181,7 +193,7 @@ class _Attempt:
         self.took = 0.0 if self._struck is None else loop.time() - self._struck
         if loop.stuck:
             self._broke("ends", loop.stuck)
-        self._release()
+        self._seen.broken += self._release()
         if not loop.stuck and self._way == "shutdown" and not caller.done():
             loop.shut_down()
             if loop.stuck:
@@ -189,9 +201,14 @@ class _Attempt:
         if not loop.stuck:
             if caller.done() and not caller.cancelled():
                 self.raised = caller.exception()
+            elif self._way is None:
+                self._broke("passed_on", "whoever waited was cancelled, by nobody")
             left = [f"task {task.get_name()!r} ({_name(task)})" for task in loop.left()]
             if left:
                 self._broke("nothing_left", ", ".join(left))
+        if loop.ended_by is not None:
+            self.raised = None  # it is a violation, also where nobody ends the run
+            self._broke("passed_on", f"{error_text(loop.ended_by)}, which ends the process")
         loop.shut_down()
         threads = [f"thread {thread.name!r}" for thread in loop.end()]
         if threads:

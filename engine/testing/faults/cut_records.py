@@ -8,21 +8,19 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
-
-import anyio
 
 from ...config import RunConfig
 from ...decision import Outcome, WrongUse
 from ...decision import events as ev
+from ...decision.errors import error_text
 from ...engine import Engine
 from ...providers import Request
 from ...records.reader import RecordedRun, SessionRecord, read_record
 from ...session import Session
 from ...user_message import Prompt
-from ..fakes import EPOCH
+from ..fakes import LoopClock
 from .invariants import Broken, broken_in_record
 from .simulated_loop import SimulatedLoop, check_no_loop
 from .violations import FaultReport, Points, Stopwatch, chosen, record_in
@@ -205,7 +203,7 @@ class _Process:
     def _live(self) -> None:
         loop = SimulatedLoop()
         try:
-            program = loop.create_task(self._program(loop), name="caller")
+            program = loop.create_task(self._program(), name="caller")
             loop.run(program)
             if loop.stuck:
                 self._broken.append(("ends", loop.stuck))
@@ -220,11 +218,11 @@ class _Process:
             if not loop.is_closed():
                 loop.close()
 
-    async def _program(self, loop: SimulatedLoop) -> None:
+    async def _program(self) -> None:
         engine = self._make_engine(self.effects)
         if not isinstance(engine, Engine):
             raise WrongUse(f"make_engine returned {engine!r}, which is no engine: write `return Engine(...)`")
-        config = replace(engine.config, runtime=replace(engine.config.runtime, clock=LoopClock(loop)))
+        config = replace(engine.config, runtime=replace(engine.config.runtime, clock=LoopClock()))
         try:
             record = read_record(self.path)
         except WrongUse:  # nothing of a run is left, so the program begins anew
@@ -243,7 +241,7 @@ class _Process:
         """The invariants that did not hold. whole: the process that was not killed; None if this is it."""
         broken = list(self._broken)
         if self.raised is not None:
-            broken.append(("passed_on", f"{type(self.raised).__name__}: {self.raised}"))
+            broken.append(("passed_on", error_text(self.raised)))
         try:
             record = self.record()
         except WrongUse as error:
@@ -280,23 +278,3 @@ def _asked_again(record: SessionRecord) -> Iterator[Broken]:
 
 def _session(config: RunConfig, session_id: str, path: Path) -> Session[Any, Any]:
     return Session(config, session_id, record=path)
-
-
-class LoopClock:
-    """The simulated time of a loop, so that the same run writes the same bytes."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.now = loop.time
-        """Simulated seconds."""
-
-    def wall(self) -> datetime:
-        """Midnight of 1 January 2026 (UTC) plus `now()`."""
-        return EPOCH + timedelta(seconds=self.now())
-
-    async def sleep(self, seconds: float) -> None:
-        """Sleep for this many simulated seconds."""
-        await anyio.sleep(seconds)
-
-    def deadline(self, seconds: float | None) -> anyio.CancelScope:
-        """A cancel scope that times out after this many simulated seconds; with None it never does."""
-        return anyio.move_on_after(seconds)

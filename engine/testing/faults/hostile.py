@@ -15,7 +15,8 @@ from ...decision import WrongUse
 from ...run import Run
 from ...subscribers import Subscriber
 from ...tools.tool import Tool
-from .cancel_points import WAYS, CancelWay, check_ways, try_points
+from .cancel_points import WAYS, CancelWay, check_ways, check_within, try_points
+from .invariants import Broken
 from .simulated_loop import check_no_loop
 from .violations import FaultReport, Points, Stopwatch, record_in
 
@@ -23,6 +24,11 @@ TOOL_NAME = "hostile"
 """The name by which the model of the run calls a hostile tool. It takes no arguments."""
 _TIMEOUT = 5.0
 """Simulated seconds after which the engine stops a hostile tool."""
+
+MOST_ITEMS = 3_000
+"""Items that `returns_endless` gives before it counts as read without a bound."""
+_ITEM_SIZE = 10_000
+"""Characters of one item."""
 
 
 class Unprintable(Exception):
@@ -56,6 +62,8 @@ class Hostile:
         """How often it was called."""
         self.over = asyncio.Event()
         """Set once the run has ended: then it ends, too."""
+        self.broken: list[Broken] = []
+        """What it has seen that must not be."""
         self._act = act
 
     async def __call__(self) -> Any:
@@ -105,12 +113,25 @@ async def _return(hostile: Hostile, size: int) -> str:
     return "x" * size
 
 
+async def _return_endless(hostile: Hostile) -> Iterator[str]:
+    return _endless(hostile)
+
+
+def _endless(hostile: Hostile) -> Iterator[str]:
+    for read in range(MOST_ITEMS):
+        if hostile.over.is_set():
+            return
+        yield f"{read} ".ljust(_ITEM_SIZE)
+    hostile.broken.append(("bounded", f"{MOST_ITEMS:,} items of {_ITEM_SIZE:,} characters were read"))
+
+
 def _deeds(size: int, blocks: float) -> Iterator[tuple[str, Callable[[Hostile], Any]]]:
     """What there is, by name."""
     yield "swallows_cancellation", _swallow
     yield "never_ends", _never_end
     yield "blocks_loop", partial(_block, seconds=blocks)
     yield "returns_much", partial(_return, size=size)
+    yield "returns_endless", _return_endless
     for name, make_error in ERRORS.items():
         yield f"raises_{name}", partial(_raise, make_error=make_error)
 
@@ -129,6 +150,7 @@ def check_hostile_tools(
     points: Points = 5,
     seed: int = 0,
     seconds: float | None = None,
+    within: float = 2.0,
 ) -> FaultReport:
     """Give a run each hostile tool, let it go to its end, end it at some points, and check every invariant.
 
@@ -136,12 +158,12 @@ def check_hostile_tools(
         and without arguments. Returns a run, as for `check_cancel_points`.
     only: names of hostile tools, such as `never_ends`; None for all.
     size: characters that `returns_much` returns. blocks: real seconds for which `blocks_loop` blocks the event loop.
-    ways, points, seed, seconds: as for `check_cancel_points`, for each hostile tool.
+    ways, points, seed, seconds, within: as for `check_cancel_points`, for each hostile tool.
 
     Raises WrongUse inside a running event loop, for arguments that cannot work, and if the tool is never called.
     """
     deeds = [(name, deed) for name, deed in _deeds(size, blocks)]
-    return _check("check_hostile_tools", make_run, Hostile.tool, deeds, only, ways, points, seed, seconds)
+    return _check("check_hostile_tools", make_run, Hostile.tool, deeds, only, ways, points, seed, seconds, within)
 
 
 def check_hostile_subscribers(
@@ -153,15 +175,18 @@ def check_hostile_subscribers(
     points: Points = 5,
     seed: int = 0,
     seconds: float | None = None,
+    within: float = 2.0,
 ) -> FaultReport:
     """The same with each hostile subscriber, none of which ends the process.
 
     make_run: called with the path of a record and with the subscriber.
     blocks: real seconds for which `blocks_loop` blocks the event loop at each event.
     """
-    without = ("returns_much", *(f"raises_{name}" for name in _ENDS_THE_PROCESS))
+    without = ("returns_much", "returns_endless", *(f"raises_{name}" for name in _ENDS_THE_PROCESS))
     deeds = [(name, deed) for name, deed in _deeds(0, blocks) if name not in without]
-    return _check("check_hostile_subscribers", make_run, Hostile.subscriber, deeds, only, ways, points, seed, seconds)
+    return _check(
+        "check_hostile_subscribers", make_run, Hostile.subscriber, deeds, only, ways, points, seed, seconds, within
+    )
 
 
 def _check(
@@ -174,9 +199,11 @@ def _check(
     points: Points,
     seed: int,
     seconds: float | None,
+    within: float,
 ) -> FaultReport:
     check_no_loop(check)
     check_ways(ways)
+    check_within(within)
     names = [name for name, _ in deeds]
     if only is not None and (isinstance(only, str) or not set(only) <= set(names)):
         raise WrongUse(f"only is {only!r}: give several of {', '.join(names)}")
@@ -191,11 +218,14 @@ def _check(
                 made.append(Hostile(name, deed))
                 return make_run(path, role(made[-1]))
 
-            def release(made: list[Hostile] = made) -> None:
+            def release(made: list[Hostile] = made) -> Sequence[Broken]:
                 made[-1].over.set()
+                return made[-1].broken
 
             before = report.tried
-            try_points(report, make, ways, points, seed, 15.0, watch, checks, partial(record_in, folder), name, release)
+            try_points(
+                report, make, ways, points, seed, within, watch, checks, partial(record_in, folder), name, release
+            )
             if made and not made[0].called and report.ok:
                 raise WrongUse(f"{check}: the run never called what is hostile ({TOOL_NAME!r}), so nothing was tried")
             report.tried += report.tried == before

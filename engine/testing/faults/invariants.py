@@ -11,6 +11,7 @@ from ...decision import Event, WrongUse
 from ...decision import events as ev
 from ...records.reader import SessionRecord, read_record
 from ...replay.replay import replay
+from .limit_breaches import event_tag, past_limits
 
 INVARIANTS = {
     "readable": "the record can be read, and no line of it is damaged",
@@ -23,7 +24,10 @@ INVARIANTS = {
     "no_crash": "the run does not end with `internal_error`",
     "replays": "`endstop replay` of the record makes the same decisions again",
     "passed_on": "whoever waits for the run gets its outcome, or the cancellation, and no other exception",
+    "not_cancelled": "an exception of a tool or a subscriber does not cancel the run",
     "ends": "the run ends in bounded time",
+    "within_limits": "no response and no tool goes on past a hard limit on time or output tokens",
+    "bounded": "of a result that has no end, only a part is read",
     "nothing_left": "no task and no thread is left once the run has ended",
     "keeps_record": "what stood in the record before a resume still stands there",
     "not_repeated": "a resumed run repeats no effect, and asks for no finished response again",
@@ -57,7 +61,7 @@ async def broken_in_record(record: SessionRecord, cancelled_at: int | None = Non
         if late:
             broken.append(("nothing_after_cancel", f"steps {late} began after event {cancelled_at}"))
     report = await replay(record)
-    if not report.same:
+    if not report.same and "no_crash" not in dict(broken):  # the end of a run that crashed is no decision
         broken.append(("replays", "; ".join(str(run.divergence) for run in report.runs if run.divergence)))
     return broken
 
@@ -66,7 +70,7 @@ def _broken_by(events: Sequence[Event]) -> Iterator[Broken]:
     ends = [event.seq for event in events if isinstance(event, ev.RunFinished)]
     last = events[-1]
     if len(ends) != 1 or not isinstance(last, ev.RunFinished):
-        yield "one_end", f"RUN_FINISHED has the numbers {ends}, and the last event is {last.seq} {_tag(last)}"
+        yield "one_end", f"RUN_FINISHED has the numbers {ends}, and the last event is {last.seq} {event_tag(last)}"
     if [event.seq for event in events] != list(range(1, len(events) + 1)):
         yield "no_gap", f"the numbers are {_first([event.seq for event in events])}"
     if any(after.t < before.t for before, after in pairwise(events)):
@@ -76,6 +80,7 @@ def _broken_by(events: Sequence[Event]) -> Iterator[Broken]:
         yield "one_result", f"results by call: {wrong}"
     yield from _not_closed(events)
     yield from _after_completion(events)
+    yield from (("within_limits", seen) for seen in past_limits(events))
     if isinstance(last, ev.RunFinished) and last.outcome.stop_reason == "internal_error":
         yield "no_crash", str(last.outcome.detail)
 
@@ -125,14 +130,10 @@ def _after_completion(events: Sequence[Event]) -> Iterator[Broken]:
         return
     began = [e for e in events if e.seq > accepted[0] and isinstance(e, ev.ToolExecutionStarted | ev.StepStarted)]
     if began:
-        yield "nothing_after_completion", f"after event {accepted[0]}: {', '.join(map(_tag, began))}"
+        yield "nothing_after_completion", f"after event {accepted[0]}: {', '.join(map(event_tag, began))}"
     last = events[-1]
     if isinstance(last, ev.RunFinished) and last.outcome.status != "completed":
         yield "nothing_after_completion", f"it was accepted, and the run ended {last.outcome.stop_reason}"
-
-
-def _tag(event: Event) -> str:
-    return str(type(event).__struct_config__.tag)
 
 
 def _first(numbers: Sequence[int]) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ...decision import WrongUse
+from ...tools.user_functions import raised_by_code
 from ..fakes import settle
 
 OUTSIDE_SECONDS = 0.25
@@ -64,6 +65,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         """Turns so far."""
         self.stuck = ""
         """Why the loop has ended a program that does not end; empty if it has not."""
+        self.ended_by: BaseException | None = None
+        """The SystemExit or KeyboardInterrupt of a task that would have ended the process."""
         self._at, self._fault = at, fault
         self._interrupted = False
         self._selecting = _Turns()
@@ -80,7 +83,12 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         future = asyncio.ensure_future(program, loop=self)
         future.add_done_callback(self._stop)
         while not (future.done() or self.stuck or self._interrupted):
-            self.run_forever()
+            try:
+                self.run_forever()
+            except (SystemExit, KeyboardInterrupt) as error:
+                if not raised_by_code(error):
+                    raise
+                self.ended_by = self.ended_by or error
         return future.done()
 
     def interrupt(self) -> None:
