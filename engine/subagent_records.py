@@ -13,12 +13,10 @@ from typing import Protocol
 
 from .config import RunConfig
 from .journal import RecordTarget
-from .records.files import SUBAGENTS_SUFFIX
+from .records.files import subagent_file, subagents_folder
 from .records.reader import RecordedRun, read_beginning, read_record
 from .run import Run
 from .session import Session
-
-SESSION_PREFIX = "session_"
 
 
 class SubagentRecords(Protocol):
@@ -50,12 +48,11 @@ class SubagentFolder:
     """A folder beside the caller's record, which is the file `record`."""
 
     def __init__(self, record: str) -> None:
-        caller = Path(record)
-        self._folder = caller.parent / (caller.name.removesuffix(".jsonl") + SUBAGENTS_SUFFIX)
+        self._folder = subagents_folder(record)
 
     def target(self, name: str, session_id: str) -> Path:
         """The file of this session; it need not exist yet."""
-        return self._folder / f"{name}-{session_id.removeprefix(SESSION_PREFIX)}.jsonl"
+        return self._folder / subagent_file(name, session_id)
 
     def path(self, name: str, session_id: str) -> str:
         """See `SubagentRecords`."""

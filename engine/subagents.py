@@ -41,10 +41,11 @@ from .decision.events import (
     VerdictGiven,
 )
 from .decision.limits import STOP_REASONS
+from .records.files import SESSION_PREFIX
 from .records.reader import RecordedRun
 from .run import Run
 from .session import Session
-from .subagent_records import SESSION_PREFIX, SubagentFolder, SubagentRecords, nothing_to_keep
+from .subagent_records import SubagentFolder, SubagentRecords, nothing_to_keep
 from .tool_execution import calling_context, cut_off_outcome
 from .tools.results import CallOutcome, Happened, NotHappened, SubagentAsks, Unclear
 from .tools.run_context import RunContext, this_call

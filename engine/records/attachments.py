@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from ..decision import Image, Message, ToolResult, UserMessage
 from ..decision.events import ContextCompacted, MessageAdded, QuestionAnswered, RunStarted, ToolCallResult
-from .files import ATTACHMENTS_SUFFIX, MAX_LINE_BYTES, RECORD_SUFFIXES
+from .files import ATTACHMENTS_SUFFIX, MAX_LINE_BYTES, folder_beside
 
 ATTACH_ABOVE = 256 * 1024
 """A text or image of more bytes than this is attached, by default."""
@@ -42,11 +42,7 @@ ImageMap = Callable[[Image], Image | None]
 
 def attachments_folder(record: str | os.PathLike[str]) -> Path:
     """The folder of a record's attachments; it need not exist."""
-    path = Path(record)
-    ending = next(
-        (suffix for suffix in sorted(RECORD_SUFFIXES, key=len, reverse=True) if path.name.endswith(suffix)), ""
-    )
-    return path.parent / (path.name.removesuffix(ending) + ATTACHMENTS_SUFFIX)
+    return folder_beside(record, ATTACHMENTS_SUFFIX)
 
 
 class AttachmentWriter:

@@ -17,6 +17,8 @@ ATTACHMENTS_SUFFIX = ".files"
 """The suffix of the folder beside a record that holds its attachments."""
 SUBAGENTS_SUFFIX = ".subagents"
 """The suffix of the folder beside a record that holds the records of its sub-agents."""
+SESSION_PREFIX = "session_"
+"""How the id of each session begins."""
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
 """A line of more bytes counts as damaged. At a line of more than four times as many bytes, the reading ends."""
@@ -103,6 +105,23 @@ def _records_below(folder: Path, problems: dict[str, str] | None = None) -> Iter
                         left.append(entry.path)
                 elif entry.name.endswith(RECORD_SUFFIXES) and entry.is_file():
                     yield entry.path, _identity(entry, status.st_dev)
+
+
+def folder_beside(record: str | os.PathLike[str], suffix: str) -> Path:
+    """The folder beside a record that has its name and this suffix; it need not exist."""
+    path = Path(record)
+    ending = next((one for one in sorted(RECORD_SUFFIXES, key=len, reverse=True) if path.name.endswith(one)), "")
+    return path.parent / (path.name.removesuffix(ending) + suffix)
+
+
+def subagents_folder(record: str | os.PathLike[str]) -> Path:
+    """The folder of the records of a record's sub-agents; it need not exist."""
+    return folder_beside(record, SUBAGENTS_SUFFIX)
+
+
+def subagent_file(name: str, session_id: str) -> str:
+    """The name of the record of a sub-agent in that folder. name: that of its tool."""
+    return f"{name}-{session_id.removeprefix(SESSION_PREFIX)}.jsonl"
 
 
 def _identity(entry: os.DirEntry[str], device: int) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from ..analysis.sampling import partly_read, view_ids
 from ..decision import WrongUse
 from ..decision.summary import RunSummary
 from ..providers._logging import log_warning
-from ..records.files import list_records
+from ..records.files import RECORD_SUFFIXES, list_records, subagent_file, subagents_folder
 from ..records.index import Stamp, file_stamp, map_files_cached
 from ..records.parallel import FileFailure
 from ..records.recorder import is_being_written
@@ -98,6 +98,7 @@ class Catalog:
         self._files: dict[Path, _File] = {}
         self._written: set[Path] = set()
         self._made: dict[Path, tuple[_File, CatalogEntry]] = {}
+        self._subagents: dict[str, tuple[_File, CatalogEntry]] = {}
         self._reading: ReadingProgress | None = ReadingProgress(0, 0)
         self._stopping = threading.Event()
         self._asked = threading.Event()
@@ -139,8 +140,28 @@ class Catalog:
         return [path for path, _ in files]
 
     def entry(self, session_id: str) -> CatalogEntry | None:
-        """The file of a session; None if there is none."""
+        """The file of a session that is listed; None if there is none."""
         return self._list()[2].get(session_id)
+
+    def subagent_entry(self, session_id: str) -> CatalogEntry | None:
+        """The file of a sub-agent, which is beside its caller's and not listed; None if there is none. Reads files."""
+        known = self._subagents.get(session_id)
+        path = _find_subagent([entry.path for entry in self.entries()], session_id) if known is None else known[1].path
+        stamp = None if path is None else file_stamp(path)
+        if path is None or stamp is None:
+            self._subagents.pop(session_id, None)
+            return None
+        is_written = is_being_written(path)
+        if known is not None and known[0].stamp == stamp and known[1].is_written == is_written:
+            return known[1]
+        try:
+            digest: RecordDigest | str = _decode(digest_record(path))
+        except WrongUse as error:
+            digest = str(error)
+        file = _File(stamp, digest, 0.0, monotonic())
+        entry = self._entry(path, file, session_id, is_written)
+        self._subagents[session_id] = file, entry
+        return entry
 
     def _list(self) -> tuple[int, list[CatalogEntry], dict[str, CatalogEntry]]:
         generation = self.generation
@@ -156,7 +177,7 @@ class Catalog:
             file = files[path]
             made = before.get(path)
             if made is None or made[0] is not file or made[1].id != id or made[1].is_written != (path in self._written):
-                made = file, self._entry(path, file, id)
+                made = file, self._entry(path, file, id, path in self._written)
             self._made[path] = made
         return [entry for _, entry in self._made.values()]
 
@@ -164,7 +185,7 @@ class Catalog:
         digest = file.digest
         return digest.runs[0].session_id if isinstance(digest, RecordDigest) else f"file:{self.name_of(path)}"
 
-    def _entry(self, path: Path, file: _File, id: str) -> CatalogEntry:
+    def _entry(self, path: Path, file: _File, id: str, is_written: bool) -> CatalogEntry:
         shown = self.name_of(path)
         digest = file.digest if isinstance(file.digest, RecordDigest) else None
         changed = 0.0 if file.stamp is None else file.stamp[1] / 1e9
@@ -173,9 +194,9 @@ class Catalog:
             file=shown,
             id=id,
             runs=() if digest is None else digest.runs,
-            trouble=_trouble(path, file.digest, path in self._written),
+            trouble=_trouble(path, file.digest, is_written),
             changed=changed,
-            is_written=path in self._written,
+            is_written=is_written,
         )
 
     def name_of(self, path: Path) -> str:
@@ -256,6 +277,22 @@ class Catalog:
             if index is not None:
                 index.close()
                 self.index_problem = index.problem
+
+
+def _find_subagent(callers: Sequence[Path], session_id: str) -> Path | None:
+    """The record of a sub-agent of one of these sessions, or of a sub-agent of theirs."""
+    ending = subagent_file("", session_id)
+    waiting = list(callers)
+    for caller in waiting:  # grows: sub-agents have sub-agents
+        try:
+            found = [entry for entry in os.scandir(subagents_folder(caller)) if entry.is_file()]
+        except OSError:  # most records have no such folder
+            continue
+        for entry in found:
+            if entry.name.endswith(ending):
+                return Path(entry.path)
+        waiting += [Path(entry.path) for entry in found if entry.name.endswith(RECORD_SUFFIXES)]
+    return None
 
 
 def _text(path: str | os.PathLike[str]) -> str:

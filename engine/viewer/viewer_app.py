@@ -179,11 +179,11 @@ class ViewerApp:
         return _json(facets(self._listed()))
 
     async def _session(self, request: web.Request) -> web.Response:
-        entry = self._entry(request)
+        entry = await self._entry(request)
         return _json(await asyncio.to_thread(detailed_session, entry, self._row(entry)))
 
     async def _record(self, request: web.Request) -> web.StreamResponse:
-        entry = self._entry(request)
+        entry = await self._entry(request)
         if not entry.path.is_file():
             raise HttpError(404, "unknown", f"the file {entry.file} is gone")
         name = quote(Path(entry.file).name)
@@ -191,11 +191,11 @@ class ViewerApp:
         return web.FileResponse(entry.path, headers=headers)
 
     async def _request(self, request: web.Request) -> web.Response:
-        entry, query = self._readable(request), decode_query(request.query.items(), RequestQuery)
+        entry, query = await self._readable(request), decode_query(request.query.items(), RequestQuery)
         return _json(await asyncio.to_thread(step_request, entry.path, query))
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        entry = self._readable(request)
+        entry = await self._readable(request)
         if self._streams >= MAX_STREAMS:
             raise HttpError(503, "too_many", f"{MAX_STREAMS} streams of events are open, the most there may be")
         last = request.headers.get("Last-Event-ID") or request.query.get("last_event_id", "")
@@ -229,18 +229,18 @@ class ViewerApp:
         self._rows[entry.id] = entry, row
         return row
 
-    def _entry(self, request: web.Request) -> CatalogEntry:
+    async def _entry(self, request: web.Request) -> CatalogEntry:
         """The file of the session that the path names. Raises HttpError (404)."""
         id = request.match_info["id"]
-        entry = self._catalog.entry(id)
+        entry = self._catalog.entry(id) or await asyncio.to_thread(self._catalog.subagent_entry, id)
         if entry is None:
             more = "; files are still being read" if self._catalog.reading is not None else ""
             raise HttpError(404, "unknown", f"there is no session {id[:100]!r}{more}")
         return entry
 
-    def _readable(self, request: web.Request) -> CatalogEntry:
+    async def _readable(self, request: web.Request) -> CatalogEntry:
         """The same, if it can be read. Raises HttpError (404, 422)."""
-        entry = self._entry(request)
+        entry = await self._entry(request)
         if not entry.runs:
             raise HttpError(422, UNREADABLE, f"{entry.file} {entry.trouble or 'cannot be read'}")
         return entry

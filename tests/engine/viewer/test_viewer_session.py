@@ -7,7 +7,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from endstop import Engine
 from endstop.decision.events import RunStarted
+from endstop.providers import Scripted, call
 from endstop.records.format import encode_line
 from endstop.records.reader import read_record
 
@@ -101,3 +103,37 @@ async def test_the_request_of_a_step_is_told_with_its_messages_and_tools() -> No
     assert later["messages"][: len(first["messages"])] == first["messages"]
     assert "no step 99" in missing["detail"]
     assert "step" in wrong["detail"]
+
+
+async def test_a_subagent_opens_though_it_is_not_listed_and_so_does_one_of_its_own(tmp_path: Path) -> None:
+    inner = Engine(Scripted("It is dry.")).as_tool("inner", "Look it up.")
+    outer = Engine(Scripted([call("inner", prompt="Rain?")], "No rain."), tools=[inner]).as_tool("outer", "Ask.")
+    caller = Engine(Scripted([call("outer", prompt="Weather?")], "Sunny."), tools=[outer])
+    await caller.run("Go", record=tmp_path / "caller.jsonl")
+    found = {read_record(path).runs[0].started.session_id: path for path in tmp_path.rglob("*.jsonl")}
+    assert len(found) == 3
+    async with viewing(tmp_path) as site:
+        assert [one["file"] for one in (await site.get("/sessions"))["sessions"]] == ["caller.jsonl"]
+        for id, path in found.items():
+            session = await site.get(f"/sessions/{id}")
+            assert (session["file"], session["status"]) == (path.relative_to(tmp_path).as_posix(), "completed")
+            events = [event for run in read_record(path).runs for event in run.events]
+            assert [data["seq"] for _, data in await site.events(id, len(events))] == [event.seq for event in events]
+        (inner_id,) = (id for id, path in found.items() if path.name.startswith("inner"))
+        found[inner_id].unlink()
+        for missing in (inner_id, "session_none", "session_", "*"):
+            assert (await site.get(f"/sessions/{quote(missing, safe='')}", 404))["code"] in ("unknown", "not_found")
+
+
+async def test_a_subagent_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    shutil.copy(RECORDS / "add.jsonl", tmp_path / "caller.jsonl")
+    folder = tmp_path / "caller.subagents"
+    folder.mkdir()
+    (folder / "look-abc.jsonl").write_text("no record\n")
+    async with viewing(tmp_path) as site:
+        session = await site.get("/sessions/session_abc")
+        assert session["status"] == "unreadable"
+        assert session["trouble"]
+        assert (await site.get("/sessions/session_abc/events", 422))["code"] == "unreadable"
+        shutil.copy(RECORDS / "add.jsonl", folder / "look-abc.jsonl")
+        assert (await site.get("/sessions/session_abc"))["status"] == "completed"
