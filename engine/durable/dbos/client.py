@@ -147,13 +147,6 @@ class DbosConnection:
             )
         return [run.workflow_id for run in sorted(found, key=lambda run: (run.dequeued_at or 0, run.workflow_id))]
 
-    async def results_of(self, run: str) -> tuple[dict[str, Any], int]:
-        """The stored results of a run, by step name, and the highest number of its steps."""
-        with map_errors(self.url):
-            steps = await self._client.list_workflow_steps_async(run)
-        results = {step["function_name"]: step["output"] for step in steps if step["error"] is None}
-        return results, max((step["function_id"] for step in steps), default=0)
-
 
 @contextmanager
 def map_errors(url: DatabaseUrl) -> Iterator[None]:
@@ -163,15 +156,16 @@ def map_errors(url: DatabaseUrl) -> Iterator[None]:
     except (error.DBOSNonExistentWorkflowError, error.DBOSWorkflowIDInUseError, ConnectionError):
         raise
     except error.DBOSException as refused:
-        raise WrongUse(_text(url, refused)) from None
+        raise WrongUse(error_text(url, refused)) from None
     except (DBAPIError, NoConnection, OSError) as away:
-        text = _text(url, away)
+        text = error_text(url, away)
         if url.is_a_file and "not a database" in text:
             raise WrongUse(f"{text}: name another file") from None
         raise ConnectionError(text) from None
 
 
-def _text(url: DatabaseUrl, raised: Exception) -> str:
+def error_text(url: DatabaseUrl, raised: Exception) -> str:
+    """An error of the database in plain words, without passwords."""
     if url.is_a_file:
         cause = raised.orig if isinstance(raised, DBAPIError) else raised
         return f"{url.shown}: {cause}"

@@ -14,6 +14,7 @@ from ...durability import Job, Work
 
 if TYPE_CHECKING:
     from .client import DbosConnection
+    from .worker import DbosWorker
 
 
 class Dbos:
@@ -53,6 +54,7 @@ class Dbos:
         self._queue = queue
         self._poll_seconds = poll_seconds
         self._connection: DbosConnection | None = None
+        self._worker: DbosWorker | None = None
 
     def __repr__(self) -> str:
         return f"Dbos({self._url.shown!r}, queue={self._queue!r})"
@@ -90,15 +92,25 @@ class Dbos:
         )
         worker = DbosWorker(connection, self._queue, process, work, at_once=at_once, in_all=self._running_in_all)
         async with worker.running():
-            yield
+            self._worker = worker
+            try:
+                yield
+            finally:
+                self._worker = None
 
     async def recover(self, run_id: str) -> None:
         """Give a run whose process is dead to another one; see `Queue.recover`."""
         await self._open.requeue(self._queue, run_id)
+        self._given_away(run_id)
 
     async def drop(self, run_id: str) -> None:
         """Delete a run and its stored results; see `Queue.drop`."""
         await self._open.delete(run_id)
+        self._given_away(run_id)
+
+    def _given_away(self, run_id: str) -> None:
+        if self._worker is not None:
+            self._worker.given_away(run_id)
 
     @property
     def _open(self) -> DbosConnection:

@@ -13,16 +13,19 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from itertools import count
+from time import monotonic, time
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 import msgspec
-from dbos import DBOS, error
-from sqlalchemy.exc import DBAPIError
+from dbos import DBOS
 
 from ...decision import WrongUse
 from ...durability import Job, ResultNotStored, RunLost, StepKey, Work
 from ...providers._logging import log_warning
+from ...store.base import StoreError
 from .client import (
     APPLICATION,
     IDLE_IN_TRANSACTION,
@@ -35,6 +38,7 @@ from .client import (
     escape_name,
     map_errors,
 )
+from .step_results import Execution, StepResult, StepResults
 
 _CONNECTIONS = 5
 _IDLE_SECONDS = 0.2
@@ -44,13 +48,11 @@ _PATIENCE = 5.0
 """Seconds that cancelled work gets to end when `working` is left."""
 LARGEST = 64_000_000
 """The largest result, in characters of JSON. PostgreSQL would accept more, but resuming a run reads all its results."""
-_LOST_ERRORS = (
-    error.DBOSNonExistentWorkflowError,
-    error.DBOSStepNondeterminismError,
-    error.DBOSUnexpectedStepError,
-    error.DBOSWorkflowCancelledError,
-    error.DBOSWorkflowConflictIDError,
-)
+ASK_SECONDS = 0.5
+"""Seconds after the latest answer of the database from which a step asks whether its run is still this execution's,
+before the work. Sooner it does not, unless this process has given the run away itself. A result is refused either way,
+and the store decides whether the process owns the run; a question for each step took a quarter of a worker's CPU."""
+LEFT = "this process does not work on the queue any more"
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 
@@ -80,6 +82,8 @@ class DbosWorker:
         """Whether no step starts any more, as this process does not work on the queue any more."""
         self._executing: dict[str, asyncio.Task[Any]] = {}
         """The latest execution of each run here."""
+        self._steps: WeakValueDictionary[str, DbosSteps] = WeakValueDictionary()
+        """The steps of the latest execution of each run here."""
         self._latest: deque[str] = deque(maxlen=_REMEMBERED)
         """Ids of the runs that this process began most recently. DBOS records the end of a run a moment after it: until
         then it still lists the run as being executed, and `_leave` must not put it back into the queue."""
@@ -129,6 +133,7 @@ class DbosWorker:
             except BaseException:
                 DBOS.destroy()
                 raise
+            self._results = StepResults(self._dbos._sys_db.engine, self._connection.url, self._process)
 
     async def _leave(self) -> None:
         self._leaving = True
@@ -143,6 +148,7 @@ class DbosWorker:
         self._dbos._sys_db._retry_connection_errors = False
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1) as own:  # not the loop's: that one is DBOS's by now, and ends with it
+            await loop.run_in_executor(own, self._results.close)
             await loop.run_in_executor(own, DBOS.destroy)
         loop.set_default_executor(ThreadPoolExecutor())
         with suppress(ConnectionError):  # then they are recovered like the runs of a process that died
@@ -167,6 +173,11 @@ class DbosWorker:
             if self._executing.get(job.run_id) is task:
                 del self._executing[job.run_id]
 
+    def given_away(self, run: str) -> None:
+        """Note that this process has given a run away: its next step here asks the database first."""
+        if run in self._steps:
+            self._steps[run].ask_from = 0.0
+
     async def _is_one_too_many(self, run: str) -> bool:
         """Whether executing this run would exceed a limit. DBOS enforces the limits, with two exceptions.
 
@@ -187,11 +198,11 @@ class DbosWorker:
 
     async def _do(self, job: Job) -> None:
         try:
-            await self.check_assigned(job.run_id)
-            kept, upto = await retry_transient(lambda: self._connection.results_of(job.run_id))
-            steps = DbosSteps(self, job.run_id, kept, upto)
+            execution = await self._results.begin(job.run_id)
+            steps = DbosSteps(self, self._results, job.run_id, execution)
+            self._steps[job.run_id] = steps
             await asyncio.get_running_loop().create_task(self._make(job, steps), context=self._context.copy())
-            await self.check_assigned(job.run_id)  # otherwise DBOS would wait for the other execution to end
+            await self._results.check(job.run_id, execution.owner)  # otherwise DBOS would wait for the other execution
         except RunLost:
             raise _Left from None
         except asyncio.CancelledError:
@@ -199,12 +210,6 @@ class DbosWorker:
         except Exception as error:
             log_warning("the work of a run failed", run=job.run_id, error=repr(error))
             raise
-
-    async def check_assigned(self, run: str) -> None:
-        """Raises RunLost unless DBOS has this process execute the run. Waits while the database is away."""
-        status = await retry_transient(lambda: self._connection.status(run))
-        if status is None or status.status != "PENDING" or status.executor_id != self._process:
-            raise RunLost(f"DBOS has given the run {run} to another process, or it was dropped")
 
     async def _make(self, job: Job, steps: DbosSteps) -> None:
         await self._work(job, steps)
@@ -226,83 +231,52 @@ async def _run(given: dict[str, Any]) -> None:
     await worker.execute(given)
 
 
-class _NoOutcome(BaseException):
-    """Ends a DBOS step without an outcome: DBOS stores only an Exception."""
-
-
 class DbosSteps:
     """The steps of one execution of a run.
 
     DBOS identifies a step by its number, which would have to be counted in the same order on every execution. We
     identify it by its name: all results are read when the execution starts, and new steps get unused numbers.
-
-    kept: the stored results, by step name. upto: the highest number of a stored step.
     """
 
-    def __init__(self, worker: DbosWorker, run: str, kept: dict[str, Any], upto: int) -> None:
+    def __init__(self, worker: DbosWorker, results: StepResults, run: str, execution: Execution) -> None:
         self._worker = worker
+        self._results = results
         self._run = run
-        self._kept = {name: encode_json(result) for name, result in kept.items()}
+        self._owner = execution.owner
+        self._stored = execution.results
+        self._numbers = count(execution.last + 1)
         self._locks: dict[str, asyncio.Lock] = {}
-        self._workflow = contextvars.copy_context()
-        """The context in which DBOS knows its workflow; the work itself runs in the context of its caller."""
-        while upto and DBOS.reserve_step().step_id < upto:
-            pass
+        self.ask_from = monotonic() + ASK_SECONDS
+        """`monotonic()` from which a step asks, before its work, whether the run is still this execution's."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
         """See `Steps.step`."""
         name = escape_name(str(key))
         async with self._locks.setdefault(name, asyncio.Lock()):
-            if name not in self._kept:
+            if name not in self._stored:
                 return await self._make(name, work)
-        return json.loads(self._kept[name])
+        return json.loads(self._stored[name])
 
     async def _make(self, name: str, work: Callable[[], Awaitable[Any]]) -> Any:
-        loop = asyncio.get_running_loop()
-        begun: asyncio.Future[None] = loop.create_future()
-        made: asyncio.Future[JsonText] = loop.create_future()
-
-        async def outcome() -> JsonText:
-            begun.set_result(None)
-            return await made
-
-        async def keep() -> None:
-            await DBOS.run_step_async({"name": name}, outcome)
-
-        # DBOS's part is a task in DBOS's context, so that `work` runs here, in the context and the scopes of its
-        # caller, and so that a cancellation of the work is none of DBOS's
-        keeping = loop.create_task(keep(), context=self._workflow.copy())
-        try:
-            if self._worker.left:
-                raise RunLost("this process does not work on the queue any more")
-            await asyncio.wait((begun, keeping), return_when=asyncio.FIRST_COMPLETED)
-            if not begun.done():
-                await self._until_kept(keeping)
-                raise RunLost(f"another process has done the step {name}")
-            result = await work()
-            text = _text_of(result)
-        except BaseException:
-            if not made.done():
-                made.set_exception(_NoOutcome())
-            keeping.add_done_callback(_ignore_outcome)
-            made.add_done_callback(_ignore_outcome)
-            raise
-        made.set_result(text)
-        await self._until_kept(keeping)
-        self._kept[name] = text
+        if self._worker.left:
+            raise RunLost(LEFT)
+        if monotonic() >= self.ask_from:
+            await self._answered(self._results.check(self._run, self._owner))
+        began = int(time() * 1000)
+        result = await work()
+        text = _text_of(result)
+        made = StepResult(next(self._numbers), name, text, began)
+        await self._answered(self._results.store(self._run, self._owner, made))
+        self._stored[name] = text
         return result
 
-    async def _until_kept(self, keeping: asyncio.Task[None]) -> None:
-        keeping.add_done_callback(_ignore_outcome)
+    async def _answered(self, question: Awaitable[None]) -> None:
+        asked = monotonic()
         try:
-            await asyncio.shield(keeping)
-        except _LOST_ERRORS as taken:
-            raise RunLost(str(taken)) from None
-        except DBAPIError as refused:
-            raise ResultNotStored(f"the database did not take the result: {refused.orig}") from None
-        except AssertionError:  # raised by DBOS if the row of the run was deleted
-            await self._worker.check_assigned(self._run)
-            raise
+            await question
+        except StoreError:  # the thread was closed
+            raise RunLost(LEFT) from None
+        self.ask_from = asked + ASK_SECONDS
 
 
 def _text_of(result: Any) -> JsonText:
@@ -313,12 +287,6 @@ def _text_of(result: Any) -> JsonText:
     if len(text) > LARGEST:
         raise ResultNotStored(f"the result has {len(text):,} letters as JSON, and {LARGEST:,} can be kept")
     return text
-
-
-def _ignore_outcome(future: asyncio.Future[Any]) -> None:
-    """Mark its exception as retrieved: nobody may be waiting for it any more."""
-    if not future.cancelled():
-        future.exception()
 
 
 async def retry_transient(ask: Callable[[], Awaitable[T]]) -> T:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from dbos import DBOS
-from dbos._dbos import _get_dbos_instance as dbos_instance
 from endstop.testing.conformance.durable import CASES, Adapter, DurableCase, check
 
 from ...postgres import PASSWORD, Server
@@ -57,7 +56,7 @@ async def test_a_run_that_dbos_takes_while_it_is_being_ended_goes_back(
             taken.append(one_more.set())
             raise RuntimeError("cannot schedule new futures after shutdown")
 
-        monkeypatch.setattr(dbos_instance()._executor_field, "submit", refuse)
+        monkeypatch.setattr("dbos._queue.execute_dequeued_workflow", refuse)
         assert one_more.wait(30)
         destroy()
 
