@@ -79,8 +79,8 @@ PUBLIC = {
         traced
     """,
     "endstop.testing.faults": """
-        INVARIANTS FaultReport SideEffects Violation by_step check_cancel_points check_cut_records
-        check_hostile_subscribers check_hostile_tools
+        HARMLESS INVARIANTS SECRETS FaultReport SecretShape SideEffects Violation by_step check_cancel_points
+        check_cut_records check_hostile_subscribers check_hostile_tools check_leaks check_redaction
     """,
     "endstop.testing": """
         FakeClock LoopClock MemorySteps check_transcript settle

@@ -1,17 +1,23 @@
-"""Attacks on runs of your own: cancels at every point, records that are cut anywhere, hostile tools and subscribers.
+"""Attacks on runs of your own: cancels at every point, cut records, hostile tools and subscribers, secrets.
 
 See `docs/guides/faults.md`. Nothing here needs pytest.
 """
 
 from .cancel_points import check_cancel_points
 from .cut_records import SideEffects, by_step, check_cut_records
+from .harmless_texts import HARMLESS
 from .hostile import check_hostile_subscribers, check_hostile_tools
 from .invariants import INVARIANTS
+from .redaction_checks import check_leaks, check_redaction
+from .secret_shapes import SECRETS, SecretShape
 from .violations import FaultReport, Violation
 
 __all__ = [
+    "HARMLESS",
     "INVARIANTS",
+    "SECRETS",
     "FaultReport",
+    "SecretShape",
     "SideEffects",
     "Violation",
     "by_step",
@@ -19,4 +25,6 @@ __all__ = [
     "check_cut_records",
     "check_hostile_subscribers",
     "check_hostile_tools",
+    "check_leaks",
+    "check_redaction",
 ]

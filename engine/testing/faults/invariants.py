@@ -32,6 +32,9 @@ INVARIANTS = {
     "keeps_record": "what stood in the record before a resume still stands there",
     "not_repeated": "a resumed run repeats no effect, and asks for no finished response again",
     "not_lost": "a resumed run makes every effect, unless it says that the result of a call is unknown",
+    "not_leaked": "no secret stands in what is written",
+    "not_destroyed": "a harmless text is written as it is",
+    "redacts": "a redaction returns the same text each time, and leaves what it has redacted",
     "same_end": "a resumed run ends as it would have without the cut, unless the result of a call is unknown",
 }
 """The invariants by the names that violations have."""

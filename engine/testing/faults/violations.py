@@ -57,6 +57,8 @@ class FaultReport:
     """What did not hold. A check ends early after 20 violations."""
     seconds: float = 0.0
     """Real seconds that the check took."""
+    counted: str = "runs ended"
+    """What `ends` counts, for people; `check_redaction` counts texts."""
 
     @property
     def ok(self) -> bool:
@@ -74,7 +76,7 @@ class FaultReport:
 
     def __str__(self) -> str:
         ended = ", ".join(f"{times} {how}" for how, times in self.ends.most_common())
-        head = f"{self.check}: {self.tried:,} of {self.of:,} points in {self.seconds:.1f} s; runs ended: {ended}"
+        head = f"{self.check}: {self.tried:,} of {self.of:,} points in {self.seconds:.1f} s; {self.counted}: {ended}"
         if self.ok:
             return f"{head}; no violations"
         early = ", ended early" if self.full else ""
