@@ -57,6 +57,7 @@ SMALL = {
     "decision.step_judge": "reads the facts, which read what a step brought; step_history.py knows neither",
     "engine.adapters.missing_framework": "what a user is told to install, apart from what an adapter does",
     "engine.records.sqlite_file": "databases of our own; the index of records and the proxy's budgets are such",
+    "engine.records.short_forms": "what fields a line leaves out; the parts within a line and whole lines both do",
     "engine.follow.end_text": "what a stopped agent reads; the adapters and the proxy say the same",
     "engine.completion_cut": "where a response is cut; the engine's own responses and followed ones ask it",
     "engine._plural": "numbers with their words, for whatever is read by people; imports nothing",

@@ -8,8 +8,9 @@
 - The policy of an imported run is the same for all, and longer than many a session. It is written without the settings
   that a reader fills in by itself.
 
-In memory, on the bus and over HTTP events are always whole. Writers of records use `Deduplicator`, readers use
-`MessageRestorer`; `format.decode_line` restores `RUN_STARTED`.
+In memory, on the bus and over HTTP events are always whole. Writers of record files use `LineShortener`, which also
+writes neighbouring parts of a response as one line (`parts_line.py`), and those of a store's pages `Deduplicator`.
+Readers use `MessageRestorer`; `format.decode_line` restores `RUN_STARTED`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from ..decision.events import (
 )
 from ..decision.messages import NO_MESSAGE, MessageDeltas, Reasoning
 from ..decision.settings import settings_to_record
-from .format import DECODE_ERRORS, SHARED_FIELDS, encode_line
+from .format import DECODE_ERRORS, SHARED_FIELDS, Header, encode_line, leaves_out, packs
+from .parts_line import ArgumentsEntry, Entry, PartsLine, StartEntry, TextEntry, pack
+from .short_forms import short_form, with_short_tools
 
 MAX_DELTAS = 4096
 """A response with more deltas is written whole: it hardly saves anything, and bounds what a reader has to remember."""
@@ -47,6 +50,26 @@ _DELTAS = b',"deltas":{"first":'
 """How `deltas` of a response is written. In a text of JSON its quotation marks would be escaped."""
 
 Part = TextMessageContent | ReasoningMessageContent | ToolCallStart | ToolCallArgs
+
+
+class LineShortener:
+    """Makes the lines of a record file as short as its version allows. Feed it all lines, in order.
+
+    header: of the file that is written on; None for a new one. first: the first run of the file, if there is one.
+    """
+
+    def __init__(self, header: Header | None = None, first: RunStarted | None = None) -> None:
+        self._deduplicator = Deduplicator(first) if header is None or leaves_out(header) else None
+        self._packs = header is None or packs(header)
+
+    def shorten(self, lines: Iterable[Any]) -> list[Any]:
+        """The lines as they are to be written. Those of one call are written together."""
+        if self._deduplicator is None:
+            return list(lines)
+        feed = self._deduplicator.feed
+        if not self._packs:
+            return [feed(line) for line in lines]
+        return pack([with_short_tools(feed(short_form(line))) for line in lines])
 
 
 class Deduplicator:
@@ -104,31 +127,30 @@ def _without_message(response: ResponseFinished, parts: Sequence[Part]) -> Respo
     return replace(response, message=NO_MESSAGE, deltas=MessageDeltas(parts[0].seq, len(parts)))
 
 
-def message_of(parts: Iterable[Part]) -> AssistantMessage:
+def message_of(parts: Iterable[Part | Entry]) -> AssistantMessage:
     """The message that these parts of one attempt make up."""
     text: list[str] = []
     reasoning: list[Reasoning] = []
     block: list[str] = []
     calls: dict[str, tuple[str, list[str]]] = {}
-    for part in parts:  # types are compared instead of matched: most of the time of a scan is spent here
+    part: Any  # types are compared instead of matched: most of the time of a scan is spent here
+    for part in parts:
         kind = type(part)
-        if kind is TextMessageContent:
-            text.append(part.delta)  # type: ignore[union-attr]
-        elif kind is ToolCallArgs:
-            calls.setdefault(part.call_id, ("", []))[1].append(part.delta)  # type: ignore[union-attr]
-        elif kind is ToolCallStart:
-            calls[part.call_id] = (part.name, [])  # type: ignore[union-attr]
+        if kind is TextMessageContent or kind is TextEntry:
+            text.append(part.delta)
+        elif kind is ToolCallArgs or kind is ArgumentsEntry:
+            calls.setdefault(part.call_id, ("", []))[1].append(part.delta)
+        elif kind is ToolCallStart or kind is StartEntry:
+            calls[part.call_id] = (part.name, [])
         else:
-            _add_reasoning(cast(ReasoningMessageContent, part), block, reasoning, text, len(calls))
+            _add_reasoning(part, block, reasoning, text, len(calls))
     if any(block):
         reasoning.append(Reasoning("".join(block)))
     made = tuple([ToolCall(id, name, "".join(arguments)) for id, (name, arguments) in calls.items()])
     return AssistantMessage("".join(text), made, tuple(reasoning))
 
 
-def _add_reasoning(
-    part: ReasoningMessageContent, block: list[str], reasoning: list[Reasoning], text: list[str], calls: int
-) -> None:
+def _add_reasoning(part: Any, block: list[str], reasoning: list[Reasoning], text: list[str], calls: int) -> None:
     if part.redacted:
         reasoning.append(block_of(part.delta, part, text, calls))
         return
@@ -142,9 +164,11 @@ class MessageRestorer:
     """Makes responses whole again. Feed it the events of a record, or of one run, in order."""
 
     def __init__(self) -> None:
-        self._parts: deque[Part | bytes] = deque(maxlen=MAX_DELTAS)
+        self._parts: deque[Part | PartsLine | bytes] = deque(maxlen=MAX_DELTAS)
         self.hold_line: Callable[[bytes], None] = self._parts.append
         """Take the line of a part as it is. It is decoded if a response needs it."""
+        self.hold: Callable[[PartsLine], None] = self._parts.append
+        """Take the parts of a line."""
 
     def feed(self, event: Event) -> Event:
         """The event, whole. A response of which deltas are missing has what the others say, and keeps `deltas`."""
@@ -165,9 +189,19 @@ class MessageRestorer:
         if wanted is None:
             return response
         attempt, first, last = response.attempt, wanted.first, response.seq
-        found = [part for part in _decoded(parts) if part.attempt == attempt and first <= part.seq < last]
-        whole = len(found) == wanted.count
-        return replace(response, message=message_of(found), deltas=None if whole else wanted)
+        found: list[Part | Entry] = []
+        count = 0
+        for part in _decoded(parts):
+            if part.attempt != attempt or part.seq >= last:
+                continue
+            if isinstance(part, PartsLine):
+                for entry, deltas in part.message_parts(first):
+                    found.append(entry)
+                    count += deltas
+            elif part.seq >= first:
+                found.append(part)
+                count += 1
+        return replace(response, message=message_of(found), deltas=None if count == wanted.count else wanted)
 
 
 def is_part(line: bytes) -> bool:
@@ -184,7 +218,7 @@ _decode_part = msgspec.json.Decoder(Part).decode
 _decode_parts = msgspec.json.Decoder(list[Part]).decode
 
 
-def _decoded(parts: Sequence[Part | bytes]) -> list[Part]:
+def _decoded(parts: Sequence[Part | PartsLine | bytes]) -> Sequence[Part | PartsLine]:
     """The parts, decoded where they are lines; without lines that are damaged."""
     lines = [part for part in parts if type(part) is bytes]
     if len(lines) < len(parts) or not lines:
@@ -195,7 +229,7 @@ def _decoded(parts: Sequence[Part | bytes]) -> list[Part]:
         return [one for line in lines if (one := _decoded_one(line)) is not None]
 
 
-def _decoded_one(part: Part | bytes) -> Part | None:
+def _decoded_one(part: Part | PartsLine | bytes) -> Part | PartsLine | None:
     if not isinstance(part, bytes):
         return part
     try:

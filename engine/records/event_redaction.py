@@ -39,9 +39,9 @@ from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, Run
 from ..decision.policy import Echo, Policy, Prompts
 from .attachments import ATTACH_ABOVE, AttachmentReader, AttachmentWriter
 from .compression import create_file
-from .deduplication import Deduplicator
+from .deduplication import LineShortener
 from .files import line_batches
-from .format import DrainedChunk, Header, encode_line, leaves_out, parse_header
+from .format import DrainedChunk, Header, encode_line, parse_header
 from .reader import LineReader
 
 Redact = Callable[[str], str]
@@ -418,28 +418,24 @@ def redact_file(
     writer = AttachmentWriter(target, attach_above)
     lines = left_out = 0
     header: Header | None = None
-    deduplicator: Deduplicator | None = None
+    shortener = LineShortener()
 
     def encode(ready: Iterable[Event | DrainedChunk]) -> bytes:
-        return b"".join(encode_line(shortened(line)) + b"\n" for line in ready)
-
-    def shortened(line: Event | DrainedChunk) -> object:
-        kept = writer.write(line)
-        return kept if deduplicator is None else deduplicator.feed(kept)
+        return b"".join(encode_line(line) + b"\n" for line in shortener.shorten(map(writer.write, ready)))
 
     with create_file(Path(target)) as file:
         for batch in line_batches(source):
             if header is None:
                 header = parse_header(source, batch[0])
-                deduplicator = Deduplicator() if leaves_out(header) else None
+                shortener = LineShortener(header)
                 file.write(encode_line(header) + b"\n")
             for line in batch:
-                parsed = reader.parse(line)
-                if isinstance(parsed, str):
-                    left_out += parsed != "blank"
-                elif not isinstance(parsed, Header):
-                    file.write(encode(redactor.feed(attachments.restore(parsed))))
-                    lines += 1
+                for parsed in reader.parse(line):
+                    if isinstance(parsed, str):
+                        left_out += parsed != "blank"
+                    elif not isinstance(parsed, Header):
+                        file.write(encode(redactor.feed(attachments.restore(parsed))))
+                        lines += 1
         file.write(encode(redactor.flush()))
         if header is None:
             parse_header(source, b"")

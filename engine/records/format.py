@@ -30,14 +30,16 @@ from ..decision.events import CutOff, ResponseFinished, RunStarted
 from ..decision.messages import NO_MESSAGE
 from ..decision.settings import settings_from_record
 from ..decision.transcript import estimate_tokens
+from .parts_line import PartsLine
 
 FORMAT = "endstop-record"
 HEADER_PREFIX = f'{{"type":"HEADER","format":"{FORMAT}"'.encode()
 """The first bytes of every record."""
-VERSION = (2, 0)
+VERSION = (3, 0)
 """Major and minor version. A reader refuses a newer major version and skips events that it does not know.
 
-Version 2 leaves out what stands twice (`deduplication.py`). A record that was begun in version 1 is continued in it.
+Version 2 leaves out what stands twice (`deduplication.py`); version 3 also writes parts of a response that are written
+together as one line (`parts_line.py`). A record that was begun in an older version is continued in it.
 """
 
 
@@ -67,8 +69,10 @@ class DrainedChunk(Struct, frozen=True, kw_only=True, tag="AFTER_CUT"):
     chunk: AnyChunk
 
 
-Line = Header | DrainedChunk | Event | Literal["damaged", "blank", "unknown"]
-"""A decoded line, or why it could not be decoded. `unknown`: an event of a newer minor version."""
+BadLine = Literal["damaged", "blank", "unknown"]
+"""Why a line could not be decoded. `unknown`: an event of a newer minor version."""
+Decoded = Header | DrainedChunk | PartsLine | Event
+"""A line that was decoded."""
 
 
 def summarize_drained(chunks: Iterable[AnyChunk]) -> CutOff:
@@ -140,10 +144,15 @@ def leaves_out(header: Header) -> bool:
     return int(header.version.split(".", 1)[0]) >= 2
 
 
-_decode: Callable[[bytes], Header | DrainedChunk | Event] = msgspec.json.Decoder(Header | DrainedChunk | Event).decode
+def packs(header: Header) -> bool:
+    """Whether a record with this header may have lines with several events (`parts_line.py`)."""
+    return int(header.version.split(".", 1)[0]) >= 3
 
 
-def decode_generic(line: bytes, first: RunStarted | None = None) -> Header | DrainedChunk | Event:
+_decode: Callable[[bytes], Decoded] = msgspec.json.Decoder(Decoded).decode
+
+
+def decode_generic(line: bytes, first: RunStarted | None = None) -> Decoded:
     """Decode any line with the decoder for all types of lines. `decode_line` is faster for RUN_STARTED lines.
 
     Raises one of `DECODE_ERRORS`.
@@ -159,10 +168,12 @@ def decode_generic(line: bytes, first: RunStarted | None = None) -> Header | Dra
         return decode_run_started(line, first)
     if kind is ResponseFinished and decoded.message is NO_MESSAGE and decoded.deltas is None:  # type: ignore[union-attr]
         raise msgspec.ValidationError("Object missing required field `message`")
+    if kind is PartsLine:
+        decoded.complete()  # type: ignore[union-attr]
     return decoded
 
 
-def parse_line(line: bytes, first: RunStarted | None = None) -> Line:
+def parse_line(line: bytes, first: RunStarted | None = None) -> Decoded | BadLine:
     """Decode any line, or say why it cannot be decoded. Raises nothing. `first`: see `decode_run_started`."""
     try:
         return decode_line(line, first)
@@ -170,12 +181,12 @@ def parse_line(line: bytes, first: RunStarted | None = None) -> Line:
         return classify_bad_line(line)
 
 
-def decode_line(line: bytes, first: RunStarted | None = None) -> Header | DrainedChunk | Event:
+def decode_line(line: bytes, first: RunStarted | None = None) -> Decoded:
     """Decode any line, and RUN_STARTED by its fast path. Raises one of `DECODE_ERRORS`."""
     return decode_run_started(line, first) if line.startswith(RUN_STARTED_PREFIX) else decode_generic(line, first)
 
 
-def classify_bad_line(line: bytes) -> Literal["damaged", "blank", "unknown"]:
+def classify_bad_line(line: bytes) -> BadLine:
     """Why a line cannot be decoded."""
     if not line.strip():
         return "blank"
@@ -187,7 +198,7 @@ def classify_bad_line(line: bytes) -> Literal["damaged", "blank", "unknown"]:
     return "unknown" if isinstance(kind, str) and kind not in _KNOWN_TYPES else "damaged"
 
 
-_KNOWN_TYPES = {kind.__struct_config__.tag for kind in (Header, DrainedChunk, *Event.__args__)}
+_KNOWN_TYPES = {kind.__struct_config__.tag for kind in (Header, DrainedChunk, PartsLine, *Event.__args__)}
 
 
 # ---- RUN_STARTED

@@ -13,7 +13,7 @@ from ..decision import Event, WrongUse
 from ..decision.events import ResponseFinished, RunStarted
 from .attachments import SCHEME, AttachmentReader
 from .compression import BLOCK, MAGIC, CorruptData, decompress
-from .deduplication import MessageRestorer, is_part, lacks_message
+from .deduplication import MessageRestorer, is_part
 from .files import MAX_LINE_BYTES
 from .format import (
     DECODE_ERRORS,
@@ -23,9 +23,12 @@ from .format import (
     encode_line,
     parse_header,
 )
+from .parts_line import PARTS_TAG, PartsLine
 from .scan import MAX_LOST_EVENTS
 
 _NO_EVENTS = frozenset({"HEADER", "AFTER_CUT"})
+_SHORTENED = frozenset({"RESPONSE_FINISHED", "RUN_FINISHED"})
+"""Types of events, besides RUN_STARTED, whose lines leave something out."""
 _ATTACHED = (b'"attached":"', f'"url":"{SCHEME}'.encode())
 
 
@@ -177,15 +180,26 @@ class RecordFrames:
             found = _decode_line(line)
             if found.type in _NO_EVENTS:
                 return
-            whole = self._whole(found.type, line.rstrip(b"\r"))
+            if found.type == PARTS_TAG:
+                events = self._parts(line)
+            else:
+                events = [(found.seq, self._whole(found.type, line.rstrip(b"\r")))]
         except DECODE_ERRORS:
             return
         if not self._last < found.seq < self._last + MAX_LOST_EVENTS or not self._run_id:
             return
         if found.seq > self._last + 1:
             yield Gap(self._run_id, found.seq - self._last - 1, found.seq)
-        self._last = found.seq
-        yield Frame(self._run_id, found.seq, whole, last=found.type == "RUN_FINISHED")
+        for seq, whole in events:
+            self._last = seq
+            yield Frame(self._run_id, seq, whole, last=found.type == "RUN_FINISHED")
+
+    def _parts(self, line: bytes) -> list[tuple[int, bytes]]:
+        """The events of a line that has several, each with its number. Raises one of `DECODE_ERRORS`."""
+        parts = decode_generic(line)
+        assert isinstance(parts, PartsLine)
+        self._messages.hold(parts)
+        return [(event.seq, encode_line(event)) for event in parts.events()]
 
     def _whole(self, kind: str, line: bytes) -> bytes:
         """The line with what it leaves out. Raises one of `DECODE_ERRORS`."""
@@ -201,7 +215,7 @@ class RecordFrames:
             self._messages.feed(event)
             self._run_id, self._last = event.run_id, 0
             return encode_line(self._attachments.restore(event))
-        if lacks_message(line) or b"\r" in line or any(mark in line for mark in _ATTACHED):
+        if kind in _SHORTENED or b"\r" in line or any(mark in line for mark in _ATTACHED):
             event = decode_generic(line, self._first)  # type: ignore[assignment]
             if isinstance(event, ResponseFinished):
                 event = self._messages.restore(event)

@@ -15,7 +15,8 @@ from ..decision.summary import is_copied
 from .attachments import AttachmentReader
 from .deduplication import MessageRestorer, missing_deltas
 from .files import line_batches
-from .format import HEADER_PREFIX, NO_RUN, DrainedChunk, Header, Line, parse_header, parse_line
+from .format import HEADER_PREFIX, NO_RUN, BadLine, DrainedChunk, Header, parse_header, parse_line
+from .parts_line import PartsLine
 
 
 class LineReader:
@@ -25,14 +26,20 @@ class LineReader:
         self._first: RunStarted | None = None
         self._messages = MessageRestorer()
 
-    def parse(self, line: bytes) -> Line:
-        """The next line, or why it cannot be decoded. A response of which deltas are missing keeps its `deltas`."""
+    def parse(self, line: bytes) -> Iterable[Header | DrainedChunk | Event | BadLine]:
+        """What stands in the next line, mostly one event, or why it cannot be decoded.
+
+        A response of which deltas are missing keeps its `deltas`.
+        """
         parsed = parse_line(line, self._first)
+        if isinstance(parsed, PartsLine):
+            self._messages.hold(parsed)
+            return parsed.events()
         if isinstance(parsed, str | Header | DrainedChunk):
-            return parsed
+            return (parsed,)
         if self._first is None and isinstance(parsed, RunStarted):
             self._first = parsed
-        return self._messages.feed(parsed)
+        return (self._messages.feed(parsed),)
 
 
 class RecordedRun(Struct, kw_only=True):
@@ -104,18 +111,18 @@ def read_record(path: str | os.PathLike[str]) -> SessionRecord:
         header = header or parse_header(path, lines[0])
         for line in lines:
             number += 1
-            parsed = reader.parse(line)
-            if isinstance(parsed, str):
-                damaged += [number] * (parsed == "damaged")
-            elif isinstance(parsed, RunStarted):
-                runs.append(RecordedRun(events=[attachments.restore(parsed)], after_cut=[]))
-            elif isinstance(parsed, DrainedChunk):
-                if runs:
-                    runs[-1].after_cut.append(parsed)
-            elif not isinstance(parsed, Header):
-                if not runs:
-                    raise WrongUse(f"{path}, line {number}: an event before any RUN_STARTED")
-                runs[-1].events.append(attachments.restore(parsed))
+            for parsed in reader.parse(line):
+                if isinstance(parsed, str):
+                    damaged += [number] * (parsed == "damaged")
+                elif isinstance(parsed, RunStarted):
+                    runs.append(RecordedRun(events=[attachments.restore(parsed)], after_cut=[]))
+                elif isinstance(parsed, DrainedChunk):
+                    if runs:
+                        runs[-1].after_cut.append(parsed)
+                elif not isinstance(parsed, Header):
+                    if not runs:
+                        raise WrongUse(f"{path}, line {number}: an event before any RUN_STARTED")
+                    runs[-1].events.append(attachments.restore(parsed))
     header = header or parse_header(path, b"")
     if not runs:
         raise WrongUse(f"{path}: {NO_RUN}")

@@ -19,9 +19,9 @@ from msgspec import Struct
 from ..decision import Event, WrongUse
 from .attachments import ATTACH_ABOVE, MAY_HOLD_IMAGES, AttachmentWriter
 from .compression import SUFFIX, is_compressed
-from .deduplication import Deduplicator
+from .deduplication import LineShortener
 from .event_redaction import Redact, StreamRedactor
-from .format import DECODE_ERRORS, DrainedChunk, Header, encode_line, encode_lines, leaves_out
+from .format import DECODE_ERRORS, DrainedChunk, Header, encode_line, encode_lines
 from .reader import read_beginning
 
 try:
@@ -68,10 +68,10 @@ class RecordWriter:
             )
         self._new = not self.path.exists()
         has_content = self.path.exists() and self.path.stat().st_size > 0
-        self._deduplicator: Deduplicator | None = Deduplicator()
+        self._shortener = LineShortener()
         if has_content:  # read before it is opened, so that a file that is not a record is never changed
             header, first = read_beginning(self.path)
-            self._deduplicator = Deduplicator(first) if leaves_out(header) else None
+            self._shortener = LineShortener(header, first)
             if is_compressed(self.path):
                 raise WrongUse(f"{self.path} is compressed and cannot be appended to: run `zstd -d` on it first")
         try:
@@ -165,8 +165,7 @@ class RecordWriter:
             if pending and self._resting:
                 self._file, self._resting = self._open(), False
             lines = [self._attachments.write(line) if type(line) in MAY_HOLD_IMAGES else line for line in pending]
-            if self._deduplicator is not None:
-                lines = [self._deduplicator.feed(line) for line in lines]
+            lines = self._shortener.shorten(lines)
             try:
                 self._file.write(encode_lines(lines))
             except (TypeError, ValueError):  # one of them cannot be JSON: `encode_line` writes what it can
@@ -222,7 +221,7 @@ def last_event(path: str | os.PathLike[str]) -> tuple[str | None, int] | None:
             with suppress(*DECODE_ERRORS):
                 event = msgspec.json.decode(content[begin:end], type=_Numbered)
                 if event.seq is not None:
-                    return None if event.outcome is None else event.outcome.run_id, event.seq
+                    return None if event.outcome is None else event.outcome.run_id, event.seq + event.count - 1
             end = begin
     return None
 
@@ -233,6 +232,8 @@ class _Ended(Struct):
 
 class _Numbered(Struct):
     seq: int | None = None
+    count: int = 1
+    """How many events the line holds (`parts_line.py`)."""
     outcome: _Ended | None = None
 
 

@@ -29,6 +29,7 @@ from .format import (
     leaves_out,
     parse_header,
 )
+from .parts_line import PartsLine
 
 MAX_DAMAGED_NUMBERS = 100
 """`Scan.damaged` lists at most this many line numbers."""
@@ -129,7 +130,13 @@ class Scan:
                 else:
                     if event.seq > last + skipped_lines + 1:
                         self.lost += event.seq - last - skipped_lines - 1
-                    last, skipped_lines = event.seq, 0
+                    skipped_lines = 0
+                    if kind is PartsLine:
+                        last = event.last
+                        messages.hold(event)
+                        yield from event.events(deltas=parts)
+                        continue
+                    last = event.seq
                     in_run = kind is not RunFinished
                     if kind in STREAM_PARTS:
                         messages.feed(event)

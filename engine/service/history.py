@@ -58,10 +58,10 @@ def _read(pages: Sequence[Page]) -> RecordedRun:
     reader = LineReader()
     for page in pages:
         for line in page.lines.splitlines():
-            event = reader.parse(line)
-            if isinstance(event, ResponseFinished) and event.deltas is not None:
-                raise StoreError(f"the run {page.run_id} is damaged: {missing_deltas(event)}")
-            if not isinstance(event, str | Header | DrainedChunk):
-                events.append(event)
+            for event in reader.parse(line):
+                if isinstance(event, ResponseFinished) and event.deltas is not None:
+                    raise StoreError(f"the run {page.run_id} is damaged: {missing_deltas(event)}")
+                if not isinstance(event, str | Header | DrainedChunk):
+                    events.append(event)
     assert not events or isinstance(events[0], RunStarted)
     return RecordedRun(events=events, after_cut=[])

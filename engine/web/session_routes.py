@@ -163,9 +163,9 @@ async def session_request(context: RequestContext) -> Response:
 
 def _feed_lines(finder: RequestFinder, lines: LineReader, whole: Sequence[bytes]) -> None:
     for line in whole:
-        event = lines.parse(line)
-        if isinstance(event, Event):
-            finder.feed(event)
+        for event in lines.parse(line):
+            if isinstance(event, Event):
+                finder.feed(event)
 
 
 async def read_run(context: RequestContext) -> Response:

@@ -17,6 +17,7 @@ from endstop.replay import replay
 from endstop.testing import check_transcript
 from msgspec.structs import replace
 
+from ..record_lines import lines_before
 from .test_resume import Script, check, checked, checking, eventful, exhausting, killed_after, pausing
 
 STEPWISE = Policy(max_inner_steps=1)
@@ -186,7 +187,7 @@ async def test_a_fork_of_a_fork_begins_with_what_the_first_one_did(tmp_path: Pat
     assert (came_from.session_id, came_from.at) == (forked.id, second)
     assert (await replay(two)).same
     lines = two.read_bytes().splitlines(keepends=True)
-    for kept in range(second, len(lines)):
+    for kept in range(len(lines_before(two, second)), len(lines)):
         given = sum(b'"RESPONSE_FINISHED"' in line for line in lines[:kept])
         two.write_bytes(b"".join(lines[:kept]))
         session = script.engine(given, policy=STEPWISE).session(again.id, record=two)
@@ -210,7 +211,7 @@ async def test_a_fork_that_was_killed_is_resumed_like_any_run(
         again.engine(done_at(events, at), **options).session(record=origin).fork(at=at, record=whole)
     )
     lines = whole.read_bytes().splitlines(keepends=True)
-    for kept in range(at, len(lines)):  # from the whole copy to all but its last event
+    for kept in range(len(lines_before(whole, at)), len(lines)):  # from the whole copy to all but its last event
         again, options = scene()
         outcome, session = await killed_after(cut, lines[:kept], again, options)
         lost = any(m.status == "unknown" for m in session.transcript.messages if isinstance(m, ToolResult))
@@ -228,13 +229,16 @@ async def test_a_fork_that_was_killed_inside_its_copy_is_made_again(tmp_path: Pa
     at = decisions(origin)[1].seq
     await finish(script.engine(2, policy=STEPWISE).session(record=origin).fork(at=at, record=path))
     lines = path.read_bytes().splitlines(keepends=True)
-    for kept in range(2, at):
+    copied = len(lines_before(path, at))
+    for kept in range(2, copied):
         path.write_bytes(b"".join(lines[:kept]))
         session = script.engine(2, policy=STEPWISE).session(record=path)
-        session.load(read_record(path).runs)
-        with pytest.raises(WrongUse, match=rf"killed before it had copied its origin \(event {kept - 1} of {at - 1}\)"):
+        runs = read_record(path).runs
+        session.load(runs)
+        last = runs[0].events[-1].seq
+        with pytest.raises(WrongUse, match=rf"killed before it had copied its origin \(event {last} of {at - 1}\)"):
             session.start_resumed()
-    assert path.read_bytes() == b"".join(lines[: at - 1])
+    assert path.read_bytes() == b"".join(lines[: copied - 1])
 
 
 async def test_an_event_that_is_no_decision_names_the_decisions_around_it(tmp_path: Path) -> None:
@@ -326,7 +330,8 @@ async def test_events_that_are_missing_before_the_decision_are_named(tmp_path: P
     script = await recorded(origin, READ, WRITE, END)
     first, second, *_ = (d.seq for d in decisions(origin))
     lines = origin.read_bytes().splitlines(keepends=True)
-    origin.write_bytes(b"".join([*lines[: first + 1], *lines[first + 2 :]]))
+    kept = lines_before(origin, first + 1)
+    origin.write_bytes(b"".join([*kept, *lines[len(kept) + 1 :]]))
     session = script.engine(0).session(record=origin)
     with pytest.raises(WrongUse, match=rf"events {first + 1} to {first + 1} of run run_\w+ cannot be read"):
         session.fork(at=second)
@@ -386,8 +391,7 @@ async def test_a_cancellation_is_no_decision_to_fork_at(tmp_path: Path) -> None:
 async def test_a_run_without_a_decision_says_why_there_is_none(tmp_path: Path) -> None:
     origin = tmp_path / "origin.jsonl"
     script = await recorded(origin, READ, END)
-    lines = origin.read_bytes().splitlines(keepends=True)
-    origin.write_bytes(b"".join(lines[: decisions(origin)[0].seq]))
+    origin.write_bytes(b"".join(lines_before(origin, decisions(origin)[0].seq)))
     session = script.engine(0).session(record=origin)
     with pytest.raises(WrongUse, match="run 1 holds no decision to fork at: it ended or was killed before one"):
         session.fork(at=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ async def test_a_hook_that_was_replaced_is_asked_and_the_record_says_so(tmp_path
     outcome = await resume(path, lines, script.engine(1, text_rule=second_rule, policy=SHORT_ROUNDS))
     assert (outcome.status, outcome.steps, script.done) == ("completed", 2, ["a"])
     ((at, then, now),) = divergences(path)
-    assert at == len(lines) - 1
+    assert at == json.loads(lines[-1])["seq"]
     assert then == f"VERDICT_GIVEN text_rule {__name__}:first_rule"
     assert now == f"VERDICT_GIVEN text_rule {__name__}:second_rule"
 
@@ -73,7 +74,7 @@ async def test_a_policy_that_would_have_decided_otherwise_is_seen_and_the_record
     outcome = await resume(path, lines, changed)
     assert (outcome.status, outcome.steps) == ("completed", 2)
     ((at, then, now),) = divergences(path)
-    assert at == len(lines) - 1
+    assert at == json.loads(lines[-1])["seq"]
     assert then.startswith("DECISION_MADE go on by ")
     assert now == "DECISION_MADE stop(step_limit) by step_limit"
 
@@ -113,4 +114,4 @@ async def test_a_strict_engine_refuses_another_gate_about_a_call_before_anything
     outcome = await resume(path, lines, script.engine(1, gates=[second_gate]))
     assert outcome.status == "completed"
     ((at, _, _),) = divergences(path)
-    assert at == len(lines) - 1
+    assert at == json.loads(lines[-1])["seq"]

@@ -29,6 +29,7 @@ from endstop.testing import FakeClock, check_transcript, settle
 from endstop.tools import finish_task
 
 from ..engine_options import grouped
+from ..record_lines import lines_before
 from .payer import by_step
 
 DONE: list[str] = []
@@ -464,7 +465,8 @@ def killed(folder: Path, into: Path, of_parent: int, of_child: int) -> Path:
 
 def number_of(path: Path, belongs: Callable[[Any], bool]) -> int:
     """The line, from 1, of the first such event; the header is line 1."""
-    return next(n for n, event in enumerate(read_record(path).runs[0].events, 2) if belongs(event))
+    event = next(event for event in read_record(path).runs[0].events if belongs(event))
+    return len(lines_before(path, event.seq)) + 1
 
 
 async def resumed(record: Path, helper: Tool) -> tuple[Any, Session]:

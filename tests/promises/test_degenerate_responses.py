@@ -412,7 +412,7 @@ async def test_A1_a_process_that_dies_in_the_new_attempt_asks_once_more_and_once
     await events_of(Scripted(ENDLESS, ENDLESS), path)
     lines = path.read_bytes().splitlines(keepends=True)
     second = next(n for n, line in enumerate(lines, 1) if b'"attempt":"1.2"' in line and b"ATTEMPT_STARTED" in line)
-    outcome = await _killed_after(killed, lines[: second + 20], ENDLESS, ENDLESS)
+    outcome = await _killed_after(killed, lines[: second + 1], ENDLESS, ENDLESS)
     assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("degenerate", LEAD.strip(), 1)
     assert (await replay(killed)).same
 

@@ -637,7 +637,7 @@ async def test_a_record_that_was_changed_diverges_with_exit_code_1(tmp_path: Pat
 
 
 async def test_what_is_no_record_exits_with_2(tmp_path: Path) -> None:
-    header = {"type": "HEADER", "format": "endstop-record", "version": "3.0", "session_id": "s"}
+    header = {"type": "HEADER", "format": "endstop-record", "version": "4.0", "session_id": "s"}
     cases = {"text.jsonl": "hello\n", "newer.jsonl": json.dumps(header) + "\n", "empty.jsonl": ""}
     for name, text in cases.items():
         (tmp_path / name).write_text(text)

@@ -28,7 +28,8 @@ from endstop.formats.reconstruction import IMPORTED_POLICY
 from endstop.providers import Interrupted, Retry, Scripted, call, say
 from endstop.records.deduplication import MAX_DELTAS, Deduplicator, MessageRestorer, is_part, lacks_message
 from endstop.records.event_redaction import redact_file
-from endstop.records.format import DECODE_ERRORS, RUN_STARTED_PREFIX, decode_line, encode_line
+from endstop.records.format import DECODE_ERRORS, RUN_STARTED_PREFIX, decode_generic, decode_line, encode_line
+from endstop.records.parts_line import PartsLine
 from endstop.records.recorder import RecordWriter
 from endstop.records.scan import scan
 from endstop.replay import replay
@@ -81,6 +82,12 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
+def unpacked(path: Path) -> list[Any]:
+    """The lines of a record, each with one event, as version 2 has them."""
+    lines = [decode_generic(line) for line in path.read_bytes().splitlines()]
+    return [one for line in lines for one in (line.events() if isinstance(line, PartsLine) else [line])]
+
+
 def plain(events: Any) -> list[Any]:
     """Events as JSON has them, where a tuple is a list."""
     return [json.loads(encode_line(event)) for event in events]
@@ -92,11 +99,10 @@ def responses_in(path: Path) -> list[dict[str, Any]]:
 
 async def test_a_response_is_written_without_what_its_deltas_say_and_read_with_it(tmp_path: Path) -> None:
     path, told = await recorded(tmp_path / "r.jsonl")
-    lines = lines_of(path)
     for line in responses_in(path):
         assert "message" not in line
         first, count = line["deltas"]["first"], line["deltas"]["count"]
-        parts = [one for one in lines if first <= one.get("seq", 0) < line["seq"] and is_part(encode_line(one))]
+        parts = [one for one in told if first <= one.seq < line["seq"] and is_part(encode_line(one))]
         assert len(parts) == count
     assert plain(read_record(path).runs[0].events) == plain(told)
     assert plain(scan(path, parts=True)) == plain(told)
@@ -108,7 +114,7 @@ async def test_each_text_stands_once_in_a_record(tmp_path: Path) -> None:
     path, _ = await recorded(tmp_path / "r.jsonl", engine=engine_of("The port is 8080 now."))
     parts = [line for line in path.read_bytes().splitlines() if b"8080" in line]
     kinds = [json.loads(line)["type"] for line in parts]
-    assert kinds == ["TEXT_MESSAGE_CONTENT", "RUN_FINISHED"], "its delta, and the run's answer"
+    assert kinds == ["PARTS", "RUN_FINISHED"], "its deltas, and the run's answer"
 
 
 async def test_a_later_run_is_written_without_what_the_first_says(tmp_path: Path) -> None:
@@ -189,6 +195,7 @@ async def test_a_redaction_that_treats_text_and_deltas_differently_is_written_wh
 
 async def test_a_response_of_which_deltas_are_gone_is_told_and_keeps_the_rest(tmp_path: Path) -> None:
     path, told = await recorded(tmp_path / "r.jsonl")
+    path.write_bytes(b"".join(encode_line(line) + b"\n" for line in unpacked(path)))
     lines = path.read_bytes().splitlines(keepends=True)
     gone = next(number for number, line in enumerate(lines) if b'"TEXT_MESSAGE_CONTENT"' in line)
     del lines[gone]
@@ -226,7 +233,8 @@ async def test_a_record_cut_at_every_byte_is_read_up_to_there(tmp_path: Path) ->
     begin = content.index(b"\n", content.index(RUN_STARTED_PREFIX)) + 1
     for end in range(begin, len(content), 7):
         path.write_bytes(content[:end])
-        whole = content[:end].count(b"\n") - 1 + (content[end : end + 1] == b"\n")
+        lines = content[: end + (content[end : end + 1] == b"\n")].split(b"\n")
+        whole = sum(json.loads(line).get("count", 1) for line in lines[1 : content[: end + 1].count(b"\n")])
         assert plain(event for run in read_record(path).runs for event in run.events) == plain(told[:whole])
 
 
