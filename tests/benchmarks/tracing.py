@@ -1,11 +1,14 @@
 """Measures what tracing adds to a step and to a chunk, side by side in one process.
 
-    python tests/benchmarks/tracing.py [--rounds 7] [--steps 100] [--chunks 40]
+    python tests/benchmarks/tracing.py [--rounds 7] [--steps 100] [--chunks 40] [--write]
 
 The model is a script, so that what is divided by is the engine alone: over a network a step costs several times as
 much, and the ratio is that much smaller. `off` is the engine without tracing, `unsampled` with a sampler that drops
 all, `spans` with spans that are made and dropped by the exporter, `content` with all that was said in them. The order
-turns from round to round, ratios are taken within a round, and the median of the rounds is printed.
+turns from round to round, ratios are taken within a round, and the median of the rounds is printed. `sdk` is what a
+step would take if each span cost only what OpenTelemetry's SDK takes to start and end it with the same attributes.
+
+`--write` sets the line of `spans`, with one chunk, in the table of goals of docs/explanation/performance.md.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from endstop import Engine, tool
 from endstop.decision import Limits, Policy
 from endstop.observers import traced
 from endstop.providers import Scripted, call, say
+from goals import PAGE, write_line
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
@@ -74,6 +78,34 @@ def content(made: Engine) -> Engine:
 KINDS: tuple[Callable[[Engine], Engine], ...] = (off, unsampled, spans, content)
 
 
+class Keep(Drop):
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.kept: list[ReadableSpan] = []
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.kept += spans
+        return SpanExportResult.SUCCESS
+
+
+def spans_of_a_run(steps: int, chunks: int) -> list[ReadableSpan]:
+    """The spans of a traced run, as they reach an exporter."""
+    keep, provider = Keep(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(keep))
+    asyncio.run(traced(engine(steps, chunks), provider).run("Add."))
+    return keep.kept
+
+
+def sdk(made: Sequence[ReadableSpan], steps: int) -> float:
+    """Milliseconds of CPU that the SDK alone takes a step to start and end spans like these."""
+    tracer = dropping().get_tracer("endstop")
+    began = time.process_time()
+    for one in made:
+        tracer.start_span(one.name, kind=one.kind, attributes=one.attributes).end()
+    return (time.process_time() - began) * 1000 / steps
+
+
 def once(kind: Callable[[Engine], Engine], steps: int, chunks: int) -> float:
     """Milliseconds of CPU a step."""
 
@@ -93,19 +125,24 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--steps", type=int, default=100)
     options.add_argument("--chunks", type=int, default=40)
+    options.add_argument("--write", action="store_true", help="set the line of the page's table of goals")
     given = options.parse_args()
     for kind in KINDS:
-        once(kind, 10, given.chunks)
+        once(kind, 50, given.chunks)
     for chunks in (1, given.chunks):
-        rounds = []
+        rounds: list[dict[str, float]] = []
+        made = spans_of_a_run(given.steps, chunks)
         for number in range(given.rounds):
             turn = number % len(KINDS)
-            rounds.append({k.__name__: once(k, given.steps, chunks) for k in (*KINDS[turn:], *KINDS[:turn])})
+            took = {k.__name__: once(k, given.steps, chunks) for k in (*KINDS[turn:], *KINDS[:turn])}
+            rounds.append({**took, "sdk": took["off"] + sdk(made, given.steps)})
         print(f"{given.steps} steps of {chunks} chunks of text and a call, {given.rounds} rounds:")
         for name in rounds[0]:
             each = median(done[name] for done in rounds)
             ratio = median(done[name] / done["off"] for done in rounds)
             print(f"  {name:10} {each:6.3f} ms CPU a step   x {ratio:.2f}")
+            if given.write and (chunks, name) == (1, "spans"):
+                write_line(PAGE, "tracing", f"{each:.2f} ms, {ratio:.2g}x", ratio)
 
 
 if __name__ == "__main__":

@@ -185,12 +185,18 @@ def peak_mb() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+WARM_UP = 5
+"""Sessions of 20 steps before a measurement, unless it names another number."""
+
+
 async def measure(bench: Bench, name: str, options: dict[str, Any]) -> Figures:
     """Open connections, warm up, measure once."""
     method: Callable[..., Awaitable[Figures]] = getattr(bench, name)
     async with bench.contender:
         await bench.play(bench.scenario(3))
         await bench.play(replace(bench.scenario(2), delay=1))
+        for _ in range(options.pop("warm_up", WARM_UP)):
+            await bench.play(bench.scenario(20))
         gc.collect()
         return await method(**options)
 
