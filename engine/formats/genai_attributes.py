@@ -75,6 +75,8 @@ def provider_of(model: str) -> str | None:
 
 def setting_attributes(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a request."""
+    if not settings:
+        return {}
     attributes: dict[str, Any] = {}
     for name, (attribute, kind) in REQUEST_SETTINGS.items():
         value = settings.get(name)
@@ -180,10 +182,6 @@ class ContentAttributes:
         """The answer of a run."""
         return {"gen_ai.output.messages": _json([{**self.message(AssistantMessage(answer)), "finish_reason": finish}])}
 
-    def request(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """The messages of a request."""
-        return {"gen_ai.input.messages": _json([self.message(message) for message in messages])}
-
     def response(self, message: AssistantMessage, finish: FinishReason) -> dict[str, Any]:
         """The message of a response."""
         output = {**self.message(message), "finish_reason": FINISH_REASONS.get(finish, finish)}
@@ -215,6 +213,28 @@ class ContentAttributes:
             case ToolResult() as result:
                 part = {"type": "tool_call_response", "id": result.call_id, "response": result.content}
                 return {"role": "tool", "parts": [part, *map(_picture, result.images)]}
+
+
+class RequestMessages:
+    """The messages of one request after another, as an attribute: a message that comes again is not encoded again.
+
+    Only the messages of the latest request are kept, so those that a compaction drops are dropped here, too.
+    """
+
+    def __init__(self, content: ContentAttributes) -> None:
+        self._content = content
+        self._latest: dict[int, tuple[Message, str]] = {}
+        """Each message of the latest request with its JSON, by its identity, which it keeps while it is in here."""
+
+    def attributes(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """The messages of a request."""
+        latest = self._latest
+        self._latest = {
+            id(message): latest.get(id(message)) or (message, _json(self._content.message(message)))
+            for message in messages
+        }
+        encoded = [self._latest[id(message)][1] for message in messages]
+        return {"gen_ai.input.messages": f"[{','.join(encoded)}]"}
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ...decision import events as ev
 from ...formats.genai_attributes import (
     FAILED_ATTEMPT,
     ContentAttributes,
+    RequestMessages,
     failed_attempt_attributes,
     usage_attributes,
 )
@@ -45,6 +46,7 @@ class TracedProvider(Wrapper):
     ) -> None:
         super().__init__(provider)
         self._tracer = tracer
+        self._messages = None if content is None else RequestMessages(content)
         self._content = content
         self._opened = opened
         self._constant_attributes = {
@@ -76,8 +78,8 @@ class TracedProvider(Wrapper):
             chat.end(None)
 
     def _attributes_of(self, request: Request) -> dict[str, Any]:
-        content = self._content
-        messages = {} if content is None else content.request([*request.messages, *request.ephemeral])
+        known = self._messages
+        messages = {} if known is None else known.attributes([*request.messages, *request.ephemeral])
         return {**self._constant_attributes, **request_attributes(request), **messages}
 
 
@@ -91,6 +93,8 @@ class ChatSpan:
         self._model = model
         self._content = content
         self._began = monotonic()
+        self._seconds: float | None = None
+        """Seconds until the first chunk."""
         self._finish: FinishReport | None = None
         self._usage: UsageReport | None = None
 
@@ -100,14 +104,10 @@ class ChatSpan:
         async for chunk in chunks:
             if first:
                 first = False
-                self._set_time_to_first_chunk()
+                self._seconds = monotonic() - self._began
             if type(chunk) in _RESPONSE_CHUNKS:
                 self._note(chunk)
             yield chunk
-
-    def _set_time_to_first_chunk(self) -> None:
-        seconds = monotonic() - self._began
-        self._span.set_attributes(lambda: {"gen_ai.response.time_to_first_chunk": seconds})
 
     def _note(self, chunk: AnyChunk) -> None:
         match chunk:
@@ -141,36 +141,35 @@ class ChatSpan:
 
     def end(self, response: ev.ResponseFinished | None) -> None:
         """End the span: with the response that the run assembled, or for a side request (None) by its chunks alone."""
-        if not self._span.recording:
-            self._end_span(None)
-        elif response is None:
-            usage = {} if self._usage is None else usage_attributes(self._usage.usage)
-            self._span.set_attributes(lambda: {"gen_ai.response.finish_reasons": self._finish_reasons, **usage})
-            self._end_span(None)
-        else:
-            cut = response.cut_at is not None
-            self._span.set_attributes(
-                lambda: {
-                    "gen_ai.response.finish_reasons": self._finish_reasons,
-                    "endstop.cut": cut,
-                    **usage_attributes(response.usage),
-                }
-            )
-            if self._content is not None:
-                response_attributes = self._content.response
-                self._span.set_attributes(lambda: response_attributes(response.message, response.finish))
-            self._end_span(None)
+        self._end_span(None, said=lambda: self._response_attributes(response))
 
-    @property
-    def _finish_reasons(self) -> list[str] | None:
-        """The model's finish reason; None if the response was cut before it came."""
-        return None if self._finish is None else [self._finish.reason]
+    def _response_attributes(self, response: ev.ResponseFinished | None) -> dict[str, Any]:
+        """How a response ended, and what it says if contents are written."""
+        # Without a finish reason it was cut before one came.
+        attributes: dict[str, Any] = {
+            "gen_ai.response.finish_reasons": None if self._finish is None else [self._finish.reason]
+        }
+        if response is not None:
+            attributes["endstop.cut"] = response.cut_at is not None
+            attributes |= usage_attributes(response.usage)
+            if self._content is not None:
+                attributes |= self._content.response(response.message, response.finish)
+        elif self._usage is not None:
+            attributes |= usage_attributes(self._usage.usage)
+        return attributes
 
     def _add_failed_attempt(self, ended: AttemptEnded | ev.AttemptFailed) -> None:
         message = None if self._content is None else self._content.detail(ended.message)
         self._span.add_event(FAILED_ATTEMPT, failed_attempt_attributes(ended, message))
 
-    def _end_span(self, error: str | None, detail: str = "") -> None:
-        self._span.set_attributes(lambda: {"gen_ai.response.model": self._model})
+    def _end_span(self, error: str | None, detail: str = "", said: Callable[[], dict[str, Any]] | None = None) -> None:
         redacted = None if error is None or self._content is None else self._content.detail(detail)
-        self._span.end(error, detail=redacted)
+        self._span.end(
+            error,
+            detail=redacted,
+            attributes=lambda: {
+                "gen_ai.response.model": self._model,
+                "gen_ai.response.time_to_first_chunk": self._seconds,
+                **({} if said is None else said()),
+            },
+        )

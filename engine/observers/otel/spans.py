@@ -8,8 +8,8 @@ OpenTelemetry never logs "created in a different Context".
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from contextvars import Token
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
@@ -122,14 +122,9 @@ class SafeSpan:
         except Exception as error:
             self._tracer.warn_once(error)
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Make the span current inside the block."""
-        token = self.attach()
-        try:
-            yield
-        finally:
-            self.detach(token)
+    def current(self) -> _Current:
+        """Make the span current inside a `with` block."""
+        return _Current(self)
 
     def set_attributes(self, attributes: Callable[[], Attributes]) -> None:
         """Set attributes, except those that are None. Not called if the span is not recording."""
@@ -141,15 +136,25 @@ class SafeSpan:
         if self.recording:
             self._safely(lambda: self._span.add_event(name, _without_none(attributes)))
 
-    def end(self, error: str | None = None, *, detail: str | None = None, at: int | None = None) -> None:
+    def end(
+        self,
+        error: str | None = None,
+        *,
+        detail: str | None = None,
+        at: int | None = None,
+        attributes: Callable[[], Attributes] | None = None,
+    ) -> None:
         """End the span; later calls do nothing.
 
         error: the type of the error, if there was one.
         detail: the message of the error.
         at: the time in nanoseconds since the epoch, if not now.
+        attributes: set before that, as by `set_attributes`: once for all costs less than one by one.
         """
         if self._span is None or self._ended:
             return
+        if attributes is not None:
+            self.set_attributes(attributes)
         if error is not None:
             self.set_attributes(lambda: {"error.type": error})
             self._safely(lambda: self._span.set_status(self._tracer.trace.StatusCode.ERROR, detail))
@@ -161,6 +166,21 @@ class SafeSpan:
             do()
         except Exception as error:
             self._tracer.warn_once(error)
+
+
+class _Current:
+    """Makes a span current from entering to leaving. A generator would do the same at twice the cost."""
+
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, span: SafeSpan) -> None:
+        self._span = span
+
+    def __enter__(self) -> None:
+        self._token = self._span.attach()
+
+    def __exit__(self, *exc: object) -> None:
+        self._span.detach(self._token)
 
 
 def environment_provider(option: str) -> tuple[TracerProvider, Callable[[], None]]:

@@ -203,12 +203,16 @@ class _ToolSpan:
 
     def end(self, status: str, content: str | None = None) -> None:
         """End the span. `status`: that of the result, or `open` for a question that waits for its answer."""
-        self._span.set_attributes(lambda: {"endstop.tool.status": status})
-        if self._content is not None and content is not None:
-            result = self._content.result
-            self._span.set_attributes(lambda: result(content))
+        told = self._content
         error = None
         if status == "error":
             # A cancelled call that has a result was stopped by its timeout.
             error = "timeout" if self.error == "CancelledError" else self.error or "tool_error"
-        self._span.end(error, at=self.ended)
+        self._span.end(
+            error,
+            at=self.ended,
+            attributes=lambda: {
+                "endstop.tool.status": status,
+                **({} if told is None or content is None else told.result(content)),
+            },
+        )
