@@ -9,14 +9,16 @@ Each trial has a response with two calls that need approval and one writing call
 asks, says yes and runs them; it is killed at a random moment after the question. Other processes take the record up,
 each killed at a random moment with some chance, until one ends. The side log has a line for each yes, before it is
 given, and for each effect, when it is done; each line is one `write`, so a kill loses nothing of it. Processes are
-forked from this one, which has the imports. With a store each process is a service that is opened on it, and the record
-that is looked at in the end is the one that the service gives.
+forked from this one, which has the imports (`import_once`). With a store each process is a service that is opened on
+it, and the record that is looked at in the end is the one that the service gives.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
+import importlib
 import os
 import random
 import signal
@@ -305,6 +307,15 @@ def maker(store: str) -> Iterator[Make]:
             yield lambda folder, **options: StoreTrial(folder, url, **options)
 
 
+def import_once(make: Make, folder: Path) -> None:
+    """Import in this process what is imported at the first use, or each fork would: it takes longer than a trial."""
+    importlib.import_module("anyio._backends._asyncio")
+    importlib.import_module("anyio.abc")
+    make(folder, with_check=True, together=True).engine()  # with it pydantic, for the tools' arguments
+    gc.collect()
+    gc.freeze()
+
+
 def calibrate(make: Make, folder: Path) -> float:
     """Seconds from the question to the end of a process that is not killed: the median of nine."""
     took = []
@@ -329,6 +340,7 @@ def run_trials(
 
     when: makes of a chance between 0 and 1 the moment of a kill, as a part of the time that a whole process takes.
     """
+    import_once(make, folder)
     chance, whole = random.Random(seed), calibrate(make, folder)
     hits, trials = Counter[str](), list[Trial]()
     for number in range(count):
