@@ -144,34 +144,38 @@ async def needs_later(name: str, arguments: Any) -> bool:
         ([], set()),
     ],
 )
-async def test_which_tools_need_approval(notes: Path, approval: Any, asked: set[str]) -> None:
+async def test_which_tools_need_approval(http: SimpleNamespace, approval: Any, asked: set[str]) -> None:
     only, kinds = ["add", "write", "append", "submit"], {"submit": "completion"}
-    async with named(stdio(notes), approval=approval, only=only, kinds=kinds, prefix="n_") as tools:
+    async with named(http.url, approval=approval, only=only, kinds=kinds, prefix="n_") as tools:
         assert {name for name, tool in tools.items() if tool.spec.approval} == {f"n_{name}" for name in asked}
         assert tools["n_submit"].kind == "completion"
 
 
-async def test_who_does_not_believe_the_server_names_what_reads(notes: Path) -> None:
-    async with named(stdio(notes), approval="destructive", reads=[], only=["add", "append"]) as tools:
+async def test_who_does_not_believe_the_server_names_what_reads(http: SimpleNamespace) -> None:
+    async with named(http.url, approval="destructive", reads=[], only=["add", "append"]) as tools:
         assert [name for name, tool in tools.items() if tool.spec.approval] == ["add"]
 
 
 @pytest.mark.parametrize("function", [needs, needs_later])
 async def test_a_function_of_name_and_arguments_says_which_calls_wait(
-    notes: Path, function: Any, tmp_path: Path
+    http: SimpleNamespace, function: Any, tmp_path: Path
 ) -> None:
+    def written() -> list[str]:
+        return http.notes.read_text(encoding="utf-8").splitlines()[before:]
+
+    before = len(http.notes.read_text(encoding="utf-8").splitlines())
     calls = [call("n_write", text="safe", id="a"), call("n_write", text="x", id="b"), call("n_add", a=1, id="c")]
-    async with mcp_tools(stdio(notes), prefix="n_", only=["write", "add"], approval=function) as tools:
+    async with mcp_tools(http.url, prefix="n_", only=["write", "add"], approval=function) as tools:
         session = Engine(Scripted(calls, "done"), tools=tools).session(record=tmp_path / "r.jsonl")
         paused = await session.run("go")
         (question,) = paused.questions
         assert (question.call_id, question.tool, question.arguments) == ("b", "n_write", {"text": "x"})
-        assert notes.read_text(encoding="utf-8").splitlines() == ["started", "wrote safe"]
+        assert written() == ["wrote safe"]
         with pytest.raises(WrongUse, match="text"):
             await session.approve("b", {"txt": "y"})
         outcome = await session.approve("b", {"text": "y"})
     assert outcome.status == "completed"
-    assert notes.read_text(encoding="utf-8").splitlines() == ["started", "wrote safe", "wrote y"]
+    assert written() == ["wrote safe", "wrote y"]
     assert f":{function.__name__}" in (tmp_path / "r.jsonl").read_text(encoding="utf-8")
     assert (await replay(str(tmp_path / "r.jsonl"))).same
 
@@ -186,9 +190,9 @@ async def test_a_function_of_name_and_arguments_says_which_calls_wait(
         ({"approval": ["submit"], "kinds": {"submit": "completion"}}, "cannot have an approval"),
     ],
 )
-async def test_an_approval_that_means_nothing_is_refused(notes: Path, options: Any, said: str) -> None:
+async def test_an_approval_that_means_nothing_is_refused(http: SimpleNamespace, options: Any, said: str) -> None:
     with pytest.raises(WrongUse, match=said):
-        async with mcp_tools(stdio(notes), **options):
+        async with mcp_tools(http.url, **options):
             pass
 
 
