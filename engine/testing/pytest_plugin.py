@@ -96,6 +96,12 @@ def check_hostile_subscribers(pytestconfig: pytest.Config) -> Check[...]:
 
 
 @pytest.fixture
+def check_policy(pytestconfig: pytest.Config) -> Check[...]:
+    """`faults.check_policy`, failing the test."""
+    return _failing(faults.check_policy, pytestconfig)
+
+
+@pytest.fixture
 def check_redaction(pytestconfig: pytest.Config) -> Check[...]:
     """`faults.check_redaction`, failing the test."""
     return _failing(faults.check_redaction, pytestconfig)

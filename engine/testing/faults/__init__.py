@@ -8,6 +8,7 @@ from .cut_records import SideEffects, by_step, check_cut_records
 from .harmless_texts import HARMLESS
 from .hostile import check_hostile_subscribers, check_hostile_tools
 from .invariants import INVARIANTS
+from .policy_checks import check_policy
 from .redaction_checks import check_leaks, check_redaction
 from .secret_shapes import SECRETS, SecretShape
 from .violations import FaultReport, Violation
@@ -26,5 +27,6 @@ __all__ = [
     "check_hostile_subscribers",
     "check_hostile_tools",
     "check_leaks",
+    "check_policy",
     "check_redaction",
 ]

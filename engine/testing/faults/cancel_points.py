@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import anyio
 
 from ...decision import WrongUse
+from ...decision import decide as built_in_decide
 from ...decision.errors import error_text
 from ...records.reader import read_record
 from ...run import Run
@@ -97,7 +98,7 @@ def try_points(
     """
     only = f"only=[{hostile!r}], " if hostile else ""
     named = f"{hostile}, " if hostile else ""
-    whole = _Attempt(make_run, new_record(), release=release)
+    whole = Attempt(make_run, new_record(), release=release)
     broken: list[Broken] = []
     if whole.raised is not None:
         if not hostile or isinstance(whole.raised, WrongUse):
@@ -115,7 +116,7 @@ def try_points(
         for turn in turns:
             if report.full or watch.up:
                 return
-            attempt = _Attempt(make_run, new_record(), way, turn, release)
+            attempt = Attempt(make_run, new_record(), way, turn, release)
             report.tried += 1
             report.ends[attempt.ended] += 1
             broken = checks.run(attempt.check())
@@ -136,7 +137,7 @@ class _Seen:
     broken: list[Broken] = field(default_factory=list)
 
 
-class _Attempt:
+class Attempt:
     """A run on a loop of its own, which is ended in this way at this turn; or not at all."""
 
     def __init__(
@@ -168,7 +169,9 @@ class _Attempt:
         if self._way is not None and self.raised is not None:
             broken.append(("passed_on", error_text(self.raised)))
         if self._has_begun():
-            broken += await broken_in_file(self.path, self._seen.last)
+            context = None if self._seen.run is None else self._seen.run.context
+            decide = built_in_decide if context is None else context.decide
+            broken += await broken_in_file(self.path, self._seen.last, decide)
         return broken
 
     @property

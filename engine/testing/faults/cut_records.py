@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...config import RunConfig
+from ...context import Decide
 from ...decision import Outcome, WrongUse
+from ...decision import decide as built_in_decide
 from ...decision import events as ev
 from ...decision.errors import error_text
 from ...engine import Engine
@@ -180,6 +182,7 @@ class _Process:
         self._kept = kept
         self._broken: list[Broken] = []
         self._left: Sequence[RecordedRun] = ()
+        self._decide: Decide = built_in_decide
         self._make_engine, self._prompt = make_engine, prompt
         if kept:
             path.write_bytes(kept)
@@ -222,6 +225,7 @@ class _Process:
         engine = self._make_engine(self.effects)
         if not isinstance(engine, Engine):
             raise WrongUse(f"make_engine returned {engine!r}, which is no engine: write `return Engine(...)`")
+        self._decide = engine.config.decide
         config = replace(engine.config, runtime=replace(engine.config.runtime, clock=LoopClock()))
         try:
             record = read_record(self.path)
@@ -248,7 +252,7 @@ class _Process:
             return [*broken, ("readable", str(error))]
         if len(record.damaged) > 1 or (record.damaged and self._kept.endswith(b"\n")):
             broken.append(("readable", f"damaged lines {record.damaged}"))
-        broken += await broken_in_record(record)
+        broken += await broken_in_record(record, decide=self._decide)
         return broken if whole is None else [*broken, *self._compare(record, whole)]
 
     def _compare(self, record: SessionRecord, whole: _Process) -> Iterator[Broken]:

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from ...context import Decide
 from ...decision import Event, WrongUse
+from ...decision import decide as built_in_decide
 from ...decision import events as ev
 from ...records.reader import SessionRecord, read_record
 from ...replay.replay import replay
@@ -32,6 +34,8 @@ INVARIANTS = {
     "keeps_record": "what stood in the record before a resume still stands there",
     "not_repeated": "a resumed run repeats no effect, and asks for no finished response again",
     "not_lost": "a resumed run makes every effect, unless it says that the result of a call is unknown",
+    "pure": "a policy decides at all facts that a run can reach, and the same each time",
+    "completes": "a model that completes alone, in a step in which nothing failed, is believed",
     "not_leaked": "no secret stands in what is written",
     "not_destroyed": "a harmless text is written as it is",
     "redacts": "a redaction returns the same text each time, and leaves what it has redacted",
@@ -43,19 +47,24 @@ Broken = tuple[str, str]
 """The name of an invariant, and what was seen instead."""
 
 
-async def broken_in_file(path: str | os.PathLike[str], cancelled_at: int | None = None) -> list[Broken]:
+async def broken_in_file(
+    path: str | os.PathLike[str], cancelled_at: int | None = None, decide: Decide = built_in_decide
+) -> list[Broken]:
     """The invariants that a record does not keep; empty if it keeps all.
 
     cancelled_at: the number of the last event before the run was cancelled; None if it was not.
+    decide: what decided in the run, `RunConfig.decide`: the rules of its own are needed for the replay.
     """
     try:
         record = read_record(path)
     except WrongUse as error:
         return [("readable", str(error))]
-    return await broken_in_record(record, cancelled_at)
+    return await broken_in_record(record, cancelled_at, decide)
 
 
-async def broken_in_record(record: SessionRecord, cancelled_at: int | None = None) -> list[Broken]:
+async def broken_in_record(
+    record: SessionRecord, cancelled_at: int | None = None, decide: Decide = built_in_decide
+) -> list[Broken]:
     """As `broken_in_file`, of a record that was read. Damaged lines are left to the caller."""
     broken: list[Broken] = []
     for run in record.runs:
@@ -63,7 +72,10 @@ async def broken_in_record(record: SessionRecord, cancelled_at: int | None = Non
         late = [e.step for e in run.events if isinstance(e, ev.StepStarted) and e.seq > (cancelled_at or e.seq)]
         if late:
             broken.append(("nothing_after_cancel", f"steps {late} began after event {cancelled_at}"))
-    report = await replay(record)
+    rules = getattr(decide, "keywords", {}).get("user_rules", ())
+    if getattr(decide, "func", decide) is not built_in_decide:
+        return broken  # a replay decides by rules, and not by a function in their place
+    report = await replay(record, rules=rules)
     if not report.same and "no_crash" not in dict(broken):  # the end of a run that crashed is no decision
         broken.append(("replays", "; ".join(str(run.divergence) for run in report.runs if run.divergence)))
     return broken
