@@ -88,6 +88,7 @@ bench: $(VENV)/.ready ## measure against hand-written loops; writes docs/explana
 	@$(BIN)/python tests/benchmarks/backtests.py
 	@$(BIN)/python tests/benchmarks/follower.py
 	@$(BIN)/python tests/benchmarks/session_imports.py
+	@$(BIN)/python tests/benchmarks/record_sizes.py
 
 bench-serve: $(VENV)/.ready ## load on `endstop serve`, on SQLite and PostgreSQL; writes docs/explanation/performance.md
 	@$(BIN)/python tests/benchmarks/serving.py $(ARGS)

@@ -12,6 +12,8 @@ import pytest
 from endstop import Engine, read_record, tool
 from endstop.decision import AnyChunk, Assembler, Event, Usage
 from endstop.decision import events as ev
+from endstop.formats import find_sessions
+from endstop.formats.importer import Importer, RecordFolder
 from endstop.providers import Scripted, call, say
 from endstop.records import parts_line
 from endstop.records.event_redaction import redact_file
@@ -273,3 +275,46 @@ async def test_a_redacted_copy_has_the_same_events_without_the_secret(tmp_path: 
     (first, *_) = [event for event in after if isinstance(event, ev.ResponseFinished)]
     assert first.message.text == "I look for [gone]."
     assert (await replay(copy)).same
+
+
+# ---- fields with their defaults
+
+
+async def test_usage_outcome_and_tools_are_written_without_defaults_and_read_with_them(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    told = await recorded(path)
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    (started,) = [line for line in lines if line["type"] == "RUN_STARTED"]
+    assert started["tools"][0] == {key: started["tools"][0][key] for key in ("name", "description", "parameters")}
+    assert "rounds" in started["policy"]["limits"], "the policy of a run of ours is evidence, with every setting"
+    assert "verdict" not in lines[-1]["outcome"]
+    assert "cached_tokens" not in lines[-1]["outcome"]["usage"]
+    assert told[0] == read_record(path).runs[0].started
+    assert told[-1] == read_record(path).runs[0].finished
+
+
+async def test_a_later_run_says_what_came_before_it_without_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    session = Engine(Scripted("One.", "Two.")).session(record=path)
+    for prompt in ("First.", "Second."):
+        await session.run(prompt)
+    (_, later) = [json.loads(line) for line in path.read_bytes().splitlines() if b'"RUN_STARTED"' in line]
+    assert "cached_tokens" not in later["before"]["usage"]
+    before, finished = read_record(path).runs[1].started.before, read_record(path).runs[0].finished
+    assert before is not None
+    assert finished is not None
+    assert before.usage == finished.outcome.usage
+
+
+def test_subscribers_of_an_imported_record_get_every_field(tmp_path: Path) -> None:
+    """Its responses are written whole, without deltas: over HTTP, too, programs expect each field of usage."""
+    source = tmp_path / "s.json"
+    source.write_text(json.dumps([{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}]))
+    list(Importer(RecordFolder(tmp_path / "out")).import_all(find_sessions(source)))
+    (path,) = (tmp_path / "out").rglob("*.jsonl")
+    with RecordFrames(path) as frames:
+        got = [json.loads(one.line) for batch in iter(frames.read, []) for one in batch if isinstance(one, Frame)]
+    assert got == plain(read_record(path).runs[0].events)
+    (response,) = [line for line in got if line["type"] == "RESPONSE_FINISHED"]
+    assert response["usage"]["cached_tokens"] == 0
+    assert got[-1]["outcome"]["verdict"] == "not_run"
