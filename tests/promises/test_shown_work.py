@@ -144,7 +144,7 @@ async def test_A3_a_completion_after_a_failed_edit_says_so_in_replay_and_audit(t
     *lines, last = record.read_text().splitlines()
     finished = json.loads(last)
     for name in ("work", "failed_calls", "accepted_by"):
-        del finished["outcome"][name]
+        finished["outcome"].pop(name, None)
     record.write_text("\n".join([*lines, json.dumps(finished)]) + "\n")
     replayed = await endstop("replay", record)
     audited = await endstop("audit", record)

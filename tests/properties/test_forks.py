@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ..record_lines import lines_before
 from .scripts import POLICIES, SCRIPTS, World
 
 
@@ -65,7 +66,8 @@ def used_after(events: list[ev.Event], seq: int) -> ResourceUse:
 def check_killed(script: Any, policy: Policy, path: Path, at: int, place: float, expected: Any) -> None:
     """Kill the fork after one of its own events, or right before the first, and let the next process take it up."""
     lines, cut = path.read_bytes().splitlines(keepends=True), path.with_suffix(".cut")
-    cut.write_bytes(b"".join(lines[: at + int(place * (len(lines) - 1 - at))]))
+    copied = len(lines_before(path, at))
+    cut.write_bytes(b"".join(lines[: copied + int(place * (len(lines) - 1 - copied))]))
     record = read_record(cut)
     session = world(script, policy).engine.session(record.header.session_id, record=cut)
     session.load(record.runs)

@@ -93,7 +93,7 @@ async def test_bad_files_are_listed_and_the_rest_is_tested(tmp_path: Path) -> No
     whole = (await played(tmp_path / "a.jsonl", 3)).read_bytes()
     (tmp_path / "b.jsonl").write_bytes(b"\x00\x01\x02" * 100)
     (tmp_path / "c.jsonl").write_bytes(b"")
-    (tmp_path / "d.jsonl").write_bytes(whole.replace(b'"version":"2.0"', b'"version":"3.0"'))
+    (tmp_path / "d.jsonl").write_bytes(whole.replace(b'"version":"3.0"', b'"version":"4.0"'))
     (tmp_path / "e.jsonl").write_bytes(whole[:-40])
     (tmp_path / "f.jsonl").write_bytes(
         whole.split(b"\n")[0] + b"\n" + b"[" * 100_000 + b"\n" + whole.split(b"\n", 1)[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from endstop import Engine
@@ -91,7 +92,7 @@ async def test_a_step_that_was_entered_again_after_a_kill_is_one_cell(tmp_path: 
     path = await scenes.play(tmp_path / "a.jsonl", [[call("look", path="a", id="l1")], scenes.FINISH])
     lines = path.read_bytes().splitlines(keepends=True)
     at = next(number for number, line in enumerate(lines) if b"TOOL_CALL_RESULT" in line)
-    seq = at  # the header is no event
+    seq = json.loads(lines[at])["seq"]
     resumed = b'{"type":"RUN_RESUMED","seq":%d,"t":1}\n' % seq
     later = []
     for line in lines[at:]:

@@ -75,7 +75,7 @@ def test_a_resumed_run_repeats_nothing_whichever_byte_is_the_last(options: Optio
 
 def test_a_last_line_that_is_whole_but_for_its_newline_counts() -> None:
     """The first two lines, the header and RUN_STARTED, end at about these bytes."""
-    report = check_cut_records(make(), points=[*range(130, 190), *range(5_790, 5_850)])
+    report = check_cut_records(make(), points=[*range(130, 190), *range(5_540, 5_600)])
     assert report.ok, report
 
 
@@ -168,8 +168,10 @@ def _drop(kind: str) -> Callable[[list[dict[str, Any]]], None]:
 
 
 def _number(events: list[dict[str, Any]]) -> None:
-    for number, event in enumerate(events[1:], 1):
+    number = 1
+    for event in events[1:]:
         event["seq"] = number
+        number += event.get("count", 1)
 
 
 def _repeat(kind: str, *, at_the_end: bool = False) -> Callable[[list[dict[str, Any]]], None]:
