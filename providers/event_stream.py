@@ -96,6 +96,11 @@ class EventStream(ABC):
                 raise build_error(parse_error_body(data), where=IN_STREAM)
 
 
+def is_json(block: bytes) -> bool:
+    """Whether a body is a JSON value, whatever its content type: an event stream cannot begin like this."""
+    return block.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+
+
 IN_STREAM = "error in the stream: "
 
 

@@ -23,7 +23,7 @@ from ..decision.finish_words import check_finish_words
 from .endpoint_url import mask_url, public_url, split_credentials, url_origin
 from .error_replies import build_error, parse_error_body
 from .errors import Interrupted, NotFound, ProtocolError, ProviderError, TimedOut, Unreachable, hide_secrets
-from .event_stream import EventStream
+from .event_stream import EventStream, is_json
 from .provider import Request, check_model, check_settings
 from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Watchdog
 
@@ -321,7 +321,7 @@ class HTTPProvider(ABC):
             taken = 0
             while block := await self._block(response, watchdog, taken):
                 taken += len(block)
-                if not parser.begun and _is_json(block):
+                if not parser.begun and is_json(block):
                     for chunk in parser.read_whole(await self._rest(response, watchdog, block)):
                         yield chunk
                     return
@@ -368,11 +368,6 @@ class HTTPProvider(ABC):
     def _hide(self, text: str) -> str:
         """Remove keys and passwords from a text."""
         return hide_secrets(text, self._secrets)
-
-
-def _is_json(block: bytes) -> bool:
-    """Whether a body is a JSON value, whatever its content type: an event stream cannot begin like this."""
-    return block.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
 
 def _check_url(name: str, base_url: str, path: str) -> None:

@@ -212,7 +212,7 @@ class ResponsesStream(EventStream):
 
     def _is_call(self, item: Item) -> bool:
         kind = item.get("type")
-        return kind == "function_call" or (kind == "custom_tool_call" and item.get("name") in self._custom)
+        return kind == "function_call" or (kind == "custom_tool_call" and text_of(item, "name") in self._custom)
 
     def _begin_call(self, index: int, item: Item, chunks: list[AnyChunk]) -> None:
         if index in self._begun:
@@ -240,7 +240,7 @@ class ResponsesStream(EventStream):
             self._end_reasoning(index, item, chunks)
         else:
             chunks += report_item(item)
-        if item.get("name") not in self._custom:
+        if text_of(item, "name") not in self._custom:
             chunks += keep_item(item, raw)
 
     def _missing(self, index: int, texts: Sequence[str]) -> list[tuple[int, str]]:

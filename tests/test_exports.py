@@ -80,7 +80,8 @@ PUBLIC = {
     """,
     "endstop.testing.faults": """
         HARMLESS INVARIANTS SECRETS FaultReport SecretShape SideEffects Violation by_step check_cancel_points
-        check_cut_records check_hostile_subscribers check_hostile_tools check_leaks check_policy check_redaction
+        check_cut_records check_fuzzed_inputs check_fuzzed_responses check_hostile_subscribers check_hostile_tools
+        check_leaks check_policy check_redaction
     """,
     "endstop.testing": """
         FakeClock LoopClock MemorySteps check_transcript settle

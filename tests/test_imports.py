@@ -89,6 +89,7 @@ LATE = {
     ("providers/http_provider.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     (f"{VIEWS}/select.py", "endstop.cli.views.live"): "imports rich, which plain lines do without",
     (f"{VIEWS}/select.py", "endstop.cli.views.terminal"): "the same",
+    ("engine/testing/faults/peak_memory.py", "resource"): "not on every platform",
     ("engine/cli/question_prompt.py", "readline"): "not on every platform; prepares the terminal when imported",
     (f"{VIEWS}/select.py", "endstop.cli.views.race_live"): "the same",
     ("engine/cli/demo.py", "endstop.cli.views.demo"): "the same",

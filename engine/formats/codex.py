@@ -51,7 +51,7 @@ _HEAD = 400
 
 def is_line(data: Any) -> bool:
     """Whether this is a line of a rollout of the present shape."""
-    return "payload" in as_dict(data) and data.get("type") in _LINE_TYPES
+    return "payload" in as_dict(data) and as_text(data.get("type")) in _LINE_TYPES
 
 
 def is_old_line(data: Any) -> bool:

@@ -56,7 +56,7 @@ def _is_wire(data: Any) -> bool:
 
 def _is_context(data: Any) -> bool:
     lines = [as_dict(line) for line in as_list(data)[:20]]
-    return any(line.get("role") in _CONTEXT_ROLES for line in lines)
+    return any(as_text(line.get("role")) in _CONTEXT_ROLES for line in lines)
 
 
 # ---- context.jsonl

@@ -50,7 +50,7 @@ def is_line(data: Any) -> bool:
     """Whether this is an event."""
     event = as_dict(data)
     told = isinstance(event.get("action"), str) or isinstance(event.get("observation"), str)
-    return told and event.get("source") in _SOURCES and "timestamp" in event and "kind" not in event
+    return told and as_text(event.get("source")) in _SOURCES and "timestamp" in event and "kind" not in event
 
 
 def matches(data: Any) -> bool:

@@ -49,7 +49,7 @@ _ENDINGS = {"MaxIterationsReached": "step_limit", "stuck": "stuck"}
 def is_line(data: Any) -> bool:
     """Whether this is an event of the SDK."""
     event = as_dict(data)
-    return event.get("kind") in _KINDS and "source" in event and "timestamp" in event
+    return as_text(event.get("kind")) in _KINDS and "source" in event and "timestamp" in event
 
 
 def matches(data: Any) -> bool:

@@ -35,7 +35,7 @@ def is_line(data: Any) -> bool:
         return True
     if line.get("type") == "message":
         return "role" in as_dict(line.get("message")) and "timestamp" in line
-    return line.get("type") in _TYPES and "timestamp" in line and "sessionId" not in line
+    return as_text(line.get("type")) in _TYPES and "timestamp" in line and "sessionId" not in line
 
 
 def matches(data: Any) -> bool:

@@ -22,6 +22,8 @@ from .faults import FaultReport
 
 P = ParamSpec("P")
 Check = Callable[P, FaultReport]
+MANY_INPUTS = 100_000
+"""Changed inputs with `--faults-points all`, as there is no end of them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,13 +53,16 @@ def _points(text: str) -> int | str:
     return number
 
 
-def _failing(check: Check[P], config: pytest.Config) -> Check[P]:
-    """The check, with the options of the command line, and failing the test that calls it."""
+def _failing(check: Check[P], config: pytest.Config, every: int | None = None) -> Check[P]:
+    """The check, with the options of the command line, and failing the test that calls it.
+
+    every: the points that `--faults-points all` stands for.
+    """
     takes = inspect.signature(check).parameters
     given: dict[str, Any] = {"points": config.getoption("faults_points"), "seed": config.getoption("faults_seed")}
     options = {name: value for name, value in given.items() if value is not None and name in takes}
     if options.get("points") == "all":
-        options["points"] = None
+        options["points"] = every
 
     @functools.wraps(check)
     def checked(*arguments: P.args, **named: P.kwargs) -> FaultReport:
@@ -111,3 +116,15 @@ def check_redaction(pytestconfig: pytest.Config) -> Check[...]:
 def check_leaks(pytestconfig: pytest.Config) -> Check[...]:
     """`faults.check_leaks`, failing the test."""
     return _failing(faults.check_leaks, pytestconfig)
+
+
+@pytest.fixture
+def check_fuzzed_inputs(pytestconfig: pytest.Config) -> Check[...]:
+    """`faults.check_fuzzed_inputs`, failing the test."""
+    return _failing(faults.check_fuzzed_inputs, pytestconfig, every=MANY_INPUTS)
+
+
+@pytest.fixture
+def check_fuzzed_responses(pytestconfig: pytest.Config) -> Check[...]:
+    """`faults.check_fuzzed_responses`, failing the test."""
+    return _failing(faults.check_fuzzed_responses, pytestconfig, every=MANY_INPUTS)

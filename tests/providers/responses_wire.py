@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from endstop.decision import AnyChunk, FinishReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
-from endstop.testing.conformance.providers import Behaviour, ProviderCase
+from endstop.decision import AnyChunk, FinishReport
 from endstop.testing.conformance.providers import Endpoint as ChatEndpoint
+from endstop.testing.conformance.providers import ProviderCase
+from endstop.testing.wires import RESPONSES
 
 from .endpoint import Reply
 
@@ -78,76 +79,4 @@ def _worded(chunk: AnyChunk) -> AnyChunk:
 class ResponsesEndpoint(ChatEndpoint):
     """Plays the behaviours of the kit as streamed responses."""
 
-    def events(self, behaviour: Behaviour, keys: str) -> Iterator[bytes]:
-        """The server-sent events of one answer."""
-        yield from framed(_Spoken(behaviour).events())
-        failure = behaviour.failure
-        if behaviour.ends == "error":
-            assert failure is not None
-            said = f"{failure.message} (you sent {keys})"
-            yield from framed([event("error", code=str(failure.status), message=said, param=None)])
-        elif behaviour.ends == "garbled":
-            yield f'event: response.output_text.delta\ndata: {{"delta": {keys}\n\n'.encode()
-
-
-class _Spoken:
-    """One behaviour: its items, each with what its deltas brought."""
-
-    def __init__(self, behaviour: Behaviour) -> None:
-        self._behaviour = behaviour
-        self._items: list[dict[str, Any]] = []
-        self._places: dict[str, int] = {}
-        self._finish: str | None = None
-        self._usage: Usage | None = None
-
-    def events(self) -> Iterator[dict[str, Any]]:
-        yield event("response.created", response={"status": "in_progress", "output": [], "usage": None})
-        for chunk in self._behaviour.says:
-            yield from self._delta(chunk)
-        if self._finish is None:
-            return
-        whole = self._finish == "completed"
-        if whole:
-            yield from (done(index, {**item, "status": "completed"}) for index, item in enumerate(self._items))
-        details = None if whole else {"reason": self._finish}
-        status = "completed" if whole else "incomplete"
-        yield completed(self._items, status, incomplete_details=details, usage=_usage(self._usage))
-
-    def _delta(self, chunk: AnyChunk) -> Iterator[dict[str, Any]]:
-        match chunk:
-            case TextDelta(delta):
-                kind = "refusal" if self._behaviour.refusing else "output_text"
-                yield from self._part("message", {"type": "message", "content": [{"type": kind}]}, kind, delta)
-            case ReasoningDelta(text=delta):
-                yield from self._part("reasoning", {"type": "reasoning"}, "reasoning_summary_text", delta)
-            case ToolCallDelta():
-                head = {"type": "function_call", "name": chunk.name, "arguments": ""}
-                head |= {"call_id": chunk.id} if chunk.id else {}
-                yield from self._part(f"call {chunk.index}", head, "function_call_arguments", chunk.arguments)
-            case FinishReport(_, raw):
-                self._finish = raw
-            case UsageReport(usage):
-                self._usage = usage
-            case _:
-                raise TypeError(f"this format cannot express {chunk!r}")
-
-    def _part(self, place: str, head: dict[str, Any], kind: str, delta: str) -> Iterator[dict[str, Any]]:
-        index = self._places.get(place)
-        if index is None:
-            index = self._places[place] = len(self._items)
-            self._items.append(head)
-            yield added(index, head)
-        if delta:
-            yield event(f"response.{kind}.delta", output_index=index, delta=delta)
-
-
-def _usage(usage: Usage | None) -> dict[str, Any] | None:
-    if usage is None:
-        return None
-    return {
-        "input_tokens": usage.input_tokens,
-        "input_tokens_details": {"cached_tokens": usage.cached_tokens},
-        "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-    }
+    wire = RESPONSES

@@ -5,6 +5,8 @@ See `docs/guides/faults.md`. Nothing here needs pytest.
 
 from .cancel_points import check_cancel_points
 from .cut_records import SideEffects, by_step, check_cut_records
+from .fuzzed_inputs import check_fuzzed_inputs
+from .fuzzed_responses import check_fuzzed_responses
 from .harmless_texts import HARMLESS
 from .hostile import check_hostile_subscribers, check_hostile_tools
 from .invariants import INVARIANTS
@@ -24,6 +26,8 @@ __all__ = [
     "by_step",
     "check_cancel_points",
     "check_cut_records",
+    "check_fuzzed_inputs",
+    "check_fuzzed_responses",
     "check_hostile_subscribers",
     "check_hostile_tools",
     "check_leaks",

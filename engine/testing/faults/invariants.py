@@ -29,7 +29,6 @@ INVARIANTS = {
     "not_cancelled": "an exception of a tool or a subscriber does not cancel the run",
     "ends": "the run ends in bounded time",
     "within_limits": "no response and no tool goes on past a hard limit on time or output tokens",
-    "bounded": "of a result that has no end, only a part is read",
     "nothing_left": "no task and no thread is left once the run has ended",
     "keeps_record": "what stood in the record before a resume still stands there",
     "not_repeated": "a resumed run repeats no effect, and asks for no finished response again",
@@ -39,6 +38,8 @@ INVARIANTS = {
     "not_leaked": "no secret stands in what is written",
     "not_destroyed": "a harmless text is written as it is",
     "redacts": "a redaction returns the same text each time, and leaves what it has redacted",
+    "typed_error": "what cannot be read gives an error of the documented types, and no other exception",
+    "bounded": "time, memory, requests and what is read stay within their bounds, also where there is no end",
     "same_end": "a resumed run ends as it would have without the cut, unless the result of a call is unknown",
 }
 """The invariants by the names that violations have."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Self
 
+from ...wires import CHAT, WireFormat
 from .harness import Behaviour, events, refusal
 
 KEY = "sk-planted-3f9c1d7e5b2a8640"
@@ -28,6 +29,7 @@ class Endpoint:
 
     cannot: ClassVar[frozenset[str]] = frozenset({"signatures"})
     """The abilities that this wire format lacks, as keys of `NEEDS`."""
+    wire: ClassVar[WireFormat] = CHAT
 
     def __init__(self, script: Sequence[Behaviour]) -> None:
         self.key = KEY
@@ -53,7 +55,7 @@ class Endpoint:
 
         keys: the request's, for error messages.
         """
-        return events(behaviour, keys)
+        return events(behaviour, keys, self.wire)
 
     async def __aenter__(self) -> Self:
         self._socket = socket.socket()

@@ -14,18 +14,15 @@ from ....decision import (
     Assembler,
     AssistantMessage,
     FinishReport,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
     ToolSpec,
     Usage,
-    UsageReport,
     UserMessage,
 )
 from ....providers.errors import ProviderError
 from ....providers.provider import Provider, Request
 from ....providers.record import RecordedError
 from ....providers.replay import rebuild_error
+from ...wires import CHAT, Value, WireFormat
 from ..nonconformance import Nonconformance
 
 Ending = Literal[
@@ -165,20 +162,16 @@ def _texts(error: BaseException) -> dict[str, str]:
     return {"text": str(error), "repr": repr(error), "message": message, "traceback": trace}
 
 
-def events(behaviour: Behaviour, keys: str) -> Iterator[bytes]:
-    """The server-sent events of one answer in OpenAI's chat format. keys: the request's, for error messages.
-
-    Source: OpenAI API reference, "The chat completion chunk object".
-    """
-    yield _event(_delta({"role": "assistant", "content": ""}))
-    for chunk in behaviour.says:
-        yield _event(_chunk(chunk, behaviour.refusing))
-    if behaviour.ends == "whole":
-        yield b"data: [DONE]\n\n"
+def events(behaviour: Behaviour, keys: str, wire: WireFormat = CHAT) -> Iterator[bytes]:
+    """The server-sent events of one answer. keys: the request's, for error messages."""
+    for value in wire.values(behaviour.says, behaviour.refusing):
+        yield wire.frame(value)
+    if behaviour.ends == "whole" and wire.end:
+        yield wire.end
     elif behaviour.ends == "error":
-        yield _event(_error(behaviour, keys))
+        yield wire.frame(_error(behaviour, keys, wire))
     elif behaviour.ends == "garbled":
-        yield f'data: {{"choices": [{{"delta": {keys}\n\n'.encode()
+        yield wire.broken + keys.encode() + b"\n\n"
 
 
 def refusal(behaviour: Behaviour, keys: str) -> bytes:
@@ -197,48 +190,7 @@ def refusal(behaviour: Behaviour, keys: str) -> bytes:
     return "\r\n".join([*head, "", ""]).encode() + body
 
 
-def _event(value: dict[str, Any]) -> bytes:
-    whole = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "conformance"}
-    return b"data: " + json.dumps(value if "error" in value else whole | value).encode() + b"\n\n"
-
-
-def _chunk(chunk: AnyChunk, refusing: bool) -> dict[str, Any]:
-    match chunk:
-        case TextDelta(text):
-            return _delta({"refusal" if refusing else "content": text})
-        case ReasoningDelta(text=text):
-            return _delta({"reasoning_content": text})
-        case ToolCallDelta():
-            return _delta({"tool_calls": [_call(chunk)]})
-        case FinishReport(reason, raw):
-            return {"choices": [{"index": 0, "delta": {}, "finish_reason": raw or reason}]}
-        case UsageReport(usage):
-            return {"choices": [], "usage": _usage(usage)}
-        case _:
-            raise TypeError(f"the chat format cannot express {chunk!r}")
-
-
-def _delta(delta: dict[str, Any]) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-
-
-def _call(chunk: ToolCallDelta) -> dict[str, Any]:
-    function = {"arguments": chunk.arguments} | ({"name": chunk.name} if chunk.name else {})
-    head = {"index": chunk.index, "type": "function", "function": function}
-    return head | ({"id": chunk.id} if chunk.id else {})
-
-
-def _usage(usage: Usage) -> dict[str, Any]:
-    return {
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    }
-
-
-def _error(behaviour: Behaviour, keys: str) -> dict[str, Any]:
+def _error(behaviour: Behaviour, keys: str, wire: WireFormat = CHAT) -> Value:
     failure = behaviour.failure
     assert failure is not None
-    return {"error": {"message": f"{failure.message} (you sent {keys})", "type": "error", "code": failure.status}}
+    return wire.error(f"{failure.message} (you sent {keys})", failure.status)
