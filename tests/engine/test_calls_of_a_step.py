@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks/count_calls.py"
-CALLS = 1405
+CALLS = 1480
 """Calls of Python and of C functions of a step, without those of the floor, which makes the same requests by hand.
 
-Measured on 2026-11-23: 1,405 with CPython 3.11, 1,362 with 3.12, 1,379 with 3.13. Lower it when a change saves calls.
+Measured on 2026-11-23: 1,405 with CPython 3.11, 1,362 with 3.12, 1,379 with 3.13; then 75 more for lines of records
+that leave out what the record holds already. Lower it when a change saves calls.
 """
 MAY_GROW = 1.1
 
