@@ -20,9 +20,32 @@ WITH_LITELLM = "tests/providers/"
 SECONDS_OF_A_TEST = 0.03
 """Of CPU, on average: what a file is taken for that is not named below."""
 SECONDS = {
-    WITH_LITELLM: 90.0,
+    WITH_LITELLM: 97,
+    "tests/engine/web/test_page.py": 53,
+    "tests/engine/web/test_page_places.py": 45,
+    "tests/engine/durable/test_dbos.py": 31,
+    "tests/engine/cli/test_help.py": 27,
+    "tests/engine/web/test_exported_page.py": 26,
+    "tests/upgrade/test_upgrade.py": 25,
+    "tests/engine/cli/test_main.py": 25,
+    "tests/engine/web/test_page_content.py": 24,
+    "tests/engine/durable/test_temporal.py": 23,
+    "tests/engine/cli/test_fit.py": 18,
+    "tests/engine/web/test_page_form.py": 16,
+    "tests/engine/store/test_claiming.py": 14,
+    "tests/engine/tools/test_mcp.py": 13,
+    "tests/decision/test_assembler.py": 13,
+    "tests/engine/testing/test_fault_cuts.py": 11,
+    "tests/engine/web/test_page_replay.py": 9,
+    "tests/engine/test_resume.py": 9,
+    "tests/engine/test_approval_kills.py": 8,
+    "tests/test_structure.py": 8,
+    "tests/engine/web/test_report_links.py": 8,
 }
-"""Seconds of CPU of the files that take longest, with the processes that they start. Only the order matters."""
+"""Seconds of CPU of files that take long, with the processes that they start. Only the order matters.
+
+They were measured on 2026-11-23 on two busy cores, in a run that was ended before 200 of the smaller files had begun.
+"""
 
 
 class Files(LoadFileScheduling):

@@ -10,7 +10,7 @@ import pytest
 from .made_session import run_of_steps
 from .shown import Site, until
 
-FAILED = (3, 700, 1000)
+FAILED = (3, 70, 100)
 MARKED = "document.querySelector('.here')"
 IN_SIGHT = f"""(() => {{
     if (!{MARKED}) return false;
@@ -42,20 +42,45 @@ def marked(page: Any) -> str:
 
 
 @pytest.fixture(scope="module")
+def session(shown: Site) -> str:
+    """A session of two runs, the first of 100 steps: many times what the window shows."""
+    runs = [run_of_steps("run_1", 100, failed=FAILED), run_of_steps("run_2", 4)]
+    return shown.keep(runs, "A task", "session_of_100")
+
+
+@pytest.fixture(scope="module")
 def long_session(shown: Site) -> str:
-    """A session of two runs, the first of 1,000 steps."""
-    runs = [run_of_steps("run_1", 1000, failed=FAILED), run_of_steps("run_2", 4)]
+    """The same with 1,000 steps, which take a browser four seconds of CPU each time that it opens them."""
+    runs = [run_of_steps("run_3", 1000, failed=(3, 700, 1000)), run_of_steps("run_4", 4)]
     return shown.keep(runs, "A long task", "session_long")
 
 
 @pytest.mark.parametrize(
     ("place", "step", "item"),
-    [("1/step/500", "Step 500", "step"), ("1/step/700/call/700.1", "Step 700", "call"), ("2/step/4", "Step 4", "step")],
+    [("1/step/50", "Step 50", "step"), ("1/step/70/call/70.1", "Step 70", "call"), ("2/step/4", "Step 4", "step")],
 )
 def test_an_address_opens_the_step_or_the_call_that_it_names(
-    page: Any, shown: Site, long_session: str, place: str, step: str, item: str
+    page: Any, shown: Site, session: str, place: str, step: str, item: str
 ) -> None:
-    page.goto(f"{shown.url}#s/{long_session}/{place}")
+    opened(page, shown, session, place, step, item)
+
+
+def test_in_a_thousand_steps_an_address_and_the_next_error_are_found_too(
+    page: Any, shown: Site, long_session: str
+) -> None:
+    opened(page, shown, long_session, "1/step/700/call/700.1", "Step 700", "call")
+    page.wait_for_selector(".run:nth-of-type(2) .card")  # all of it is there
+    for step in (1000, 3):
+        page.keyboard.press("x")
+        until(page, f"{MARKED}?.closest('.step').ariaLabel === 'Step {step}'")
+        at_rest(page)
+    page.evaluate(f"location.hash = '#s/{long_session}/1/step/1001'")
+    page.wait_for_selector("#trouble:has-text('run 1 has 1,000 steps, and no step 1001')")
+
+
+def opened(page: Any, shown: Site, session: str, place: str, step: str, item: str) -> None:
+    """Open this place of a session by its address, and once more after that: it is found both times."""
+    page.goto(f"{shown.url}#s/{session}/{place}")
     until(page, MARKED)
     page.wait_for_selector(".run:nth-of-type(2) .card")
     at_rest(page)
@@ -70,21 +95,21 @@ def test_an_address_opens_the_step_or_the_call_that_it_names(
     assert marked(page) == step
 
 
-def test_a_call_that_an_address_names_is_opened_with_its_full_output(page: Any, shown: Site, long_session: str) -> None:
-    page.goto(f"{shown.url}#s/{long_session}/1/step/700/call/700.1")
+def test_a_call_that_an_address_names_is_opened_with_its_full_output(page: Any, shown: Site, session: str) -> None:
+    page.goto(f"{shown.url}#s/{session}/1/step/70/call/70.1")
     until(page, f"{MARKED}?.textContent.match(/text/g).length >= 30")
 
 
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        ("1/step/1001", "run 1 has 1,000 steps, and no step 1001"),
+        ("1/step/101", "run 1 has 100 steps, and no step 101"),
         ("3/step/1", "this session has 2 runs, and no run 3"),
         ("1/step/7/call/8.1", "step 7 has no call 8.1"),
     ],
 )
-def test_a_place_that_is_not_there_is_named(page: Any, shown: Site, long_session: str, place: str, told: str) -> None:
-    page.goto(f"{shown.url}#s/{long_session}/{place}")
+def test_a_place_that_is_not_there_is_named(page: Any, shown: Site, session: str, place: str, told: str) -> None:
+    page.goto(f"{shown.url}#s/{session}/{place}")
     page.wait_for_selector(f"#trouble:has-text('{told}')")
     assert not page.evaluate(MARKED)
     page.evaluate("location.hash = `${location.hash.split('/').slice(0, 2).join('/')}/1/step/2`")
@@ -118,9 +143,9 @@ def test_ids_may_hold_anything(page: Any, shown: Site) -> None:
     until(page, f"{MARKED}?.dataset.call === {odd!r}")
 
 
-def test_a_bad_link_keeps_nothing_of_the_session_before(page: Any, shown: Site, long_session: str) -> None:
+def test_a_bad_link_keeps_nothing_of_the_session_before(page: Any, shown: Site, session: str) -> None:
     page.refused = ("404",)
-    page.goto(f"{shown.url}#s/{long_session}/1/step/2")
+    page.goto(f"{shown.url}#s/{session}/1/step/2")
     until(page, MARKED)
     page.wait_for_selector("#download:visible")
     page.wait_for_selector("#replay:visible")
@@ -129,13 +154,13 @@ def test_a_bad_link_keeps_nothing_of_the_session_before(page: Any, shown: Site, 
     assert page.text_content("#status") == ""
     assert page.text_content("#doing") == ""
     assert page.text_content("#timeline") == ""
-    assert "A long task" not in page.text_content("#session")
+    assert "A task" not in page.text_content("#session")
     assert page.locator("#session .head button:visible").count() == 0
     assert page.locator("#composer *").count() == 0
 
 
-def test_next_error_goes_through_all_errors_wraps_and_says_so(page: Any, shown: Site, long_session: str) -> None:
-    page.goto(f"{shown.url}#s/{long_session}")
+def test_next_error_goes_through_all_errors_wraps_and_says_so(page: Any, shown: Site, session: str) -> None:
+    page.goto(f"{shown.url}#s/{session}")
     until(page, "document.querySelector('#errors').textContent === '3 errors'")
     page.evaluate("document.querySelector('#scroll').scrollTop = 0")
     page.evaluate("""() => {
@@ -143,25 +168,25 @@ def test_next_error_goes_through_all_errors_wraps_and_says_so(page: Any, shown: 
         new MutationObserver(() => heard.push(document.getElementById('said').textContent))
             .observe(document.getElementById('said'), { childList: true, characterData: true, subtree: true });
     }""")
-    for number, (key, step) in enumerate([("x", 3), ("x", 700), ("x", 1000), ("x", 3), ("X", 1000), ("X", 700)]):
+    for number, (key, step) in enumerate([("x", 3), ("x", 70), ("x", 100), ("x", 3), ("X", 100), ("X", 70)]):
         page.keyboard.press(key)
         until(page, f"{MARKED}?.closest('.step').ariaLabel === 'Step {step}'")
         at_rest(page)
         place = FAILED.index(step) + 1
         again = {3: ", again from the start", 4: ", again from the end"}.get(number, "")
         assert page.text_content("#jumped") == f"error {place} of 3{again}"
-        assert page.evaluate("location.hash") == f"#s/{long_session}/1/step/{step}/call/{step}.1"
+        assert page.evaluate("location.hash") == f"#s/{session}/1/step/{step}/call/{step}.1"
         until(page, f"heard.join().includes('error {place} of 3{again}: Step {step}, read_file failed')")
     page.click("[aria-label='Next error']")
-    until(page, f"{MARKED}.closest('.step').ariaLabel === 'Step 1000'")
+    until(page, f"{MARKED}.closest('.step').ariaLabel === 'Step 100'")
 
 
-def test_next_error_begins_where_the_reader_is(page: Any, shown: Site, long_session: str) -> None:
-    page.goto(f"{shown.url}#s/{long_session}/1/step/600")
+def test_next_error_begins_where_the_reader_is(page: Any, shown: Site, session: str) -> None:
+    page.goto(f"{shown.url}#s/{session}/1/step/60")
     until(page, MARKED)
     at_rest(page)
     page.keyboard.press("x")
-    until(page, f"{MARKED}.closest('.step').ariaLabel === 'Step 700'")
+    until(page, f"{MARKED}.closest('.step').ariaLabel === 'Step 70'")
     at_rest(page)
     page.evaluate("document.querySelector('#scroll').scrollTop = 0")
     page.evaluate(STILL)
@@ -169,15 +194,13 @@ def test_next_error_begins_where_the_reader_is(page: Any, shown: Site, long_sess
     until(page, f"{MARKED}.closest('.step').ariaLabel === 'Step 3'")
 
 
-def test_next_decision_opens_its_trace_and_the_address_names_its_step(
-    page: Any, shown: Site, long_session: str
-) -> None:
-    page.goto(f"{shown.url}#s/{long_session}/1/step/42")
+def test_next_decision_opens_its_trace_and_the_address_names_its_step(page: Any, shown: Site, session: str) -> None:
+    page.goto(f"{shown.url}#s/{session}/1/step/42")
     until(page, MARKED)
     page.keyboard.press("d")
     page.wait_for_selector(".decision.here[open] table")
     assert page.evaluate(f"{MARKED}.querySelector('summary').textContent").find("Round 42:") >= 0
-    assert page.evaluate("location.hash") == f"#s/{long_session}/1/step/42"
+    assert page.evaluate("location.hash") == f"#s/{session}/1/step/42"
     page.keyboard.press("Shift+D")
     until(page, f"{MARKED}.querySelector('summary').textContent.includes('Round 41:')")
 
@@ -226,30 +249,26 @@ def test_a_retracted_attempt_and_a_rejected_completion_are_errors(
     until(page, f"{MARKED}?.textContent.includes({words!r})")
 
 
-def test_the_link_to_a_step_is_copied_and_marks_it(
-    open_page: Callable[..., Any], shown: Site, long_session: str
-) -> None:
+def test_the_link_to_a_step_is_copied_and_marks_it(open_page: Callable[..., Any], shown: Site, session: str) -> None:
     page = open_page(permissions=["clipboard-read", "clipboard-write"])
-    page.goto(f"{shown.url}#s/{long_session}/1/step/9")
+    page.goto(f"{shown.url}#s/{session}/1/step/9")
     until(page, MARKED)
     at_rest(page)
     page.click("[data-run='1'] [data-step='10'] [aria-label='Copy the link to step 10']")
     until(page, "document.querySelector('#jumped').textContent === 'link copied'")
-    assert page.evaluate("navigator.clipboard.readText()") == f"{shown.url}#s/{long_session}/1/step/10"
-    assert page.evaluate("location.hash") == f"#s/{long_session}/1/step/10"
+    assert page.evaluate("navigator.clipboard.readText()") == f"{shown.url}#s/{session}/1/step/10"
+    assert page.evaluate("location.hash") == f"#s/{session}/1/step/10"
     assert marked(page) == "Step 10"
 
 
-def test_the_keys_of_a_link_without_a_clipboard_lead_to_the_address_bar(
-    page: Any, shown: Site, long_session: str
-) -> None:
-    page.goto(f"{shown.url}#s/{long_session}/1/step/9")
+def test_the_keys_of_a_link_without_a_clipboard_lead_to_the_address_bar(page: Any, shown: Site, session: str) -> None:
+    page.goto(f"{shown.url}#s/{session}/1/step/9")
     until(page, MARKED)
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true })")
     page.focus("[data-run='1'] [data-step='9'] .call .link")
     page.keyboard.press("Enter")
     until(page, "document.querySelector('#jumped').textContent === 'the link is in the address bar'")
-    assert page.evaluate("location.hash") == f"#s/{long_session}/1/step/9/call/9.1"
+    assert page.evaluate("location.hash") == f"#s/{session}/1/step/9/call/9.1"
 
 
 def test_n_on_the_front_goes_to_the_box_for_a_new_prompt(page: Any, shown: Site) -> None:
@@ -258,8 +277,8 @@ def test_n_on_the_front_goes_to_the_box_for_a_new_prompt(page: Any, shown: Site)
     until(page, "document.activeElement.id === 'prompt'")
 
 
-def test_every_run_of_a_session_has_a_heading(page: Any, shown: Site, long_session: str) -> None:
-    page.goto(f"{shown.url}#s/{long_session}")
+def test_every_run_of_a_session_has_a_heading(page: Any, shown: Site, session: str) -> None:
+    page.goto(f"{shown.url}#s/{session}")
     page.wait_for_selector(".run:nth-of-type(2) .card")
     headings = page.eval_on_selector_all(".run > * h3, .run > h3", "all => all.map(one => one.textContent)")
     assert headings == ["You asked", "Run 2: You asked"]
