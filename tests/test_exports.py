@@ -81,7 +81,7 @@ PUBLIC = {
     "endstop.testing.faults": """
         HARMLESS INVARIANTS SECRETS FaultReport SecretShape SideEffects Violation by_step check_cancel_points
         check_cut_records check_fuzzed_inputs check_fuzzed_responses check_hostile_subscribers check_hostile_tools
-        check_leaks check_policy check_redaction
+        check_leaks check_policy check_redaction check_store
     """,
     "endstop.testing": """
         FakeClock LoopClock MemorySteps check_transcript settle

@@ -179,6 +179,7 @@ ONE_IMPORTER = {
     "engine.testing.faults.peak_memory": "what the operating system says of memory",
     "engine.testing.faults.mutations": "how data is changed; fuzzed_inputs.py checks what reads it",
     "engine.testing.conformance.providers.checks": "the checks; cases.py has the table",
+    "engine.testing.faults.stored_batches": "what is stored; store_checks.py says what must become of it",
     "engine.testing.faults.limit_breaches": "what a run did past its limits, apart from what holds of every record",
     "engine.tools.loop_watchdog": "warns of a blocked event loop, for functions of any role",
     "engine.tools.shell": "one tool; workspace.py has those that work on files",

@@ -113,6 +113,12 @@ def check_redaction(pytestconfig: pytest.Config) -> Check[...]:
 
 
 @pytest.fixture
+def check_store(pytestconfig: pytest.Config) -> Check[...]:
+    """`faults.check_store`, failing the test."""
+    return _failing(faults.check_store, pytestconfig)
+
+
+@pytest.fixture
 def check_leaks(pytestconfig: pytest.Config) -> Check[...]:
     """`faults.check_leaks`, failing the test."""
     return _failing(faults.check_leaks, pytestconfig)

@@ -13,6 +13,7 @@ from .invariants import INVARIANTS
 from .policy_checks import check_policy
 from .redaction_checks import check_leaks, check_redaction
 from .secret_shapes import SECRETS, SecretShape
+from .store_checks import check_store
 from .violations import FaultReport, Violation
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "check_leaks",
     "check_policy",
     "check_redaction",
+    "check_store",
 ]

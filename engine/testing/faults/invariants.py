@@ -33,6 +33,7 @@ INVARIANTS = {
     "keeps_record": "what stood in the record before a resume still stands there",
     "not_repeated": "a resumed run repeats no effect, and asks for no finished response again",
     "not_lost": "a resumed run makes every effect, unless it says that the result of a call is unknown",
+    "stored": "a store keeps what was committed, in order and once, and refuses who has lost the session",
     "pure": "a policy decides at all facts that a run can reach, and the same each time",
     "completes": "a model that completes alone, in a step in which nothing failed, is believed",
     "not_leaked": "no secret stands in what is written",

@@ -1,76 +1,23 @@
-"""Sessions and batches for the tests of stores, and the databases to keep them in."""
+"""Sessions and batches for the tests of stores, and the databases to keep them in. Those of the kit, and more."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from endstop.decision import Outcome, Policy
-from endstop.decision.events import Carried, RunStarted
-from endstop.store.base import EventBatch, NewSession, Page, Store, StoredMessage
+from endstop.store.base import Store
+from endstop.testing.faults.stored_batches import (
+    all_pages,
+    at,
+    batch,
+    beginning,
+    ending,
+    lines,
+    message,
+    seqs,
+    session,
+)
 
-
-def at(second: int) -> str:
-    """A time."""
-    return f"2026-11-21T05:{second // 60:02}:{second % 60:02}.000+00:00"
-
-
-def session(id: str = "session_1", *, second: int = 0, **changed: Any) -> NewSession:
-    """A new session."""
-    values = {"owner": "ann", "agent": "main", "title": "Fix it", "created_at": at(second), **changed}
-    return NewSession(id=id, **values)
-
-
-def lines(first: int, last: int, *, step: bool = False, filler: str = "x") -> bytes:
-    """Events of these numbers; `step`: the last one ends a step."""
-    made = [{"type": "TEXT_MESSAGE_CONTENT", "seq": seq, "delta": filler} for seq in range(first, last + 1)]
-    if step:
-        made[-1]["type"] = "STEP_FINISHED"
-    return b"".join(json.dumps(one, separators=(",", ":")).encode() + b"\n" for one in made)
-
-
-def batch(
-    first: int, last: int, *, run: str = "run_1", of: str = "session_1", second: int = 1, **changed: Any
-) -> EventBatch:
-    """Events in the middle of a run."""
-    values = {"lines": lines(first, last), "at": at(second), **changed}
-    return EventBatch(session_id=of, run_id=run, first_seq=first, last_seq=last, **values)
-
-
-def beginning(
-    last: int = 2,
-    *,
-    run: str = "run_1",
-    of: str = "session_1",
-    prompt: str | None = "Fix it.",
-    carried: Carried | None = None,
-    **changed: Any,
-) -> EventBatch:
-    """A run's first events."""
-    started = RunStarted(run_id=run, session_id=of, prompt=prompt, policy=Policy(), started_at=at(1), carried=carried)
-    return batch(1, last, run=run, of=of, started=started, **changed)
-
-
-def ending(
-    first: int,
-    last: int,
-    *,
-    run: str = "run_1",
-    of: str = "session_1",
-    outcome: dict[str, Any] | None = None,
-    **changed: Any,
-) -> EventBatch:
-    """A run's last events."""
-    values = {"status": "completed", "stop_reason": "completed", "steps": 3, **(outcome or {})}
-    finished = Outcome(run_id=run, session_id=of, **values)
-    return batch(first, last, run=run, of=of, finished=finished, **changed)
-
-
-def message(
-    id: str = "message_1", text: str = "Mind the tests.", *, of: str = "session_1", second: int = 2
-) -> StoredMessage:
-    """What a user says meanwhile."""
-    return StoredMessage(id=id, session_id=of, text=text, created_at=at(second))
+__all__ = ["all_pages", "at", "batch", "beginning", "ended", "ending", "lines", "message", "seqs", "session"]
 
 
 async def ended(store: Store, id: str, *, second: int = 0, **changed: Any) -> None:
@@ -78,17 +25,3 @@ async def ended(store: Store, id: str, *, second: int = 0, **changed: Any) -> No
     await store.add(session(id, second=second, **changed))
     await store.commit(beginning(run=f"run_of_{id}", of=id, second=second))
     await store.commit(ending(3, 4, run=f"run_of_{id}", of=id, second=second))
-
-
-async def all_pages(store: Store, run: str = "run_1", *, after: int = 0, limit: int = 64) -> list[Page]:
-    """Every page of a run, as a reader gets them."""
-    found: list[Page] = []
-    while page := await store.pages(run, after=after, limit=limit):
-        found += page
-        after = page[-1].last_seq
-    return found
-
-
-def seqs(pages: list[Page]) -> list[int]:
-    """Numbers of the events in these pages."""
-    return [json.loads(line)["seq"] for page in pages for line in page.lines.splitlines()]

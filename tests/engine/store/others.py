@@ -4,26 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from endstop.store.base import Process, QueuedRun, Store, StoredRun, StoredSession
+from endstop.store.base import Store, StoredRun, StoredSession
 from endstop.store.leases import evict_dead
-
-from .made import at
 
 SECONDS = 60.0
 """How long the tests wait for what must happen."""
-
-
-def process(id: str = "one", *, lease: float = 60.0, **changed: Any) -> Process:
-    """A process on a machine that is none."""
-    values = {"kind": "worker", "host": "nowhere", "pid": 1, "started_at": at(0), "version": "1", **changed}
-    return Process(id=id, lease_seconds=lease, **values)
-
-
-def waiting(run: str = "run_1", *, of: str = "session_1", **changed: Any) -> QueuedRun:
-    """A run that is to wait."""
-    return QueuedRun(session_id=of, run_id=run, **{"prompt": "Fix it.", "at": at(5), **changed})
 
 
 async def stored(store: Store, id: str = "session_1") -> StoredSession:
