@@ -58,6 +58,12 @@ class Server:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        """The process id of the server that runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def namespace(self) -> str:
         """One that nobody has used yet: each namespace has runs of its own."""
         return self._namespaces[next(self._next)]

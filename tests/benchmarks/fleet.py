@@ -1,10 +1,11 @@
 """What a fleet costs: sessions a second with 1, 2 and 4 workers, and how long after a death its sessions go on.
 
-    python tests/benchmarks/fleet.py [--sessions 150] [--deaths 5]
+    python tests/benchmarks/fleet.py [--sessions 150] [--deaths 5] [--pairs 3]
 
-Database, model, server and workers are processes of their own on loopback. All share the machine, so on one with two
-cores more workers do not make it faster: what the table shows is what a session costs, and whom. The figures go to
-docs/explanation/performance.md.
+The load without a queue and with one worker is measured `--pairs` times in turns: given are the medians, and the ratio
+of each pair. `bare_dbos.py` says what DBOS costs without sessions. Database, model, server and workers are processes of
+their own on loopback. All share the machine, so on one with two cores more workers do not make it faster: what the
+table shows is what a session costs, and whom. The figures go to docs/explanation/performance.md.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ from task import Scenario
 from tests.fleet.fleet import Fleet, Member, Model, fleet, until
 from tests.fleet.script import Script
 from tests.postgres import Server
+from tests.temporal import Missing as NoTemporal
+from tests.temporal import Server as Temporal
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -54,7 +57,7 @@ class Load:
 
     seconds: float
     cpu: dict[str, float]
-    """CPU seconds of `server`, `workers` and `PostgreSQL`."""
+    """CPU seconds of `server`, `workers`, `PostgreSQL` and `Temporal`."""
     memory: float
     """MB of a worker at the end, or of the server where there is none."""
     connections: int
@@ -77,22 +80,39 @@ class Provider:
 # ---- sessions a second
 
 
-async def load(workers: int | None, given: argparse.Namespace, provider: str, server: Server, folder: Path) -> Load:
-    """All sessions, with so many workers; None: in the server itself, without a queue."""
+async def load(
+    workers: int | None,
+    given: argparse.Namespace,
+    provider: str,
+    server: Server,
+    folder: Path,
+    temporal: Temporal | None = None,
+) -> Load:
+    """All sessions, with so many workers; None: in the server itself, without a queue.
+
+    temporal: the queue; None: DBOS, in the database of the store.
+    """
     store = server.url(server.new_database())
     scenario = Scenario(session="fleet", steps=given.steps, chunks=given.chunks)
     made: Any = Provider(provider, folder)
-    async with fleet(folder, store, made, tools=HERE / "serving_tools.py") as ships:
+    queue = None if temporal is None else f"temporal://{temporal.address}/{temporal.namespace()}"
+    async with fleet(folder, store, made, queue=queue, tools=HERE / "serving_tools.py") as ships:
         await ships.serve("--max-running", 5000, workers=None if workers is None else 0, lease=LEASE)
         company = await asyncio.gather(*(ships.worker(lease=LEASE) for _ in range(workers or 0)))
         assert ships.server is not None
         await one_more(ships, scenario, store, 1)  # what is imported and connected when first used is no session's
         groups = {"server": [ships.server.pid], "workers": [worker.pid for worker in company]}
-        before = {name: cpu(pids) for name, pids in groups.items()} | {"PostgreSQL": tree_cpu(server)}
+        trees = {"PostgreSQL": server.pid} | ({} if temporal is None else {"Temporal": temporal.pid})
+
+        def used() -> dict[str, float]:
+            alone = {name: cpu(pids) for name, pids in groups.items()}
+            return alone | {name: tree_cpu(pid) for name, pid in trees.items()}
+
+        before = used()
         began = time.monotonic()
         await one_more(ships, scenario, store, given.sessions)
         seconds = time.monotonic() - began
-        after = {name: cpu(pids) for name, pids in groups.items()} | {"PostgreSQL": tree_cpu(server)}
+        after = used()
         with psycopg.connect(store) as connection:
             row = connection.execute("SELECT count(*) FROM endstop_sessions WHERE status = 'completed'").fetchone()
             there = connection.execute(
@@ -130,9 +150,8 @@ def cpu(pids: list[int]) -> float:
     return sum(sum(_times(pid)[:2]) for pid in pids)
 
 
-def tree_cpu(server: Server) -> float:
-    """CPU seconds that PostgreSQL has used, with the processes of its connections, also of those that are closed."""
-    top = server.pid
+def tree_cpu(top: int) -> float:
+    """CPU seconds that a server has used, with its children, such as PostgreSQL's connections, also closed ones."""
     while True:
         children = Path(f"/proc/{top}/task/{top}/children").read_text().split()
         try:
@@ -151,6 +170,43 @@ def _times(pid: int) -> tuple[float, float, float, float]:
 def memory(pid: int) -> float:
     """MB that a process holds."""
     return int(Path(f"/proc/{pid}/status").read_text().partition("VmRSS:")[2].split()[0]) / 1024
+
+
+# ---- DBOS without sessions
+
+
+def bare(way: str, steps: int, workflows: int, server: Server) -> tuple[float, float]:
+    """CPU seconds of a worker and of PostgreSQL for a workflow of so many trivial steps. way: see `bare_dbos.py`."""
+    url = server.url(server.new_database())
+    with Process("bare_dbos.py", "work", url, way, str(workflows), str(steps)) as worker:
+        assert worker.line().strip() == "ready"
+        before = tree_cpu(server.pid)
+        subprocess.run([sys.executable, HERE / "bare_dbos.py", "submit", url, way, str(workflows)], check=True)
+        seconds = float(worker.line())
+        return seconds, (tree_cpu(server.pid) - before) / workflows
+
+
+def bare_table(server: Server, given: argparse.Namespace) -> str:
+    """What DBOS costs, with as many steps as a session has and with none."""
+    steps = 2 * given.steps
+    ways = {
+        "DBOS, a workflow without steps": ("dbos", 0),
+        "DBOS, its own steps (`run_step_async`)": ("dbos", steps),
+        "endstop's queue on DBOS, without steps": ("endstop", 0),
+        "endstop's queue on DBOS, endstop's steps": ("endstop", steps),
+    }
+    lines = [
+        f"DBOS without sessions: {given.sessions} workflows at once, of no step or of the {steps} that such a session "
+        "has, whose work takes no time.",
+        "",
+        "| | steps | CPU of a workflow: worker | PostgreSQL |",
+        "|---|--:|--:|--:|",
+    ]
+    for title, (way, number) in ways.items():
+        print(f"{title} ...", file=sys.stderr, flush=True)
+        worker, database = bare(way, number, given.sessions, server)
+        lines.append(f"| {title} | {number} | {1000 * worker:.1f} ms | {1000 * database:.1f} ms |")
+    return "\n".join(lines)
 
 
 # ---- after a death
@@ -206,6 +262,25 @@ def is_later(line: dict[str, Any], at: int) -> bool:
 # ---- the page
 
 
+def middle(loads: list[Load]) -> Load:
+    """The load whose sessions cost the median, in servers and workers together."""
+    return sorted(loads, key=of_session)[len(loads) // 2]
+
+
+def of_session(load: Load) -> float:
+    """CPU seconds of a session in the process that runs it: a worker, or the server where there is none."""
+    return load.cpu["workers"] or load.cpu["server"]
+
+
+def compared(alone: Iterable[Load], worker: Iterable[Load]) -> str:
+    """How much more a session takes in a worker than in the server alone, in each pair."""
+    ratios = sorted(of_session(one) / of_session(other) for other, one in zip(alone, worker, strict=True))
+    return (
+        f"A session in a worker takes {median(ratios):.2f} times the CPU of one without a queue "
+        f"({ratios[0]:.2f} to {ratios[-1]:.2f} in {len(ratios)} pairs), beside what the server does for it."
+    )
+
+
 def shown(loads: dict[str, Load], went_on: dict[str, list[float]], given: argparse.Namespace) -> str:
     """The figures as two tables."""
 
@@ -224,6 +299,10 @@ def shown(loads: dict[str, Load], went_on: dict[str, list[float]], given: argpar
         row("CPU of a session: workers", lambda load: f"{1000 * load.cpu['workers']:.0f} ms"),
         row("CPU of a session: server", lambda load: f"{1000 * load.cpu['server']:.0f} ms"),
         row("CPU of a session: PostgreSQL", lambda load: f"{1000 * load.cpu['PostgreSQL']:.0f} ms"),
+        row(
+            "CPU of a session: Temporal's server",
+            lambda load: f"{1000 * load.cpu['Temporal']:.0f} ms" if "Temporal" in load.cpu else "",
+        ),
         row("memory of a worker (or of the server)", lambda load: f"{load.memory:.0f} MB"),
         row("connections with the database", lambda load: f"{load.connections}"),
     ]
@@ -240,19 +319,35 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=150)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--chunks", type=int, default=10)
+    parser.add_argument("--pairs", type=int, default=3, help="loads without a queue and with one worker, in turns")
     parser.add_argument("--deaths", type=int, default=5, help="of each kind; of those on another host a third of it")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the tables are written to")
     given = parser.parse_args()
     busy, began = os.getloadavg()[0], time.monotonic()
-    loads: dict[str, Load] = {}
     went_on: dict[str, list[float]] = {}
     with ExitStack() as stack:
         server = stack.enter_context(Server(durable=True, connections=CONNECTIONS))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         provider = f"http://127.0.0.1:{stack.enter_context(Process('mock_provider.py')).line().strip()}"
-        for name, workers in {"no queue": None, "1 worker": 1, "2 workers": 2, "4 workers": 4}.items():
+
+        def loaded(name: str, workers: int | None, temporal: Temporal | None = None) -> Load:
             print(f"{name} ...", file=sys.stderr, flush=True)
-            loads[name] = asyncio.run(load(workers, given, provider, server, folder / f"load-{workers}"))
+            place = folder / f"load-{len(list(folder.iterdir()))}"
+            return asyncio.run(load(workers, given, provider, server, place, temporal))
+
+        alone, one = [], []
+        for _ in range(given.pairs):
+            alone.append(loaded("no queue", None))
+            one.append(loaded("1 worker", 1))
+        loads = {"no queue": middle(alone), "1 worker": middle(one)}
+        for workers in (2, 4):
+            loads[f"{workers} workers"] = loaded(f"{workers} workers", workers)
+        try:
+            temporal = stack.enter_context(Temporal(namespaces=1))
+            loads["1 worker, Temporal"] = loaded("1 worker, Temporal", 1, temporal)
+        except NoTemporal as missing:
+            print(f"without Temporal: {missing}", file=sys.stderr)
+        without = bare_table(server, given)
         kinds = {"child": given.deaths, "same host": given.deaths, "other host": -(-given.deaths // 3)}
         titles = {
             "child": "a child of `serve --workers 2`",
@@ -264,8 +359,8 @@ def main() -> None:
                 print(f"deaths: {kind} ...", file=sys.stderr, flush=True)
                 went_on[titles[kind]] = asyncio.run(deaths(kind, number, server, folder / kind.replace(" ", "-")))
     command = ("tests/benchmarks/fleet.py " + " ".join(sys.argv[1:])).strip()
-    about = machine(commit(ROOT), command, 1, busy, time.monotonic() - began)
-    text = f"{about}\n\n{shown(loads, went_on, given)}"
+    about = machine(commit(ROOT), command, given.pairs, busy, time.monotonic() - began)
+    text = "\n\n".join((about, shown(loads, went_on, given), compared(alone, one), without))
     print(text)
     write_page(given.page, text, "fleet")
 
