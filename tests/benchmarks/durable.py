@@ -24,15 +24,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from endstop.durable import Job, Queue, StepKey, Steps
 from endstop.durable.dbos import Dbos
 from endstop.durable.temporal import Temporal
-from postgres import Missing, Server  # type: ignore[import-not-found]
 from table import commit, machine, write_page  # type: ignore[import-not-found]
-from temporal import Missing as NoTemporal  # type: ignore[import-not-found]
-from temporal import Server as TemporalServer
+
+from tests.postgres import Missing, Server
+from tests.temporal import Missing as NoTemporal
+from tests.temporal import Server as TemporalServer
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "explanation" / "performance.md"

@@ -26,12 +26,13 @@ from typing import Any
 
 import aiohttp
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from postgres import Missing, Server  # type: ignore[import-not-found]
 from run import Process
 from table import commit, machine, write_page
 from task import Scenario
+
+from tests.postgres import Missing, Server
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs" / "explanation" / "performance.md"

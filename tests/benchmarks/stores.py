@@ -24,14 +24,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from endstop.decision import Policy
 from endstop.decision.events import RunStarted
 from endstop.store.base import EventBatch, NewSession, Store
 from endstop.store.leases import this_process
 from endstop.store.url import store_at
-from postgres import Missing, Server  # type: ignore[import-not-found]
+
+from tests.postgres import Missing, Server
 
 AT = "2026-11-21T05:21:14.280+00:00"
 LINE = b'{"type":"TEXT_MESSAGE_CONTENT","seq":1000,"t":123456,"attempt":"1.1","delta":"%s"}\n'
