@@ -1,3 +1,3 @@
 """The version of endstop, as records and `endstop --version` show it; pyproject.toml reads it from here."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
