@@ -20,7 +20,7 @@ from ...records.reader import read_record
 from ...run import Run
 from .invariants import Broken, broken_in_file
 from .simulated_loop import SimulatedLoop, check_no_loop
-from .violations import FaultReport, Points, Stopwatch, chosen, record_in
+from .violations import FaultReport, Points, Stopwatch, check_not_async, chosen, record_in
 
 CancelWay = Literal["run", "caller", "scope", "task", "shutdown"]
 """Who ends the run: `run.cancel()`; a cancel of the task that waits for it; a cancelled anyio scope around it; a cancel
@@ -223,6 +223,7 @@ class Attempt:
     async def _program(self) -> None:
         with anyio.CancelScope() as self._seen.scope:
             made = self._make_run(self.path)
+            check_not_async("make_run", made)
             if isinstance(made, Run):
                 self._seen.run = made
             elif not isinstance(made, AbstractAsyncContextManager):

@@ -25,7 +25,7 @@ from ...user_message import Prompt
 from ..fakes import LoopClock
 from .invariants import Broken, broken_in_record
 from .simulated_loop import SimulatedLoop, check_no_loop
-from .violations import FaultReport, Points, Stopwatch, chosen, record_in
+from .violations import FaultReport, Points, Stopwatch, check_not_async, chosen, record_in
 
 Cuts = Literal["bytes", "lines"]
 
@@ -223,6 +223,7 @@ class _Process:
 
     async def _program(self) -> None:
         engine = self._make_engine(self.effects)
+        check_not_async("make_engine", engine)
         if not isinstance(engine, Engine):
             raise WrongUse(f"make_engine returned {engine!r}, which is no engine: write `return Engine(...)`")
         self._decide = engine.config.decide

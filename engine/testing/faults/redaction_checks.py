@@ -23,7 +23,7 @@ from .harmless_texts import HARMLESS
 from .invariants import Broken
 from .secret_shapes import SECRETS, SecretShape
 from .simulated_loop import check_no_loop
-from .violations import MOST_VIOLATIONS, FaultReport, Points, Stopwatch, chosen
+from .violations import MOST_VIOLATIONS, FaultReport, Points, Stopwatch, check_not_async, chosen
 
 SHOWN_CHARACTERS = 200
 """Characters of a text that a violation shows."""
@@ -193,6 +193,7 @@ class _Trial:
         self._called = 0
         tool = Tool(self._tool, name="leak", description="Returns texts that hold secrets.", timeout=None)
         self._engine = make_engine(Scripted(*self._script()), tool)
+        check_not_async("make_engine", self._engine)
         if not isinstance(self._engine, Engine):
             raise WrongUse(f"make_engine returned {self._engine!r}, which is no engine: write `return Engine(...)`")
         redact = self._engine.config.record_options.redact

@@ -13,7 +13,7 @@ from ...decision.errors import error_text
 from ...store.base import LeaseLost, SequenceConflict, SessionBusy, SessionLocked, Store, StoreError
 from .simulated_loop import check_no_loop
 from .stored_batches import all_pages, batch, beginning, ending, lines, message, process, seqs, session, waiting
-from .violations import FaultReport, Stopwatch
+from .violations import FaultReport, Stopwatch, check_not_async
 
 PROCESSES = 5
 """How many processes want the same session at once."""
@@ -78,6 +78,7 @@ async def _processes(make_store: MakeStore, folder: Path) -> AsyncIterator[Open]
 
         async def open_as(name: str) -> Store:
             store = make_store(folder)
+            check_not_async("make_store", store)
             missing = [method for method in ("open", "commit", "claim", "pages", "join") if not hasattr(store, method)]
             if missing:
                 raise WrongUse(

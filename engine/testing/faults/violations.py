@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -102,6 +103,16 @@ class Stopwatch:
         return self._seconds is not None and self.passed > self._seconds
 
 
+def check_not_async(name: str, made: object) -> None:
+    """Raise WrongUse for what an async function has returned. name: of the function."""
+    if asyncio.iscoroutine(made):
+        made.close()
+        raise WrongUse(
+            f"{name} is an async function, and a check calls it itself: write `def {name}(...)`. If a run needs "
+            "something that has to be waited for, write `@asynccontextmanager` above the function, and `yield run`"
+        )
+
+
 def chosen(points: Points, there_are: Sequence[int], seed: int) -> list[int]:
     """The points to try, of those that there are. Raises WrongUse for points that cannot be."""
     if points is None:
@@ -112,6 +123,8 @@ def chosen(points: Points, there_are: Sequence[int], seed: int) -> list[int]:
         return sorted(random.Random(seed).sample(list(there_are), min(points, len(there_are))))
     if isinstance(points, str) or not all(type(point) is int and point > 0 for point in points):
         raise WrongUse(f"points is {points!r}: points are whole numbers, 1 or more")
+    if points and min(points) > len(there_are):
+        raise WrongUse(f"points is {points!r}, and there are only the points 1 to {len(there_are)}: nothing is tried")
     return list(points)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import inspect
+import json
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,12 @@ import pytest
 from endstop import Engine, Observers, Run, Runtime, Subscriber, Tool, WrongUse
 from endstop.cancel_scope import RoundScope
 from endstop.decision import AnyChunk, FinishReport, Limits, Policy, TextDelta
+from endstop.decision.policy import Degeneration
 from endstop.hard_limits import NO_DEADLINE, HardLimits
-from endstop.providers import Provider, Request, Scripted, SystemClock, call
+from endstop.providers import OpenAICompatible, Provider, Request, Scripted, SystemClock, call
+from endstop.providers.http_provider import HTTPProvider
+from endstop.providers.timeouts import Watchdog
+from endstop.records.files import line_batches
 from endstop.records.recorder import RecordWriter
 from endstop.testing import LoopClock
 from endstop.testing.faults import (
@@ -28,6 +34,8 @@ from endstop.testing.faults import (
     check_cut_records,
     check_hostile_subscribers,
     check_hostile_tools,
+    check_leaks,
+    check_store,
 )
 
 Taken = tuple[Any, str, Any]
@@ -336,3 +344,118 @@ def test_a_resume_that_changes_what_stood_in_the_record_is_found(monkeypatch: py
     assert check_cut_records(make_engine, at="lines").ok
     monkeypatch.setattr(RecordWriter, "_open", rewrites)
     assert broken(check_cut_records(make_engine, at="lines")) == {"keeps_record"}
+
+
+# ---- B4, B5, B6: an endpoint on loopback, whose time is simulated, too
+
+OFF = Degeneration(text=None, reasoning=None, arguments=None)
+
+Serve = Callable[[asyncio.StreamWriter], Any]
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n"
+
+
+async def comments(writer: asyncio.StreamWriter) -> None:
+    """Comments, and nothing else, for ever."""
+    writer.write(HEAD + b"\r\n")
+    while True:
+        writer.write(b": ping\n\n")
+        await writer.drain()
+        await asyncio.sleep(1)
+
+
+async def redirect(writer: asyncio.StreamWriter) -> None:
+    """A redirect to the same host."""
+    writer.write(b"HTTP/1.1 307 X\r\nlocation: /again\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+
+async def gzip_bomb(writer: asyncio.StreamWriter) -> None:
+    """A few kilobytes that are a response of five megabytes."""
+    said = [{"index": 0, "delta": {"content": "A" * 5_000_000}}]
+    end = [{"index": 0, "delta": {}, "finish_reason": "stop"}]
+    chunks = "".join(f"data: {json.dumps({'choices': choices})}\n\n" for choices in (said, end))
+    writer.write(HEAD + b"content-encoding: gzip\r\n\r\n" + gzip.compress(f"{chunks}data: [DONE]\n\n".encode()))
+
+
+def over_http(serve: Serve) -> Callable[[], FaultReport]:
+    """A run whose provider asks an endpoint that does this."""
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            await reader.readexactly(int(head.split(b"content-length:")[1].split(b"\r\n")[0]))
+            await serve(writer)
+            await writer.drain()
+        writer.close()
+
+    @asynccontextmanager
+    async def make_run(record: Path) -> AsyncIterator[Run]:
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        try:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+            provider = OpenAICompatible("m", url, api_key="none", read_timeout=5, largest_response=1_000_000)
+            async with Engine(provider, policy=Policy(closing=False, degeneration=OFF)).start(
+                "go", record=record
+            ) as run:
+                yield run
+        finally:
+            server.close()
+
+    return lambda: check_cancel_points(make_run, points=1, ways=["run"])
+
+
+WAIT_FOR = Watchdog.wait_for
+
+
+async def _for_each_byte(self: Watchdog, awaited: Any) -> Any:
+    """Each wait has all the seconds, whatever the one before it brought."""
+    try:
+        return await WAIT_FOR(self, awaited)
+    finally:
+        self._left = self.seconds
+
+
+async def _any_size(self: HTTPProvider, response: Any, watchdog: Watchdog, taken: int) -> bytes:
+    return bytes(await watchdog.wait_for(response.content.readany()))
+
+
+@pytest.mark.parametrize(
+    ("serve", "taken", "invariant"),
+    [
+        (comments, (Watchdog, "wait_for", _for_each_byte), "ends"),
+        (redirect, ("", "endstop.providers.http_provider.MOST_REDIRECTS", 10**9), "ends"),
+        (gzip_bomb, (HTTPProvider, "_block", _any_size), "readable"),
+    ],
+)
+def test_B4_B5_B6_an_endpoint_that_the_provider_does_not_stand_is_found(
+    serve: Serve, taken: Taken, invariant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("endstop.testing.faults.simulated_loop.MOST_TURNS", 1_000)
+    monkeypatch.setattr("endstop.testing.faults.simulated_loop.OUTSIDE_SECONDS", 0.02)
+    monkeypatch.setattr(line_batches, "__defaults__", (2_000_000,))  # a line of a record that is read at most, in bytes
+    report = over_http(serve)()
+    assert report.ok, report
+    owner, name, instead = taken
+    monkeypatch.setattr(owner, name, instead) if owner else monkeypatch.setattr(name, instead)
+    report = over_http(serve)()
+    assert report.violations[0].invariant == invariant, report
+
+
+async def a_coroutine(record: Path) -> Run:
+    return Engine(Scripted([DONE])).start("go", record=record)
+
+
+async def two_arguments(provider: Provider, tool: Tool) -> Engine:
+    return Engine(provider, tools=[tool])
+
+
+def test_what_cannot_be_tried_is_told_with_what_to_write() -> None:
+    with pytest.raises(WrongUse, match=r"make_run is an async function.*write `def make_run\("):
+        check_cancel_points(a_coroutine)  # type: ignore[arg-type]
+    with pytest.raises(WrongUse, match=r"make_engine is an async function"):
+        check_cut_records(a_coroutine)  # type: ignore[arg-type]
+    with pytest.raises(WrongUse, match=r"make_engine is an async function"):
+        check_leaks(two_arguments)  # type: ignore[arg-type]
+    with pytest.raises(WrongUse, match=r"make_store is an async function"):
+        check_store(a_coroutine)  # type: ignore[arg-type]
+    with pytest.raises(WrongUse, match=r"points is \[1000000\], and there are only the points 1 to"):
+        check_cancel_points(lambda record: Engine(Scripted([DONE])).start("go", record=record), points=[1_000_000])
