@@ -45,6 +45,8 @@ class Bench:
         self.name = name
         self.server = server
         self.numbers = itertools.count(1)
+        self.warm = False
+        """Whether this process has played its sessions before a measurement."""
         self.contender = self.make()
 
     def make(self) -> Contender:
@@ -186,7 +188,7 @@ def peak_mb() -> float:
 
 
 WARM_UP = 5
-"""Sessions of 20 steps before a measurement, unless it names another number."""
+"""Sessions of 20 steps before the first measurement of a process, unless it names another number."""
 
 
 async def measure(bench: Bench, name: str, options: dict[str, Any]) -> Figures:
@@ -195,8 +197,10 @@ async def measure(bench: Bench, name: str, options: dict[str, Any]) -> Figures:
     async with bench.contender:
         await bench.play(bench.scenario(3))
         await bench.play(replace(bench.scenario(2), delay=1))
-        for _ in range(options.pop("warm_up", WARM_UP)):
+        sessions = options.pop("warm_up", WARM_UP)
+        for _ in range(0 if bench.warm else sessions):
             await bench.play(bench.scenario(20))
+        bench.warm = bench.warm or sessions > 0
         gc.collect()
         return await method(**options)
 
