@@ -217,7 +217,7 @@ class HTTPProvider(ABC):
         from .connection_reuse import Connections
 
         headers = {"content-type": "application/json", "accept": "text/event-stream", **self.request_headers()}
-        self._connections = Connections()
+        self._connections = Connections(2 * self._largest + LARGE_BODY)
         return aiohttp.ClientSession(
             connector=self._connections,
             headers=headers,

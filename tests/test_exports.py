@@ -79,9 +79,9 @@ PUBLIC = {
         traced
     """,
     "endstop.testing.faults": """
-        HARMLESS INVARIANTS SECRETS FaultReport SecretShape SideEffects Violation by_step check_cancel_points
-        check_cut_records check_fuzzed_inputs check_fuzzed_responses check_hostile_subscribers check_hostile_tools
-        check_leaks check_policy check_redaction check_store
+        HARMLESS HOSTILE_ENDPOINTS INVARIANTS SECRETS FaultReport SecretShape SideEffects Violation by_step
+        check_cancel_points check_cut_records check_fuzzed_inputs check_fuzzed_responses check_hostile_endpoints
+        check_hostile_subscribers check_hostile_tools check_leaks check_policy check_redaction check_store
     """,
     "endstop.testing": """
         FakeClock LoopClock MemorySteps check_transcript settle

@@ -134,3 +134,9 @@ def check_fuzzed_inputs(pytestconfig: pytest.Config) -> Check[...]:
 def check_fuzzed_responses(pytestconfig: pytest.Config) -> Check[...]:
     """`faults.check_fuzzed_responses`, failing the test."""
     return _failing(faults.check_fuzzed_responses, pytestconfig, every=MANY_INPUTS)
+
+
+@pytest.fixture
+def check_hostile_endpoints(pytestconfig: pytest.Config) -> Check[...]:
+    """`faults.check_hostile_endpoints`, failing the test."""
+    return _failing(faults.check_hostile_endpoints, pytestconfig)

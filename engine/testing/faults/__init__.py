@@ -9,6 +9,7 @@ from .fuzzed_inputs import check_fuzzed_inputs
 from .fuzzed_responses import check_fuzzed_responses
 from .harmless_texts import HARMLESS
 from .hostile import check_hostile_subscribers, check_hostile_tools
+from .hostile_endpoints import HOSTILE_ENDPOINTS, check_hostile_endpoints
 from .invariants import INVARIANTS
 from .policy_checks import check_policy
 from .redaction_checks import check_leaks, check_redaction
@@ -18,6 +19,7 @@ from .violations import FaultReport, Violation
 
 __all__ = [
     "HARMLESS",
+    "HOSTILE_ENDPOINTS",
     "INVARIANTS",
     "SECRETS",
     "FaultReport",
@@ -29,6 +31,7 @@ __all__ = [
     "check_cut_records",
     "check_fuzzed_inputs",
     "check_fuzzed_responses",
+    "check_hostile_endpoints",
     "check_hostile_subscribers",
     "check_hostile_tools",
     "check_leaks",

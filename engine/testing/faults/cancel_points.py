@@ -153,6 +153,8 @@ class Attempt:
         """What the program raised, unless it was a cancellation."""
         self.took = 0.0
         """Simulated seconds from the cancel to the end of the program."""
+        self.lasted = 0.0
+        """Simulated seconds of the whole program."""
         self._make_run, self._way, self._release = make_run, way, release
         self._struck: float | None = None
         self._seen = _Seen()
@@ -192,7 +194,7 @@ class Attempt:
         loop = self._loop
         caller = self._seen.caller = loop.create_task(self._program(), name="caller")
         loop.run(caller)
-        self.turns = loop.turns
+        self.turns, self.lasted = loop.turns, loop.time()
         self.took = 0.0 if self._struck is None else loop.time() - self._struck
         if loop.stuck:
             self._broke("ends", loop.stuck)
