@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from endstop.store.base import Store, StoredRun, StoredSession
 from endstop.store.leases import evict_dead
+from endstop.testing.faults.stored_batches import process, waiting
+
+__all__ = ["SECONDS", "Ear", "evict_and_interrupt", "latest", "process", "refused", "stored", "waiting"]
 
 SECONDS = 60.0
 """How long the tests wait for what must happen."""
