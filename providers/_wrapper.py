@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Self
 
 import anyio
@@ -48,22 +48,19 @@ class Wrapper:
         return f"{type(self).__name__}({', '.join(map(repr, self.providers))})"
 
     async def __aenter__(self) -> Self:
-        opened: list[AbstractAsyncContextManager[Any]] = []
-        try:
+        async with AsyncExitStack() as opened:
             for provider in self.providers:
                 if isinstance(provider, AbstractAsyncContextManager):
-                    await provider.__aenter__()
-                    opened.append(provider)
-        except BaseException:
-            for one in reversed(opened):
-                await one.__aexit__(None, None, None)
-            raise
+                    await opened.enter_async_context(provider)
+            opened.pop_all()
         return self
 
     async def __aexit__(self, *exc: Any) -> None:
-        for provider in reversed(self.providers):
+        closing = AsyncExitStack()  # closes each, also where the close of another fails or is cancelled
+        for provider in self.providers:
             if isinstance(provider, AbstractAsyncContextManager):
-                await provider.__aexit__(*exc)
+                closing.push_async_exit(provider)
+        await closing.__aexit__(*exc)
 
 
 def iter_leaf_providers(provider: Provider) -> Iterator[Provider]:

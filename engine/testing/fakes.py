@@ -15,6 +15,7 @@ import anyio
 
 from ..decision import AssistantMessage, Message, SystemMessage, ToolResult
 from ..durability import ResultNotStored, RunLost, StepKey
+from ..providers.clock import SystemClock
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -64,7 +65,7 @@ class FakeClock:
         await settle()
 
 
-class LoopClock:
+class LoopClock(SystemClock):
     """The time of the event loop that is running: simulated within the checks of `endstop.testing.faults`.
 
     With `Runtime(clock=LoopClock())` a run's limits, and the times in its record, are simulated, too.
@@ -77,14 +78,6 @@ class LoopClock:
     def wall(self) -> datetime:
         """Midnight of 1 January 2026 (UTC) plus `now()`."""
         return EPOCH + timedelta(seconds=self.now())
-
-    async def sleep(self, seconds: float) -> None:
-        """Sleep for this many seconds of the loop."""
-        await anyio.sleep(seconds)
-
-    def deadline(self, seconds: float | None) -> anyio.CancelScope:
-        """A cancel scope that times out after this many seconds of the loop; with None it never does."""
-        return anyio.move_on_after(seconds)
 
 
 class MemorySteps:

@@ -1,6 +1,6 @@
 """Rows A5 and B1: a run that is ended from outside, at whatever point, is whole: its calls, its steps, its record.
 
-`make faults` tries 10,000 points and more.
+`make faults` tries 10,000 points and more: of a script, over HTTP in four wire formats, and of litellm.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from endstop import Engine, Hooks, Tool, read_record
 from endstop.decision import Policy
-from endstop.providers import LiteLLM, OpenAICompatible, Scripted, call
+from endstop.providers import Scripted, call
 from endstop.providers.litellm import _import
 from endstop.testing.faults import FaultReport, check_cancel_points
 from endstop.testing.faults.invariants import broken_in_file
 
-from .cut_short import over_http, tools
+from .cut_short import AGENTS, LITELLM, WIRES, Wire, over_http, tools
 
 LONG = pytest.mark.long
 UNSERVED = pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning")
@@ -55,25 +55,42 @@ def test_A5_B1_a_cancel_at_every_point_in_each_way_leaves_a_whole_record(turns: 
     assert_whole(report, points)
 
 
+def try_agents(wire: Wire, points: int | None, turns: int = 8) -> int:
+    """How many points were tried of runs over this wire, none of which was broken."""
+    tried = 0
+    for name, agent in AGENTS.items():
+        report = check_cancel_points(over_http(wire, agent, turns), points=points)
+        print(name, report)
+        assert report.ok, report
+        assert min(report.ends["cancelled"], report.ends["completed"]) > 0 or points
+        tried += report.tried
+    return tried
+
+
 @UNSERVED
-@pytest.mark.parametrize(("turns", "points"), [(8, 200), pytest.param(450, 10_000, marks=LONG)])
-def test_B1_a_cancel_over_http_leaves_no_call_without_a_result_and_begins_no_step(turns: int, points: int) -> None:
-    make_run = over_http(lambda url: OpenAICompatible("m", url, api_key="none"), turns)
-    report = check_cancel_points(make_run, points=points // 5)
-    assert_whole(report, points)
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(("points", "at_least"), [(2, 60), pytest.param(None, 2_500, marks=LONG)])
+def test_B1_a_cancel_over_http_leaves_no_call_without_a_result_and_begins_no_step(
+    wire: str, points: int | None, at_least: int
+) -> None:
+    assert try_agents(WIRES[wire], points) >= at_least
 
 
 @LONG
+@UNSERVED
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # litellm keeps sessions of ended loops
-def test_B1_a_cancel_at_any_point_leaves_no_call_without_a_result_with_litellm() -> None:
+@pytest.mark.parametrize("wire", LITELLM)
+def test_B1_a_cancel_at_any_point_leaves_no_call_without_a_result_with_litellm(
+    wire: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("endstop.testing.faults.simulated_loop.WORKING_SECONDS", 30.0)  # for its first use of a thread
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # litellm's own, at being cancelled
         litellm = _import()  # by the provider, as it has to be, and not while a point is tried: it can take a minute
-        make_run = over_http(lambda url: LiteLLM("openai/m", api_base=url, api_key="none"))
-        report = check_cancel_points(make_run, points=60)  # it takes a second for each
+        tried = try_agents(LITELLM[wire], None)
         litellm.in_memory_llm_clients_cache.flush_cache()
         gc.collect()  # what it never began or closed complains when it goes
-    assert_whole(report, 300)
+    assert tried >= 5_000
 
 
 async def test_B1_a_policy_that_goes_on_after_a_completion_is_cancelled_like_any_other() -> None:

@@ -139,3 +139,32 @@ async def test_a_hedge_asks_the_second_at_once_if_the_first_fails() -> None:
 def test_a_hedge_without_a_head_start_is_refused() -> None:
     with pytest.raises(WrongUse, match="after is 0"):
         Hedge(Scripted(), Scripted(), after=0)
+
+
+class Closes:
+    """Notes that it was closed; one that is `cancelled` at that is closed all the same."""
+
+    model = "closes"
+
+    def __init__(self, cancelled: bool) -> None:
+        self.closed = False
+        self._cancelled = cancelled
+
+    async def __aenter__(self) -> Closes:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.closed = True
+        if self._cancelled:
+            raise asyncio.CancelledError
+
+    def stream(self, request: object) -> Any:
+        raise AssertionError("nobody asks it")
+
+
+async def test_a_provider_whose_close_is_cancelled_does_not_leave_the_others_open() -> None:
+    providers = [Closes(False), Closes(True), Closes(True)]
+    with pytest.raises(asyncio.CancelledError):
+        async with Race(*providers):
+            pass
+    assert all(provider.closed for provider in providers)

@@ -23,6 +23,7 @@ from endstop.records.compression import read_blocks
 from endstop.records.reader import RecordedRun, SessionRecord
 from endstop.replay import replay
 from endstop.testing import MemorySteps, check_transcript
+from endstop.testing.faults.invariants import results
 from msgspec.structs import replace
 
 from .scenes import HAPPENED, NOT_HAPPENED, SCENES, WRITING, World, cancels, play
@@ -258,7 +259,7 @@ def check_calls(left: Sequence[RecordedRun], now: Sequence[RecordedRun], world: 
     done = {what_of(id, left) for id in begun if begun[id] in once}
     twice = [name for name, _, arguments in world.ran if name in once and (name, arguments) in done]
     assert not twice, "a writing call that had begun was run again"
-    for id, times in results(now).items():
+    for id, times in results([run.events for run in now]).items():
         assert times == 1, f"call {id} has {times} results"
     unknown = with_status(now, "unknown")
     settled = {call for call, name in begun.items() if name in (HAPPENED, NOT_HAPPENED) or name not in WRITING}
@@ -321,38 +322,6 @@ def given_up(runs: Sequence[RecordedRun]) -> set[str]:
         call.id for run in runs for e in run.events if isinstance(e, ev.ResponseFinished) for call in e.message.calls
     }
     return {e.call_id for run in runs for e in run.events if isinstance(e, ev.ToolCallStart)} - whole_calls
-
-
-def results(runs: Sequence[RecordedRun]) -> dict[str, int]:
-    """How many results each call has; those do not count that came before their step was begun anew."""
-    found: dict[str, int] = {}
-    for run in runs:
-        since_step: list[str] = []
-        for event in run.events:
-            match event:
-                case ev.StepStarted():
-                    since_step = []
-                case ev.AttemptFailed(beside=False) | ev.RunResumed(interrupted_step=int()):
-                    for id in since_step:
-                        found[id] -= 1
-                    since_step = []
-                case ev.ToolCallResult():
-                    found[event.call_id] = found.get(event.call_id, 0) + 1
-                    since_step.append(event.call_id)
-                case ev.ResponseFinished():
-                    for call in event.message.calls:
-                        found.setdefault(call.id, 0)
-                case ev.QuestionAnswered():
-                    found[event.call_id] = 1
-                case _:
-                    pass
-    return {id: times for id, times in found.items() if times or id in expected_calls(runs)}
-
-
-def expected_calls(runs: Sequence[RecordedRun]) -> set[str]:
-    return {
-        call.id for run in runs for e in run.events if isinstance(e, ev.ResponseFinished) for call in e.message.calls
-    }
 
 
 def with_status(runs: Sequence[RecordedRun], status: str) -> set[str]:

@@ -4,7 +4,8 @@ See `docs/guides/faults.md`. Nothing here needs pytest.
 """
 
 from .cancel_points import check_cancel_points
-from .cut_records import SideEffects, by_step, check_cut_records
+from .cut_process import SideEffects
+from .cut_records import by_step, check_cut_records
 from .fuzzed_inputs import check_fuzzed_inputs
 from .fuzzed_responses import check_fuzzed_responses
 from .harmless_texts import HARMLESS

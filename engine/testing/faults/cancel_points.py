@@ -215,9 +215,8 @@ class Attempt:
             self.raised = None  # it is a violation, also where nobody ends the run
             self._broke("passed_on", f"{error_text(loop.ended_by)}, which ends the process")
         loop.shut_down()
-        threads = [f"thread {thread.name!r}" for thread in loop.end()]
-        if threads:
-            self._broke("nothing_left", ", ".join(threads))
+        if left := loop.end():
+            self._broke("nothing_left", ", ".join(left))
 
     def _broke(self, invariant: str, seen: str) -> None:
         self._seen.broken.append((invariant, seen))
@@ -239,7 +238,7 @@ class Attempt:
     def _strike(self) -> None:
         """End the run, between two turns."""
         seen, loop = self._seen, self._loop
-        self._struck = loop.time()
+        self._struck = None if self._way in ("run", "task") and seen.run is None else loop.time()
         match self._way:
             case "run" if seen.run is not None and not seen.run.finished:
                 seen.last = seen.run.bus.last or None

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 from ...context import Decide
 from ...decision import Event, WrongUse
@@ -13,6 +14,7 @@ from ...decision import decide as built_in_decide
 from ...decision import events as ev
 from ...records.reader import SessionRecord, read_record
 from ...replay.replay import replay
+from .growth import subagent_records
 from .limit_breaches import event_tag, past_limits
 
 INVARIANTS = {
@@ -53,18 +55,36 @@ Broken = tuple[str, str]
 
 
 async def broken_in_file(
-    path: str | os.PathLike[str], cancelled_at: int | None = None, decide: Decide = built_in_decide
+    path: str | os.PathLike[str],
+    cancelled_at: int | None = None,
+    decide: Decide = built_in_decide,
+    torn: int = 0,
 ) -> list[Broken]:
-    """The invariants that a record does not keep; empty if it keeps all.
+    """The invariants that a record and those of its sub-agents do not keep; empty if they keep all.
 
     cancelled_at: the number of the last event before the run was cancelled; None if it was not.
     decide: what decided in the run, `RunConfig.decide`: the rules of its own are needed for the replay.
+    torn: how many damaged lines each record may have, one for each time that its process was killed.
     """
     try:
         record = read_record(path)
     except WrongUse as error:
         return [("readable", str(error))]
-    return await broken_in_record(record, cancelled_at, decide)
+    damaged = [("readable", f"damaged lines {record.damaged}")] if len(record.damaged) > torn else []
+    below = await broken_in_subagents(path, decide, torn)
+    return [*damaged, *await broken_in_record(record, cancelled_at, decide), *below]
+
+
+async def broken_in_subagents(
+    path: str | os.PathLike[str], decide: Decide = built_in_decide, torn: int = 0
+) -> list[Broken]:
+    """As `broken_in_file`, of the sub-agents alone whose runs have begun, and of theirs."""
+    broken: list[Broken] = []
+    for record in subagent_records(Path(path)):
+        if b'"RUN_STARTED"' in record.read_bytes():
+            found = await broken_in_file(record, None, decide, torn)
+            broken += [(invariant, f"{record.name}: {seen}") for invariant, seen in found]
+    return broken
 
 
 async def broken_in_record(
@@ -72,6 +92,9 @@ async def broken_in_record(
 ) -> list[Broken]:
     """As `broken_in_file`, of a record that was read. Damaged lines are left to the caller."""
     broken: list[Broken] = []
+    wrong = {call: times for call, times in results([run.events for run in record.runs]).items() if times != 1}
+    if wrong:
+        broken.append(("one_result", f"results by call: {wrong}"))
     for run in record.runs:
         broken += _broken_by(run.events)
         late = [e.step for e in run.events if isinstance(e, ev.StepStarted) and e.seq > (cancelled_at or e.seq)]
@@ -95,9 +118,6 @@ def _broken_by(events: Sequence[Event]) -> Iterator[Broken]:
         yield "no_gap", f"the numbers are {_first([event.seq for event in events])}"
     if any(after.t < before.t for before, after in pairwise(events)):
         yield "no_gap", "times go back"
-    wrong = {call: times for call, times in results(events).items() if times != 1}
-    if wrong:
-        yield "one_result", f"results by call: {wrong}"
     yield from _not_closed(events)
     yield from _after_completion(events)
     yield from (("within_limits", seen) for seen in past_limits(events))
@@ -105,31 +125,41 @@ def _broken_by(events: Sequence[Event]) -> Iterator[Broken]:
         yield "no_crash", str(last.outcome.detail)
 
 
-def results(events: Sequence[Event]) -> dict[str, int]:
-    """How many results each call has that must have one. A step that a resume began anew counts once."""
-    asked = {event.call_id for event in events if isinstance(event, ev.QuestionAsked)}
-    paused = isinstance(events[-1], ev.RunFinished) and events[-1].outcome.status == "awaiting_input"
+def results(runs: Sequence[Sequence[Event]]) -> dict[str, int]:
+    """How many results each call of a session has that must have one, by the events of its runs.
+
+    The user's answer is the result of a question, unless it approves a call. Results count once that came before their
+    step was begun anew, and calls of responses that never came whole do not count, nor those that wait for the user at
+    the end.
+    """
     found: dict[str, int] = {}
-    since_step: list[str] = []
-    for event in events:
-        match event:
-            case ev.StepStarted():
-                since_step = []
-            case ev.AttemptFailed(beside=False) | ev.RunResumed(interrupted_step=int()):
-                for id in since_step:
-                    found[id] -= 1
-                since_step = []
-            case ev.ToolCallResult():
-                found[event.call_id] = found.get(event.call_id, 0) + 1
-                since_step.append(event.call_id)
-            case ev.ResponseFinished():
-                for call in event.message.calls:
-                    found.setdefault(call.id, 0)
-            case _:
-                pass
-    finished = {call.id for e in events if isinstance(e, ev.ResponseFinished) for call in e.message.calls}
-    waiting = finished if paused and asked else set[str]()
-    return {id: n for id, n in found.items() if (n or id in finished) and not (n == 0 and id in waiting)}
+    approved: set[str] = set()
+    for events in runs:
+        since_step: list[str] = []
+        for event in events:
+            match event:
+                case ev.StepStarted():
+                    since_step = []
+                case ev.AttemptFailed(beside=False) | ev.RunResumed(interrupted_step=int()):
+                    for id in since_step:
+                        found[id] -= 1
+                    since_step = []
+                case ev.ToolCallResult():
+                    found[event.call_id] = found.get(event.call_id, 0) + 1
+                    since_step.append(event.call_id)
+                case ev.QuestionAsked(tool=str()):
+                    approved.add(event.call_id)
+                case ev.QuestionAnswered() if event.call_id not in approved:
+                    found[event.call_id] = 1
+                case _:
+                    pass
+    messages = [e.message for events in runs for e in events if isinstance(e, ev.ResponseFinished)]
+    whole = {call.id for message in messages for call in message.calls}
+    last = runs[-1][-1]
+    paused = isinstance(last, ev.RunFinished) and last.outcome.status == "awaiting_input"
+    waiting = whole if paused and any(isinstance(e, ev.QuestionAsked) for e in runs[-1]) else set[str]()
+    counted = {id: found.get(id, 0) for id in (*found, *whole)}
+    return {id: n for id, n in counted.items() if (n or id in whole) and not (n == 0 and id in waiting)}
 
 
 def _not_closed(events: Sequence[Event]) -> Iterator[Broken]:

@@ -74,6 +74,8 @@ def _past_tokens(events: Sequence[Event], started: ev.RunStarted, allowed: int) 
         elif isinstance(event, ev.ResponseFinished | ev.AttemptFailed) and event.usage is not None:
             used += event.usage.output_tokens
             written.pop(event.attempt, None)
+        elif isinstance(event, ev.RunResumed):
+            written.clear()  # a response that was cut off is requested anew
 
 
 def event_tag(event: Event) -> str:

@@ -4,23 +4,34 @@ A turn is one pass over what is ready to run. Time stands still during a turn; w
 next timer, so that an hour of waiting takes no time, and the same program makes the same turns each time.
 
 What is outside of the loop takes real time: threads, sockets and processes. While there are any, the loop gives them up
-to `OUTSIDE_SECONDS` before it moves time on.
+to `OUTSIDE_SECONDS` before it moves time on. It does not wait for a thread of an executor or of anyio that has nothing
+to do, and for a connection with both ends in the loop only until the kernel has handed over what was sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import selectors
+import socket
+import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ...decision import WrongUse
 from ...tools.user_functions import raised_by_code
 from ..fakes import settle
 
+if sys.platform == "linux":
+    from fcntl import ioctl
+
 OUTSIDE_SECONDS = 0.25
 """Real seconds that threads, sockets and processes get before simulated time moves on."""
+WORKING_SECONDS = 5.0
+"""Real seconds that threads of an executor or of anyio get that work: on a busy machine a short function takes long."""
+KERNEL_SECONDS = 0.01
+"""Real seconds that connections within the loop get: what one end sends, the kernel hands to the other at once."""
 OUTSIDE_AT_MOST = 30.0
 """Real seconds that they get where no timer is set at all."""
 MOST_TURNS = 200_000
@@ -33,8 +44,12 @@ CLOSING_TURNS = 10
 """Turns of the loop before it closes: a transport that was closed lets go of its socket one turn later."""
 THREAD_SECONDS = 5.0
 """Real seconds that threads get to end by themselves after the loop."""
+_SIOCOUTQNSD = 0x894B
+"""Linux' question how many bytes a socket has not sent yet (linux/sockios.h)."""
 _OURS = "endstop event loop"
 """The thread that watches for blocked loops; it ends by itself once no tool has run for a while."""
+_EXECUTOR = "asyncio_"
+"""How asyncio begins the names of its executor's threads, which wait for work until the loop closes."""
 
 
 class _Turns(selectors.DefaultSelector):
@@ -56,10 +71,15 @@ class _Turns(selectors.DefaultSelector):
 class SimulatedLoop(asyncio.SelectorEventLoop):
     """The loop of one program.
 
-    at, fault: after so many turns (1 or more), `fault` is called once, between two turns.
+    at, fault: after so many turns (1 or more), `fault` is called once, between two turns. each_turn: called in each.
     """
 
-    def __init__(self, at: int | None = None, fault: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        at: int | None = None,
+        fault: Callable[[], None] | None = None,
+        each_turn: Callable[[], Any] = lambda: None,
+    ) -> None:
         self._now = 0.0
         self.turns = 0
         """Turns so far."""
@@ -67,11 +87,13 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         """Why the loop has ended a program that does not end; empty if it has not."""
         self.ended_by: BaseException | None = None
         """The SystemExit or KeyboardInterrupt of a task that would have ended the process."""
-        self._at, self._fault = at, fault
+        self._at, self._fault, self._each_turn = at, fault, each_turn
         self._interrupted = False
         self._selecting = _Turns()
         self._threads = set(threading.enumerate())
+        self._in_executor: set[asyncio.Future[Any]] = set()
         super().__init__(self._selecting)
+        (self._wakes_us,) = self._selecting.get_map()
         self._selecting.asked = self._turn
 
     def time(self) -> float:
@@ -91,6 +113,15 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
                 self.ended_by = self.ended_by or error
         return future.done()
 
+    def run_in_executor(  # type: ignore[override]  # typeshed has generics of its own
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """As any loop does, and the loop knows what to wait for."""
+        future: asyncio.Future[Any] = super().run_in_executor(executor, func, *args)
+        self._in_executor.add(future)
+        future.add_done_callback(self._in_executor.discard)
+        return future
+
     def interrupt(self) -> None:
         """Let `run` return, whether or not its program is done."""
         self._interrupted = True
@@ -99,8 +130,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def left(self) -> list[asyncio.Task[Any]]:
         """The tasks that have not ended, after they had the time to end by themselves."""
         self._after_the_program()
-        if asyncio.all_tasks(self):
-            self.run(asyncio.sleep(LEFT_SECONDS))
+        if tasks := asyncio.all_tasks(self):
+            self.run(asyncio.wait(tasks, timeout=LEFT_SECONDS))
         return [task for task in asyncio.all_tasks(self) if not task.done()]
 
     def shut_down(self) -> None:
@@ -112,10 +143,12 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         if tasks:
             self.run(asyncio.wait(tasks))
 
-    def end(self) -> list[threading.Thread]:
-        """Close the loop. Returns the threads that have begun since it was made and do not end."""
+    def end(self) -> list[str]:
+        """Close the loop. Returns the connections that are still open, and the threads that do not end."""
         self._after_the_program()
         self.run(self.shutdown_asyncgens())
+        self.run(settle(CLOSING_TURNS))
+        left = self._abort_connections()
         self.run(settle(CLOSING_TURNS))
         executor = getattr(self, "_default_executor", None)
         if executor is not None:
@@ -124,7 +157,17 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         threads = self._begun()
         for thread in threads:
             thread.join(THREAD_SECONDS)
-        return [thread for thread in threads if thread.is_alive()]
+        return left + [f"thread {thread.name!r}" for thread in threads if thread.is_alive()]
+
+    def _abort_connections(self) -> list[str]:
+        """End what is still open. Returns what that was: what the loop watches, and its other transports."""
+        watched: set[Any] = {fd for fd in self._selecting.get_map() if fd != self._wakes_us}
+        transports: Mapping[int, Any] = dict(getattr(self, "_transports", {}))
+        paused = {fd for fd, transport in transports.items() if not transport.is_closing()}
+        left = [_described(fd) for fd in sorted(watched | paused)]
+        for fd in paused:
+            transports[fd].abort()
+        return left
 
     def _after_the_program(self) -> None:
         self.stuck, self.turns, self._at, self._interrupted = "", 0, None, False
@@ -134,23 +177,39 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         begun = set(threading.enumerate()) - self._threads
         return [thread for thread in begun if thread.name != _OURS]
 
+    def _patience(self) -> float:
+        """Real seconds for what may come from outside of the loop: from a socket, or from a thread that works."""
+        working = [thread for thread in self._begun() if _works(thread)]
+        if any(not future.done() for future in self._in_executor) or any(hasattr(one, "queue") for one in working):
+            return WORKING_SECONDS
+        if working:
+            return OUTSIDE_SECONDS
+        sockets = [fd for fd in self._selecting.get_map() if fd != self._wakes_us]
+        if not sockets:
+            return 0.0
+        return KERNEL_SECONDS if _within(sockets) else OUTSIDE_SECONDS
+
     def _stop(self, future: asyncio.Future[Any]) -> None:
         self.stop()
 
     def _turn(self, seconds: float | None) -> list[Any]:
         """One turn: act on the fault, and wait this long for what is outside, in simulated time."""
         self.turns += 1
+        self._each_turn()
         if self.turns > MOST_TURNS:
             return self._end_stuck(f"it goes on after {MOST_TURNS:,} turns of the event loop")
         if self.turns == self._at and self._fault is not None:
             self._at = None
             self._fault()
             return self._selecting.poll(0)
+        if seconds is not None and seconds <= 0:
+            return self._selecting.poll(0)
+        patience = self._patience()  # first, or a thread that ends in between is neither waited for nor heard
         ready = self._selecting.poll(0)
-        if ready or (seconds is not None and seconds <= 0):
+        if ready:
             return ready
-        if len(self._selecting.get_map()) > 1 or self._begun():
-            ready = self._selecting.poll(OUTSIDE_AT_MOST if seconds is None else min(seconds, OUTSIDE_SECONDS))
+        if patience:
+            ready = self._selecting.poll(OUTSIDE_AT_MOST if seconds is None else min(seconds, patience))
             if ready:
                 return ready
         if seconds is None:
@@ -164,6 +223,53 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.stuck = why
         self.stop()
         return []
+
+
+def _described(fd: int) -> str:
+    """A socket, for people."""
+    try:
+        end = socket.socket(fileno=fd)
+    except OSError:
+        return f"file descriptor {fd}"
+    try:
+        here = end.getsockname()
+        with suppress(OSError):
+            return f"connection from {here} to {end.getpeername()}"
+        return f"socket at {here}"
+    finally:
+        end.detach()
+
+
+def _works(thread: threading.Thread) -> bool:
+    """Whether a thread may have something to do. anyio's threads count what they have not done in their queue."""
+    work = getattr(thread, "queue", None)
+    return not thread.name.startswith(_EXECUTOR) and bool(getattr(work, "unfinished_tasks", True))
+
+
+def _within(sockets: Iterable[Any]) -> bool:
+    """Whether each of these sockets only listens, or is connected to another of them and has sent all that it has.
+
+    The kernel may keep what was written for 40 ms, until the other end has confirmed what came before it (Nagle).
+    """
+    if sys.platform != "linux":
+        return False
+    ours, theirs = set[Any](), set[Any]()
+    for fd in sockets:
+        try:
+            end = socket.socket(fileno=fd)
+        except OSError:  # a pipe of a process
+            return False
+        try:
+            if not end.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                ours.add(end.getsockname())
+                theirs.add(end.getpeername())
+                if any(ioctl(fd, _SIOCOUTQNSD, bytes(4))):
+                    return False
+        except OSError:  # not connected yet
+            return False
+        finally:
+            end.detach()
+    return theirs <= ours
 
 
 def check_no_loop(name: str) -> None:

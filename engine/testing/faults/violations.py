@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -51,7 +52,9 @@ class FaultReport:
     of: int = 0
     """How many points there are; with `points=None` and enough time, all are tried."""
     tried: int = 0
-    """How many runs were made with a fault."""
+    """How many runs were made with a fault, or would have been the same as one that was made (`alike`)."""
+    alike: int = 0
+    """At how many of these points a run finds exactly what it finds at the point before, and so was not made again."""
     ends: Counter[str] = field(default_factory=Counter)
     """How often runs ended with each stop reason. `not begun`: before the run had begun."""
     violations: list[Violation] = field(default_factory=list)
@@ -77,7 +80,9 @@ class FaultReport:
 
     def __str__(self) -> str:
         ended = ", ".join(f"{times} {how}" for how, times in self.ends.most_common())
-        head = f"{self.check}: {self.tried:,} of {self.of:,} points in {self.seconds:.1f} s; {self.counted}: {ended}"
+        alike = f" ({self.alike:,} of them leave the same as the one before)" if self.alike else ""
+        tried = f"{self.tried:,} of {self.of:,} points{alike} in {self.seconds:.1f} s"
+        head = f"{self.check}: {tried}; {self.counted}: {ended}"
         if self.ok:
             return f"{head}; no violations"
         early = ", ended early" if self.full else ""
@@ -130,7 +135,14 @@ def chosen(points: Points, there_are: Sequence[int], seed: int) -> list[int]:
 
 def record_in(folder: str) -> Path:
     """The path of the record of the next run, where nothing is."""
-    path = Path(folder) / "record.jsonl"
-    for old in path.parent.glob("*.jsonl"):
-        old.unlink()
-    return path
+    emptied(Path(folder))
+    return Path(folder) / "record.jsonl"
+
+
+def emptied(folder: Path) -> None:
+    """Remove everything in a folder."""
+    for old in folder.iterdir():
+        if old.is_dir():
+            shutil.rmtree(old)
+        else:
+            old.unlink()

@@ -6,13 +6,19 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from endstop import Engine, Happened, NotHappened, Tool, WrongUse
+from endstop import Approve, Deny, Engine, Happened, NotHappened, Tool, WrongUse
+from endstop.decision import Question
 from endstop.providers import Scripted, call
 from endstop.testing.faults import FaultReport, SideEffects, by_step, check_cut_records
+from endstop.testing.faults.cut_process import CutProcess, CutProgram
 from endstop.testing.faults.invariants import broken_in_file
+from endstop.tools import ask_user, finish_task
+
+from .cut_scenes import CUT_SCENES
 
 LONG = pytest.mark.long
 SCRIPT = (
@@ -38,7 +44,8 @@ def make(options: Options = lambda effects: {}, script: Any = None) -> Callable[
             return f"seen {n}"
 
         tools = [Tool(put, description="Put.", **options(effects)), Tool(look, description="Look.", reads=True)]
-        return Engine(Scripted(by_step(*SCRIPT)) if script is None else script(), tools=tools)
+        model = Scripted(by_step(*SCRIPT)) if script is None else script()
+        return Engine(model, tools=tools, presets=[finish_task, ask_user])
 
     return make_engine
 
@@ -74,9 +81,42 @@ def test_a_resumed_run_repeats_nothing_whichever_byte_is_the_last(options: Optio
 
 
 def test_a_last_line_that_is_whole_but_for_its_newline_counts() -> None:
-    """The first two lines, the header and RUN_STARTED, end at about these bytes."""
-    report = check_cut_records(make(), points=[*range(130, 190), *range(5_540, 5_600)])
+    """At the ends of the first lines and at the bytes around them; the first line is a header, and no run yet."""
+    lines = check_cut_records(make(), at="lines", points=[1, 2])
+    assert lines.ok, lines
+    ends = [line_end(make(), number) for number in (1, 2)]
+    report = check_cut_records(make(), points=[byte for end in ends for byte in range(end - 30, end + 30)])
     assert report.ok, report
+    assert 0 < report.alike < report.tried - 4, "each newline, and each line without its own, was told apart"
+
+
+def line_end(make_engine: Callable[[SideEffects], Engine], number: int) -> int:
+    """After how many bytes this line is complete."""
+    with TemporaryDirectory() as folder:
+        whole = CutProcess(CutProgram(make_engine, "Begin", None, None), Path(folder), {})
+    return whole.growth.lines()[number - 1]
+
+
+@pytest.mark.parametrize("name", CUT_SCENES)
+def test_a_record_of_any_shape_goes_on_from_a_sample_of_its_bytes(name: str) -> None:
+    scene = CUT_SCENES[name]
+    report = check_cut_records(scene.make_engine, points=12, seed=len(name), **scene.options)
+    assert report.ok, report
+    assert report.tried == 12
+
+
+@LONG
+@pytest.mark.parametrize("name", CUT_SCENES)
+def test_a_record_of_any_shape_goes_on_from_each_of_its_bytes(name: str) -> None:
+    scene = CUT_SCENES[name]
+    report = check_cut_records(scene.make_engine, **scene.options)
+    print(name, report)
+    assert report.ok, report
+    assert report.tried == report.of > 1_500
+
+
+def test_there_are_more_than_twenty_shapes() -> None:
+    assert len(CUT_SCENES) > 20
 
 
 def test_a_tool_that_writes_although_it_is_said_to_read_is_found() -> None:
@@ -85,6 +125,62 @@ def test_a_tool_that_writes_although_it_is_said_to_read_is_found() -> None:
     assert "'put 1'" in report.violations[0].seen
     again = check_cut_records(make(lambda effects: {"reads": True}), at="lines", points=[report.violations[0].point])
     assert again.violations == report.violations[: len(again.violations)] != [], "what a violation says repeats it"
+
+
+def with_a_helper(options: Options) -> Callable[[SideEffects], Engine]:
+    """A caller whose only call is a sub-agent's."""
+
+    def make_engine(effects: SideEffects) -> Engine:
+        helper = make(options)(effects).as_tool("helper", "Helps.")
+        above = ([call("helper", prompt="help", id="h")], [call("finish_task", summary="done", id="z")])
+        return Engine(Scripted(by_step(*above)), tools=[helper])
+
+    return make_engine
+
+
+def test_a_tool_of_a_sub_agent_that_writes_although_it_is_said_to_read_is_found() -> None:
+    whole = check_cut_records(with_a_helper(lambda effects: {}), at="lines", points=20)
+    assert whole.ok, whole
+    report = check_cut_records(with_a_helper(lambda effects: {"reads": True}), at="lines")
+    assert broken(report) == {"not_repeated"}
+
+
+def asking(options: Options) -> Callable[[SideEffects], Engine]:
+    """It asks the user, and has its calls approved."""
+    script = (
+        [call("ask_user", question="Which?", id="q")],
+        [call("put", n=1, id="p")],
+        [call("finish_task", summary="done", id="z")],
+    )
+    return make(lambda effects: {"approval": True, **options(effects)}, lambda: Scripted(by_step(*script)))
+
+
+def yes(question: Question) -> Any:
+    return Approve() if question.tool else "this one"
+
+
+def test_pauses_are_answered_by_whichever_process_finds_them() -> None:
+    report = check_cut_records(asking(lambda effects: {}), at="lines", answer=yes)
+    assert report.ok, report
+    assert set(report.ends) == {"completed"}
+    paused = check_cut_records(asking(lambda effects: {}), at="lines", points=3)
+    assert paused.ok, paused
+    assert set(paused.ends) == {"awaiting_input"}, "without an answer it stays paused"
+
+
+def test_a_call_that_is_made_again_after_its_approval_is_found() -> None:
+    report = check_cut_records(asking(lambda effects: {"reads": True}), at="lines", answer=yes)
+    assert broken(report) == {"not_repeated"}
+
+
+def test_a_user_who_says_something_else_each_time_is_found() -> None:
+    said = iter(range(10_000))
+
+    def answer(question: Question) -> Any:
+        return Approve() if question.tool and next(said) < 1 else Deny("no") if question.tool else "this one"
+
+    report = check_cut_records(asking(lambda effects: {}), at="lines", answer=answer)
+    assert broken(report) == {"not_lost"}
 
 
 def test_a_check_that_forgets_an_effect_is_found() -> None:
@@ -214,6 +310,35 @@ async def test_a_record_that_breaks_an_invariant_is_found(tmp_path: Path, change
     change(events)
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
     assert invariant in {name for name, _ in await broken_in_file(path)}
+
+
+@pytest.mark.parametrize(
+    ("change", "invariant"), [(_drop("RUN_FINISHED"), "one_end"), (_drop("TOOL_CALL_RESULT"), "one_result")]
+)
+async def test_a_record_of_a_sub_agent_that_breaks_an_invariant_is_found(
+    tmp_path: Path, change: Any, invariant: str
+) -> None:
+    path = tmp_path / "record.jsonl"
+    await with_a_helper(lambda effects: {})(SideEffects(path)).run("go", record=path)
+    (below,) = (tmp_path / "record.subagents").glob("*.jsonl")
+    assert await broken_in_file(path) == []
+    events = [json.loads(line) for line in below.read_text().splitlines()]
+    change(events)
+    below.write_text("".join(json.dumps(event) + "\n" for event in events))
+    found = await broken_in_file(path)
+    assert (invariant, True) in {(name, seen.startswith(below.name)) for name, seen in found}
+
+
+async def test_an_answer_that_is_lost_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "record.jsonl"
+    session = asking(lambda effects: {})(SideEffects(path)).session("s", record=path)
+    await session.run("go")
+    await session.answer("q", "this one")
+    await session.approve("p")
+    assert await broken_in_file(path) == []
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not ('"QUESTION_ANSWERED"' in line and '"q"' in line)))
+    assert {"one_result", "no_gap"} <= {name for name, _ in await broken_in_file(path)}
 
 
 async def test_a_record_that_cannot_be_read_is_found(tmp_path: Path) -> None:

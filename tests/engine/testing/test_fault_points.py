@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import pytest
 from endstop import Engine, Observers, Run, Tool, WrongUse
 from endstop.cancel_scope import RoundScope
@@ -57,6 +58,40 @@ def test_time_is_simulated() -> None:
     began = time.monotonic()
     assert tried(lambda: engine(day), points=3).ok
     assert time.monotonic() - began < 60
+
+
+def test_what_has_nothing_to_do_holds_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait for work, and a connection within the loop: thirty waits that are simulated all the same."""
+    monkeypatch.setattr("endstop.testing.faults.simulated_loop.OUTSIDE_SECONDS", 10.0)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readexactly(1))
+        await reader.read()
+        writer.close()
+
+    async def day() -> str:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        try:
+            await asyncio.to_thread(int)
+            await anyio.to_thread.run_sync(int)
+            for _ in range(30):
+                await asyncio.sleep(60)
+            writer.write(b"x")
+            return str(await reader.readexactly(1))
+        finally:
+            writer.close()
+            server.close()
+
+    without = Tool(day, name="put", description="Put.", timeout=None)
+    began = time.monotonic()
+    report = check_cancel_points(
+        lambda record: Engine(Scripted([call("put", id="a")], [DONE]), tools=[without]).start("go", record=record),
+        points=[1],
+        ways=["run"],
+    )
+    assert report.ok, report
+    assert time.monotonic() - began < 150
 
 
 async def swallow(seconds: float) -> None:
@@ -142,6 +177,33 @@ def test_a_thread_that_is_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None
         over.set()
     assert broken(report) == {"nothing_left"}
     assert "thread 'left'" in report.violations[0].seen
+
+
+def leaves_open(kept: list[Any], *, reads: bool) -> Callable[[], Any]:
+    """A tool that connects to a server which is closed when the tool ends, and leaves the connection."""
+
+    async def connect() -> str:
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            kept.append(writer)
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        if not reads:
+            writer.transport.pause_reading()
+        kept.append(writer)
+        await asyncio.sleep(1)
+        server.close()
+        return "put"
+
+    return connect
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_connection_that_is_left_is_found(reads: bool) -> None:
+    kept: list[Any] = []
+    report = tried(lambda: engine(leaves_open(kept, reads=reads)))
+    assert broken(report) == {"nothing_left"}
+    assert "connection from ('127.0.0.1'" in report.violations[0].seen
 
 
 def test_a_tool_that_waits_for_nothing_is_found() -> None:

@@ -58,7 +58,7 @@ class Endpoint:
         return events(behaviour, keys, self.wire)
 
     async def __aenter__(self) -> Self:
-        self._socket = socket.socket()
+        self._socket = socket.socket(proto=socket.IPPROTO_TCP)  # or asyncio lets the kernel hold small writes for 40 ms
         self._socket.bind(("127.0.0.1", 0))
         self._port = int(self._socket.getsockname()[1])
         self._server: asyncio.Server | None = None

@@ -1,0 +1,254 @@
+"""A process that takes up what another has left of a run, on a loop with simulated time, and what it may not do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...answers import Answer
+from ...config import RunConfig
+from ...context import Decide
+from ...decision import Outcome, Question, WrongUse
+from ...decision import decide as built_in_decide
+from ...decision import events as ev
+from ...decision.errors import error_text
+from ...engine import Engine
+from ...records.reader import RecordedRun, SessionRecord, read_record
+from ...run import Run
+from ...session import Session
+from ...user_message import Prompt
+from ..fakes import LoopClock
+from .growth import RECORD, Growth, subagent_records, write_files
+from .invariants import Broken, broken_in_record, broken_in_subagents
+from .simulated_loop import SimulatedLoop
+from .violations import check_not_async, emptied
+
+
+class SideEffects:
+    """The outside world of a run, which outlives its process: what the tools have done, in their order.
+
+    A tool calls `add` where its effect happens. The `check` of a tool may ask `"..." in effects`.
+    """
+
+    def __init__(self, record: Path, before: Sequence[str] = ()) -> None:
+        self.record = record
+        """The record of the run; sub-agents write beside it."""
+        self.recorded: list[int] = [0] * len(before)
+        """For each effect, the bytes of the run's files when it happened."""
+        self._done = list(before)
+        self._growth: Growth | None = None
+
+    def follow(self, growth: Growth) -> None:
+        """Note from now on when effects happen."""
+        self._growth = growth
+
+    def add(self, what: str) -> None:
+        """An effect happens. what: names it; one that is made twice has the same name."""
+        self._done.append(what)
+        self.recorded.append(0 if self._growth is None else self._growth.look())
+
+    def __contains__(self, what: object) -> bool:
+        return what in self._done
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._done)
+
+    def __len__(self) -> int:
+        return len(self._done)
+
+
+@dataclass(frozen=True, slots=True)
+class CutProgram:
+    """What each process does: it begins the run or takes it up, and answers its questions."""
+
+    make_engine: Callable[[SideEffects], Engine[Any, Any]]
+    prompt: Prompt
+    begin: Callable[[SideEffects], AbstractAsyncContextManager[Run[Any]]] | None
+    answer: Callable[[Question], Answer] | None
+
+    def engine(self, effects: SideEffects) -> Engine[Any, Any]:
+        """The engine of one process. Raises WrongUse if it is none."""
+        engine = self.make_engine(effects)
+        check_not_async("make_engine", engine)
+        if not isinstance(engine, Engine):
+            raise WrongUse(f"make_engine returned {engine!r}, which is no engine: write `return Engine(...)`")
+        return engine
+
+    async def run(self, engine: Engine[Any, Any], record: Path, effects: SideEffects) -> Sequence[RecordedRun]:
+        """Bring the run to its end. Returns what was left of it before."""
+        config = replace(engine.config, runtime=replace(engine.config.runtime, clock=LoopClock()))
+        left = _left(record)
+        session = _session(config, "session_faults" if left is None else left.header.session_id, record)
+        if left is not None:
+            session.load(left.runs)
+            if session.interrupted:
+                await _finished(session.start_resumed())
+        elif self.begin is None:
+            await _finished(session.start(self.prompt))
+        else:
+            emptied(record.parent)
+            await _finished(self.begin(effects))
+            session.load(read_record(record).runs)
+        while session.questions and self.answer is not None:
+            question = session.questions[0]
+            await _finished(session.start_answers({question.call_id: self.answer(question)}))
+        return () if left is None else left.runs
+
+
+def _left(record: Path) -> SessionRecord | None:
+    """What is left of the record; None if the run has to begin anew."""
+    try:
+        left = read_record(record)
+    except WrongUse:  # nothing of a run
+        if record.exists() and b"\n" not in record.read_bytes():
+            record.unlink()
+        return None
+    started, last = left.runs[-1].started, left.runs[-1].events[-1]
+    torn_fork = started.origin is not None and last.seq < started.origin.at - 1  # `start_resumed` refuses it
+    return None if torn_fork else left
+
+
+async def _finished(run: AbstractAsyncContextManager[Run[Any]]) -> None:
+    async with run as entered:
+        await entered.wait()
+
+
+def _session(config: RunConfig, session_id: str, path: Path) -> Session[Any, Any]:
+    return Session(config, session_id, record=path)
+
+
+class CutProcess:
+    """One process, from its begin to the end of the run.
+
+    kept: the files that the process before it has left. effects: those that had happened by then.
+    """
+
+    def __init__(
+        self, program: CutProgram, folder: Path, kept: Mapping[str, bytes], effects: Sequence[str] = ()
+    ) -> None:
+        emptied(folder)
+        self.path = folder / RECORD
+        self.effects = SideEffects(self.path, effects)
+        self.growth = Growth(folder)
+        """How the files have grown; only of a process before which there was none."""
+        self.raised: BaseException | None = None
+        self._kept = kept
+        self._broken: list[Broken] = []
+        self._left: Sequence[RecordedRun] = ()
+        self._decide: Decide = built_in_decide
+        write_files(folder, kept)
+        self._live(program)
+        outcome = self._outcome()
+        self.ended = "no end" if outcome is None else outcome.stop_reason
+        """The stop reason of the last run."""
+
+    def record(self) -> SessionRecord:
+        """What it has written, until the next process writes. Raises WrongUse if that cannot be read."""
+        return read_record(self.path)
+
+    def _outcome(self) -> Outcome | None:
+        try:
+            finished = self.record().runs[-1].finished
+        except WrongUse:
+            return None
+        return None if finished is None else finished.outcome
+
+    def _live(self, program: CutProgram) -> None:
+        if self._kept:
+            loop = SimulatedLoop()
+        else:
+            self.effects.follow(self.growth)
+            loop = SimulatedLoop(each_turn=self.growth.look)
+        try:
+            caller = loop.create_task(self._run(program), name="caller")
+            loop.run(caller)
+            if loop.stuck:
+                self._broken.append(("ends", loop.stuck))
+            elif not caller.cancelled():
+                self.raised = caller.exception()
+                self._left = () if self.raised is not None else caller.result()
+            left = [] if loop.stuck else loop.left()
+            loop.shut_down()
+            named = [f"task {task.get_name()!r}" for task in left] + loop.end()
+            if named:
+                self._broken.append(("nothing_left", ", ".join(named)))
+        finally:
+            if not loop.is_closed():
+                loop.close()
+        if not self._kept:
+            self.growth.look()
+
+    async def _run(self, program: CutProgram) -> Sequence[RecordedRun]:
+        engine = program.engine(self.effects)
+        self._decide = engine.config.decide
+        return await program.run(engine, self.path, self.effects)
+
+    async def check(self, whole: CutProcess | None = None) -> list[Broken]:
+        """The invariants that did not hold. whole: the process that was not killed; None if this is it."""
+        broken = list(self._broken)
+        if self.raised is not None:
+            broken.append(("passed_on", error_text(self.raised)))
+        try:
+            record = self.record()
+        except WrongUse as error:
+            return [*broken, ("readable", str(error))]
+        if len(record.damaged) > 1 or (record.damaged and self._kept.get(RECORD, b"\n").endswith(b"\n")):
+            broken.append(("readable", f"damaged lines {record.damaged}"))
+        broken += await broken_in_record(record, decide=self._decide)
+        broken += await broken_in_subagents(self.path, self._decide, torn=1 if self._kept else 0)
+        return broken if whole is None else [*broken, *self._compare(record, whole)]
+
+    def _compare(self, record: SessionRecord, whole: CutProcess) -> Iterator[Broken]:
+        for before, after in zip(self._left, record.runs, strict=False):
+            if after.events[: len(before.events)] != before.events:
+                yield "keeps_record", f"run {before.started.run_id} had {len(before.events)} events, and now differs"
+        yield from _asked_again(record)
+        wanted, made = Counter(whole.effects), Counter(self.effects)
+        unsure = any(_unsure(run) for each in self._records() for run in each.runs)
+        again = sorted(what for what, times in made.items() if times > max(wanted[what], unsure))
+        if again:
+            yield "not_repeated", f"effects made once too often: {again}"
+        if unsure:
+            return
+        if wanted - made:
+            yield "not_lost", f"effects never made: {sorted((wanted - made).elements())}"
+        if self.ended != whole.ended:
+            yield "same_end", f"{self.ended} instead of {whole.ended}"
+
+    def _records(self) -> Iterator[SessionRecord]:
+        """The record and those of its sub-agents, as far as they have begun."""
+        for path in (self.path, *subagent_records(self.path)):
+            with suppress(WrongUse):
+                yield read_record(path)
+
+
+def _unsure(run: RecordedRun) -> bool:
+    """Whether nobody can say what became of a call: its result is unknown, or the user was asked for it.
+
+    The model may then do something else, but nothing that it has done before.
+    """
+    ordinary = {spec.name for spec in run.started.tools if spec.kind == "ordinary"}
+    begun: set[str] = set()
+    for event in run.events:
+        match event:
+            case ev.ToolExecutionStarted(name=name) if name in ordinary:
+                begun.add(event.call_id)
+            case ev.ToolCallResult(status="unknown"):
+                return True
+            case ev.QuestionAsked() if event.call_id in begun:
+                return True
+            case _:
+                pass
+    return False
+
+
+def _asked_again(record: SessionRecord) -> Iterator[Broken]:
+    for run in record.runs:
+        responses = Counter(event.step for event in run.events if isinstance(event, ev.ResponseFinished))
+        again = [step for step, times in responses.items() if times > 1]
+        if again:
+            yield "not_repeated", f"steps with more than one finished response: {again}"

@@ -1,0 +1,115 @@
+"""The files of a run in the order in which they grew: what a process leaves that is killed after so many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...decision import WrongUse
+from ...records.files import ATTACHMENTS_SUFFIX, SUBAGENTS_SUFFIX
+from ...records.reader import read_beginning, read_record
+from ...records.recorder import last_event
+
+RECORD = "record.jsonl"
+"""The record of the run itself, in a folder of its own."""
+
+
+class Growth:
+    """Follows the files in the folder of a record while a run writes them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.size = 0
+        """Bytes so far, of all files."""
+        self._folder = folder
+        self._sizes: dict[str, int] = {}
+        self._pieces: list[tuple[str, bytes]] = []
+
+    def look(self) -> int:
+        """Note what has been written since the last look. Returns the bytes so far.
+
+        Between two looks, attachments come first, then what sub-agents that were known have written, the record
+        itself, and new sub-agents.
+        """
+        sizes = {path.relative_to(self._folder).as_posix(): path.stat().st_size for path in _files(self._folder)}
+        for name in sorted(sizes, key=self._place):
+            before = self._sizes.get(name, 0)
+            if sizes[name] > before:
+                piece = (self._folder / name).read_bytes()[before : sizes[name]]
+                self._pieces.append((name, piece))
+                self.size += len(piece)
+        self._sizes = sizes
+        return self.size
+
+    def _place(self, name: str) -> tuple[int, int]:
+        if ATTACHMENTS_SUFFIX in name:
+            return 0, 0
+        if name == RECORD:
+            return 2, 0
+        return (1 if name in self._sizes else 3), -name.count("/")
+
+    def lines(self) -> list[int]:
+        """After how many bytes a line of a record is complete."""
+        ends, before = [], 0
+        for name, piece in self._pieces:
+            if ATTACHMENTS_SUFFIX not in name:
+                ends += [before + place + 1 for place, byte in enumerate(piece) if byte == ord("\n")]
+            before += len(piece)
+        return ends
+
+    def left_at(self, size: int) -> dict[str, bytes]:
+        """What a process leaves that is killed after so many bytes, by file. An attachment is there whole or not."""
+        left: dict[str, bytes] = {}
+        for name, piece in self._pieces:
+            kept = piece[:size]
+            if kept and (len(kept) == len(piece) or ATTACHMENTS_SUFFIX not in name):
+                left[name] = left.get(name, b"") + kept
+            size -= len(kept)
+            if not size:
+                break
+        return left
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def subagent_records(record: Path) -> list[Path]:
+    """The records of the sub-agents of a record, and of theirs."""
+    return sorted(Path(f"{record}".removesuffix(".jsonl") + SUBAGENTS_SUFFIX).rglob("*.jsonl"))
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write these files, by their names in this folder."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def as_read(record: Path) -> list[Any]:
+    """All that a process can know of these records: what it reads in them now, and once it has ended a torn last line.
+
+    Two cuts of which this is the same are the same to whoever resumes from them.
+    """
+    return [_as_read(path) for path in (record, *subagent_records(record)) if path.exists()]
+
+
+def _as_read(path: Path) -> list[Any]:
+    content = path.read_bytes()
+    found: list[Any] = [path.name, b"\n" in content, *_reads(path)]
+    if not content.endswith(b"\n"):
+        path.write_bytes(content + b"\n")  # as a writer does that appends to it
+        found += _reads(path)
+        path.write_bytes(content)
+    return found
+
+
+def _reads(path: Path) -> list[Any]:
+    found: list[Any] = [last_event(path)]
+    for read in (read_beginning, read_record):
+        try:
+            found.append(read(path))
+        except WrongUse as error:
+            found.append(str(error))
+    return found
