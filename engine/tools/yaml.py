@@ -172,7 +172,10 @@ def _timeout(entry: Mapping[str, Any], where: str) -> float | None:
     value = entry.get("timeout", TOOL_TIMEOUT)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
         raise WrongUse(f"{where}: timeout is {value!r}: write seconds above 0, or null for none")
-    return None if value is None else float(value)
+    try:
+        return None if value is None else float(value)
+    except OverflowError:
+        raise WrongUse(f"{where}: timeout has too many digits: write seconds above 0, or null for none") from None
 
 
 def _parameters(given: Any, where: str) -> dict[str, Any]:
