@@ -78,8 +78,8 @@ CASES: tuple[DurableCase, ...] = (
 
 # Runs one case on one adapter.
 
-PATIENCE = 60.0
-"""The time limit of a case, in seconds."""
+PATIENCE = 120.0
+"""The time limit of a case, in seconds. Cases take a few; starting processes on a busy machine takes most of it."""
 
 
 async def check(case: DurableCase, adapter: Adapter, *, cannot: Collection[str] = ()) -> None:

@@ -181,8 +181,16 @@ async def _scope_cancelled(
     trial: DurableTrial, probe: StepProbe, number: int, work: Callable[[], Awaitable[None]]
 ) -> None:
     with anyio.CancelScope() as scope:
-        asyncio.get_running_loop().call_later(0.05, scope.cancel)
-        await probe.step(number, "", work)
+
+        async def cancel_begun_work() -> None:
+            await trial.wait_until(lambda: f"run/{number}/" in probe.worked, "the work of a step")
+            scope.cancel()
+
+        canceller = asyncio.ensure_future(cancel_begun_work())
+        try:
+            await probe.step(number, "", work)
+        finally:
+            canceller.cancel()
     if not scope.cancelled_caught:
         trial.fail("a cancelled scope was not left by its cancellation")
 

@@ -17,7 +17,7 @@ from .harness import Behaviour, events, refusal
 
 KEY = "sk-planted-3f9c1d7e5b2a8640"
 """The key that no adapter may ever show."""
-PATIENCE, SHORT, PING = 30.0, 0.5, 0.1
+PATIENCE, SHORT, PING = 30.0, 1.0, 0.1
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
