@@ -48,10 +48,10 @@ _PATIENCE = 5.0
 """Seconds that cancelled work gets to end when `working` is left."""
 LARGEST = 64_000_000
 """The largest result, in characters of JSON. PostgreSQL would accept more, but resuming a run reads all its results."""
-ASK_SECONDS = 0.5
+ASK_SECONDS = 0.05
 """Seconds after the latest answer of the database from which a step asks whether its run is still this execution's,
-before the work. Sooner it does not, unless this process has given the run away itself. A result is refused either way,
-and the store decides whether the process owns the run; a question for each step took a quarter of a worker's CPU."""
+before the work. Sooner it does not, unless this process has given the run away itself: within these no other process
+takes a run and stores a result. So the calls of a response ask once, and not each. A result is refused either way."""
 LEFT = "this process does not work on the queue any more"
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
@@ -198,8 +198,9 @@ class DbosWorker:
 
     async def _do(self, job: Job) -> None:
         try:
+            asked = monotonic()
             execution = await self._results.begin(job.run_id)
-            steps = DbosSteps(self, self._results, job.run_id, execution)
+            steps = DbosSteps(self, self._results, job.run_id, execution, asked)
             self._steps[job.run_id] = steps
             await asyncio.get_running_loop().create_task(self._make(job, steps), context=self._context.copy())
             await self._results.check(job.run_id, execution.owner)  # otherwise DBOS would wait for the other execution
@@ -238,7 +239,7 @@ class DbosSteps:
     identify it by its name: all results are read when the execution starts, and new steps get unused numbers.
     """
 
-    def __init__(self, worker: DbosWorker, results: StepResults, run: str, execution: Execution) -> None:
+    def __init__(self, worker: DbosWorker, results: StepResults, run: str, execution: Execution, asked: float) -> None:
         self._worker = worker
         self._results = results
         self._run = run
@@ -246,7 +247,7 @@ class DbosSteps:
         self._stored = execution.results
         self._numbers = count(execution.last + 1)
         self._locks: dict[str, asyncio.Lock] = {}
-        self.ask_from = monotonic() + ASK_SECONDS
+        self.ask_from = asked + ASK_SECONDS
         """`monotonic()` from which a step asks, before its work, whether the run is still this execution's."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
