@@ -76,6 +76,12 @@ def test_B1_a_cancel_over_http_leaves_no_call_without_a_result_and_begins_no_ste
     assert try_agents(WIRES[wire], points) >= at_least
 
 
+@UNSERVED
+def test_B1_a_cancel_in_the_first_turns_leaves_no_server_listening() -> None:
+    report = check_cancel_points(over_http(WIRES["chat"], AGENTS["fallback"]), points=range(1, 7))
+    assert report.ok, report
+
+
 @LONG
 @UNSERVED
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # litellm keeps sessions of ended loops

@@ -63,7 +63,12 @@ class Endpoint:
         self._port = int(self._socket.getsockname()[1])
         self._server: asyncio.Server | None = None
         if self._script[0].ends != "unreachable":  # bound but not listening: nobody else can take the port
-            self._server = await asyncio.start_server(self._accept, sock=self._socket)
+            self._server = await asyncio.start_server(self._accept, sock=self._socket, start_serving=False)
+            try:
+                await self._server.start_serving()
+            except BaseException:  # a cancellation, which must not leave it listening
+                self._server.close()
+                raise
         return self
 
     async def __aexit__(self, *exc: object) -> None:
