@@ -16,3 +16,14 @@ def lines_before(record: Path, seq: int) -> list[bytes]:
             return kept
         kept.append(line)
     raise AssertionError(f"{record} has no event {seq}")
+
+
+def line_of(record: Path, run: int, seq: int) -> int:
+    """The number of the line, from 1 for the header, that holds this event of a run, from 0."""
+    number = -1
+    for line, text in enumerate(record.read_bytes().splitlines(), 1):
+        fields = json.loads(text)
+        number += fields["type"] == "RUN_STARTED"
+        if number == run and fields["seq"] <= seq < fields["seq"] + fields.get("count", 1):
+            return line
+    raise AssertionError(f"{record} has no event {seq} in run {run}")

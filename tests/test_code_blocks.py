@@ -26,7 +26,8 @@ import msgspec
 import pytest
 from endstop.analysis.scoring import read_ratings
 from endstop.cli.commands import build_parser
-from endstop.decision import Event, Policy, policy_from
+from endstop.decision import Policy, policy_from
+from endstop.records.format import Decoded
 from endstop.web.schemas import AnswersRequest, ApprovalRequest
 
 from . import console
@@ -154,12 +155,12 @@ def test_json_is_read_by_what_takes_it(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", _named("jsonl"), ids=str)
-def test_lines_of_a_record_are_events(block: Block) -> None:
+def test_lines_of_a_record_can_be_read(block: Block) -> None:
     """`...` stands for fields that are left out, so what is there is read without them."""
     for line in block.text.splitlines():
         data = json.loads(line.replace("{...}", "{}").replace(",...}", "}"))
         if data["type"] != "HEADER":
-            msgspec.convert(data, Event)
+            msgspec.convert(data, Decoded)
 
 
 @dataclass

@@ -20,6 +20,7 @@ from endstop.testing import FakeClock, check_transcript
 from endstop.tools import ask_user, task_done
 
 from ..engine_options import grouped
+from ..record_lines import line_of
 from .payer import DONE, by_step, pay, write
 
 
@@ -333,12 +334,7 @@ def cut(record: Path, lines: int) -> None:
 
 def number_of(path: Path, run: int, belongs: Callable[[Any], bool]) -> int:
     """The line, from 1, of the first such event of a run; the header is line 1."""
-    events = [(n, event) for n, (r, event) in enumerate(_events(path), 2) if r == run]
-    return next(n for n, event in events if belongs(event))
-
-
-def _events(path: Path) -> list[tuple[int, Any]]:
-    return [(number, event) for number, run in enumerate(read_record(path).runs) for event in run.events]
+    return line_of(path, run, next(event.seq for event in read_record(path).runs[run].events if belongs(event)))
 
 
 async def test_a_kill_anywhere_in_the_pause_or_after_the_answer_repeats_nothing(tmp_path: Path) -> None:

@@ -313,7 +313,7 @@ BAD: dict[str, tuple[bytes, str]] = {
         _header(x=1).encode().replace(b"1}", b"[" * 60_000 + b"]" * 60_000 + b"}"),
         "is not an endstop record",
     ),
-    "newer": (_header(version="3.0").encode(), "upgrade endstop"),
+    "newer": (_header(version="4.0").encode(), "upgrade endstop"),
     "a version that is none": (_header(version="new").encode(), "is damaged"),
     "a header alone": (_header().encode(), "holds no run"),
     "an event too early": (

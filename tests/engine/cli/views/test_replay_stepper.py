@@ -219,7 +219,7 @@ async def test_q_leaves_with_what_is_known_so_far(tmp_path: Path) -> None:
 async def test_q_leaves_at_once_also_while_a_paced_step_waits(tmp_path: Path) -> None:
     record = await recorded(tmp_path / "r.jsonl")
     events = [json.loads(line) for line in record.read_text().splitlines()]
-    late = [event | {"t": 90_000} if event["type"] == "TEXT_MESSAGE_CONTENT" else event for event in events]
+    late = [event | {"t": 90_000} if event["type"] == "PARTS" else event for event in events]
     record.write_text("".join(json.dumps(event) + "\n" for event in late))
     async with walking(record, "--pace") as (terminal, process):
         await terminal.shows("before step 1")
