@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import BigInteger, Column, Connection, Engine, Integer, MetaData, Table, Text, insert, select
+from sqlalchemy import BigInteger, Column, Connection, Engine, Integer, MetaData, Table, Text, insert, inspect, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
+from ...decision import WrongUse
 from ...durability import ResultNotStored, RunLost
 from ...providers._logging import log_warning
 from ...store.write_thread import DatabaseAway, Write, WriteThread
 from .client import APPLICATION, JsonSerializer, JsonText, error_text
 from .database_url import DatabaseUrl
 
+TRIED_WITH = "3.4"
+"""The version of DBOS whose tables are known."""
 _TOLD_SECONDS = 60.0
 """While the database is away, this is logged once in so many seconds."""
 
@@ -59,7 +63,8 @@ class StepResults(WriteThread[_Change]):
     """Reads and writes the results of the runs that DBOS has this process execute.
 
     engine: DBOS's own, so that a file of SQLite is opened as DBOS wants it. process: the name of this process there.
-    While the database is away, everybody waits.
+    While the database is away, everybody waits. Raises WrongUse if the tables lack a column, as those of another
+    version of DBOS may.
     """
 
     def __init__(self, engine: Engine, url: DatabaseUrl, process: str) -> None:
@@ -68,6 +73,8 @@ class StepResults(WriteThread[_Change]):
         self._process = process
         self._told = float("-inf")
         self._of_runs, self._of_steps = _tables(None if url.is_a_file else "dbos")
+        for table in (self._of_runs, self._of_steps):
+            _require_columns(engine, table, url)
         super().__init__("endstop-steps", float("inf"))
 
     async def begin(self, run: str) -> Execution:
@@ -187,6 +194,16 @@ def _tables(schema: str | None) -> tuple[Table, Table]:
         Column("application_name", Text),
     )
     return runs, steps
+
+
+def _require_columns(engine: Engine, table: Table, url: DatabaseUrl) -> None:
+    there = {column["name"] for column in inspect(engine).get_columns(table.name, table.schema)}
+    missing = sorted(set(table.c.keys()) - there)
+    if missing:
+        raise WrongUse(
+            f"{url.shown}: DBOS {version('dbos')} has no {', '.join(missing)} in its table {table.name}, so endstop "
+            f"cannot keep results there: install dbos {TRIED_WITH}"
+        )
 
 
 def _row(change: _Change) -> dict[str, Any]:

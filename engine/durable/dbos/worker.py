@@ -130,10 +130,10 @@ class DbosWorker:
             try:
                 DBOS.listen_queues([self._queue])
                 DBOS.launch()
+                self._results = StepResults(self._dbos._sys_db.engine, self._connection.url, self._process)
             except BaseException:
                 DBOS.destroy()
                 raise
-            self._results = StepResults(self._dbos._sys_db.engine, self._connection.url, self._process)
 
     async def _leave(self) -> None:
         self._leaving = True

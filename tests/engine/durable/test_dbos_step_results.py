@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop.decision import WrongUse
 from endstop.durable import Job, RunLost, Steps
 from endstop.durable.dbos.step_results import StepResults
 from sqlalchemy.exc import OperationalError
@@ -95,3 +96,16 @@ async def test_a_run_that_this_process_gives_away_begins_no_more_work(path: Path
     async with opened(path) as queue:
         await done(queue, work, "run")
     assert worked == []
+
+
+async def test_tables_of_another_version_of_dbos_are_refused_before_a_run_begins(path: Path) -> None:
+    async with opened(path) as queue:
+        rows(path, "ALTER TABLE operation_outputs RENAME COLUMN retention_timestamp TO kept_until")
+        with pytest.raises(WrongUse, match=r"no retention_timestamp in its table operation_outputs.*install dbos 3\.4"):
+            await done(queue, work_of_one_step, "run")
+        rows(path, "ALTER TABLE operation_outputs RENAME COLUMN kept_until TO retention_timestamp")
+        await done(queue, work_of_one_step, "another")
+
+
+async def work_of_one_step(job: Job, steps: Steps) -> None:
+    await steps.step(key(1), lambda: giving(1))
