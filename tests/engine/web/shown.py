@@ -132,7 +132,7 @@ class Site:
         app = web(service, auth=BearerTokens({"me": token}) if token else None)
         if prefix:
             app = Starlette(routes=[Mount(prefix, app)], lifespan=service.lifespan)
-        config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=1)
         self._server = server = uvicorn.Server(config)
         started = threading.Event()
 

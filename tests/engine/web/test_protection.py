@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -179,11 +178,7 @@ async def test_who_tries_tokens_in_queries_is_held_up() -> None:
         assert tried == [401] * 6 + [429]
 
 
-async def test_no_log_shows_the_token_in_a_query(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # a configuration of uvicorn without this log, as other tests have, switches it off for the process
-    monkeypatch.setattr(logging.getLogger("uvicorn.access"), "propagate", True)
+async def test_no_log_shows_the_token_in_a_query(caplog: pytest.LogCaptureFixture) -> None:
     service = service_with(Scripted())
     app = FastAPI(lifespan=service.lifespan)
     app.mount("/agent", web(service, auth=TOKENS, access_log=True, signals=False))
