@@ -30,7 +30,7 @@ from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Watchdog
 if TYPE_CHECKING:
     import aiohttp
 
-    from .connection_reuse import Connections
+    from .http_connections import Connections
 
 
 LARGEST_RESPONSE = 32 * 1024 * 1024
@@ -214,7 +214,7 @@ class HTTPProvider(ABC):
     def _open_session(self) -> aiohttp.ClientSession:
         import aiohttp
 
-        from .connection_reuse import Connections
+        from .http_connections import Connections
 
         headers = {"content-type": "application/json", "accept": "text/event-stream", **self.request_headers()}
         self._connections = Connections(2 * self._largest + LARGE_BODY)

@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from ..decision.errors import error_text
-from ..providers.connection_reuse import Connections
+from ..providers.http_connections import Connections
 from ..providers.http_provider import is_proxied
 
 CONNECT_SECONDS = 30.0

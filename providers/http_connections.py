@@ -6,8 +6,10 @@ of aiohttp tells the same, but then a request calls all its other signals, too, 
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -25,8 +27,10 @@ class _BoundedConnection(ResponseHandler):
     size of a chunk.
     """
 
-    most = 0
-    _taken = 0
+    def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
+        super().__init__(loop)
+        self._most = most
+        self._taken = 0
 
     def set_response_params(self, **params: Any) -> None:
         """A new request is about to be answered."""
@@ -34,12 +38,12 @@ class _BoundedConnection(ResponseHandler):
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
-        """Count."""
+        """Some bytes of the response have come."""
         self._taken += len(data)
-        if self._taken <= self.most:
+        if self._taken <= self._most:
             super().data_received(data)
             return
-        error = ProtocolError(f"more than {self.most} bytes came for one response, headers and framing included")
+        error = ProtocolError(f"more than {self._most} bytes came for one response, headers and framing included")
         payload = self._payload
         self.abort()
         self.set_exception(error)
@@ -56,8 +60,7 @@ class Connections(aiohttp.TCPConnector):
     def __init__(self, most: int = sys.maxsize, ttl_dns_cache: int = 10) -> None:
         super().__init__(limit=0, ttl_dns_cache=ttl_dns_cache)
         self._made = 0
-        self._most = most
-        self._factory = self._bounded  # type: ignore[assignment]
+        self._factory = partial(_BoundedConnection, self._loop, most)  # type: ignore[assignment]
 
     def note_new(self) -> list[bool]:
         """Return a list that is not empty any more once a request of this task makes a connection."""
@@ -71,11 +74,6 @@ class Connections(aiohttp.TCPConnector):
         False as well if aiohttp made its connections in another way, so that nothing is known of them.
         """
         return not new and self._made > 0
-
-    def _bounded(self) -> _BoundedConnection:
-        connection = _BoundedConnection(self._loop)
-        connection.most = self._most
-        return connection
 
     async def _create_connection(self, *request: Any, **options: Any) -> ResponseHandler:
         """Make a connection: the method by which aiohttp's connectors differ."""

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from endstop.providers import OpenAICompatible, ProviderError, Request
-from endstop.providers.connection_reuse import Connections
+from endstop.providers.http_connections import Connections
 
 
 class Hanging:
