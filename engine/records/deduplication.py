@@ -69,6 +69,7 @@ class LineShortener:
         feed = self._deduplicator.feed
         if not self._packs:
             return [feed(line) for line in lines]
+        # tools last: before, they are compared with those of the first run
         return pack([with_short_tools(feed(short_form(line))) for line in lines])
 
 

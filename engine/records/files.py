@@ -18,7 +18,7 @@ ATTACHMENTS_SUFFIX = ".files"
 SUBAGENTS_SUFFIX = ".subagents"
 """The suffix of the folder beside a record that holds the records of its sub-agents."""
 SESSION_PREFIX = "session_"
-"""How the id of each session begins."""
+"""How the ids begin that endstop gives to sessions."""
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
 """A line of more bytes counts as damaged. At a line of more than four times as many bytes, the reading ends."""

@@ -1,4 +1,4 @@
-"""Writes parts of a response that are written together as one line, and reads them back as the events that they were.
+"""Writes neighbouring parts of a response as one line of a record, and reads the line back as single events.
 
 A stream brings a few characters at a time. As a line of its own each delta would take twenty times its text: its type,
 number, time and attempt. So the parts of one attempt that stand side by side in what is handed to the operating system

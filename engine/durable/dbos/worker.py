@@ -81,9 +81,9 @@ class DbosWorker:
         self.left = False
         """Whether no step starts any more, as this process does not work on the queue any more."""
         self._executing: dict[str, asyncio.Task[Any]] = {}
-        """The latest execution of each run here."""
+        """By run id: its latest execution in this process."""
         self._steps: WeakValueDictionary[str, DbosSteps] = WeakValueDictionary()
-        """The steps of the latest execution of each run here."""
+        """By run id: the steps of its latest execution in this process."""
         self._latest: deque[str] = deque(maxlen=_REMEMBERED)
         """Ids of the runs that this process began most recently. DBOS records the end of a run a moment after it: until
         then it still lists the run as being executed, and `_leave` must not put it back into the queue."""

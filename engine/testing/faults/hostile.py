@@ -18,7 +18,7 @@ from ...tools.tool import Tool
 from .cancel_points import WAYS, CancelWay, check_ways, check_within, try_points
 from .invariants import Broken
 from .simulated_loop import check_no_loop
-from .violations import FaultReport, Points, Stopwatch, record_in
+from .violations import FaultReport, Points, Stopwatch, chosen_names, record_in
 
 TOOL_NAME = "hostile"
 """The name by which the model of the run calls a hostile tool. It takes no arguments."""
@@ -162,7 +162,7 @@ def check_hostile_tools(
 
     Raises WrongUse inside a running event loop, for arguments that cannot work, and if the tool is never called.
     """
-    deeds = [(name, deed) for name, deed in _deeds(size, blocks)]
+    deeds = list(_deeds(size, blocks))
     return _check("check_hostile_tools", make_run, Hostile.tool, deeds, only, ways, points, seed, seconds, within)
 
 
@@ -204,13 +204,11 @@ def _check(
     check_no_loop(check)
     check_ways(ways)
     check_within(within)
-    names = [name for name, _ in deeds]
-    if only is not None and (isinstance(only, str) or not set(only) <= set(names)):
-        raise WrongUse(f"only is {only!r}: give several of {', '.join(names)}")
+    names = chosen_names(only, [name for name, _ in deeds])
     report, watch = FaultReport(check), Stopwatch(seconds)
     with tempfile.TemporaryDirectory(prefix="endstop_faults") as folder, asyncio.Runner() as checks:
         for name, deed in deeds:
-            if only is not None and name not in only:
+            if name not in names:
                 continue
             made: list[Hostile] = []
 

@@ -1,4 +1,4 @@
-"""How much memory the process has needed at most since a moment: of the operating system, so that C code counts."""
+"""Measures by how much the memory of the process has grown at most, as the operating system counts it."""
 
 from __future__ import annotations
 

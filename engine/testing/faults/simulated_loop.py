@@ -29,11 +29,11 @@ if sys.platform == "linux":
 OUTSIDE_SECONDS = 0.25
 """Real seconds that threads, sockets and processes get before simulated time moves on."""
 WORKING_SECONDS = 5.0
-"""Real seconds that threads of an executor or of anyio get that work: on a busy machine a short function takes long."""
+"""Real seconds that a function in a thread pool gets: on a busy machine a short one can take long."""
 KERNEL_SECONDS = 0.01
-"""Real seconds that connections within the loop get: what one end sends, the kernel hands to the other at once."""
+"""Real seconds that connections with both ends in the loop get: the kernel hands over at once what was sent."""
 OUTSIDE_AT_MOST = 30.0
-"""Real seconds that they get where no timer is set at all."""
+"""Real seconds that threads, sockets and processes get if the program waits for nothing else."""
 MOST_TURNS = 200_000
 """A program that makes more turns does not end."""
 MOST_SECONDS = 7 * 24 * 3600.0

@@ -13,7 +13,7 @@ from ...decision.errors import error_text
 from ...store.base import LeaseLost, SequenceConflict, SessionBusy, SessionLocked, Store, StoreError
 from .simulated_loop import check_no_loop
 from .stored_batches import all_pages, batch, beginning, ending, lines, message, process, seqs, session, waiting
-from .violations import FaultReport, Stopwatch, check_not_async
+from .violations import FaultReport, Stopwatch, check_not_async, chosen_names
 
 PROCESSES = 5
 """How many processes want the same session at once."""
@@ -41,12 +41,11 @@ def check_store(
     Raises WrongUse inside a running event loop, and for arguments that cannot work.
     """
     check_no_loop("check_store")
-    if only is not None and (isinstance(only, str) or not set(only) <= set(CASES)):
-        raise WrongUse(f"only is {only!r}: give several of {', '.join(CASES)}")
-    chosen = {name: case for name, case in CASES.items() if only is None or name in only}
+    names = chosen_names(only, CASES)
     report, watch = FaultReport("check_store", of=len(CASES), counted="cases"), Stopwatch(seconds)
     with asyncio.Runner() as runner:
-        for number, (name, case) in enumerate(chosen.items(), 1):
+        for number, name in enumerate(names, 1):
+            case = CASES[name]
             if watch.up:
                 break
             report.tried += 1

@@ -133,6 +133,14 @@ def chosen(points: Points, there_are: Sequence[int], seed: int) -> list[int]:
     return list(points)
 
 
+def chosen_names(only: Sequence[str] | None, names: Iterable[str]) -> list[str]:
+    """The names to try, of those that there are: all for None. Raises WrongUse for others."""
+    known = list(names)
+    if only is not None and (isinstance(only, str) or not set(only) <= set(known)):
+        raise WrongUse(f"only is {only!r}: give several of {', '.join(known)}")
+    return [name for name in known if only is None or name in only]
+
+
 def record_in(folder: str) -> Path:
     """The path of the record of the next run, where nothing is."""
     emptied(Path(folder))

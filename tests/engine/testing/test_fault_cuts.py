@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from endstop import Approve, Deny, Engine, Happened, NotHappened, Tool, WrongUse
+from endstop import Approve, Deny, Engine, Happened, NotHappened, WrongUse
 from endstop.decision import Question
 from endstop.providers import Scripted, call
 from endstop.testing.faults import FaultReport, SideEffects, by_step, check_cut_records
@@ -18,7 +18,7 @@ from endstop.testing.faults.cut_process import CutProcess, CutProgram
 from endstop.testing.faults.invariants import broken_in_file
 from endstop.tools import ask_user, finish_task
 
-from .cut_scenes import CUT_SCENES
+from .cut_scenes import CUT_SCENES, tools
 
 LONG = pytest.mark.long
 SCRIPT = (
@@ -33,19 +33,8 @@ def make(options: Options = lambda effects: {}, script: Any = None) -> Callable[
     """Makes engines with a tool that writes and one that reads."""
 
     def make_engine(effects: SideEffects) -> Engine:
-        async def put(n: int) -> str:
-            await asyncio.sleep(0.01)
-            effects.add(f"put {n}")
-            await asyncio.sleep(0.01)
-            return f"put {n}"
-
-        async def look(n: int) -> str:
-            await asyncio.sleep(0.01)
-            return f"seen {n}"
-
-        tools = [Tool(put, description="Put.", **options(effects)), Tool(look, description="Look.", reads=True)]
         model = Scripted(by_step(*SCRIPT)) if script is None else script()
-        return Engine(model, tools=tools, presets=[finish_task, ask_user])
+        return Engine(model, tools=tools(effects, **options(effects)), presets=[finish_task, ask_user])
 
     return make_engine
 
