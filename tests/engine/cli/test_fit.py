@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -20,20 +22,31 @@ ENDLESS = replace(FREE, repetition=Repetition(nudge_at=(), stop_at=None))
 """Lets a run go on that brings nothing new."""
 
 
-@pytest.fixture
-async def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve good sessions of 3 or 4 steps, each of a task of its own, and two bad ones of 40; with labels."""
-    records = tmp_path / "records"
-    records.mkdir()
+    folder = tmp_path_factory.mktemp("sessions")
+    (folder / "records").mkdir()
+    asyncio.run(_write(folder))
+    return folder
+
+
+async def _write(folder: Path) -> None:
     labels = ["id,verdict"]
     for number in range(14):
         good = number < 12
         steps = 3 + number % 2 if good else 40
         script = [[call("look", path=str(step))] for step in range(steps - 1)]
         engine = Engine(Scripted(*script, [call("finish_task", summary="x")]), tools=[look], policy=ENDLESS)
-        await engine.session(record=records / f"{number}.jsonl").run(f"task {number}")
+        await engine.session(record=folder / "records" / f"{number}.jsonl").run(f"task {number}")
         labels.append(f"{number},{'good' if good else 'bad'}")
-    (tmp_path / "labels.csv").write_text("\n".join(labels))
+    (folder / "labels.csv").write_text("\n".join(labels))
+
+
+@pytest.fixture
+def folder(sessions: Path, tmp_path: Path) -> Path:
+    """The same, as a copy of the test's own."""
+    shutil.copytree(sessions, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
