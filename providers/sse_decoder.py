@@ -26,7 +26,19 @@ class SSEDecoder:
 
     def feed(self, block: bytes) -> list[bytes]:
         """Return the data of the events completed by this block. Raises ProtocolError for another format."""
+        within_line = b"\n" not in block and b"\r" not in block and not self._tail.endswith(b"\r")
         data = self._tail + block if self._tail else block
+        found: list[bytes] = []
+        if within_line and self._seen_field:
+            self._tail = data  # no line ends in this block, so no event does
+        else:
+            found, self._tail = self._complete(data)
+        if len(self._tail) > LARGEST_EVENT:
+            raise ProtocolError(f"an event of the stream is larger than {LARGEST_EVENT} bytes")
+        return found
+
+    def _complete(self, data: bytes) -> tuple[list[bytes], bytes]:
+        """The data of complete events, and the rest."""
         if not self._seen_field:
             data = data.removeprefix(b"\xef\xbb\xbf")
         if b"\r" in data:
@@ -34,12 +46,9 @@ class SSEDecoder:
         end = data.rfind(b"\n\n") + 2
         found: list[bytes] = USUAL_EVENT.findall(data, 0, end)  # a third of the time that looking at each line takes
         if found and all(found):
-            self._tail, self._seen_field = data[end:], True
-        else:
-            found, self._tail = self._split(data)
-        if len(self._tail) > LARGEST_EVENT:
-            raise ProtocolError(f"an event of the stream is larger than {LARGEST_EVENT} bytes")
-        return found
+            self._seen_field = True
+            return found, data[end:]
+        return self._split(data)
 
     def end(self) -> list[bytes]:
         """Call it when the stream has ended. Returns the data of a last event that no blank line has ended."""

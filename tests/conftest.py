@@ -56,9 +56,10 @@ def mortal(_second_postgres: Server) -> Server:
 
 
 @pytest.fixture(scope="session")
-def temporal() -> Iterator[temporal_server.Server]:
-    """The same of Temporal. Each test takes a namespace of its own."""
-    with temporal_server.server() as started:
+def temporal(request: pytest.FixtureRequest) -> Iterator[temporal_server.Server]:
+    """The same of Temporal. Each test takes a namespace of its own, and each that the server has costs it work."""
+    tests = sum("temporal" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    with temporal_server.server(tests) as started:
         yield started
 
 

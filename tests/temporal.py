@@ -21,7 +21,6 @@ import pytest
 from .ports import held_port
 
 _SECONDS = 60
-_NAMESPACES = 100
 
 
 class Missing(Exception):
@@ -31,7 +30,7 @@ class Missing(Exception):
 class Server:
     """A server, started when it is entered and gone when it is left. Raises Missing."""
 
-    def __init__(self, namespaces: int = _NAMESPACES) -> None:
+    def __init__(self, namespaces: int) -> None:
         self._binary = _binary()
         self._namespaces = [f"tests-{number}" for number in range(namespaces)]
         self._next = count()
@@ -92,10 +91,10 @@ class Server:
 
 
 @contextmanager
-def server() -> Iterator[Server]:
-    """A server, or a skipped test where there is none."""
+def server(namespaces: int) -> Iterator[Server]:
+    """A server with so many namespaces, or a skipped test where there is none."""
     try:
-        made = Server()
+        made = Server(namespaces)
     except Missing as missing:
         pytest.skip(str(missing))
     with made:

@@ -14,6 +14,7 @@ from ...postgres import Server
 multiprocessing.set_forkserver_preload(
     [
         *("endstop.testing.conformance.durable.harness", "endstop.durable.dbos.worker", "structlog"),
+        *("endstop.durable.temporal.client", "endstop.durable.temporal.worker"),
         *("anyio._backends._asyncio", "dbos._sys_db_postgres", "dbos._sys_db_sqlite"),  # what they import at work
     ]
 )
