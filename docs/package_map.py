@@ -30,7 +30,7 @@ LOOP = tuple(
 )
 """The modules of `engine/` itself that make a run, from the lowest to `Engine`."""
 
-LEAVES = ("_plural", "_sanitize", "_version")
+LEAVES = ("_plural", "_sanitize", "_version", "ids")
 """Modules that nearly all packages import, and that import none of ours. The picture leaves them out."""
 
 LAYERS: tuple[tuple[str, ...], ...] = (

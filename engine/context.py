@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import uuid4
 
 from msgspec import Struct
 
@@ -27,6 +26,7 @@ from .effects import Effects
 from .event_log import Log
 from .hard_limits import HardLimits
 from .hooks import Compactor, Gate, Judge, SystemPrompt, TextRule
+from .ids import new_message_id
 from .providers import Prices, Provider, ToolChoice
 from .providers.clock import Clock
 from .records.event_redaction import Redact
@@ -210,7 +210,7 @@ class QueuedMessage(Struct, frozen=True):
 def new_message(said: Prompt, id: str | None = None) -> QueuedMessage:
     """A message, with a new id if none is given. Raises WrongUse for what cannot be one (`user_message.py`)."""
     message = user_message(said, "message")
-    return QueuedMessage(id or f"message_{uuid4().hex[:12]}", message.text, message.images)
+    return QueuedMessage(id or new_message_id(), message.text, message.images)
 
 
 def deliver_messages(context: Context) -> None:

@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager
 from copy import copy
 from types import UnionType
 from typing import Any, Generic, Literal, Never
-from uuid import uuid4
 
 from .batch import Fleet, fleet_of
 from .budget import Budget
@@ -20,6 +19,7 @@ from .decision.outcome import OutputT
 from .dependencies import DepsFactory
 from .evaluation import Evaluator
 from .hooks import SystemPrompt
+from .ids import new_session_id
 from .journal import RecordTarget
 from .message_history import read_history
 from .providers import Prices, Provider
@@ -140,7 +140,7 @@ class Engine(Generic[DepsT, OutputT]):
             )
             raise WrongUse(f"{what}, or leave it out")
         check_record(record)
-        id = session_id or f"session_{uuid4().hex[:12]}"
+        id = session_id or new_session_id()
         session: Session[DepsT, OutputT] = Session(
             self.config, id, busy=busy, record=record, drain=drain, history=read_history(history)
         )

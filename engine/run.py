@@ -16,7 +16,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic
-from uuid import uuid4
 
 from .context import Context, QueuedMessage, new_message
 from .decision import Event, Facts, Outcome, Stop, WrongUse, build_outcome
@@ -36,11 +35,6 @@ from .user_message import Prompt
 
 TIDY_SECONDS = 10.0
 """How long leaving `async with run` waits for a run to clean up, before it cancels the task."""
-
-
-def new_run_id() -> str:
-    """A random id for a run that is about to begin: `run_` and 12 hexadecimal digits."""
-    return f"run_{uuid4().hex[:12]}"
 
 
 class Run(Generic[OutputT]):

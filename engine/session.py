@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Literal, cast
-from uuid import uuid4
 
 from .answers import Answer, AnswerGiven, calls_of, check_answers, with_expired
 from .approvals import Approve, Deny
@@ -54,13 +53,14 @@ from .event_log import Log
 from .fork import ForkPoint, HasConfig, check_new_record, copied_lines, read_origin
 from .hard_limits import HardLimits
 from .hooks import Compactor
+from .ids import new_run_id, new_session_id
 from .journal import Journal, RecordTarget, open_journal
 from .message_history import MessageFormat, call_ids, messages_in
 from .providers import Exchange, Provider, Record
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
 from .records.reader import RecordedRun, SessionRecord
 from .resume_point import RecordedEvents, RecordedRound, ResumePoint, may_be_redacted
-from .run import Run, new_run_id
+from .run import Run
 from .run_start import (
     AnswersGiven,
     Opening,
@@ -280,9 +280,7 @@ class Session(Generic[DepsT, OutputT]):
         check_new_record(record)
         said = None if prompt is None else user_message(prompt)
         point = ForkPoint.find(read_origin(self.record if source is None else source, self.id), at, run)
-        forked: Session = Session(
-            config, f"session_{uuid4().hex[:12]}", busy=self._busy, record=record, drain=self._drain
-        )
+        forked: Session = Session(config, new_session_id(), busy=self._busy, record=record, drain=self._drain)
         now = config.runtime.clock.wall().isoformat(timespec="milliseconds")
         forked.load_fork(point.copies(config, forked.id, new_run_id(), now, said, results))
         return forked

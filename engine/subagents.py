@@ -41,7 +41,7 @@ from .decision.events import (
     VerdictGiven,
 )
 from .decision.limits import STOP_REASONS
-from .records.files import SESSION_PREFIX
+from .ids import SESSION_PREFIX
 from .records.reader import RecordedRun
 from .run import Run
 from .session import Session

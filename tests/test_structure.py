@@ -59,6 +59,7 @@ SMALL = {
     "engine.records.short_forms": "what fields a line leaves out; the parts within a line and whole lines both do",
     "engine.follow.end_text": "what a stopped agent reads; the adapters and the proxy say the same",
     "engine.completion_cut": "where a response is cut; the engine's own responses and followed ones ask it",
+    "engine.ids": "ids of sessions, runs and messages; the engine, the service and the follower make them",
     "engine._plural": "numbers with their words, for whatever is read by people; imports nothing",
     "engine._sanitize": "what is safe to show in a terminal, a page or a header; imports nothing",
     "engine._version": "read by records, exports and the command line without importing the engine",

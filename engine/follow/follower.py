@@ -17,7 +17,6 @@ from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-from uuid import uuid4
 
 from msgspec.structs import replace
 
@@ -59,6 +58,7 @@ from ..event_log import Log
 from ..formats.imported_session import ImportOptions
 from ..formats.reconstruction import infer_ending
 from ..formats.run_events import PREPARED, write_outcome
+from ..ids import new_run_id, new_session_id
 from ..providers._logging import log_warning
 from ..providers.clock import Clock, SystemClock
 from ..providers.prices import Prices
@@ -113,7 +113,7 @@ class Follower:
         self._watching: PolicySimulation | None = None
         """What the watching policy makes of the current run, until it has raised an alarm."""
         self.speaks = speaks
-        self.session_id = session_id or f"session_{uuid4().hex[:12]}"
+        self.session_id = session_id or new_session_id()
         self.model, self.system = model, system
         """The model and the system prompt that the next run is recorded with."""
         self.decision: Decision | None = None
@@ -349,7 +349,7 @@ class Follower:
             )
         if paused is None and self._log is not None:
             self._before = add_usage(self._before, usage_of(self._log.facts))
-        continues, self._run_id = self._run_id, f"run_{uuid4().hex[:12]}"
+        continues, self._run_id = self._run_id, new_run_id()
         price = self._price_of(self.model)
         log = self._log = Log(self._clock, _no_transcript, (self._take,))
         self._watching = None

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..decision import WrongUse
+from ..ids import SESSION_PREFIX
 from .compression import CorruptData, read_blocks
 
 RECORD_SUFFIXES = (".jsonl", ".jsonl.zst")
@@ -17,8 +18,6 @@ ATTACHMENTS_SUFFIX = ".files"
 """The suffix of the folder beside a record that holds its attachments."""
 SUBAGENTS_SUFFIX = ".subagents"
 """The suffix of the folder beside a record that holds the records of its sub-agents."""
-SESSION_PREFIX = "session_"
-"""How the ids begin that endstop gives to sessions."""
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
 """A line of more bytes counts as damaged. At a line of more than four times as many bytes, the reading ends."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
@@ -112,11 +111,6 @@ def check_id(id: str) -> str:
     if not _ID.fullmatch(id):
         raise WrongUse(f"{id[:100]!r} cannot name a session: use 1 to 100 letters, digits, '-', '_', '.' and ':'")
     return id
-
-
-def new_id() -> str:
-    """A new session id."""
-    return f"session_{uuid4().hex[:12]}"
 
 
 def title_of(prompt: str) -> str:

@@ -21,10 +21,11 @@ from ..approvals import Approve, Deny
 from ..decision import Image, Message, UserMessage
 from ..durability import Job, JobAnswer, Queue
 from ..engine import Engine
+from ..ids import new_run_id
 from ..providers._logging import log_warning
 from ..records.format import encode_line
 from ..resume_point import may_be_redacted
-from ..run import Run, new_run_id
+from ..run import Run
 from ..session import Session
 from ..store.base import (
     NewSession,

@@ -18,13 +18,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
-from uuid import uuid4
 
 from ..answers import Answer
 from ..approvals import Approve, Deny
 from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
+from ..ids import new_message_id, new_session_id
 from ..message_history import read_history
 from ..store.base import GOING, LEASE, NewSession, Store, StoredMessage, StoredSession
 from ..store.url import store_at
@@ -37,7 +37,6 @@ from .admission import (
     check_not_negative,
     check_positive,
     check_unanswered,
-    new_id,
     redacted,
     redacted_message,
     title_of,
@@ -203,7 +202,7 @@ class Service(SessionQueries):
         session_id: an id of your own, 1 to 100 letters, digits, `-`, `_`, `.` and `:`; None: the service makes one.
         metadata: JSON that is stored with the session as it is, for `RunContext.metadata`; 16 kB at most.
         """
-        id = new_id() if session_id is None else check_id(session_id)
+        id = new_session_id() if session_id is None else check_id(session_id)
         name, engine = self._admission.agent(agent)
         message, begins = user_message(prompt), read_history(history)
         known = title_of(redacted(message.text, engine.config.record_options.redact))
@@ -317,7 +316,7 @@ class Service(SessionQueries):
         if not under_way:
             raise Conflict("not_running", f"session {session_id} is not running: start a run with a new prompt")
         _, engine = self._admission.agent(known.agent)
-        id, stored = f"message_{uuid4().hex[:12]}", redacted_message(said, engine.config.record_options.redact)
+        id, stored = new_message_id(), redacted_message(said, engine.config.record_options.redact)
         if active is not None:
             active.messages[id] = said
         await self.store.add_message(
