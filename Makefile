@@ -122,7 +122,7 @@ test-long: $(VENV)/.ready system ## the tests that take longer: two more engines
 
 # The checks of `endstop.testing.faults` in full: 10,000 points and more each, on a loop with simulated time.
 faults: $(VENV)/.ready ## cancels at every point of runs of three providers, and every other fault, in full
-	@$(BIN)/pytest -n $(JOBS) -s -m "long or not long" -o faulthandler_timeout=3000 tests/promises/test_cancel_points.py tests/engine/testing $(ARGS)
+	@$(BIN)/pytest -n $(JOBS) -s -m "long or not long" -o faulthandler_timeout=3000 tests/promises/test_cancel_points.py tests/engine/testing tests/providers/test_litellm_bounds.py $(ARGS)
 
 # An interpreter is looked for on the PATH (a shim that cannot run does not count), then among pyenv's.
 test-all: ## the tests on each of PYTHONS, in environments of their own, and test-litellm

@@ -43,6 +43,11 @@ LARGEST_REFUSAL = 64 * 1024
 """Most bytes that are read of the body of an error reply."""
 
 
+def most_received(largest: int) -> int:
+    """Bytes that may come in for one response, headers and framing included. largest: of them after decompression."""
+    return 2 * largest + 1024 * 1024
+
+
 class HTTPOptions(TypedDict, total=False):
     """Keyword arguments that all HTTP providers take. The docstring of `HTTPProvider` explains each."""
 
@@ -217,7 +222,7 @@ class HTTPProvider(ABC):
         from .http_connections import Connections
 
         headers = {"content-type": "application/json", "accept": "text/event-stream", **self.request_headers()}
-        self._connections = Connections(2 * self._largest + LARGE_BODY)
+        self._connections = Connections(most_received(self._largest))
         return aiohttp.ClientSession(
             connector=self._connections,
             headers=headers,

@@ -24,10 +24,19 @@ from ..decision.errors import missing_extra, similar
 from ..decision.finish_words import check_finish_words
 from ._wrapper import wait_shielded
 from .cache_marks import CacheMarks
-from .endpoint_url import mask_url, public_url, split_credentials, url_origin
+from .endpoint_url import mask_url, public_url, split_credentials
 from .error_replies import ErrorReply, build_error, parse_error_body, parse_error_value
 from .errors import ContextOverflow, Interrupted, NotFound, ProtocolError, ProviderError, TimedOut, Unreachable, redact
-from .litellm_stream import CURRENT_STREAM, LiteLLMReader, MutedTokenCounter, RecordingFinishMap, chunk_length
+from .http_provider import LARGEST_RESPONSE
+from .litellm_stream import (
+    CURRENT_STREAM,
+    CurrentStream,
+    LiteLLMReader,
+    MutedTokenCounter,
+    ReceivedBytes,
+    RecordingFinishMap,
+    chunk_length,
+)
 from .openai_format import (
     EncodedSession,
     PicturePlacement,
@@ -48,8 +57,6 @@ OTHER_KEYS = frozenset({"azure", "bedrock", "ollama", "ollama_chat", "sagemaker"
 OPENROUTER = "openrouter/"
 COUNTING = ("anthropic.chat.transformation", "bedrock.chat.converse_transformation")
 """litellm modules that count tokens only to estimate reasoning tokens (seen in 1.103.0 to 1.109.1)."""
-LARGEST_RESPONSE = 32 * 1024 * 1024
-"""Default limit on a response, in characters."""
 
 
 class LiteLLM:
@@ -59,7 +66,8 @@ class LiteLLM:
       required then. A redirect to another host is not followed.
     - `first_timeout`: seconds to the first content of a response (default 600). `timeout`: seconds from one piece of
       content to the next (default 120); given alone, it also applies to the first.
-    - `largest_response`: characters of a response; a larger one is an error of kind `protocol`.
+    - `largest_response`: bytes of a response after decompression, or characters where litellm does not ask over HTTP;
+      a larger one is an error of kind `protocol`.
     - `settings`: sent in every request (`temperature`, `max_tokens`, ...).
     - `cache`: whether to mark the stable part of a session for the provider's prompt cache, where the model supports
       such marks (Claude).
@@ -135,8 +143,9 @@ class LiteLLM:
         async with self:
             litellm = _import()
             reader = LiteLLMReader(signs=self._thinking in ("signed", "details"), words=self._finish_words)
+            ours = CurrentStream(reader.rewritten, ReceivedBytes(self._largest))
             watchdog = Watchdog(*self._timeouts)
-            CURRENT_STREAM.set(reader.rewritten)  # without streaming, the whole response is read here
+            CURRENT_STREAM.set(ours)  # without streaming, the whole response is read here
             try:
                 response = await watchdog.wait_for(litellm.acompletion(**self._arguments(request)))
             except TimeoutError as error:
@@ -144,15 +153,15 @@ class LiteLLM:
                 raise TimedOut(f"{self.model} gave no answer for {watchdog.seconds:g} s") from error
             except Exception as error:
                 watchdog.close()
-                raise translate_error(error, self.model, self._api_key, streaming=False) from None  # it quotes the key
+                raise self._translate(error, ours, streaming=False) from None  # it quotes the key
             finally:
                 CURRENT_STREAM.set(None)
-            chunks = self._chunks(response, reader, watchdog)
+            chunks = self._chunks(response, reader, watchdog, ours)
             try:
                 yield chunks
             finally:
                 watchdog.close()
-                closing = asyncio.ensure_future(_close(chunks, response))
+                closing = asyncio.ensure_future(_close(chunks, response, ours.received))
                 await wait_shielded(closing, CLOSING_SECONDS)
                 if closing.done() and not closing.cancelled():
                     closing.exception()  # retrieved: a stream that cannot be closed is not an error
@@ -210,13 +219,15 @@ class LiteLLM:
             arguments["tool_choice"] = request.tool_choice
         return arguments
 
-    async def _chunks(self, response: Any, reader: LiteLLMReader, watchdog: Watchdog) -> AsyncGenerator[AnyChunk]:
+    async def _chunks(
+        self, response: Any, reader: LiteLLMReader, watchdog: Watchdog, ours: CurrentStream
+    ) -> AsyncGenerator[AnyChunk]:
         chunks = aiter(response)
         gave_way = monotonic()
         size = 0
         try:
             while True:
-                CURRENT_STREAM.set(reader.rewritten)
+                CURRENT_STREAM.set(ours)
                 try:
                     chunk = await watchdog.wait_for(
                         anext(chunks)
@@ -253,9 +264,15 @@ class LiteLLM:
                 return  # the connection failed after the end (raised since 1.109): the response is complete
             for part in reader.stated(_kept_chunks(response)):
                 yield part
-            raise translate_error(error, self.model, self._api_key, streaming=True) from None  # it quotes the key
+            raise self._translate(error, ours, streaming=True) from None  # it quotes the key
         finally:
             watchdog.close()
+
+    def _translate(self, error: Exception, ours: CurrentStream, *, streaming: bool) -> ProviderError:
+        """The error of a response as a ProviderError: our own if we broke it off."""
+        if ours.received.error is not None:
+            return ProtocolError(f"{self.model}: {ours.received.error.message}")
+        return translate_error(error, self.model, self._api_key, streaming=streaming)
 
     def _missing_finish(self, reader: LiteLLMReader) -> ProviderError:
         if reader.has_content:
@@ -304,7 +321,9 @@ def _import() -> Any:
     litellm: Any = importlib.import_module("litellm")
     litellm.suppress_debug_info = True  # otherwise it prints to stdout on every error
     litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10**9  # otherwise 100 equal fragments are an error
-    _refuse_redirects_to_other_hosts()
+    from .litellm_http import bound_requests
+
+    bound_requests()
     litellm.disable_hf_tokenizer_download = True  # otherwise some names make it query a model hub
     _record_finish_words(importlib.import_module("litellm.litellm_core_utils.core_helpers"))
     for module in COUNTING:
@@ -326,44 +345,13 @@ def _mute_token_counter(module: Any) -> None:
         module.token_counter = MutedTokenCounter(count)
 
 
-class RedirectToOtherHost(Exception):
-    """A redirect would send the conversation to another host, which is refused."""
-
-
-def _refuse_redirects_to_other_hosts() -> None:
-    """Make litellm's httpx refuse redirects of our requests to another scheme, host or port.
-
-    litellm has no setting for it, and httpx would send the body, and key headers that it does not know, to the other
-    host. Other requests in the process are not affected. If httpx no longer has the patched method, nothing changes.
-    """
-    httpx: Any = importlib.import_module("httpx")
-    build: Any = getattr(httpx.AsyncClient, "_build_redirect_request", None)
-    if build is None or hasattr(build, "endstop"):
-        return
-
-    def redirected(self: Any, request: Any, response: Any) -> Any:
-        following = build(self, request, response)
-        if CURRENT_STREAM.get() is not None:
-            ours, theirs = (url_origin(str(one.url)) for one in (request, following))
-            if ours != theirs or following.method != request.method:
-                raise RedirectToOtherHost(
-                    f"it answered {response.status_code}, to {public_url(str(following.url))}: the conversation is "
-                    "not sent to another host; give that one as api_base"
-                )
-        return following
-
-    redirected.endstop = True  # type: ignore[attr-defined]
-    httpx.AsyncClient._build_redirect_request = redirected
-
-
-async def _close(chunks: AsyncGenerator[AnyChunk], response: Any) -> None:
-    """Close the connection wherever it is held: litellm's own `aclose` leaves some open (up to 1.105)."""
+async def _close(chunks: AsyncGenerator[AnyChunk], response: Any, received: ReceivedBytes) -> None:
+    """Close the connection wherever it is held: litellm's own `aclose` leaves some open."""
     await chunks.aclose()
-    inner = getattr(response, "completion_stream", None)
-    holders: tuple[Any, ...] = (response, getattr(inner, "streaming_response", None))
-    for holder in holders:
-        if hasattr(holder, "aclose"):
-            await holder.aclose()
+    for body in received.bodies:
+        await body.aclose()
+    if hasattr(response, "aclose"):
+        await response.aclose()
 
 
 def _provider_hint(model: str, litellm: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from msgspec.structs import replace
 
@@ -22,6 +22,8 @@ from ..decision import (
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .chat_stream import reported_cost
+from .errors import ProtocolError
+from .http_provider import most_received
 
 SERVER_TOOL = "srvtoolu_"
 """Prefix of ids of tools that Anthropic runs itself (Anthropic API reference, "server tools")."""
@@ -44,9 +46,50 @@ class RewrittenWords:
         return self._words.get(word, word)
 
 
-CURRENT_STREAM: ContextVar[RewrittenWords | None] = ContextVar("endstop_litellm_finish_words", default=None)
-"""Collects the finish words of the `LiteLLM` stream for which litellm is running in this context. None where other code
-of the process calls litellm, whose behaviour must then not change."""
+class ReceivedBytes:
+    """Counts what comes in over the network for one `LiteLLM` stream. Raises ProtocolError beyond the bounds.
+
+    largest: bytes of the response after decompression. Twice as many may come in over connections, and one megabyte.
+    """
+
+    def __init__(self, largest: int) -> None:
+        self.error: ProtocolError | None = None
+        """What was raised. litellm hides it in errors of its own."""
+        self.bodies: list[Any] = []
+        """The bodies of the responses, to be closed with their `aclose`: litellm leaves some of them open."""
+        self._largest, self._most = largest, most_received(largest)
+        self._size = self._unpacked = 0
+
+    def count(self, size: int) -> None:
+        """So many bytes came in over a connection, headers and framing included."""
+        self._size += size
+        if self._size > self._most:
+            self.break_off(f"more than {self._most} bytes came for one response, headers and framing included")
+
+    def count_unpacked(self, size: int) -> None:
+        """So many bytes of the response came out of its decompression."""
+        self._unpacked += size
+        if self._unpacked > self._largest:
+            self.break_off(
+                f"the response is larger than {self._largest} bytes: if that is intended, raise largest_response"
+            )
+
+    def break_off(self, why: str) -> NoReturn:
+        """Raise ProtocolError, and remember it."""
+        self.error = ProtocolError(why)
+        raise self.error
+
+
+class CurrentStream(NamedTuple):
+    """The `LiteLLM` stream for which litellm is running."""
+
+    words: RewrittenWords
+    received: ReceivedBytes
+
+
+CURRENT_STREAM: ContextVar[CurrentStream | None] = ContextVar("endstop_litellm_stream", default=None)
+"""The `LiteLLM` stream for which litellm is running in this context. None where other code of the process calls
+litellm, whose behaviour must then not change."""
 
 
 class RecordingFinishMap(dict[str, str]):
@@ -61,7 +104,7 @@ class RecordingFinishMap(dict[str, str]):
         became = super().get(word, default)
         stream = CURRENT_STREAM.get()
         if stream is not None and isinstance(word, str) and word and became != word:
-            stream.note(word, became or "stop")
+            stream.words.note(word, became or "stop")
         return became
 
 

@@ -52,6 +52,8 @@ ONLY_IN = {
     "mcp": "engine/tools/mcp.py",
     "httpx2": "engine/tools/mcp.py",
     "jinja2": "engine/cli/views/html.py",
+    "httpx": "providers/litellm_http.py",
+    "httpcore": "providers/litellm_http.py",
 }
 """Packages with one module of ours around them."""
 
@@ -62,7 +64,13 @@ WITHIN = {
     "google": "engine/adapters/google_adk.py",
     "langchain": "engine/adapters/langchain.py",
     "langchain_core": "engine/adapters/langchain.py",
-    "aiohttp": ("providers/http_provider.py", "providers/http_connections.py", "engine/proxy/", "engine/viewer/"),
+    "aiohttp": (
+        "providers/http_provider.py",
+        "providers/http_connections.py",
+        "providers/litellm_http.py",
+        "engine/proxy/",
+        "engine/viewer/",
+    ),
     "dbos": "engine/durable/dbos/",
     "sqlalchemy": ("engine/store/", "engine/durable/dbos/"),
     "alembic": "engine/store/",
@@ -86,6 +94,7 @@ LATE = {
     (HISTORY, f"{FORMATS}.export_openai"): "the same, and only messages in another form need them",
     (HISTORY, f"{FORMATS}.export_anthropic"): "the same",
     ("providers/http_provider.py", "endstop.providers.http_connections"): "imports aiohttp",
+    ("providers/litellm.py", "endstop.providers.litellm_http"): "imports httpx, which comes with litellm, and aiohttp",
     ("providers/http_provider.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     (f"{VIEWS}/select.py", "endstop.cli.views.live"): "imports rich, which plain lines do without",
     (f"{VIEWS}/select.py", "endstop.cli.views.terminal"): "the same",

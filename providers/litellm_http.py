@@ -1,0 +1,206 @@
+"""HTTP as litellm uses it for us: how much may come in, and where a redirect may lead.
+
+litellm has settings for neither. It sends requests with httpx, by default over aiohttp, and keeps the clients for all
+its callers. So methods of these libraries are replaced, once, by others that differ only while litellm runs for a
+`LiteLLM` stream (`CURRENT_STREAM`). Other requests of the process are sent and answered as before.
+
+What comes in is counted in two places: on the connection, with status, headers and framing (`ResponseHandler` of
+aiohttp, `AnyIOStream` of httpcore, which httpx uses without aiohttp); and in the body, after decompression, which is
+done here, since httpx unpacks a block of any size at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import httpx
+from aiohttp.client_proto import ResponseHandler
+from httpcore._backends.anyio import AnyIOStream
+
+from .endpoint_url import public_url, url_origin
+from .http_provider import LARGEST_REFUSAL
+from .litellm_stream import CURRENT_STREAM, ReceivedBytes
+
+PACKINGS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+"""Content encodings that are asked for and unpacked, and how zlib calls them."""
+OTHER_PACKINGS = frozenset({"br", "zstd"})
+"""Content encodings that httpx unpacks where it finds a library for them, without a bound."""
+PIECE = 64 * 1024
+"""Most bytes that are unpacked at once."""
+
+
+class RedirectToOtherHost(Exception):
+    """A redirect would send the conversation to another host, which is refused."""
+
+
+def bound_requests() -> None:
+    """Replace the methods, once. A method that a later version of a library no longer has is left out."""
+    for owner, name, replace in (
+        (httpx.AsyncClient, "_build_redirect_request", _refuse_other_hosts),
+        (httpx.AsyncClient, "_send_single_request", _bound_body),
+        (ResponseHandler, "set_response_params", _count_over_aiohttp),
+        (AnyIOStream, "read", _count_over_httpcore),
+    ):
+        method: Any = getattr(owner, name, None)
+        if method is not None and not hasattr(method, "endstop"):
+            instead: Any = replace(method)
+            instead.endstop = True
+            setattr(owner, name, instead)
+
+
+def _refuse_other_hosts(build: Callable[..., httpx.Request]) -> Callable[..., httpx.Request]:
+    """Refuse redirects to another scheme, host or port, which would get the body, and key headers unknown to httpx."""
+
+    def build_redirect_request(self: httpx.AsyncClient, request: httpx.Request, response: httpx.Response) -> Any:
+        following = build(self, request, response)
+        if CURRENT_STREAM.get() is not None:
+            ours, theirs = (url_origin(str(one.url)) for one in (request, following))
+            if ours != theirs or following.method != request.method:
+                raise RedirectToOtherHost(
+                    f"it answered {response.status_code}, to {public_url(str(following.url))}: the conversation is "
+                    "not sent to another host; give that one as api_base"
+                )
+        return following
+
+    return build_redirect_request
+
+
+def _bound_body(send: Callable[..., Awaitable[httpx.Response]]) -> Callable[..., Awaitable[httpx.Response]]:
+    """Give each response a `BoundedBody`."""
+
+    async def send_single_request(self: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+        stream = CURRENT_STREAM.get()
+        if stream is None:
+            return await send(self, request)
+        request.headers["accept-encoding"] = ", ".join(PACKINGS)
+        response = await send(self, request)
+        response.stream = BoundedBody(response, stream.received)
+        response.headers.pop("content-encoding", None)
+        return response
+
+    return send_single_request
+
+
+def _count_over_aiohttp(set_params: Callable[..., None]) -> Callable[..., None]:
+    """Count what comes in on a connection from one request to the next."""
+
+    def set_response_params(self: ResponseHandler, **params: Any) -> None:
+        set_params(self, **params)
+        stream = CURRENT_STREAM.get()
+        if stream is not None and self._parser is not None:
+            self._parser = _CountingParser(self, self._parser, stream.received)  # type: ignore[assignment]
+
+    return set_response_params
+
+
+class _CountingParser:
+    """The parser of a connection of aiohttp, which breaks the connection off at the bound."""
+
+    def __init__(self, connection: ResponseHandler, parser: Any, received: ReceivedBytes) -> None:
+        self._connection, self._parser, self._received = connection, parser, received
+
+    def feed_data(self, data: bytes) -> Any:
+        """Some bytes have come."""
+        try:
+            self._received.count(len(data))
+        except Exception as error:
+            payload = self._connection._payload
+            self._connection.abort()
+            if payload is not None:
+                payload.set_exception(error)
+            raise  # which fails the request if it has no answer yet
+        return self._parser.feed_data(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parser, name)
+
+
+def _count_over_httpcore(read: Callable[..., Awaitable[bytes]]) -> Callable[..., Awaitable[bytes]]:
+    """Count what is read from a connection of httpcore."""
+
+    async def read_some(self: AnyIOStream, max_bytes: int, timeout: float | None = None) -> bytes:
+        data = await read(self, max_bytes, timeout)
+        if (stream := CURRENT_STREAM.get()) is not None:
+            stream.received.count(len(data))
+        return data
+
+    return read_some
+
+
+class BoundedBody(httpx.AsyncByteStream):
+    """The body of a response, unpacked. One that is too large is an error; of an error reply only the begin is read."""
+
+    def __init__(self, response: httpx.Response, received: ReceivedBytes) -> None:
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        self._body = response.stream
+        self._blocks = aiter(getattr(self._body, "_stream", self._body))  # below httpx's own generator
+        self._received = received
+        received.bodies.append(self)
+        self._left = LARGEST_REFUSAL
+        self._refused = not response.is_success
+        named = [name.lower() for name in response.headers.get_list("content-encoding", split_commas=True)]
+        packings = [name for name in named if name in PACKINGS or name in OTHER_PACKINGS]
+        self._wrong = packings if len(packings) > 1 or OTHER_PACKINGS & {*packings} else []
+        self._unpack = _Unpacking(packings[0]).feed if packings and not self._wrong else _as_it_is
+        self._pieces: Iterator[bytes] = iter(())
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._refused and (self._left <= 0 or self._wrong):
+            raise StopAsyncIteration
+        if self._wrong:
+            self._received.break_off(f"the response is packed as {self._wrong[:3]}, which was not asked for")
+        piece = next(self._pieces, b"")
+        if piece:
+            await asyncio.sleep(0)  # one block can unpack to a thousand times its size
+        while not piece:
+            self._pieces = self._unpack(await anext(self._blocks))
+            piece = next(self._pieces, b"")
+        if self._refused:
+            piece = piece[: self._left]
+            self._left -= len(piece)
+        else:
+            self._received.count_unpacked(len(piece))
+        return piece
+
+    async def aclose(self) -> None:
+        """Close the connection, unless all of the response has been read."""
+        try:
+            if hasattr(self._blocks, "aclose"):
+                await self._blocks.aclose()
+        finally:
+            await self._body.aclose()
+
+
+def _as_it_is(block: bytes) -> Iterator[bytes]:
+    return iter((block,))
+
+
+class _Unpacking:
+    """Unpacks a body piece by piece."""
+
+    def __init__(self, packing: str) -> None:
+        self._inflate = zlib.decompressobj(PACKINGS[packing])
+        self._may_be_raw = packing == "deflate"
+
+    def feed(self, block: bytes) -> Iterator[bytes]:
+        """The pieces of a block. Raises httpx.DecodingError."""
+        while not self._inflate.eof:
+            try:
+                piece = self._inflate.decompress(block, PIECE)
+            except zlib.error as error:
+                if not self._may_be_raw:
+                    raise httpx.DecodingError(str(error)) from error
+                self._inflate, piece = zlib.decompressobj(-zlib.MAX_WBITS), b""  # as some servers understand "deflate"
+            else:
+                block = self._inflate.unconsumed_tail
+                if piece:
+                    yield piece
+                if not block and len(piece) < PIECE:
+                    return
+            self._may_be_raw = False
