@@ -195,7 +195,6 @@ ONE_IMPORTER = {
     "providers.gemini_format": "the body of a request; gemini.py has the arguments of the provider",
     "providers.gemini_schema": "the subset of JSON Schema that Gemini takes",
     "providers.litellm_http": "imports httpx and aiohttp, which litellm.py does only with litellm",
-    "providers.litellm_stream": "litellm.py would have more than 600 lines with it",
 }
 """Modules that one other module imports: why they are not part of it."""
 
