@@ -52,8 +52,6 @@ ONLY_IN = {
     "mcp": "engine/tools/mcp.py",
     "httpx2": "engine/tools/mcp.py",
     "jinja2": "engine/cli/views/html.py",
-    "httpx": "providers/litellm_http.py",
-    "httpcore": "providers/litellm_http.py",
 }
 """Packages with one module of ours around them."""
 
@@ -71,6 +69,8 @@ WITHIN = {
         "engine/proxy/",
         "engine/viewer/",
     ),
+    "httpx": "providers/litellm_http.py",
+    "httpcore": "providers/litellm_http.py",
     "dbos": "engine/durable/dbos/",
     "sqlalchemy": ("engine/store/", "engine/durable/dbos/"),
     "alembic": "engine/store/",
@@ -210,6 +210,8 @@ def test_every_foreign_import_is_a_declared_dependency() -> None:
     declared = {_name_of(dependency) for dependency in asked} | {
         "agents",  # openai-agents, which brings openai
         "google",  # google-adk, and google-genai, which it brings
+        "httpx",  # litellm, which brings httpcore, too
+        "httpcore",
         "openai",
         "pydantic_ai",  # pydantic-ai-slim
         "pydantic_core",
