@@ -72,11 +72,14 @@ async def newly_started(*arguments: object, cwd: Path | None = None) -> AsyncIte
 
 @asynccontextmanager
 async def started(
-    *arguments: object, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    *arguments: object,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    largest_file: int | None = None,
 ) -> AsyncIterator[Started]:
-    """The same in a process that was forked (`forked.py`)."""
+    """The same in a process that was forked (`forked.py`), none of whose files may have more bytes than this."""
     words, whole = list(map(str, arguments)), environment(env)
-    process = await _forks(words, whole).start(words, whole, cwd)
+    process = await _forks(words, whole).start(words, whole, cwd, largest_file=largest_file)
     try:
         yield process
     finally:

@@ -16,6 +16,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import runpy
 import select
 import signal
@@ -107,7 +108,8 @@ class Forks:
     """A process that has imported all this, and forks for all workers of a run of the tests. It ends with the last."""
 
     def __init__(self, modules: Sequence[str], env: Mapping[str, str], name: str = "") -> None:
-        """name: it is shared with whoever gives the same."""
+        """name: it is shared with whoever gives the same, and a program can ask it by that (`fork_client.py`)."""
+        self.name = name
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
@@ -169,11 +171,16 @@ class Forks:
         cwd: Path | None,
         stderr: IO[bytes] | None = None,
         script: Path | None = None,
+        largest_file: int | None = None,
     ) -> Started:
-        """Start `endstop` or a script: pipes are its stdin and stdout, and its stderr unless there is a file for it."""
+        """Start `endstop` or a script: pipes are its stdin and stdout, and its stderr unless there is a file for it.
+
+        largest_file: bytes that a file may have, as if the disk were full; None for any number.
+        """
         (reads, stdin), (stdout, writes) = os.pipe(), os.pipe()
         told, tells = (None, stderr.fileno()) if stderr else os.pipe()
-        process = await self._begin(arguments, env, cwd, [reads, writes, tells], script=script)
+        fds = [reads, writes, tells]
+        process = await self._begin(arguments, env, cwd, fds, script=script, largest_file=largest_file)
         for fd in (reads, writes) if stderr else (reads, writes, tells):
             os.close(fd)
         given = open(stdin, "wb", buffering=0)  # noqa: SIM115  until the command has ended
@@ -192,10 +199,12 @@ class Forks:
         *,
         script: Path | None = None,
         leads: bool = False,
+        largest_file: int | None = None,
     ) -> tuple[int, Pipe]:
         told, tells = os.pipe()
         request = {"arguments": arguments, "env": dict(env), "cwd": str(cwd or os.getcwd())}
         request |= {"dies_with_the_tests": True, "leads": leads, "script": script and str(script)}
+        request["largest_file"] = largest_file
         socket.send_fds(self._socket, [json.dumps(request).encode()], [*fds, tells])
         os.close(tells)
         end = await _read(told)
@@ -276,6 +285,8 @@ def _become(request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
     if request.get("leads"):
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    if request.get("largest_file") is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (request["largest_file"],) * 2)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

@@ -22,7 +22,7 @@ from endstop.replay import replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ..console import COMMAND, PATIENCE, endstop, environment
+from ..console import COMMAND, PATIENCE, ended, endstop, environment, started
 from ..servers import ChatServer
 from ..servers import call as served
 
@@ -247,45 +247,38 @@ async def test_D3_an_answer_of_a_wrong_type_leaves_a_record_that_can_be_read(
 # ---- disks
 
 
-def _limited(size: int) -> Callable[[], None]:
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-
 @pytest.mark.parametrize("size", [0, 150, 1000, 4000])
 async def test_D3_a_disk_that_is_full_from_the_start_is_told_before_the_first_request(
     size: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "session.jsonl"
     async with ChatServer(served("finish_task", summary="Done.")) as server:
-        command = [COMMAND, "run", "x", "--model", "m", "--api-base", server.url, "--record", str(path), "--quiet"]
-        done = await _run(command, size)
+        words = ("run", "x", "--model", "m", "--api-base", server.url, "--record", path, "--quiet")
+        async with started(*words, largest_file=size) as process:
+            done = await ended(process)
         assert server.requests == []
-    assert (done.returncode, done.stdout) == (2, "")
-    assert one_line(done.stderr)
-    assert f"cannot write the record {path}" in done.stderr
+    assert (done.code, done.out) == (2, "")
+    assert one_line(done.err)
+    assert f"cannot write the record {path}" in done.err
     assert not path.exists()  # so that the same command works once there is room
 
 
 async def test_D3_a_record_that_misses_its_end_is_named_even_if_quiet_is_wanted(tmp_path: Path) -> None:
     path, whole = tmp_path / "session.jsonl", tmp_path / "whole.jsonl"
     async with ChatServer(*[served("finish_task", summary="Done.")] * 2) as server:
-        command = [COMMAND, "run", "x", "--model", "m", "--api-base", server.url, "--quiet", "--record"]
-        await _run([*command, str(whole)], 10**9)
+        words = ("run", "x", "--model", "m", "--api-base", server.url, "--quiet", "--record")
+        await endstop(*words, whole)
         size = len(whole.read_bytes()) - len(whole.read_bytes().splitlines()[-1]) // 2
-        done = await _run([*command, str(path)], size)
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [COMMAND, *words, str(path)],
+            env=environment(),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+            timeout=PATIENCE,
+            capture_output=True,
+            text=True,
+        )
     assert (done.returncode, done.stdout) == (0, "Done.\n")
     assert "the record ends before the end of its run" in done.stderr
     assert str(path) in done.stderr
     assert read_record(path).runs[0].finished is None
-
-
-async def _run(command: list[str], size: int) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(
-        subprocess.run,
-        command,
-        env=environment(),
-        preexec_fn=_limited(size),
-        timeout=PATIENCE,
-        capture_output=True,
-        text=True,
-    )

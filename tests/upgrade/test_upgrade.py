@@ -19,7 +19,7 @@ from .cuts import Cut, check, cuts, take_up, take_up_twice, whole
 from .databases import names, places, take_up_all
 from .scenes import SCENES, World, play
 
-EVERY = 4
+EVERY = 8
 """The sample: one cut in so many, and not the same places in each session."""
 
 
@@ -57,7 +57,7 @@ async def test_a_run_begun_by_the_version_before_goes_on_from_each_of_its_events
 
 
 async def test_a_sample_of_such_runs_is_killed_a_second_time_and_goes_on_again(tmp_path: Path) -> None:
-    chosen = [cut for name in SCENES if not SCENES[name].durable for cut in cuts(name)[13::29]]
+    chosen = [cut for name in SCENES if not SCENES[name].durable for cut in cuts(name)[13::58]]
     _, wrong = await take_up_each(chosen, tmp_path / "r.jsonl", take_up_twice)
     assert wrong == []
 
@@ -83,7 +83,7 @@ def every_nth_place(nth: int, first: int) -> list[dict[str, tuple[int, int]]]:
 
 
 async def test_a_database_of_the_version_before_opens_and_its_sessions_go_on_from_a_sample_of_their_events() -> None:
-    for chosen in every_nth_place(40, 17):
+    for chosen in every_nth_place(80, 17):
         _, wrong = await take_up_all(chosen)
         assert wrong == []
 

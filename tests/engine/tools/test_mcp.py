@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,10 +27,24 @@ from endstop.tools.mcp import McpConnection, result_of
 from endstop.tools.user_functions import UserFunctionError
 from mcp import Client, MCPError
 
+from ...console import environment
+from ...forked import Forks
 from ...ports import held_port
 
 SERVER = Path(__file__).with_name("mcp_server.py")
+FORK_CLIENT = Path(__file__).parents[2] / "fork_client.py"
 PATIENCE = 60.0
+
+
+@cache
+def forks() -> Forks:
+    """A process that has mcp imported, which takes a second of CPU. It ends with the tests."""
+    return Forks(("mcp.server.mcpserver", "mcp.server.stdio", "uvicorn"), environment(), f"mcp-{os.getpid()}")
+
+
+def forked_server() -> list[str]:
+    """The command of a server in a fork of that process; a port makes it one over HTTP."""
+    return [sys.executable, "-IS", str(FORK_CLIENT), forks().name, str(SERVER)]
 
 
 @pytest.fixture
@@ -40,15 +55,15 @@ def notes(tmp_path: Path) -> Path:
     return path
 
 
-def stdio(notes: Path, log: Any = None) -> Stdio:
-    return Stdio(sys.executable, SERVER, env={"NOTES": str(notes)}, log=log)
+def stdio(notes: Path, command: list[str] | None = None) -> Stdio:
+    return Stdio(*(command or forked_server()), env={"NOTES": str(notes)})
 
 
 @contextmanager
 def serving(port: int, notes: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The server over HTTP, from when it answers until the end of the block."""
     process = subprocess.Popen(
-        [sys.executable, SERVER, str(port)],
+        [*forked_server(), str(port)],
         env={**os.environ, "NOTES": str(notes)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -66,7 +81,7 @@ def serving(port: int, notes: Path) -> Iterator[subprocess.Popen[bytes]]:
                 continue
         yield process
     finally:
-        process.kill()
+        process.terminate()
         process.wait()
 
 
@@ -109,7 +124,8 @@ async def test_a_run_uses_the_tools_of_a_server_over_stdio_and_ends_by_its_compl
         [call("add", a=20, b=22), call("write", text="42"), call("fail")],
         [call("submit", summary="It is 42.")],
     )
-    async with named(stdio(notes), kinds={"submit": "completion"}) as tools:
+    started_anew = stdio(notes, [sys.executable, str(SERVER)])
+    async with named(started_anew, kinds={"submit": "completion"}) as tools:
         assert {name for name, tool in tools.items() if tool.spec.reads} == {"add", "hang", "meet"}
         engine = Engine(provider, tools=list(tools.values()))
         async with engine.start("Add.") as run:
@@ -287,7 +303,7 @@ async def test_a_server_over_http_that_goes_away_and_comes_back(notes: Path) -> 
     with held_port() as port, serving(port, notes) as process:
         async with named(f"http://127.0.0.1:{port}/mcp") as tools:
             assert await tools["add"].run({"a": 1}) == "2"
-            process.kill()
+            process.terminate()
             process.wait()
             for _ in range(2):
                 with pytest.raises(UserFunctionError, match=r"the MCP server http://127\.0\.0\.1"):
