@@ -129,10 +129,14 @@ async def started_in_terminal(terminal: int, *arguments: object, env: Mapping[st
     return await _forks(words, whole).start_in(terminal, words, whole)
 
 
+_READ_LATE = ("PYTHONIOENCODING", "PYTHONASYNCIODEBUG")
+"""What a fork can be given: the first is seen to by `forked.py`, the other is read when an event loop is made."""
+
+
 def _forks(words: list[str], env: Mapping[str, str]) -> Forks:
     """Those that have imported what this command needs."""
     modules = ("litellm",) if _asks_litellm(words) else FLEET if words[:1] in (["serve"], ["worker"]) else ()
-    flags = {name: value for name, value in env.items() if name.startswith("PYTHON") and name != "PYTHONIOENCODING"}
+    flags = {name: value for name, value in env.items() if name.startswith("PYTHON") and name not in _READ_LATE}
     return _forks_of(modules, tuple(flags.items()))
 
 

@@ -66,6 +66,18 @@ def streams(*formats: str, other: bool = False) -> list[Path]:
     return [path for path in sorted(STREAMS.glob("*/*.chunks.txt")) if (_format_of(path) in formats) is not other]
 
 
+def different(paths: list[Path]) -> set[Path]:
+    """The smallest file of each folder, and the smallest that has characters of several bytes.
+
+    How bytes become events depends on neither the words nor their number: only on the vendor, for which litellm may
+    have a reader of its own, and on whether a character can be cut.
+    """
+    by_size = sorted(paths, key=lambda path: path.stat().st_size, reverse=True)
+    smallest = {path.parent: path for path in by_size}
+    with_long_characters = [path for path in by_size if not path.read_bytes().isascii()]
+    return {*smallest.values(), *with_long_characters[-1:]}
+
+
 def sessions(folder: str, pattern: str = "*.json") -> list[Path]:
     return sorted((SESSIONS / folder).glob(pattern))
 

@@ -20,7 +20,7 @@ from endstop.providers import Anthropic, Interrupted, Request
 from endstop.providers.anthropic_format import TurnJoiner, encode_turn
 from endstop.providers.anthropic_stream import AnthropicStream
 
-from ..shared_data import events_in, recorded, streams
+from ..shared_data import different, events_in, recorded, streams
 from .anthropic_endpoint import event
 from .endpoint import Endpoint, Reply, cut_every
 from .played import Heard
@@ -134,8 +134,18 @@ def test_tools_that_the_vendor_ran_and_citations_are_reported(path: Path) -> Non
 # ---- however the bytes come
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 1000, 65536])
-@recordings
+def sizes() -> list[Any]:
+    """Each file in pieces of each size; all the many smallest ones of most files in `make test-long`."""
+    smallest = different(CLAUDE)
+    return [
+        pytest.param(*param.values, size, id=f"{param.id}-{size}", marks=[*param.marks, *marks])
+        for param in recorded(CLAUDE)
+        for size in (1, 2, 7, 1000, 65536)
+        for marks in [[pytest.mark.long] if size < 7 and param.values[0] not in smallest else []]
+    ]
+
+
+@pytest.mark.parametrize(("path", "size"), sizes())
 def test_a_recording_in_pieces_of_any_size_gives_the_same_chunks(path: Path, size: int) -> None:
     body = body_of(responses(path)[0])
     whole = read([body])

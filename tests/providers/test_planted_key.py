@@ -22,22 +22,32 @@ PASSWORD = "planted-in-the-address-8e02"
 LOGIN = base64.b64encode(f"someone:{PASSWORD}".encode()).decode()
 SECRETS = (KEY, PASSWORD, LOGIN)
 ENDINGS: tuple[Ending, ...] = ("refused", "error", "garbled", "cut", "unfinished", "unreachable")
-LOGGING = {"PYTHONASYNCIODEBUG": "1", "PYTHONDEVMODE": "1"}
-"""For all commands here: it shows more, and what forks them imports litellm once."""
+DEBUGGED_LOOP = {"PYTHONASYNCIODEBUG": "1"}
+LOGGING = {**DEBUGGED_LOOP, "PYTHONDEVMODE": "1"}
+"""For commands that do not import litellm: it shows more."""
 UNSHAPED = "51c7a0f3be8402d951c7a0f3be8402d9"
 """A key that does not look like one."""
 TOOLS = """
-import litellm
+import asyncio
+import warnings
+
 from endstop import tool
 
-litellm._turn_on_debug()
+warnings.resetwarnings()
+warnings.simplefilter("default")
+loop = asyncio.new_event_loop()
+assert loop.get_debug()
+loop.close()
 
 @tool
 async def note(text: str) -> str:
     "Note it."
     return text
 """
-"""A file of tools that has litellm say all that it does."""
+"""A file of tools for commands that import litellm, so that they show what PYTHONDEVMODE shows. With that itself they
+could not be forked from what has imported litellm for all tests, and to import it once more takes 6 s of CPU."""
+DEBUGGING = TOOLS + "import litellm\nlitellm._turn_on_debug()\n"
+"""The same, and litellm says all that it does."""
 
 
 def trouble(ends: Ending, quoted: str) -> Behaviour:
@@ -57,7 +67,7 @@ async def test_the_direct_path_shows_it_nowhere(ends: Ending, place: str, tmp_pa
     planted = KEY if place == "environment" else PASSWORD
     async with Endpoint([trouble(ends, planted)]) as endpoint:
         url = endpoint.url if place == "environment" else with_login(endpoint.url)
-        await _run_and_look(tmp_path, "--api-base", url)
+        await _run_and_look(tmp_path, LOGGING, "--api-base", url)
         sent = {headers.get("authorization") for headers in endpoint.headers}
     assert sent <= {f"Bearer {KEY}" if place == "environment" else f"Basic {LOGIN}"}
     assert sent or ends == "unreachable"
@@ -65,14 +75,17 @@ async def test_the_direct_path_shows_it_nowhere(ends: Ending, place: str, tmp_pa
 
 @pytest.mark.parametrize("ends", ["refused", "error", "garbled"])
 async def test_litellm_shows_it_nowhere(ends: Ending, tmp_path: Path) -> None:
+    tools = tmp_path / "tools.py"
+    tools.write_text(TOOLS)
     async with Endpoint([trouble(ends, KEY)]) as endpoint:
-        await _run_and_look(tmp_path, "--provider", "litellm", "--api-base", endpoint.url)
+        through = ("--provider", "litellm", "--api-base", endpoint.url, "--tools", str(tools))
+        await _run_and_look(tmp_path, DEBUGGED_LOOP, *through)
 
 
-async def _run_and_look(folder: Path, *arguments: str) -> None:
+async def _run_and_look(folder: Path, env: dict[str, str], *arguments: str) -> None:
     record = folder / "run.jsonl"
     given = ("--model", "m", "--record", record, "--json", "--explain", *arguments)
-    done = await endstop("run", "Look around.", *given, env={"OPENAI_API_KEY": KEY, **LOGGING})
+    done = await endstop("run", "Look around.", *given, env={"OPENAI_API_KEY": KEY, **env})
     assert done.code == 4, done.err
     assert "provider_error" in record.read_text()
     for text in (done.out, done.err, record.read_text()):
@@ -99,10 +112,10 @@ async def test_with_litellms_debug_log_on_nothing_of_ours_shows_a_key_and_the_lo
     case: str, tmp_path: Path
 ) -> None:
     tools, record = tmp_path / "tools.py", tmp_path / "run.jsonl"
-    tools.write_text(TOOLS)
+    tools.write_text(DEBUGGING)
     given = ("--provider", "litellm", "--model", "m", "--record", record, "--tools", tools, "--json", "--retries", "0")
     async with Endpoint([DEBUGGED[case]]) as endpoint:
-        env = {"OPENAI_API_KEY": UNSHAPED, "OTHER_API_KEY": KEY, **LOGGING}
+        env = {"OPENAI_API_KEY": UNSHAPED, "OTHER_API_KEY": KEY, **DEBUGGED_LOOP}
         done = await endstop("run", "Hi", *given, "--api-base", endpoint.url, env=env)
     assert done.json["status"] == ("completed" if case == "whole" else "failed"), done.err
     assert "LiteLLM:DEBUG" in done.err, "the log is on"
@@ -124,8 +137,9 @@ async def test_with_litellms_debug_log_on_no_exception_shows_it(
 
 @pytest.mark.parametrize("provider", ["openai", "litellm"])
 async def test_wrong_use_shows_no_password(provider: str) -> None:
+    env = LOGGING if provider == "openai" else DEBUGGED_LOOP
     for url in (f"http://someone:{PASSWORD}@host:port/v1", f"htp://{PASSWORD}@host/v1?key={KEY}"):
-        done = await endstop("run", "Hi", "--model", "m", "--provider", provider, "--api-base", url, env=LOGGING)
+        done = await endstop("run", "Hi", "--model", "m", "--provider", provider, "--api-base", url, env=env)
         assert done.code == 2, done.err
         assert "***@host" in done.err
         assert [secret for secret in SECRETS if secret in done.out + done.err] == []
