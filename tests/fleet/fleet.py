@@ -178,12 +178,11 @@ class Fleet:
         return words + (["--queue", self.queue] if self.queue else [])
 
     async def begin(self, name: str, words: Sequence[str], *, before: Sequence[str] = ()) -> Member:
-        """Start `endstop` with these words: in a fork, unless it is to run elsewhere or has children of its own."""
+        """Start `endstop` with these words: in a fork, unless it is to run elsewhere."""
         err = self._folder / f"{len(self.members)}-{name}.err"
         env = {"ENDSTOP_SIDE_LOG": str(self.model.side_log)}
-        has_children = "--workers" in words and words[words.index("--workers") + 1] != "0"
         with err.open("wb") as stderr:
-            if before or has_children:
+            if before:
                 command = [*TOGETHER, *before, sys.executable, "-m", "endstop.cli.main", *words]
                 process: asyncio.subprocess.Process | Started = await asyncio.create_subprocess_exec(
                     *command, stdout=asyncio.subprocess.PIPE, stderr=stderr, env=environment(env)

@@ -15,7 +15,7 @@ from .script import Script
 async def test_a_database_that_is_restarted_costs_no_session_and_no_step(
     mortal: Server, model: Model, tmp_path: Path
 ) -> None:
-    scripts = [Script(who=f"restarted-{number}", steps=40, hold=8 + number) for number in range(6)]
+    scripts = [Script(who=f"restarted-{number}", steps=20, hold=8 + number) for number in range(6)]
     async with fleet(tmp_path / "fleet", mortal.url(mortal.new_database()), model) as ships:
         await asyncio.gather(ships.serve(), ships.worker(), ships.worker())
         ids = [await ships.start(script) for script in scripts]
@@ -33,7 +33,7 @@ async def test_a_database_that_is_restarted_costs_no_session_and_no_step(
             run = await check_record(await ships.record(id, tmp_path), script)
             check_results(run, script)
             ledger = ships.side.of(script.who)
-            assert before < 40, "the database went away in the middle"
+            assert before < script.steps, "the database went away in the middle"
             assert ledger.faults(script) == []
             assert ledger.repeated_requests == ledger.repeated_calls == 0
             assert resumptions(run) == 0, "nobody was taken for dead"

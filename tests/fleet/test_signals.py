@@ -19,7 +19,7 @@ LONG = 120.0
 
 async def test_a_worker_that_freezes_past_its_lease_repeats_nothing_and_works_on(ships: Fleet, tmp_path: Path) -> None:
     _, frozen = await asyncio.gather(ships.serve(), ships.worker())
-    scripts = [Script(who=f"frozen-{number}", steps=30, hold=5 + number) for number in range(6)]
+    scripts = [Script(who=f"frozen-{number}", steps=16, hold=5 + number) for number in range(6)]
     ids = [await ships.start(script) for script in scripts]
     await until(lambda: all(len(ships.side.of(s.who).requests) == s.hold for s in scripts), "all are in a response")
     frozen.send(signal.SIGSTOP)
@@ -46,7 +46,7 @@ async def test_a_worker_that_freezes_past_its_lease_repeats_nothing_and_works_on
 
 async def test_a_worker_that_is_stopped_hands_its_sessions_over_within_seconds(ships: Fleet, tmp_path: Path) -> None:
     _, leaving = await asyncio.gather(ships.serve(), ships.worker("--grace", 0.2, lease=LONG))
-    script = Script(who="handed", steps=40, hold=8)  # it waits there for the other, however long that takes to start
+    script = Script(who="handed", steps=16, hold=8)  # it waits there for the other, however long that takes to start
     id = await ships.start(script)
     await until(lambda: len(ships.side.of("handed").requests) == 8, "it is under way")
     other = await ships.worker(lease=LONG)
@@ -77,7 +77,7 @@ async def test_a_child_of_the_server_that_dies_is_replaced_its_sessions_go_on_an
     ships: Fleet, tmp_path: Path
 ) -> None:
     server = await ships.serve(workers=2, lease=LONG)
-    scripts = [Script(who=f"child-{number}", steps=40, hold=5 + number) for number in range(4)]
+    scripts = [Script(who=f"child-{number}", steps=16, hold=5 + number) for number in range(4)]
     ids = [await ships.start(script) for script in scripts]
     await until(lambda: all(len(ships.side.of(s.who).requests) == s.hold for s in scripts), "all are in a response")
     victim = ships.side.of("child-0").calls[-1]["pid"]

@@ -43,8 +43,8 @@ async def processes(place: str, count: int) -> AsyncIterator[list[SqlStore]]:
 
 @pytest_asyncio.fixture
 async def others(empty_place: str) -> AsyncIterator[list[SqlStore]]:
-    """Twenty processes."""
-    async with processes(empty_place, 20) as opened:
+    """Ten processes."""
+    async with processes(empty_place, 10) as opened:
         yield opened
 
 
@@ -219,7 +219,7 @@ async def test_of_an_owner_no_more_sessions_go_on_than_may(any_store: Store) -> 
     await any_store.queue(waiting("run_5"))
 
 
-async def test_of_twenty_processes_that_queue_at_once_no_more_find_room_than_there_is(others: list[SqlStore]) -> None:
+async def test_of_ten_processes_that_queue_at_once_no_more_find_room_than_there_is(others: list[SqlStore]) -> None:
     asked = (
         store.queue(waiting(f"run_{number}", of=f"s_{number}", new=session(f"s_{number}"), owner_limit=3))
         for number, store in enumerate(others)
@@ -229,7 +229,7 @@ async def test_of_twenty_processes_that_queue_at_once_no_more_find_room_than_the
     assert all(result is None or isinstance(result, OwnerLimitReached) for result in results)
 
 
-async def test_of_twenty_processes_that_claim_at_once_one_wins(others: list[SqlStore]) -> None:
+async def test_of_ten_processes_that_claim_at_once_one_wins(others: list[SqlStore]) -> None:
     for number in range(5):
         run, id = f"run_{number}", f"session_{number}"
         await others[0].queue(waiting(run, of=id, new=session(id)))
@@ -241,7 +241,7 @@ async def test_of_twenty_processes_that_claim_at_once_one_wins(others: list[SqlS
         assert (await stored(others[0], id)).holder == won[0].holder
 
 
-async def test_of_twenty_processes_that_begin_a_run_at_once_one_does(others: list[SqlStore]) -> None:
+async def test_of_ten_processes_that_begin_a_run_at_once_one_does(others: list[SqlStore]) -> None:
     await ended(others[0], "session_1")
     begin = (
         store.commit(beginning(2, run=f"run_{number}")) if number % 2 else store.queue(waiting(f"run_{number}"))
