@@ -10,10 +10,11 @@ import asyncio
 import importlib
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
+from inspect import isasyncgenfunction
 from time import monotonic
 from typing import Any
 
@@ -33,9 +34,11 @@ from .litellm_stream import (
     CurrentStream,
     LiteLLMReader,
     MutedTokenCounter,
+    OneIterator,
     ReceivedBytes,
     RecordingFinishMap,
     chunk_length,
+    end_generator,
 )
 from .openai_format import (
     EncodedSession,
@@ -156,15 +159,15 @@ class LiteLLM:
                 raise self._translate(error, ours, streaming=False) from None  # it quotes the key
             finally:
                 CURRENT_STREAM.set(None)
+            inner = getattr(response, "completion_stream", None)
+            if isasyncgenfunction(getattr(type(inner), "__aiter__", None)) and hasattr(inner, "__anext__"):
+                response.completion_stream = OneIterator(inner)
             chunks = self._chunks(response, reader, watchdog, ours)
             try:
                 yield chunks
             finally:
                 watchdog.close()
-                closing = asyncio.ensure_future(_close(chunks, response, ours.received))
-                await wait_shielded(closing, CLOSING_SECONDS)
-                if closing.done() and not closing.cancelled():
-                    closing.exception()  # retrieved: a stream that cannot be closed is not an error
+                await _close_shielded(partial(_close, chunks, response, ours.received))
 
     def _check(self, litellm: Any) -> dict[str, Any]:
         """The arguments that all requests share. Raises WrongUse if the provider is unknown or its key is missing."""
@@ -345,11 +348,29 @@ def _mute_token_counter(module: Any) -> None:
         module.token_counter = MutedTokenCounter(count)
 
 
+async def _close_shielded(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Close within `CLOSING_SECONDS`, and again if that is cancelled: the end of an event loop cancels each task."""
+    closing = asyncio.ensure_future(close())
+    try:
+        await wait_shielded(closing, CLOSING_SECONDS)
+    finally:
+        if not closing.done():
+            pass
+        elif closing.cancelled():
+            await wait_shielded(asyncio.ensure_future(close()), CLOSING_SECONDS)
+        else:
+            closing.exception()  # retrieved: a stream that cannot be closed is not an error
+
+
 async def _close(chunks: AsyncGenerator[AnyChunk], response: Any, received: ReceivedBytes) -> None:
-    """Close the connection wherever it is held: litellm's own `aclose` leaves some open."""
+    """Close the connection wherever it is held, and all generators that read from it: litellm leaves some open."""
     await chunks.aclose()
     for body in received.bodies:
         await body.aclose()
+    stream = getattr(response, "completion_stream", None)
+    for reading in (getattr(stream, "events", None), getattr(stream, "streaming_response", stream)):
+        if received.bodies and hasattr(reading, "__anext__"):
+            await end_generator(reading)
     if hasattr(response, "aclose"):
         await response.aclose()
 

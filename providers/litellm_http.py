@@ -22,7 +22,7 @@ from httpcore._backends.anyio import AnyIOStream
 
 from .endpoint_url import public_url, url_origin
 from .http_provider import LARGEST_REFUSAL
-from .litellm_stream import CURRENT_STREAM, ReceivedBytes
+from .litellm_stream import CURRENT_STREAM, ReceivedBytes, end_generator
 
 PACKINGS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 """Content encodings that are asked for and unpacked, and how zlib calls them."""
@@ -146,11 +146,14 @@ class BoundedBody(httpx.AsyncByteStream):
         self._wrong = packings if len(packings) > 1 or OTHER_PACKINGS & {*packings} else []
         self._unpack = _Unpacking(packings[0]).feed if packings and not self._wrong else _as_it_is
         self._pieces: Iterator[bytes] = iter(())
+        self._closed = False
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
+        if self._closed:
+            raise ConnectionError("the response has been closed")
         if self._refused and (self._left <= 0 or self._wrong):
             raise StopAsyncIteration
         if self._wrong:
@@ -169,12 +172,10 @@ class BoundedBody(httpx.AsyncByteStream):
         return piece
 
     async def aclose(self) -> None:
-        """Close the connection, unless all of the response has been read."""
-        try:
-            if hasattr(self._blocks, "aclose"):
-                await self._blocks.aclose()
-        finally:
-            await self._body.aclose()
+        """Close the connection, unless all of the response has been read. Whoever reads on gets a ConnectionError."""
+        self._closed = True
+        await self._body.aclose()
+        await end_generator(self._blocks)
 
 
 def _as_it_is(block: bytes) -> Iterator[bytes]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 from msgspec.structs import replace
@@ -29,6 +31,8 @@ SERVER_TOOL = "srvtoolu_"
 """Prefix of ids of tools that Anthropic runs itself (Anthropic API reference, "server tools")."""
 REMOTE_TOOL = "mcptoolu_"
 """Prefix of ids of MCP tools that Anthropic calls itself (Anthropic API reference, "MCP connector")."""
+MOST_BUFFERED = 100_000
+"""More lines than a block of bytes can have that was read and not looked at yet."""
 
 
 class RewrittenWords:
@@ -78,6 +82,47 @@ class ReceivedBytes:
         """Raise ProtocolError, and remember it."""
         self.error = ProtocolError(why)
         raise self.error
+
+
+class OneIterator:
+    """A stream of OpenAI's client that is its own iterator.
+
+    `async for` over such a stream makes a generator. litellm begins a loop for each chunk and leaves it, and the event
+    loop closes each dropped generator in a task of its own.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.events: Any = None
+        """The generator from which the stream reads, and which it drops at `[DONE]` and at an error."""
+        begin = getattr(stream, "_iter_events", None)
+        if begin is not None:
+            stream._iter_events = partial(self._begin, begin)
+
+    def _begin(self, begin: Callable[[], Any]) -> Any:
+        self.events = begin()
+        return self.events
+
+    def __aiter__(self) -> OneIterator:
+        return self
+
+    def __anext__(self) -> Awaitable[Any]:
+        """Return the next chunk."""
+        return self._stream.__anext__()  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+async def end_generator(reading: Any) -> None:
+    """Let a generator end that waits for more of a body that has been closed.
+
+    Such generators are nested, and whoever closes one drops the next, which the event loop then closes in a task that
+    nobody waits for. Reading on makes them end from within, by the error of the closed body.
+    """
+    with suppress(Exception):
+        for _ in range(MOST_BUFFERED):
+            await anext(reading)
 
 
 class CurrentStream(NamedTuple):

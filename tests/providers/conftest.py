@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import inspect
 import sys
-from collections.abc import AsyncIterator
+import warnings
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -14,6 +17,26 @@ def _litellm_closed_where_a_loop_is(request: pytest.FixtureRequest) -> None:
     """A test that is no coroutine needs no loop, and gets none."""
     if inspect.iscoroutinefunction(request.function):
         request.getfixturevalue("_litellm_closed")
+
+
+@pytest.fixture
+def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """litellm over this transport (`aiohttp`, which is its default, or `httpx`), with clients of its own."""
+    from endstop.providers.litellm import _import
+
+    monkeypatch.setattr("endstop.testing.faults.simulated_loop.WORKING_SECONDS", 30.0)  # for its first use of a thread
+    litellm = _import()  # by the provider, as it has to be, and not while something is tried: it can take a minute
+    monkeypatch.setattr(litellm, "disable_aiohttp_transport", getattr(request, "param", "aiohttp") == "httpx")
+    litellm.in_memory_llm_clients_cache.flush_cache()
+    own = type(litellm.module_level_aclient)(timeout=600.0)  # some vendors are asked with this one, whatever is cached
+    monkeypatch.setattr(litellm, "module_level_aclient", own)
+    yield
+    asyncio.run(own.close())
+    asyncio.run(litellm.close_litellm_async_clients())
+    litellm.in_memory_llm_clients_cache.flush_cache()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()  # sessions of loops that have ended, which complain when they go
 
 
 @pytest.fixture

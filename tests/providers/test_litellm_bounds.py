@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import gzip
 import json
-import warnings
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -47,20 +45,6 @@ MISREAD = {
 REDIRECTS = 22
 """Requests that an endpoint may get: httpx follows twenty redirects."""
 TRANSPORTS = ["aiohttp", "httpx"]
-
-
-@pytest.fixture
-def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """litellm over this transport, with clients of its own."""
-    monkeypatch.setattr("endstop.testing.faults.simulated_loop.WORKING_SECONDS", 30.0)  # for its first use of a thread
-    litellm = _import()  # by the provider, as it has to be, and not while an endpoint is tried: it can take a minute
-    monkeypatch.setattr(litellm, "disable_aiohttp_transport", request.param == "httpx")
-    litellm.in_memory_llm_clients_cache.flush_cache()
-    yield
-    litellm.in_memory_llm_clients_cache.flush_cache()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        gc.collect()  # sessions of loops that have ended, which complain when they go
 
 
 async def close_idle(clients: Any) -> None:

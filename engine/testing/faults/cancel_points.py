@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import AsyncGeneratorType
 from typing import Any, Literal, get_args
 
 import anyio
@@ -265,5 +267,9 @@ def _no_run(did: str, what: object) -> WrongUse:
 
 
 def _name(task: asyncio.Task[Any]) -> str:
-    """The function of a task."""
-    return str(getattr(task.get_coro(), "__qualname__", task.get_coro()))
+    """The function of a task, or the generator that it closes."""
+    coroutine: Any = task.get_coro()
+    if type(coroutine).__name__ == "async_generator_athrow":
+        closed = (one for one in gc.get_referents(coroutine) if isinstance(one, AsyncGeneratorType))
+        return " and ".join(f"it closes {one.__qualname__}" for one in closed)
+    return str(getattr(coroutine, "__qualname__", coroutine))

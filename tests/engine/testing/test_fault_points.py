@@ -16,6 +16,7 @@ from endstop import Engine, Observers, Run, Tool, WrongUse
 from endstop.cancel_scope import RoundScope
 from endstop.providers import Request, Scripted, call
 from endstop.testing.faults import INVARIANTS, FaultReport, check_cancel_points
+from endstop.testing.faults.cancel_points import _name
 
 DONE = call("finish_task", summary="done", id="z")
 
@@ -305,3 +306,14 @@ def test_a_time_bound_ends_it_early_and_the_report_says_so() -> None:
 
 def test_every_invariant_has_a_sentence() -> None:
     assert all(len(said) > 20 for said in INVARIANTS.values())
+
+
+async def test_a_task_that_closes_a_generator_is_named_by_it() -> None:
+    async def generator() -> AsyncIterator[int]:
+        yield 1
+
+    numbers = generator()
+    await anext(numbers)
+    task = asyncio.ensure_future(numbers.aclose())  # type: ignore[attr-defined]
+    assert _name(task) == f"it closes {generator.__qualname__}"
+    await task
