@@ -74,7 +74,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """`--dist loadfile`, but long files come first, and all files that import litellm are one."""
+    """`--dist loadfile`, but long files come first, and files that share what takes long are one."""
     if config.getvalue("dist") != "loadfile":
         return None
     from .scheduling import Files

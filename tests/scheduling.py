@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 WITH_LITELLM = "tests/providers/"
 """Where tests import litellm in their own process, which takes 5 s of CPU and 190 MB: one worker has them all."""
+TOGETHER = {"tests/test_imports.py": "tests/test_structure.py"}
+"""Files that go with another one: both read the syntax of all our modules, which one worker does once, in 3 s."""
 SECONDS_OF_A_TEST = 0.03
 """Of CPU, on average: what a file is taken for that is not named below."""
 SECONDS = {
@@ -49,7 +51,7 @@ They were measured on 2026-11-23 on two busy cores, in a run that was ended befo
 
 
 class Files(LoadFileScheduling):
-    """`--dist loadfile`, in the order in which `sort` has put the files, and all files that import litellm are one."""
+    """`--dist loadfile`, in the order in which `sort` has put the files; files that share what takes long are one."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
@@ -67,4 +69,5 @@ def sort(items: list[pytest.Item]) -> None:
 
 
 def _file(nodeid: str) -> str:
-    return WITH_LITELLM if nodeid.startswith(WITH_LITELLM) else nodeid.partition("::")[0]
+    file = nodeid.partition("::")[0]
+    return WITH_LITELLM if nodeid.startswith(WITH_LITELLM) else TOGETHER.get(file, file)

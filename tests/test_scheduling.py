@@ -4,13 +4,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from .scheduling import SECONDS, SECONDS_OF_A_TEST, WITH_LITELLM, sort
+from .scheduling import SECONDS, SECONDS_OF_A_TEST, TOGETHER, WITH_LITELLM, sort
 
 ROOT = Path(__file__).parents[1]
 
 
 def test_each_file_that_is_named_is_there() -> None:
-    assert [file for file in SECONDS if not (ROOT / file).exists()] == []
+    named = [*SECONDS, *TOGETHER, *TOGETHER.values()]
+    assert [file for file in named if not (ROOT / file).exists()] == []
 
 
 def test_the_file_that_takes_longest_comes_first_and_all_with_litellm_are_one() -> None:
@@ -24,3 +25,11 @@ def test_the_file_that_takes_longest_comes_first_and_all_with_litellm_are_one() 
     items: list[Any] = [SimpleNamespace(nodeid=name) for name in names]
     sort(items)
     assert [item.nodeid for item in items] == [*names[4:-1], *names[2:4], *names[:2], names[-1]]
+
+
+def test_files_that_go_together_stand_together() -> None:
+    ((other, first),) = TOGETHER.items()
+    names = [f"{other}::test_1", "tests/a.py::test_1", f"{first}::test_1", f"{other}::test_2"]
+    items: list[Any] = [SimpleNamespace(nodeid=name) for name in names]
+    sort(items)
+    assert [item.nodeid for item in items] == [names[0], names[2], names[3], names[1]]

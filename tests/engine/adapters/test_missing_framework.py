@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
+from ...console import python
 from .frameworks import FRAMEWORKS
 
 BLOCKED = """
@@ -23,8 +23,10 @@ except WrongUse as error:
 
 
 @pytest.mark.parametrize("module", FRAMEWORKS)
-def test_what_to_install_is_said_when_an_adapter_is_made(module: str) -> None:
+async def test_what_to_install_is_said_when_an_adapter_is_made(module: str, tmp_path: Path) -> None:
     extra, packages = FRAMEWORKS[module]
-    code = BLOCKED.format(module=module, packages=packages[:1])
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert f"pip install 'endstop[{extra}]'" in ran.stdout
+    program = tmp_path / "program.py"
+    program.write_text(BLOCKED.format(module=module, packages=packages[:1]))
+    ran = await python(program, cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    assert f"pip install 'endstop[{extra}]'" in ran.out

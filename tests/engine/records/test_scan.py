@@ -223,7 +223,7 @@ def test_memory_does_not_grow_with_the_record(whole: Path, tmp_path: Path) -> No
         tracemalloc.stop()
         return top
 
-    assert peak(20_000) < 1.2 * peak(2_000) + 100_000
+    assert peak(10_000) < 1.2 * peak(1_000) + 100_000
 
 
 @pytest.mark.parametrize(

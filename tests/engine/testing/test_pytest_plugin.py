@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from endstop.testing import faults, pytest_plugin
 
+from ...console import Done, python
+
 CONFTEST = 'pytest_plugins = ["endstop.testing.pytest_plugin"]\n'
 TESTS = """
 import asyncio
@@ -53,36 +55,59 @@ async def test_async(check_cancel_points):
 """
 
 
-def run(folder: Path, *options: str, conftest: str = CONFTEST) -> subprocess.CompletedProcess[str]:
+PLUGINS = ("-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin", "-rA")
+ENVIRONMENT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""Other plugins take seconds to load."""
+PROGRAM = """
+import os, sys
+os.environ.update({environment!r})
+import pytest
+sys.exit(pytest.main({arguments!r}))
+"""
+
+
+def write(folder: Path, conftest: str) -> None:
     (folder / "conftest.py").write_text(conftest)
     (folder / "test_mine.py").write_text(TESTS)
     (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
-    plugins = ["-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin", "-p", "xdist"]
-    command = [sys.executable, "-m", "pytest", *plugins, "-rA", *options]
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others take seconds to load
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
 
 
-def test_a_check_that_finds_a_defect_fails_the_test_and_says_how_to_repeat_it(tmp_path: Path) -> None:
-    ran = run(tmp_path, "-k", "good or bad")
-    assert ran.returncode == 1, ran.stdout + ran.stderr
-    assert "1 failed, 1 passed" in ran.stdout
-    assert "not_repeated does not hold" in ran.stdout
-    assert "to repeat it: at='lines', points=[" in ran.stdout
-    assert "pytest_plugin.py" not in ran.stdout.split("short test summary")[0].replace(CONFTEST, ""), "no traceback"
+async def run(folder: Path, *options: str, conftest: str = CONFTEST) -> Done:
+    """A session of pytest, in a fork of a process that has imported endstop."""
+    write(folder, conftest)
+    (folder / "program.py").write_text(PROGRAM.format(environment=ENVIRONMENT, arguments=[*PLUGINS, *options]))
+    return await python(folder / "program.py", cwd=folder)
 
 
-def test_points_and_seed_come_from_the_command_line_unless_the_test_gives_them(tmp_path: Path) -> None:
-    few = run(tmp_path, "-k", "points", "--faults-points", "2", "--faults-seed", "3")
-    assert few.returncode == 0, few.stdout + few.stderr
-    assert "TRIED 10 SOME" in few.stdout, "two in each of five ways"
-    assert "OWN 1" in few.stdout
+async def test_a_check_that_finds_a_defect_fails_the_test_and_says_how_to_repeat_it(tmp_path: Path) -> None:
+    ran = await run(tmp_path, "-k", "good or bad")
+    assert ran.code == 1, ran.out + ran.err
+    assert "1 failed, 1 passed" in ran.out
+    assert "not_repeated does not hold" in ran.out
+    assert "to repeat it: at='lines', points=[" in ran.out
+    assert "pytest_plugin.py" not in ran.out.split("short test summary")[0].replace(CONFTEST, ""), "no traceback"
+
+
+async def test_points_and_seed_come_from_the_command_line_unless_the_test_gives_them(tmp_path: Path) -> None:
+    few = await run(tmp_path, "-k", "points", "--faults-points", "2", "--faults-seed", "3")
+    assert few.code == 0, few.out + few.err
+    assert "TRIED 10 SOME" in few.out, "two in each of five ways"
+    assert "OWN 1" in few.out
 
 
 def test_it_works_with_xdist(tmp_path: Path) -> None:
-    ran = run(tmp_path, "-n", "2", "-k", "bad or points", "--faults-points", "2")
+    """In interpreters that have imported nothing."""
+    write(tmp_path, CONFTEST)
+    options = ["-p", "xdist", "-n", "2", "-k", "bad or points", "--faults-points", "2"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *PLUGINS, *options],
+        cwd=tmp_path,
+        env={**os.environ, **ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "1 failed, 2 passed" in ran.stdout
     assert "TRIED 10 SOME" in ran.stdout
@@ -104,25 +129,25 @@ def test_all_points_are_tried_if_the_command_line_says_so(pytestconfig: pytest.C
     assert seen == {"points": None}
 
 
-def test_a_number_of_points_that_cannot_be_is_told(tmp_path: Path) -> None:
-    ran = run(tmp_path, "--faults-points", "many")
-    assert ran.returncode == 4
-    assert "--faults-points is 'many': give how many points to try" in ran.stderr + ran.stdout
-    assert "Traceback" not in ran.stderr
+async def test_a_number_of_points_that_cannot_be_is_told(tmp_path: Path) -> None:
+    ran = await run(tmp_path, "--faults-points", "many")
+    assert ran.code == 4
+    assert "--faults-points is 'many': give how many points to try" in ran.err + ran.out
+    assert "Traceback" not in ran.err
     for text in ("0", "-1", "1.5", ""):
         with pytest.raises(pytest.UsageError, match="1 or more, or all"):
             pytest_plugin._points(text)
 
 
-def test_in_an_async_test_it_says_what_to_write(tmp_path: Path) -> None:
-    ran = run(tmp_path, "-k", "async")
-    assert ran.returncode == 1
-    assert "call it in a plain `def`" in ran.stdout
+async def test_in_an_async_test_it_says_what_to_write(tmp_path: Path) -> None:
+    ran = await run(tmp_path, "-k", "async")
+    assert ran.code == 1
+    assert "call it in a plain `def`" in ran.out
 
 
-def test_nobody_gets_it_who_does_not_ask_for_it(tmp_path: Path) -> None:
-    ran = run(tmp_path, "--fixtures", conftest="")
-    assert "check_cut_records" not in ran.stdout
+async def test_nobody_gets_it_who_does_not_ask_for_it(tmp_path: Path) -> None:
+    ran = await run(tmp_path, "--fixtures", conftest="")
+    assert "check_cut_records" not in ran.out
 
 
 def test_every_check_is_a_fixture() -> None:
