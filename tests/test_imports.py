@@ -133,8 +133,8 @@ LATE = {
 @cache
 def _imports() -> list[Any]:
     """All imports (`package_map.Import`). Read when a test asks, as each worker of pytest-xdist loads this module."""
-    package_map = scripts.load(scripts.DOCS / "package_map.py")
-    return [found for path in package_map.modules().values() for found in package_map.imports_of(path)]
+    found: list[Any] = scripts.load(scripts.DOCS / "package_map.py").all_imports()
+    return found
 
 
 def test_imports_between_our_modules_are_relative() -> None:
@@ -161,7 +161,7 @@ def test_the_decision_neither_awaits_nor_opens_nor_prints() -> None:
     waiting = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
     wrong = []
     for path in sorted((ROOT / "decision").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(scripts.load(scripts.DOCS / "package_map.py").syntax(path)):
             called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id
             if isinstance(node, waiting) or called in ("open", "print", "input", "__import__"):
                 wrong.append(f"{path.name}:{node.lineno}")

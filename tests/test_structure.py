@@ -266,6 +266,13 @@ GLOSSARY = {
 # Read when a test asks, as each worker of pytest-xdist loads this module.
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _trees_are_let_go() -> Iterator[None]:
+    """The garbage collector would look through a million nodes in all later tests of this process."""
+    yield
+    MAP.syntax.cache_clear()
+
+
 @cache
 def _imports() -> dict[str, set[str]]:
     found: dict[str, set[str]] = MAP.module_imports(FILES)
