@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
-from inspect import isasyncgenfunction
 from time import monotonic
 from typing import Any
 
@@ -34,11 +33,11 @@ from .litellm_stream import (
     CurrentStream,
     LiteLLMReader,
     MutedTokenCounter,
-    OneIterator,
     ReceivedBytes,
     RecordingFinishMap,
     chunk_length,
     end_generator,
+    iterate_once,
 )
 from .openai_format import (
     EncodedSession,
@@ -159,15 +158,13 @@ class LiteLLM:
                 raise self._translate(error, ours, streaming=False) from None  # it quotes the key
             finally:
                 CURRENT_STREAM.set(None)
-            inner = getattr(response, "completion_stream", None)
-            if isasyncgenfunction(getattr(type(inner), "__aiter__", None)) and hasattr(inner, "__anext__"):
-                response.completion_stream = OneIterator(inner)
+            stream = iterate_once(response)
             chunks = self._chunks(response, reader, watchdog, ours)
             try:
                 yield chunks
             finally:
                 watchdog.close()
-                await _close_shielded(partial(_close, chunks, response, ours.received))
+                await _close_shielded(partial(_close, chunks, response, stream, ours.received))
 
     def _check(self, litellm: Any) -> dict[str, Any]:
         """The arguments that all requests share. Raises WrongUse if the provider is unknown or its key is missing."""
@@ -362,12 +359,12 @@ async def _close_shielded(close: Callable[[], Coroutine[Any, Any, None]]) -> Non
             closing.exception()  # retrieved: a stream that cannot be closed is not an error
 
 
-async def _close(chunks: AsyncGenerator[AnyChunk], response: Any, received: ReceivedBytes) -> None:
+async def _close(chunks: AsyncGenerator[AnyChunk], response: Any, stream: Any, received: ReceivedBytes) -> None:
     """Close the connection wherever it is held, and all generators that read from it: litellm leaves some open."""
     await chunks.aclose()
     for body in received.bodies:
         await body.aclose()
-    stream = getattr(response, "completion_stream", None)
+    stream = getattr(response, "completion_stream", None) or stream  # 1.109 forgets it at its end
     for reading in (getattr(stream, "events", None), getattr(stream, "streaming_response", stream)):
         if received.bodies and hasattr(reading, "__anext__"):
             await end_generator(reading)

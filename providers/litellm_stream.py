@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
+from inspect import isasyncgenfunction
 from typing import Any, NamedTuple, NoReturn
 
 from msgspec.structs import replace
@@ -112,6 +113,14 @@ class OneIterator:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def iterate_once(response: Any) -> Any:
+    """Give litellm a `OneIterator` if each loop over its stream would make a generator. Returns what litellm reads."""
+    stream = getattr(response, "completion_stream", None)
+    if isasyncgenfunction(getattr(type(stream), "__aiter__", None)) and hasattr(stream, "__anext__"):
+        stream = response.completion_stream = OneIterator(stream)
+    return stream
 
 
 async def end_generator(reading: Any) -> None:

@@ -55,8 +55,8 @@ async def test_without_the_mend_there_are_generators_left(transport: None, monke
         """Leave it as it is."""
 
     monkeypatch.setattr(provider_module, "end_generator", nothing)
-    monkeypatch.setattr(provider_module, "OneIterator", lambda stream: stream)
-    assert "Response.aiter_lines" in await closed_by_the_loop("anthropic", 5)
+    monkeypatch.setattr("endstop.providers.litellm_stream.OneIterator", lambda stream: stream)
+    assert "Response.aiter_raw" in await closed_by_the_loop("anthropic", 5)
     assert {"AsyncStream._iter_events", "Response.aiter_raw"} <= {*await closed_by_the_loop("chat", 100)}
     assert (await closed_by_the_loop("chat", 5)).count("AsyncStream.__aiter__") > 3
 
