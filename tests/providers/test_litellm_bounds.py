@@ -190,6 +190,7 @@ def raw_deflate(body: bytes) -> bytes:
         (zlib.compress(LONG_ANSWER), "deflate"),
         (raw_deflate(LONG_ANSWER), "deflate"),
     ],
+    ids=["plain", "unknown", "gzip", "deflate", "deflate without a header"],
 )
 async def test_an_answer_is_unpacked_as_before(body: bytes, encoding: str) -> None:
     async with server(as_sent(body, encoding)) as (url, _):
@@ -205,6 +206,7 @@ async def test_an_answer_is_unpacked_as_before(body: bytes, encoding: str) -> No
         (b"\x1f\x8bno gzip at all", "gzip", "interrupted"),
         (gzip.compress(LONG_ANSWER)[:80], "gzip", "interrupted"),
     ],
+    ids=["twice", "br", "zstd", "no gzip", "cut"],  # gzip has the time in it, and tests need the same names each time
 )
 async def test_what_is_packed_otherwise_than_asked_for_is_an_error(body: bytes, encoding: str, kind: str) -> None:
     async with server(as_sent(body, encoding)) as (url, asked):
