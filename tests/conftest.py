@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from . import chromium as shared_chromium
 from . import temporal as temporal_server
 from .postgres import Server, server
 
@@ -61,6 +62,19 @@ def temporal(request: pytest.FixtureRequest) -> Iterator[temporal_server.Server]
     tests = sum("temporal" in getattr(item, "fixturenames", ()) for item in request.session.items)
     with temporal_server.server(tests) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def _chromium() -> Iterator[shared_chromium.Chromium]:
+    with shared_chromium.started() as chromium:
+        yield chromium
+
+
+@pytest.fixture(scope="module")
+def browser(_chromium: shared_chromium.Chromium) -> Iterator[Any]:
+    """Chromium without a window, and without a profile: each module has to leave it so."""
+    with _chromium.used() as browser:
+        yield browser
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -33,7 +34,6 @@ from endstop.web.schemas import AnswersRequest, ApprovalRequest
 from . import console
 from .code_blocks import KINDS, ROOT, Block, Line, blocks, shell_lines
 from .documented_files import write_files, write_home
-from .engine.web.conftest import CHROMIUM
 from .servers import ChatServer
 from .servers import call as called
 
@@ -133,14 +133,10 @@ def test_csv_is_read_as_ratings(block: Block, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", _named("js"), ids=str)
-def test_a_browser_compiles_its_script(block: Block) -> None:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it is in `.[test]`")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium here: apt-get install chromium-headless-shell")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        browser.new_page().evaluate("(code) => { new Function(code) }", block.text)
-        browser.close()
+def test_a_browser_compiles_its_script(browser: Any, block: Block) -> None:
+    page = browser.new_page()
+    page.evaluate("(code) => { new Function(code) }", block.text)
+    page.close()
 
 
 @pytest.mark.parametrize("block", _named("toml"), ids=str)

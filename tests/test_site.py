@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from . import scripts
-from .engine.web.conftest import CHROMIUM, PATIENCE
+from .chromium import CHROMIUM
+from .engine.web.conftest import PATIENCE
 from .test_exports import PUBLIC
 
 ROOT = Path(__file__).parent.parent

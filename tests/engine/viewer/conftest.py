@@ -1,5 +1,5 @@
-"""Chromium for the tests of the viewer's page: the same as for the server's."""
+"""Pages in Chromium for the tests of the viewer's page: as for the server's."""
 
-from ..web.conftest import browser, open_page
+from ..web.conftest import open_page
 
-__all__ = ["browser", "open_page"]
+__all__ = ["open_page"]

@@ -1,9 +1,8 @@
-"""A browser, and pages in it that forgive nothing: what the page's tests share."""
+"""Pages in a browser that forgive nothing: what the page's tests share."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,27 +10,12 @@ import pytest
 
 from .shown import Site
 
-NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-"""The first is made to have no window: it takes two thirds of the CPU time of the others."""
 PATIENCE = 60_000
 """Milliseconds after which a wait in a test has failed."""
 WATCH = """
 window.violations = [];
 document.addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective));
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium without a window. For one module, since Playwright's event loop keeps out those of other tests."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it is in `.[test]`")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium here: apt-get install chromium-headless-shell")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -117,9 +117,12 @@ def test_the_download_of_a_file_is_the_record(open_page: Callable[..., Any], tmp
 
 
 def test_texts_of_others_stay_texts(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    page = open_page()
+    page.context.set_offline(True)
     for number, bad in enumerate([*PAYLOADS, "<!--<script>", "</SCRIPT \n>x<!-- ]]>"]):
         record = written(tmp_path / f"bad{number}.jsonl", poisoned(bad, number))
-        page = opened(open_page, exported(record, tmp_path, f"a notice with {bad}"))
+        page.goto(exported(record, tmp_path, f"a notice with {bad}"))
+        page.wait_for_selector("#timeline .card")
         page.keyboard.press("t")
         page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
         assert page.evaluate("window.hit") is None, bad
@@ -131,7 +134,6 @@ def test_texts_of_others_stay_texts(open_page: Callable[..., Any], tmp_path: Pat
         if not BAD.search(bad) and "\n" not in bad:
             assert page.evaluate("document.querySelector('.text').textContent") == bad
             assert bad in page.text_content("#about")
-        page.close()
 
 
 def test_the_policy_of_a_file_stops_scripts_and_requests(open_page: Callable[..., Any], tmp_path: Path) -> None:
