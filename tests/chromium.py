@@ -62,7 +62,7 @@ class Chromium:
 
 
 @contextmanager
-def started() -> Iterator[Chromium]:
+def start_chromium() -> Iterator[Chromium]:
     """Chromium until the block is left. Skips the test where Playwright or Chromium is missing."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it is in `.[test]`")
     if CHROMIUM is None:

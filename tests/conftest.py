@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from . import chromium as shared_chromium
 from . import temporal as temporal_server
+from .chromium import Chromium, start_chromium
 from .postgres import Server, server
 
 
@@ -65,15 +65,16 @@ def temporal(request: pytest.FixtureRequest) -> Iterator[temporal_server.Server]
 
 
 @pytest.fixture(scope="session")
-def _chromium() -> Iterator[shared_chromium.Chromium]:
-    with shared_chromium.started() as chromium:
+def chromium() -> Iterator[Chromium]:
+    """Chromium, not in use: for a browser's test in a file that has asynchronous tests as well."""
+    with start_chromium() as chromium:
         yield chromium
 
 
 @pytest.fixture(scope="module")
-def browser(_chromium: shared_chromium.Chromium) -> Iterator[Any]:
-    """Chromium without a window, and without a profile: each module has to leave it so."""
-    with _chromium.used() as browser:
+def browser(chromium: Chromium) -> Iterator[Any]:
+    """Chromium in use by a module, which has no asynchronous tests: without a profile, as it has to be left."""
+    with chromium.used() as browser:
         yield browser
 
 

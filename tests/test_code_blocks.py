@@ -21,7 +21,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -32,6 +31,7 @@ from endstop.records.format import Decoded
 from endstop.web.schemas import AnswersRequest, ApprovalRequest
 
 from . import console
+from .chromium import Chromium
 from .code_blocks import KINDS, ROOT, Block, Line, blocks, shell_lines
 from .documented_files import write_files, write_home
 from .servers import ChatServer
@@ -133,10 +133,11 @@ def test_csv_is_read_as_ratings(block: Block, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", _named("js"), ids=str)
-def test_a_browser_compiles_its_script(browser: Any, block: Block) -> None:
-    page = browser.new_page()
-    page.evaluate("(code) => { new Function(code) }", block.text)
-    page.close()
+def test_a_browser_compiles_its_script(chromium: Chromium, block: Block) -> None:
+    with chromium.used() as browser:
+        page = browser.new_page()
+        page.evaluate("(code) => { new Function(code) }", block.text)
+        page.close()
 
 
 @pytest.mark.parametrize("block", _named("toml"), ids=str)
