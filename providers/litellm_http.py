@@ -14,11 +14,11 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
 from aiohttp.client_proto import ResponseHandler
-from httpcore._backends.anyio import AnyIOStream
 
 from .endpoint_url import public_url, url_origin
 from .http_provider import LARGEST_REFUSAL
@@ -37,13 +37,20 @@ class RedirectToOtherHost(Exception):
 
 
 def bound_requests() -> None:
-    """Replace the methods, once. A method that a later version of a library no longer has is left out."""
-    for owner, name, replace in (
+    """Replace the methods, once.
+
+    A method that a later version of a library no longer has is left out, and its bound with it.
+    """
+    methods: list[tuple[type, str, Callable[..., Any]]] = [
         (httpx.AsyncClient, "_build_redirect_request", _refuse_other_hosts),
         (httpx.AsyncClient, "_send_single_request", _bound_body),
         (ResponseHandler, "set_response_params", _count_over_aiohttp),
-        (AnyIOStream, "read", _count_over_httpcore),
-    ):
+    ]
+    with suppress(ImportError):  # a private module, like the methods above
+        from httpcore._backends.anyio import AnyIOStream
+
+        methods.append((AnyIOStream, "read", _count_over_httpcore))
+    for owner, name, replace in methods:
         method: Any = getattr(owner, name, None)
         if method is not None and not hasattr(method, "endstop"):
             instead: Any = replace(method)
@@ -121,7 +128,7 @@ class _CountingParser:
 def _count_over_httpcore(read: Callable[..., Awaitable[bytes]]) -> Callable[..., Awaitable[bytes]]:
     """Count what is read from a connection of httpcore."""
 
-    async def read_some(self: AnyIOStream, max_bytes: int, timeout: float | None = None) -> bytes:
+    async def read_some(self: Any, max_bytes: int, timeout: float | None = None) -> bytes:
         data = await read(self, max_bytes, timeout)
         if (stream := CURRENT_STREAM.get()) is not None:
             stream.received.count(len(data))

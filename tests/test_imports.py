@@ -95,6 +95,7 @@ LATE = {
     (HISTORY, f"{FORMATS}.export_anthropic"): "the same",
     ("providers/http_provider.py", "endstop.providers.http_connections"): "imports aiohttp",
     ("providers/litellm.py", "endstop.providers.litellm_http"): "imports httpx, which comes with litellm, and aiohttp",
+    ("providers/litellm_http.py", "httpcore._backends.anyio"): "a private module, which may be gone in a later version",
     ("providers/http_provider.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     (f"{VIEWS}/select.py", "endstop.cli.views.live"): "imports rich, which plain lines do without",
     (f"{VIEWS}/select.py", "endstop.cli.views.terminal"): "the same",
