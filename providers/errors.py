@@ -132,6 +132,11 @@ class ProtocolError(ProviderError):
     kind = "protocol"
 
 
+def too_much_received(most: int) -> ProtocolError:
+    """The error of a response for which more than `most` bytes came over its connection."""
+    return ProtocolError(f"more than {most} bytes came for one response, headers and framing included")
+
+
 class Interrupted(ProtocolError):
     """The stream ended before the response did."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
-from .errors import ProtocolError
+from .errors import too_much_received
 
 _new: ContextVar[list[bool] | None] = ContextVar("endstop_new_connections", default=None)
 
@@ -33,22 +33,27 @@ class _BoundedConnection(ResponseHandler):
         self._taken = 0
 
     def set_response_params(self, **params: Any) -> None:
-        """A new request is about to be answered."""
+        """Count from zero: aiohttp calls this before it sends a request on the connection."""
         self._taken = 0
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes of the response have come."""
+        """Count these bytes and parse them, or break off the connection: asyncio calls this for what has come in."""
         self._taken += len(data)
         if self._taken <= self._most:
             super().data_received(data)
             return
-        error = ProtocolError(f"more than {self._most} bytes came for one response, headers and framing included")
-        payload = self._payload
-        self.abort()
+        error = too_much_received(self._most)
+        break_off(self, error)
         self.set_exception(error)
-        if payload is not None:
-            payload.set_exception(error)
+
+
+def break_off(connection: ResponseHandler, error: Exception) -> None:
+    """Close a connection at once, and raise the error where the body of its response is read."""
+    body = connection._payload  # which the connection forgets when it is aborted
+    connection.abort()
+    if body is not None:
+        body.set_exception(error)
 
 
 class Connections(aiohttp.TCPConnector):

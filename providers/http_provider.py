@@ -44,7 +44,10 @@ LARGEST_REFUSAL = 64 * 1024
 
 
 def most_received(largest: int) -> int:
-    """Bytes that may come in for one response, headers and framing included. largest: of them after decompression."""
+    """How many bytes may come over the connection for one response, headers and framing included.
+
+    largest: how many bytes the body may have after decompression.
+    """
     return 2 * largest + 1024 * 1024
 
 

@@ -269,7 +269,7 @@ class LiteLLM:
             watchdog.close()
 
     def _translate(self, error: Exception, ours: CurrentStream, *, streaming: bool) -> ProviderError:
-        """The error of a response as a ProviderError: our own if we broke it off."""
+        """The ProviderError for what litellm raised: our own error, where that is why the response ended."""
         if ours.received.error is not None:
             return ProtocolError(f"{self.model}: {ours.received.error.message}")
         return translate_error(error, self.model, self._api_key, streaming=streaming)
@@ -351,11 +351,9 @@ async def _close_shielded(close: Callable[[], Coroutine[Any, Any, None]]) -> Non
     try:
         await wait_shielded(closing, CLOSING_SECONDS)
     finally:
-        if not closing.done():
-            pass
-        elif closing.cancelled():
+        if closing.cancelled():
             await wait_shielded(asyncio.ensure_future(close()), CLOSING_SECONDS)
-        else:
+        elif closing.done():
             closing.exception()  # retrieved: a stream that cannot be closed is not an error
 
 

@@ -21,6 +21,8 @@ import httpx
 from aiohttp.client_proto import ResponseHandler
 
 from .endpoint_url import public_url, url_origin
+from .errors import ProtocolError
+from .http_connections import break_off
 from .http_provider import LARGEST_REFUSAL
 from .litellm_stream import CURRENT_STREAM, ReceivedBytes, end_generator
 
@@ -37,7 +39,7 @@ class RedirectToOtherHost(Exception):
 
 
 def bound_requests() -> None:
-    """Replace the methods, once.
+    """Replace the methods of httpx, aiohttp and httpcore that the docstring of this module speaks of, once.
 
     A method that a later version of a library no longer has is left out, and its bound with it.
     """
@@ -59,7 +61,10 @@ def bound_requests() -> None:
 
 
 def _refuse_other_hosts(build: Callable[..., httpx.Request]) -> Callable[..., httpx.Request]:
-    """Refuse redirects to another scheme, host or port, which would get the body, and key headers unknown to httpx."""
+    """Return a replacement of `build` that refuses to redirect requests of ours to another scheme, host or port.
+
+    httpx would send the conversation there, and headers with keys that it does not know.
+    """
 
     def build_redirect_request(self: httpx.AsyncClient, request: httpx.Request, response: httpx.Response) -> Any:
         following = build(self, request, response)
@@ -76,7 +81,7 @@ def _refuse_other_hosts(build: Callable[..., httpx.Request]) -> Callable[..., ht
 
 
 def _bound_body(send: Callable[..., Awaitable[httpx.Response]]) -> Callable[..., Awaitable[httpx.Response]]:
-    """Give each response a `BoundedBody`."""
+    """Return a replacement of `send` that puts a `BoundedBody` into each response to a request of ours."""
 
     async def send_single_request(self: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
         stream = CURRENT_STREAM.get()
@@ -92,7 +97,10 @@ def _bound_body(send: Callable[..., Awaitable[httpx.Response]]) -> Callable[...,
 
 
 def _count_over_aiohttp(set_params: Callable[..., None]) -> Callable[..., None]:
-    """Count what comes in on a connection from one request to the next."""
+    """Return a replacement of `set_params` that has what comes in for a request of ours counted.
+
+    aiohttp calls this method of a connection before it sends a request there.
+    """
 
     def set_response_params(self: ResponseHandler, **params: Any) -> None:
         set_params(self, **params)
@@ -104,20 +112,17 @@ def _count_over_aiohttp(set_params: Callable[..., None]) -> Callable[..., None]:
 
 
 class _CountingParser:
-    """The parser of a connection of aiohttp, which breaks the connection off at the bound."""
+    """Wraps the parser of a connection of aiohttp: it counts the bytes, and breaks off the connection at the bound."""
 
     def __init__(self, connection: ResponseHandler, parser: Any, received: ReceivedBytes) -> None:
         self._connection, self._parser, self._received = connection, parser, received
 
     def feed_data(self, data: bytes) -> Any:
-        """Some bytes have come."""
+        """Count these bytes, and parse them. Raises ProtocolError at the bound."""
         try:
             self._received.count(len(data))
-        except Exception as error:
-            payload = self._connection._payload
-            self._connection.abort()
-            if payload is not None:
-                payload.set_exception(error)
+        except ProtocolError as error:
+            break_off(self._connection, error)
             raise  # which fails the request if it has no answer yet
         return self._parser.feed_data(data)
 
@@ -126,7 +131,7 @@ class _CountingParser:
 
 
 def _count_over_httpcore(read: Callable[..., Awaitable[bytes]]) -> Callable[..., Awaitable[bytes]]:
-    """Count what is read from a connection of httpcore."""
+    """Return a replacement of `read` that counts what it has read for a request of ours."""
 
     async def read_some(self: Any, max_bytes: int, timeout: float | None = None) -> bytes:
         data = await read(self, max_bytes, timeout)
@@ -138,7 +143,10 @@ def _count_over_httpcore(read: Callable[..., Awaitable[bytes]]) -> Callable[...,
 
 
 class BoundedBody(httpx.AsyncByteStream):
-    """The body of a response, unpacked. One that is too large is an error; of an error reply only the begin is read."""
+    """The body of a response after decompression.
+
+    Reading it raises ProtocolError once it is larger than is allowed. Of an error reply it gives the first 64 KB.
+    """
 
     def __init__(self, response: httpx.Response, received: ReceivedBytes) -> None:
         assert isinstance(response.stream, httpx.AsyncByteStream)
@@ -164,7 +172,8 @@ class BoundedBody(httpx.AsyncByteStream):
         if self._refused and (self._left <= 0 or self._wrong):
             raise StopAsyncIteration
         if self._wrong:
-            self._received.break_off(f"the response is packed as {self._wrong[:3]}, which was not asked for")
+            packed = f"the response is packed as {self._wrong[:3]}"
+            self._received.break_off(ProtocolError(f"{packed}, which was not asked for"))
         piece = next(self._pieces, b"")
         if piece:
             await asyncio.sleep(0)  # one block can unpack to a thousand times its size
@@ -190,14 +199,14 @@ def _as_it_is(block: bytes) -> Iterator[bytes]:
 
 
 class _Unpacking:
-    """Unpacks a body piece by piece."""
+    """Decompresses a body in pieces of at most `PIECE` bytes. packing: a key of `PACKINGS`."""
 
     def __init__(self, packing: str) -> None:
         self._inflate = zlib.decompressobj(PACKINGS[packing])
         self._may_be_raw = packing == "deflate"
 
     def feed(self, block: bytes) -> Iterator[bytes]:
-        """The pieces of a block. Raises httpx.DecodingError."""
+        """Yield what a block decompresses to, piece by piece. Raises httpx.DecodingError."""
         while not self._inflate.eof:
             try:
                 piece = self._inflate.decompress(block, PIECE)

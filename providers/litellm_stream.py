@@ -25,7 +25,7 @@ from ..decision import (
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .chat_stream import reported_cost
-from .errors import ProtocolError
+from .errors import ProtocolError, too_much_received
 from .http_provider import most_received
 
 SERVER_TOOL = "srvtoolu_"
@@ -66,30 +66,29 @@ class ReceivedBytes:
         self._size = self._unpacked = 0
 
     def count(self, size: int) -> None:
-        """So many bytes came in over a connection, headers and framing included."""
+        """Add bytes that came in over a connection, headers and framing included."""
         self._size += size
         if self._size > self._most:
-            self.break_off(f"more than {self._most} bytes came for one response, headers and framing included")
+            self.break_off(too_much_received(self._most))
 
     def count_unpacked(self, size: int) -> None:
-        """So many bytes of the response came out of its decompression."""
+        """Add bytes of the response after decompression."""
         self._unpacked += size
         if self._unpacked > self._largest:
-            self.break_off(
-                f"the response is larger than {self._largest} bytes: if that is intended, raise largest_response"
-            )
+            larger = f"the response is larger than {self._largest} bytes"
+            self.break_off(ProtocolError(f"{larger}: if that is intended, raise largest_response"))
 
-    def break_off(self, why: str) -> NoReturn:
-        """Raise ProtocolError, and remember it."""
-        self.error = ProtocolError(why)
-        raise self.error
+    def break_off(self, error: ProtocolError) -> NoReturn:
+        """Raise the error, and keep it in `error`."""
+        self.error = error
+        raise error
 
 
 class OneIterator:
-    """A stream of OpenAI's client that is its own iterator.
+    """Wraps a stream of OpenAI's client, so that `async for` over it makes no generator.
 
-    `async for` over such a stream makes a generator. litellm begins a loop for each chunk and leaves it, and the event
-    loop closes each dropped generator in a task of its own.
+    litellm begins such a loop for each chunk and leaves it. The event loop would close each generator that was left so
+    in a task of its own.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -116,7 +115,7 @@ class OneIterator:
 
 
 def iterate_once(response: Any) -> Any:
-    """Give litellm a `OneIterator` if each loop over its stream would make a generator. Returns what litellm reads."""
+    """Wrap the stream that litellm reads where a loop over it would make a generator, and return it."""
     stream = getattr(response, "completion_stream", None)
     if isasyncgenfunction(getattr(type(stream), "__aiter__", None)) and hasattr(stream, "__anext__"):
         stream = response.completion_stream = OneIterator(stream)

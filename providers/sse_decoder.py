@@ -38,7 +38,7 @@ class SSEDecoder:
         return found
 
     def _complete(self, data: bytes) -> tuple[list[bytes], bytes]:
-        """The data of complete events, and the rest."""
+        """Return the data of the events that are complete in `data`, and the bytes behind them."""
         if not self._seen_field:
             data = data.removeprefix(b"\xef\xbb\xbf")
         if b"\r" in data:

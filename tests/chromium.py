@@ -17,11 +17,18 @@ import pytest
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-"""The first is made to have no window: it takes two thirds of the CPU time of the others."""
+"""The path of the first of `NAMES` that is installed; None if none is.
+
+chromium-headless-shell is built without windows, and takes two thirds of the CPU time of the others.
+"""
 
 
 class Chromium:
-    """Made where Playwright has just been started: its event loop is the running one."""
+    """A running Chromium, whose event loop is the thread's running one only while the browser is in use.
+
+    Make it where Playwright has just been started, so that Playwright's loop is the running one. kind: Playwright's
+    browser type, which launches it.
+    """
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind
@@ -32,7 +39,7 @@ class Chromium:
 
     @contextmanager
     def used(self) -> Iterator[Any]:
-        """The browser, which has no profile and no page; one that crashed is replaced. It has to be left as empty."""
+        """Give the browser, without any profile or page; a crashed one is replaced. Fails if a profile is left open."""
         self._switch()
         try:
             if not self._browser.is_connected():
@@ -45,7 +52,7 @@ class Chromium:
             self._switch()
 
     def close(self) -> None:
-        """End it. Playwright's event loop is the running one after that, as before."""
+        """End the browser. Playwright's event loop is the running one after that: Playwright needs it to end itself."""
         self._switch()
         self._browser.close()
 
@@ -53,7 +60,7 @@ class Chromium:
         return self._kind.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
 
     def _switch(self) -> None:
-        """Exchange what the thread has of an event loop for what it had before."""
+        """Make Playwright's event loop the running one, with its hooks for generators, or take both away again."""
         before = asyncio._get_running_loop()
         asyncio._set_running_loop(self._loop if before is None else None)
         hooks = sys.get_asyncgen_hooks()
@@ -63,7 +70,7 @@ class Chromium:
 
 @contextmanager
 def start_chromium() -> Iterator[Chromium]:
-    """Chromium until the block is left. Skips the test where Playwright or Chromium is missing."""
+    """Start Chromium, and end it when the block is left. Skips the test where Playwright or Chromium is missing."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it is in `.[test]`")
     if CHROMIUM is None:
         pytest.skip("there is no chromium here: apt-get install chromium-headless-shell")

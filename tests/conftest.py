@@ -66,14 +66,14 @@ def temporal(request: pytest.FixtureRequest) -> Iterator[temporal_server.Server]
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Chromium]:
-    """Chromium, not in use: for a browser's test in a file that has asynchronous tests as well."""
+    """Chromium for a file that has asynchronous tests, too: a test uses it in `with chromium.used() as browser`."""
     with start_chromium() as chromium:
         yield chromium
 
 
 @pytest.fixture(scope="module")
 def browser(chromium: Chromium) -> Iterator[Any]:
-    """Chromium in use by a module, which has no asynchronous tests: without a profile, as it has to be left."""
+    """The browser for all tests of a module, which may have no asynchronous ones. They close each profile they open."""
     with chromium.used() as browser:
         yield browser
 

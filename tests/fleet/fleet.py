@@ -178,7 +178,7 @@ class Fleet:
         return words + (["--queue", self.queue] if self.queue else [])
 
     async def begin(self, name: str, words: Sequence[str], *, before: Sequence[str] = ()) -> Member:
-        """Start `endstop` with these words: in a fork, unless it is to run elsewhere."""
+        """Start `endstop` with these arguments: as a fork, or as a new process after the words `before`, if given."""
         err = self._folder / f"{len(self.members)}-{name}.err"
         env = {"ENDSTOP_SIDE_LOG": str(self.model.side_log)}
         with err.open("wb") as stderr:

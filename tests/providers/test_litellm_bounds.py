@@ -218,13 +218,6 @@ async def test_what_is_packed_otherwise_than_asked_for_is_an_error(body: bytes, 
 # ---- nobody else
 
 
-@asynccontextmanager
-async def used_by_others(url: str) -> AsyncIterator[Any]:
-    """litellm after a request of ours over the same clients, with a bound that all else would break."""
-    assert failed(await heard(lite(url, largest_response=10))).kind == "protocol"
-    yield _import()
-
-
 @pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
 async def test_other_users_of_litellm_and_httpx_see_no_change(transport: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("endstop.providers.litellm_stream.most_received", lambda largest: 10_000)
@@ -234,7 +227,9 @@ async def test_other_users_of_litellm_and_httpx_see_no_change(transport: None, m
         writer.write(flood)
         await packed(LONG_ANSWER)(head, writer)
 
-    async with server(serve) as (url, _), used_by_others(url) as litellm:
+    async with server(serve) as (url, _):
+        assert failed(await heard(lite(url, largest_response=10))).kind == "protocol", "ours, over the same clients"
+        litellm = _import()
         messages = [{"role": "user", "content": "go"}]
         given = await litellm.acompletion("openai/m", messages, api_base=url, api_key=KEY, stream=True)
         text = "".join([chunk.choices[0].delta.content or "" async for chunk in given])

@@ -135,7 +135,7 @@ def schema(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[requests.Session]:
-    """One for all requests: to make one, and a connection, takes longer than to be answered."""
+    """An HTTP client for all requests: making one with its connection takes longer than an answer does."""
     with requests.Session() as made:
         made.trust_env = False
         yield made
