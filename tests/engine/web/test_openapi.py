@@ -16,13 +16,15 @@ from endstop.providers import Scripted
 from endstop.web import BearerTokens, WebLimits, web
 from endstop.web.openapi import openapi_document
 from endstop.web.routes import OPERATIONS
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from starlette.routing import Route
 
 from .site import PATIENCE, Site, by_prompt, service_with, site
 
 LIMITS = WebLimits(requests_per_second=None, text=500, write_interval=0)
-EXAMPLES = 25
+EXAMPLES = 5 if settings.default.derandomize else 25
+"""How many random requests each operation gets, beside some 30 at the bounds of each part of its description. Fewer
+where they are the same ones in each run."""
 
 
 def test_every_operation_is_a_route_and_every_route_an_operation() -> None:
@@ -141,8 +143,22 @@ def client() -> Iterator[requests.Session]:
         yield made
 
 
+BUSY = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
 @schemathesis.pytest.from_fixture("schema").parametrize()
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(BUSY, max_examples=EXAMPLES)
 def test_schemathesis_finds_no_answer_that_is_not_described(case: Any, port: int, client: requests.Session) -> None:
+    _ask(case, port, client)
+
+
+@pytest.mark.long
+@schemathesis.pytest.from_fixture("schema").parametrize()
+@settings(BUSY, max_examples=100, phases=[Phase.generate])
+def test_schemathesis_finds_none_with_many_random_requests(case: Any, port: int, client: requests.Session) -> None:
+    _ask(case, port, client)
+
+
+def _ask(case: Any, port: int, client: requests.Session) -> None:
     case.call_and_validate(base_url=f"http://127.0.0.1:{port}", session=client, timeout=PATIENCE)
     assert not client.cookies
