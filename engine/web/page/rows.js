@@ -98,7 +98,8 @@ export function rows(list, near) {
     active = id;
     soon();
   });
-  addEventListener("scroll", soon, { capture: true, passive: true });
+  const scrolled = ({ target }) => target.contains(list) && soon(); // the timeline scrolls at each step that comes
+  addEventListener("scroll", scrolled, { capture: true, passive: true });
   new ResizeObserver(soon).observe(list);
   addEventListener("resize", soon);
 

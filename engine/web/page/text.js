@@ -67,7 +67,11 @@ export function brief(json) {
   return oneLine(said.join(" "), 140) + (shown.length < Object.keys(given).length ? " …" : "");
 }
 
-export const number = (value) => value.toLocaleString("en-US", { maximumFractionDigits: 2 });
+// made once: to look up a language takes longer than to write some hundred numbers
+const FIGURES = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
+const DAYS = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
+
+export const number = (value) => FIGURES.format(value);
 export const counted = (value, thing) => `${number(value)} ${thing}${value === 1 ? "" : "s"}`;
 export const money = (value) => `$${value.toFixed(4)}`;
 export const plain = (word) => word.replace(/^custom:/, "").replace(/_/g, " ");
@@ -91,7 +95,7 @@ export function ago(iso, now = Date.now()) {
   if (seconds < 60) return "just now";
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
-  return new Date(iso).toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
+  return DAYS.format(new Date(iso));
 }
 
 export function tokens(usage) {

@@ -27,7 +27,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         (folder / f"{name}.jsonl").write_bytes((RECORDS / f"{name}.jsonl").read_bytes())
     header = json.loads(HELLO.read_text(encoding="utf-8").splitlines()[0])
     for number in range(MADE):
-        events = run_of_steps(f"run_{number}", 1 + number, failed=(1,) if number == 7 else (), prompt=f"Task {number}")
+        steps = 8 if number == 7 else max(1, number + 20 - MADE)  # the last ones have the most
+        events = run_of_steps(f"run_{number}", steps, failed=(1,) if number == 7 else (), prompt=f"Task {number}")
         events[0]["session_id"] = header["session_id"] = f"session_{number}"
         lines = "\n".join(json.dumps(one) for one in (header, *events))
         (folder / f"{number}.jsonl").write_text(lines + "\n", encoding="utf-8")

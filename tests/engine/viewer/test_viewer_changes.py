@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,15 @@ class Reader:
     """Reads a stream of events as it comes."""
 
     def __init__(self, reply: Any) -> None:
-        self._content = reply.content
+        self._lines = _lines(reply.content)
 
     async def until_type(self, kind: str) -> list[dict[str, Any]]:
         """The events up to the first of this type."""
         events: list[dict[str, Any]] = []
         async with asyncio.timeout(WAIT_SECONDS):
             while not events or events[-1]["type"] != kind:
-                line = await self._content.readline()
-                assert line, "the stream ended"
+                line = await anext(self._lines, None)
+                assert line is not None, "the stream ended"
                 if line.startswith(b"data: "):
                     events.append(msgspec.json.decode(line[6:]))
         return events
@@ -45,9 +46,20 @@ class Reader:
     async def ends(self) -> bool:
         """Whether the stream comes to its end."""
         async with asyncio.timeout(WAIT_SECONDS):
-            while await self._content.readline():
+            async for _ in self._lines:
                 pass
         return True
+
+
+async def _lines(content: Any) -> AsyncIterator[bytes]:
+    """The lines of a stream, without their ends. aiohttp's own `readline` copies a long one again at each read."""
+    parts: list[bytes] = []
+    async for chunk in content.iter_any():
+        first, *more = chunk.split(b"\n")
+        parts.append(first)
+        for part in more:
+            yield b"".join(parts)
+            parts = [part]
 
 
 async def test_a_record_is_followed_while_it_is_written(tmp_path: Path) -> None:
@@ -126,12 +138,10 @@ async def test_files_appear_and_vanish_and_an_empty_folder_is_an_empty_list(tmp_
 
 async def test_a_result_of_50_megabytes_is_streamed_and_the_list_does_not_wait_for_it(tmp_path: Path) -> None:
     large = "all work and no play\n" * 2_500_000
-    lines = []
-    for line in (RECORDS / "loop.jsonl").read_bytes().splitlines():
-        if line.startswith(b'{"type":"TOOL_CALL_RESULT"') and len(lines) < 60:
-            result = msgspec.json.decode(line, type=ToolCallResult)
-            line = encode_line(msgspec.structs.replace(result, content=large))
-        lines.append(line)
+    lines = (RECORDS / "loop.jsonl").read_bytes().splitlines()
+    at = next(at for at, line in enumerate(lines) if line.startswith(b'{"type":"TOOL_CALL_RESULT"'))
+    result = msgspec.json.decode(lines[at], type=ToolCallResult)
+    lines[at] = encode_line(msgspec.structs.replace(result, content=large))
     (tmp_path / "large.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     shutil.copy(RECORDS / "add.jsonl", tmp_path / "small.jsonl")
     async with viewing(tmp_path) as site:

@@ -42,7 +42,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture(scope="module")
-def tab(browser: Any) -> Iterator[Any]:
+def tab(browser: Any, shown: Site) -> Iterator[Any]:
     """A page for all tests of a module: a browser profile and a process for each would cost as much as the test."""
     page = _page_in(browser)
     yield page
@@ -51,7 +51,7 @@ def tab(browser: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def page(tab: Any, shown: Site) -> Iterator[Any]:
-    """The page of the server, open at its front. Tests that leave something in the browser take `open_page`."""
+    """The page of the server, loaded anew, at its front. Tests that leave something in the browser take `open_page`."""
     tab.refused = ()
     tab.asked.clear()
     tab.goto(shown.url)
@@ -59,9 +59,7 @@ def page(tab: Any, shown: Site) -> Iterator[Any]:
     tab.unroute_all()
     kept = tab.evaluate("localStorage.length + sessionStorage.length + document.cookie.length")
     tab.evaluate("(localStorage.clear(), sessionStorage.clear())")
-    wrong = _wrong_in(tab)
-    tab.goto("about:blank")
-    assert wrong == []
+    assert _wrong_in(tab) == []
     assert kept == 0, "the test leaves something for the next one: it should take `open_page`"
 
 

@@ -223,14 +223,14 @@ def _batch(
 
 
 def until(page: Any, condition: str) -> None:
-    """Wait until this expression is true in the page; looked at in each frame, and not by its `eval`."""
+    """Wait until this expression is true in the page, not by its `eval`; a look in each frame would draw each frame."""
     page.evaluate(
         """() => new Promise((done, fail) => {
             const since = performance.now();
             (function look() {
                 if (CONDITION) done();
                 else if (performance.now() - since > 60000) fail(new Error(`never came true: ${`CONDITION`}`));
-                else requestAnimationFrame(look);
+                else setTimeout(look, 20);
             })();
         })""".replace("`CONDITION`", json.dumps(condition)).replace("CONDITION", condition)
     )

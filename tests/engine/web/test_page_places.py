@@ -10,7 +10,7 @@ import pytest
 from .made_session import run_of_steps
 from .shown import Site, until
 
-FAILED = (3, 70, 100)
+FAILED = (3, 20, 30)
 MARKED = "document.querySelector('.here')"
 IN_SIGHT = f"""(() => {{
     if (!{MARKED}) return false;
@@ -43,9 +43,9 @@ def marked(page: Any) -> str:
 
 @pytest.fixture(scope="module")
 def session(shown: Site) -> str:
-    """A session of two runs, the first of 100 steps: many times what the window shows."""
-    runs = [run_of_steps("run_1", 100, failed=FAILED), run_of_steps("run_2", 4)]
-    return shown.keep(runs, "A task", "session_of_100")
+    """A session of two runs, the first of 30 steps: ten times what the window shows."""
+    runs = [run_of_steps("run_1", 30, failed=FAILED), run_of_steps("run_2", 4)]
+    return shown.keep(runs, "A task", "session_of_30")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def long_session(shown: Site) -> str:
 
 @pytest.mark.parametrize(
     ("place", "step", "item"),
-    [("1/step/50", "Step 50", "step"), ("1/step/70/call/70.1", "Step 70", "call"), ("2/step/4", "Step 4", "step")],
+    [("1/step/15", "Step 15", "step"), ("1/step/20/call/20.1", "Step 20", "call"), ("2/step/4", "Step 4", "step")],
 )
 def test_an_address_opens_the_step_or_the_call_that_it_names(
     page: Any, shown: Site, session: str, place: str, step: str, item: str
@@ -96,14 +96,14 @@ def opened(page: Any, shown: Site, session: str, place: str, step: str, item: st
 
 
 def test_a_call_that_an_address_names_is_opened_with_its_full_output(page: Any, shown: Site, session: str) -> None:
-    page.goto(f"{shown.url}#s/{session}/1/step/70/call/70.1")
+    page.goto(f"{shown.url}#s/{session}/1/step/20/call/20.1")
     until(page, f"{MARKED}?.textContent.match(/text/g).length >= 30")
 
 
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        ("1/step/101", "run 1 has 100 steps, and no step 101"),
+        ("1/step/31", "run 1 has 30 steps, and no step 31"),
         ("3/step/1", "this session has 2 runs, and no run 3"),
         ("1/step/7/call/8.1", "step 7 has no call 8.1"),
     ],
@@ -168,7 +168,7 @@ def test_next_error_goes_through_all_errors_wraps_and_says_so(page: Any, shown: 
         new MutationObserver(() => heard.push(document.getElementById('said').textContent))
             .observe(document.getElementById('said'), { childList: true, characterData: true, subtree: true });
     }""")
-    for number, (key, step) in enumerate([("x", 3), ("x", 70), ("x", 100), ("x", 3), ("X", 100), ("X", 70)]):
+    for number, (key, step) in enumerate([("x", 3), ("x", 20), ("x", 30), ("x", 3), ("X", 30), ("X", 20)]):
         page.keyboard.press(key)
         until(page, f"{MARKED}?.closest('.step').ariaLabel === 'Step {step}'")
         at_rest(page)
@@ -178,15 +178,15 @@ def test_next_error_goes_through_all_errors_wraps_and_says_so(page: Any, shown: 
         assert page.evaluate("location.hash") == f"#s/{session}/1/step/{step}/call/{step}.1"
         until(page, f"heard.join().includes('error {place} of 3{again}: Step {step}, read_file failed')")
     page.click("[aria-label='Next error']")
-    until(page, f"{MARKED}.closest('.step').ariaLabel === 'Step 100'")
+    until(page, f"{MARKED}.closest('.step').ariaLabel === 'Step 30'")
 
 
 def test_next_error_begins_where_the_reader_is(page: Any, shown: Site, session: str) -> None:
-    page.goto(f"{shown.url}#s/{session}/1/step/60")
+    page.goto(f"{shown.url}#s/{session}/1/step/16")
     until(page, MARKED)
     at_rest(page)
     page.keyboard.press("x")
-    until(page, f"{MARKED}.closest('.step').ariaLabel === 'Step 70'")
+    until(page, f"{MARKED}.closest('.step').ariaLabel === 'Step 20'")
     at_rest(page)
     page.evaluate("document.querySelector('#scroll').scrollTop = 0")
     page.evaluate(STILL)
@@ -195,14 +195,14 @@ def test_next_error_begins_where_the_reader_is(page: Any, shown: Site, session: 
 
 
 def test_next_decision_opens_its_trace_and_the_address_names_its_step(page: Any, shown: Site, session: str) -> None:
-    page.goto(f"{shown.url}#s/{session}/1/step/42")
+    page.goto(f"{shown.url}#s/{session}/1/step/22")
     until(page, MARKED)
     page.keyboard.press("d")
     page.wait_for_selector(".decision.here[open] table")
-    assert page.evaluate(f"{MARKED}.querySelector('summary').textContent").find("Round 42:") >= 0
-    assert page.evaluate("location.hash") == f"#s/{session}/1/step/42"
+    assert page.evaluate(f"{MARKED}.querySelector('summary').textContent").find("Round 22:") >= 0
+    assert page.evaluate("location.hash") == f"#s/{session}/1/step/22"
     page.keyboard.press("Shift+D")
-    until(page, f"{MARKED}.querySelector('summary').textContent.includes('Round 41:')")
+    until(page, f"{MARKED}.querySelector('summary').textContent.includes('Round 21:')")
 
 
 def test_a_session_without_errors_says_so(page: Any, shown: Site) -> None:
