@@ -28,6 +28,8 @@ ROOT = Path(__file__).parent.parent
 RECORDS = ROOT / "tests" / "records"
 GOOD, BAD = 340, 4
 """Sessions of `records/`: so many good ones are what `endstop fit` needs for its default guarantee."""
+MORE = [f"s{number}.jsonl" for number in range(GOOD // 10, GOOD)]
+"""Good sessions of which pages without `endstop fit` show nothing new."""
 LONG = Policy(name="long", limits=Limits(steps=50), reminder=None, repetition=Repetition(nudge_at=(), stop_at=None))
 TOOLS = """
 from endstop import tool
@@ -50,8 +52,11 @@ async def look(path: str) -> str:
     return path
 
 
-async def write_files(folder: Path) -> None:
-    """Write all of them into this folder."""
+async def write_files(folder: Path, *, enough_to_fit: bool = True) -> None:
+    """Write all of them into this folder.
+
+    enough_to_fit: whether `records/` has as many sessions as `endstop fit` needs; else a tenth of the good ones.
+    """
     whole = _made()
     if not (whole / "records").is_dir():
         await _write_records(whole / "records")
@@ -59,7 +64,8 @@ async def write_files(folder: Path) -> None:
         await _write_forkable(whole / "run.jsonl")
         _write_others(whole)
         _write_foreign(whole)
-    shutil.copytree(whole, folder, dirs_exist_ok=True)
+    left_out = shutil.ignore_patterns() if enough_to_fit else shutil.ignore_patterns(*MORE)
+    shutil.copytree(whole, folder, dirs_exist_ok=True, ignore=left_out)
 
 
 def write_home(folder: Path) -> None:

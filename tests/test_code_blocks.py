@@ -230,10 +230,10 @@ def _parse(words: list[str]) -> None:
 
 
 @asynccontextmanager
-async def _shell(folder: Path, *, empty: bool) -> AsyncIterator[Shell]:
+async def _shell(folder: Path, *, empty: bool, fits: bool) -> AsyncIterator[Shell]:
     write_home(folder / "home")
     if not empty:
-        await write_files(folder)
+        await write_files(folder, enough_to_fit=fits)
     script = [
         ["I will set it.", called("write_file", path="server.conf", content="port = 8080\n")],
         [called("finish_task", summary="The port is 8080.")],
@@ -245,7 +245,8 @@ async def _shell(folder: Path, *, empty: bool) -> AsyncIterator[Shell]:
 @pytest.mark.parametrize("page", sorted({block.page for block in _named("sh")} - TESTED_ELSEWHERE.keys()))
 async def test_lines_for_a_shell_run(page: str, tmp_path: Path) -> None:
     lines = [line for block in _named("sh") if block.page == page for line in shell_lines(block.text)]
-    async with _shell(tmp_path, empty=page in EMPTY) as shell:
+    fits = any(line.words[:2] == ["endstop", "fit"] for line in lines)
+    async with _shell(tmp_path, empty=page in EMPTY, fits=fits) as shell:
         for line in lines:
             for name in re.findall(r"(?:-o|--record) (\S+\.\w+)", line.text):
                 (tmp_path / name).unlink(missing_ok=True)  # the line makes it
