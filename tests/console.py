@@ -104,10 +104,11 @@ async def endstop(
     return Done(code, out.decode(), err.decode())
 
 
-async def python(script: Path, *, cwd: Path) -> Done:
+async def python(script: Path, *arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Done:
     """Run a script of Python to its end, in a process that was forked."""
+    words, whole = list(map(str, arguments)), environment(env)
     async with asyncio.timeout(PATIENCE):
-        code, out, err = await _forks([], environment()).run([], b"", environment(), cwd, script)
+        code, out, err = await _forks([], whole).run(words, b"", whole, cwd, script)
     return Done(code, out.decode(), err.decode())
 
 
