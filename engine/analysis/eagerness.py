@@ -152,11 +152,11 @@ class _Search:
     def __init__(self, cases: Sequence[Case], axes: Sequence[Axis]) -> None:
         self.levels: Levels = (0,) * len(axes)
         self._axes = axes
-        self._cases = cases
         self._columns = {levels: number for number, levels in enumerate(single_levels(axes))}
         self._runs = [course for case in cases for course in case.all]
         self._stops = [course.stops[0] for course in self._runs]
         self._least = max(1.0, LEAST_GAIN * sum(course.end for course in self._runs))
+        self._harmed_by = [_harmed_by(column, cases) for column in self._columns.values()]
         self._harmed = self._count_harmed(self.levels)
 
     def best_move(self) -> _Move | None:
@@ -198,11 +198,10 @@ class _Search:
         return _Move(axis, level, self._count_harmed(_moved(self.levels, axis, level)) - self._harmed, gain)
 
     def _count_harmed(self, levels: Levels) -> int:
-        columns = list(self._columns_of(levels))
-        return sum(
-            any(min(course.stops[column] for column in columns) < course.needed for course in case.good)
-            for case in self._cases
-        )
+        harmed = 0
+        for column in self._columns_of(levels):
+            harmed |= self._harmed_by[column]
+        return harmed.bit_count()
 
     def _columns_of(self, levels: Levels) -> Iterator[int]:
         yield 0
@@ -210,3 +209,12 @@ class _Search:
 
     def _column(self, axis: int, level: int) -> int:
         return self._columns[_moved((0,) * len(self._axes), axis, level)]
+
+
+def _harmed_by(column: int, cases: Sequence[Case]) -> int:
+    """The cases that the policy of this column harms: a bit for each."""
+    harmed = 0
+    for number, case in enumerate(cases):
+        if any(course.stops[column] < course.needed for course in case.good):
+            harmed |= 1 << number
+    return harmed

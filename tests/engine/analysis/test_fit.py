@@ -36,10 +36,10 @@ AXES = axes_of(AGENT)
 # ---- sessions that are made up: (id, task, good, end of the run)
 
 
-def session(id: str, task: str, good: bool | None, end: int, policies: Sequence[Policy]) -> SessionCourse:
+def session(id: str, task: str, good: bool | None, end: int, limits: Sequence[int]) -> SessionCourse:
     """A session of one run of `end` steps, which only limits of steps stop."""
-    stops = tuple(min(end, policy.limits.hard_steps) for policy in policies)
-    rules = tuple("step_limit" if stop < end else "" for stop in stops)
+    stops = tuple([limit if limit < end else end for limit in limits])
+    rules = tuple(["step_limit" if stop < end else "" for stop in stops])
     verdict = "not_run" if good is None else "passed" if good else "failed"
     names = RunNames(run_id=f"run_{id}", session_id=id, verdict=verdict)
     return SessionCourse(names=names, prompt=task, runs=(RunCourse(end=end, said=end, stops=stops, rules=rules),))
@@ -52,7 +52,8 @@ def simulated(sessions: Sequence[Made]) -> Simulate:
     """Stands for reading the records of these sessions."""
 
     def simulate(policies: Sequence[Policy]) -> Iterator[tuple[Path, SessionCourse | FileFailure]]:
-        return ((Path(f"{made[0]}.jsonl"), session(*made, policies)) for made in sessions)
+        limits = [policy.limits.hard_steps for policy in policies]
+        return ((Path(f"{made[0]}.jsonl"), session(*made, limits)) for made in sessions)
 
     return simulate
 
@@ -165,7 +166,7 @@ def test_scarce_data_choose_with_less_so_that_the_rest_can_show_the_bound() -> N
 
 
 def labelled(id: str, prompt: str) -> LabelledSession:
-    return LabelledSession(f"{id}.jsonl", session(id, prompt, True, 5, [AGENT]), True)
+    return LabelledSession(f"{id}.jsonl", session(id, prompt, True, 5, [AGENT.limits.hard_steps]), True)
 
 
 def test_sessions_with_the_same_prompt_are_one_task_and_those_without_go_by_their_id() -> None:
