@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ..web.made_session import HELLO, run_of_steps
-from ..web.shown import until
+from ..web.shown import of_size, until
 from .viewing import RECORDS, ViewerThread
 
 MADE = 240
@@ -37,8 +37,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(open_page: Callable[..., Any]) -> Any:
-    return open_page(viewport={"width": 1440, "height": 900})
+def page(blank: Any) -> Any:
+    return of_size(blank, 1440, 900)
 
 
 def at(page: Any, url: str, count: int) -> None:
@@ -157,10 +157,8 @@ def test_the_timeline_is_few_tabs_from_the_start(page: Any, url: str) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_the_list_and_a_session_fit_a_phone_and_a_wide_screen(
-    open_page: Callable[..., Any], url: str, width: int
-) -> None:
-    page = open_page(viewport={"width": width, "height": 844})
+def test_the_list_and_a_session_fit_a_phone_and_a_wide_screen(blank: Any, url: str, width: int) -> None:
+    page = of_size(blank, width)
     at(page, url, MADE + 3)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     if width == 390:
@@ -174,8 +172,8 @@ def test_the_list_and_a_session_fit_a_phone_and_a_wide_screen(
 
 
 @pytest.mark.parametrize("width", [960, 1080, 1440])
-def test_the_task_is_the_widest_column_of_the_table(open_page: Callable[..., Any], url: str, width: int) -> None:
-    page = open_page(viewport={"width": width, "height": 844})
+def test_the_task_is_the_widest_column_of_the_table(blank: Any, url: str, width: int) -> None:
+    page = of_size(blank, width)
     at(page, f"{url}?errors=1", 2)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     columns = {

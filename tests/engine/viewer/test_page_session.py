@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from endstop.records.reader import read_record
 from endstop.records.recorder import RecordWriter
 
 from ..web.made_session import HELLO, run_of_steps
-from ..web.shown import until
+from ..web.shown import of_size, until
 from .viewing import RECORDS, ViewerThread
 
 SCROLLED = "document.querySelector('#scroll').scrollTop"
@@ -59,8 +59,8 @@ def url(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(open_page: Callable[..., Any]) -> Any:
-    return open_page(viewport={"width": 1440, "height": 700})
+def page(blank: Any) -> Any:
+    return of_size(blank, 1440, 700)
 
 
 def link_to(page: Any, url: str, file: str) -> str:
@@ -148,8 +148,8 @@ def test_of_an_imported_session_no_limit_and_no_time_are_told_that_are_not_known
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_a_task_of_one_long_word_makes_the_page_no_wider(open_page: Callable[..., Any], url: str, width: int) -> None:
-    page = open_page(viewport={"width": width, "height": 844})
+def test_a_task_of_one_long_word_makes_the_page_no_wider(blank: Any, url: str, width: int) -> None:
+    page = of_size(blank, width)
     page.goto(f"{url}#s/session_wide")
     page.wait_for_selector(".card")
     assert page.evaluate("document.documentElement.scrollWidth") <= width

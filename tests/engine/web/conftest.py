@@ -42,7 +42,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture(scope="module")
-def tab(browser: Any, shown: Site) -> Iterator[Any]:
+def tab(browser: Any) -> Iterator[Any]:
     """A page for all tests of a module: a browser profile and a process for each would cost as much as the test."""
     page = _page_in(browser)
     yield page
@@ -50,13 +50,28 @@ def tab(browser: Any, shown: Site) -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(tab: Any, shown: Site) -> Iterator[Any]:
-    """The page of the server, loaded anew, at its front. Tests that leave something in the browser take `open_page`."""
+def page(shown: Site, clean_tab: Any) -> Any:
+    """The page of the server, loaded anew, at its front."""
+    clean_tab.goto(shown.url)
+    return clean_tab
+
+
+@pytest.fixture
+def blank(clean_tab: Any) -> Any:
+    """The tab before it shows anything, so that an address opened in it loads the page anew."""
+    clean_tab.goto("about:blank")
+    return clean_tab
+
+
+@pytest.fixture
+def clean_tab(tab: Any) -> Iterator[Any]:
+    """The tab, in which a test may leave nothing but the page. Tests that leave more take `open_page`."""
     tab.refused = ()
     tab.asked.clear()
-    tab.goto(shown.url)
     yield tab
     tab.unroute_all()
+    tab.context.set_offline(False)
+    tab.context.clear_permissions()
     kept = tab.evaluate("localStorage.length + sessionStorage.length + document.cookie.length")
     tab.evaluate("(localStorage.clear(), sessionStorage.clear())")
     assert _wrong_in(tab) == []

@@ -236,6 +236,12 @@ def until(page: Any, condition: str) -> None:
     )
 
 
+def of_size(page: Any, width: int, height: int = 844) -> Any:
+    """The page, in a window of so many CSS pixels."""
+    page.set_viewport_size({"width": width, "height": height})
+    return page
+
+
 def go_home(page: Any, site: Site) -> None:
     """From a session to the front, in the same document: an address without `#` would load it anew."""
     page.goto(f"{site.url}#")

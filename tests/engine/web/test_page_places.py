@@ -63,6 +63,10 @@ def test_an_address_opens_the_step_or_the_call_that_it_names(
     page: Any, shown: Site, session: str, place: str, step: str, item: str
 ) -> None:
     opened(page, shown, session, place, step, item)
+    page.reload()
+    until(page, MARKED)
+    at_rest(page)
+    assert marked(page) == step
 
 
 def test_in_a_thousand_steps_an_address_and_the_next_error_are_found_too(
@@ -79,7 +83,7 @@ def test_in_a_thousand_steps_an_address_and_the_next_error_are_found_too(
 
 
 def opened(page: Any, shown: Site, session: str, place: str, step: str, item: str) -> None:
-    """Open this place of a session by its address, and once more after that: it is found both times."""
+    """Open this place of a session by its address, and find it."""
     page.goto(f"{shown.url}#s/{session}/{place}")
     until(page, MARKED)
     page.wait_for_selector(".run:nth-of-type(2) .card")
@@ -89,10 +93,6 @@ def opened(page: Any, shown: Site, session: str, place: str, step: str, item: st
     assert page.evaluate(f"{MARKED} === document.activeElement")
     assert page.evaluate(f"{MARKED}.closest('.run').dataset.run") == place[0]
     assert page.text_content("#trouble") == ""
-    page.reload()
-    until(page, MARKED)
-    at_rest(page)
-    assert marked(page) == step
 
 
 def test_a_call_that_an_address_names_is_opened_with_its_full_output(page: Any, shown: Site, session: str) -> None:
