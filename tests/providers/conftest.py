@@ -8,6 +8,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -19,13 +20,32 @@ def _litellm_closed_where_a_loop_is(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("_litellm_closed")
 
 
-@pytest.fixture
-def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """litellm over this transport (`aiohttp`, which is its default, or `httpx`), with clients of its own."""
+@pytest.fixture(scope="session")
+def litellm_imported() -> Any:
+    """litellm, imported by the provider, as it has to be, and not while something is tried: it can take a minute.
+
+    Its objects stay, and the collections of garbage below need not look at them: they take a fifth of the time so.
+    """
     from endstop.providers.litellm import _import
 
+    litellm = _import()
+    _collect_garbage()
+    gc.freeze()
+    return litellm
+
+
+def _collect_garbage() -> None:
+    """Sessions of loops that have ended, which complain when they go."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
+
+
+@pytest.fixture
+def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, litellm_imported: Any) -> Iterator[None]:
+    """litellm over this transport (`aiohttp`, which is its default, or `httpx`), with clients of its own."""
+    litellm = litellm_imported
     monkeypatch.setattr("endstop.testing.faults.simulated_loop.WORKING_SECONDS", 30.0)  # for its first use of a thread
-    litellm = _import()  # by the provider, as it has to be, and not while something is tried: it can take a minute
     monkeypatch.setattr(litellm, "disable_aiohttp_transport", getattr(request, "param", "aiohttp") == "httpx")
     litellm.in_memory_llm_clients_cache.flush_cache()
     own = type(litellm.module_level_aclient)(timeout=600.0)  # some vendors are asked with this one, whatever is cached
@@ -34,9 +54,7 @@ def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     asyncio.run(own.close())
     asyncio.run(litellm.close_litellm_async_clients())
     litellm.in_memory_llm_clients_cache.flush_cache()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        gc.collect()  # sessions of loops that have ended, which complain when they go
+    _collect_garbage()
 
 
 @pytest.fixture
