@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,8 @@ def written(path: Path, events: list[dict[str, Any]]) -> Path:
     return path
 
 
-def opened(open_page: Callable[..., Any], address: str, **options: Any) -> Any:
-    """A page of its own, read to the end of the session's first run; the network is off."""
-    page = open_page(**options)
+def opened(page: Any, address: str) -> Any:
+    """This page, read to the end of the session's first run; the network is off."""
     page.context.set_offline(True)
     page.goto(address)
     page.wait_for_selector("#timeline .card")
@@ -51,28 +51,29 @@ def opened(open_page: Callable[..., Any], address: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_file_shows_the_timeline_that_the_server_shows(
-    page: Any, shown: Site, open_page: Callable[..., Any], tmp_path: Path, name: str
-) -> None:
-    page.goto(f"{shown.url}#s/{shown.keep_record(name)}")
+def test_a_file_shows_the_timeline_that_the_server_shows(page: Any, shown: Site, tmp_path: Path, name: str) -> None:
     runs = len(read_record(RECORDS / f"{name}.jsonl").runs)
-    alone = opened(open_page, exported(RECORDS / f"{name}.jsonl", tmp_path))
-    for one in (page, alone):
-        until(one, f"document.querySelectorAll('#timeline .run .card').length >= {runs}")
+    cards = "document.querySelectorAll('#timeline .run .card').length"
+    shows_all = f"document.querySelector('#title').textContent !== '' && {cards} >= {runs}"
     # texts are formatted when they come into view, so only what stands there from the first is compared
     parts = "h3, h4, h5, .call strong, .call .why, .card .known, .card ul, .decision summary, .note strong"
     nodes = f"[...document.querySelectorAll('#title, #status, #budget, #timeline :is({parts})')]"
     told = f"{nodes}.map((node) => node.textContent)"
-    found = alone.evaluate(told)
+    page.goto(f"{shown.url}#s/{shown.keep_record(name)}")
+    until(page, shows_all)
+    served, title = page.evaluate(told), page.title()
+    opened(page, exported(RECORDS / f"{name}.jsonl", tmp_path))
+    until(page, shows_all)
+    found = page.evaluate(told)
     assert len(found) > 5
-    assert found == page.evaluate(told)
-    assert alone.title() == page.title()
+    assert found == served
+    assert page.title() == title
     for gone in ("#composer", "#delete", "#cancel", "#list", ".back"):
-        assert not alone.is_visible(gone), gone
+        assert not page.is_visible(gone), gone
 
 
-def test_a_file_asks_for_nothing_and_works_without_network(open_page: Callable[..., Any], tmp_path: Path) -> None:
-    page = opened(open_page, exported(RECORDS / "scenes.jsonl", tmp_path))
+def test_a_file_asks_for_nothing_and_works_without_network(clean_tab: Any, tmp_path: Path) -> None:
+    page = opened(clean_tab, exported(RECORDS / "scenes.jsonl", tmp_path))
     page.keyboard.press("t")
     page.keyboard.press("d")
     page.click("#replay")
@@ -86,11 +87,9 @@ def test_a_file_asks_for_nothing_and_works_without_network(open_page: Callable[.
     assert page.evaluate("performance.getEntriesByType('resource').length") == 0
 
 
-def test_a_file_opens_at_the_start_and_links_lead_to_steps_and_calls(
-    open_page: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_file_opens_at_the_start_and_links_lead_to_steps_and_calls(clean_tab: Any, tmp_path: Path) -> None:
     address = exported(RECORDS / "loop.jsonl", tmp_path)
-    page = opened(open_page, address)
+    page = opened(clean_tab, address)
     assert page.evaluate("document.querySelector('#scroll').scrollTop") == 0
     id = read_record(RECORDS / "loop.jsonl").header.session_id
     page.goto(f"{address}#s/{id}/1/step/7")
@@ -105,9 +104,9 @@ def test_a_file_opens_at_the_start_and_links_lead_to_steps_and_calls(
     assert page.is_visible("#timeline .card")
 
 
-def test_the_download_of_a_file_is_the_record(open_page: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_download_of_a_file_is_the_record(clean_tab: Any, tmp_path: Path) -> None:
     record = RECORDS / "scenes.jsonl"
-    page = opened(open_page, exported(record, tmp_path))
+    page = opened(clean_tab, exported(record, tmp_path))
     with page.expect_download() as download:
         page.click("#download")
     download.value.save_as(tmp_path / "again.jsonl")
@@ -116,8 +115,8 @@ def test_the_download_of_a_file_is_the_record(open_page: Callable[..., Any], tmp
     assert [run.events for run in again.runs] == [run.events for run in before.runs]
 
 
-def test_texts_of_others_stay_texts(open_page: Callable[..., Any], tmp_path: Path) -> None:
-    page = open_page()
+def test_texts_of_others_stay_texts(clean_tab: Any, tmp_path: Path) -> None:
+    page = clean_tab
     page.context.set_offline(True)
     for number, bad in enumerate([*PAYLOADS, "<!--<script>", "</SCRIPT \n>x<!-- ]]>"]):
         record = written(tmp_path / f"bad{number}.jsonl", poisoned(bad, number))
@@ -136,8 +135,8 @@ def test_texts_of_others_stay_texts(open_page: Callable[..., Any], tmp_path: Pat
             assert bad in page.text_content("#about")
 
 
-def test_the_policy_of_a_file_stops_scripts_and_requests(open_page: Callable[..., Any], tmp_path: Path) -> None:
-    page = opened(open_page, exported(RECORDS / "hello.jsonl", tmp_path))
+def test_the_policy_of_a_file_stops_scripts_and_requests(clean_tab: Any, tmp_path: Path) -> None:
+    page = opened(clean_tab, exported(RECORDS / "hello.jsonl", tmp_path))
     page.refused = ("Content Security Policy", "requires 'Trusted", "Failed to load", "net::ERR")
     page.evaluate(
         """() => {
@@ -160,13 +159,13 @@ def test_the_policy_of_a_file_stops_scripts_and_requests(open_page: Callable[...
     assert page.is_visible("#timeline")
 
 
-def test_a_file_shows_where_nothing_can_be_stored(open_page: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_file_shows_where_nothing_can_be_stored(clean_tab: Any, tmp_path: Path) -> None:
     """As in the previews of mail programs, which show files in a sandbox."""
     address = exported(RECORDS / "hello.jsonl", tmp_path)
     (tmp_path / "frame.html").write_text(
         f'<iframe sandbox="allow-scripts" src="{address}" width=1000 height=800></iframe>'
     )
-    page = open_page()
+    page = clean_tab
     page.goto((tmp_path / "frame.html").as_uri())
     inside = page.frame_locator("iframe")
     inside.locator("#timeline .card").wait_for()
@@ -185,26 +184,24 @@ async def with_subagent(folder: Path) -> Path:
     return record
 
 
-def test_the_sessions_of_sub_agents_are_in_the_file(open_page: Callable[..., Any], tmp_path: Path, shown: Site) -> None:
+def test_the_sessions_of_sub_agents_are_in_the_file(clean_tab: Any, tmp_path: Path, shown: Site) -> None:
     record = shown.do(with_subagent(tmp_path))
-    page = opened(open_page, exported(record, tmp_path))
+    page = opened(clean_tab, exported(record, tmp_path))
     page.click("#timeline .result .note a")
     page.wait_for_selector("#timeline .said >> text=Delete old.txt.")
     page.click("#timeline .said a")
     page.wait_for_selector("#timeline .said >> text=Tidy up.")
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_file_fits_the_screen_in_both_colours(
-    open_page: Callable[..., Any], tmp_path: Path, width: int, scheme: str
-) -> None:
-    address = exported(RECORDS / "scenes.jsonl", tmp_path, "A notice " * 30)
-    page = opened(open_page, address, viewport={"width": width, "height": 800}, color_scheme=scheme)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.evaluate("document.querySelector('#scroll').clientHeight") > 250
-    dark = page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
-    assert dark == (scheme == "dark")
+def test_a_file_fits_the_screen_in_both_colours(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    page = opened(open_page(), exported(RECORDS / "scenes.jsonl", tmp_path, "A notice " * 30))
+    for width, scheme in product((390, 1440), ("light", "dark")):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("document.querySelector('#scroll').clientHeight") > 250
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        assert dark == (scheme == "dark")
 
 
 def test_without_javascript_a_file_says_what_it_is(browser: Any, tmp_path: Path) -> None:
@@ -275,13 +272,13 @@ export { shown as more };
 }
 
 
-def test_a_bundle_does_what_the_modules_do(open_page: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_bundle_does_what_the_modules_do(clean_tab: Any, tmp_path: Path) -> None:
     script = bundle_modules("main.js", FORMS)
     assert "sourceMappingURL" not in script
     (tmp_path / "bundle.html").write_text(
         f"<!doctype html><link rel=icon href=data:,><script type=module>{script}</script>"
     )
-    page = open_page()
+    page = clean_tab
     page.goto((tmp_path / "bundle.html").as_uri())
     until(page, "window.result")
     expected = ["named", "</script><!--<script>", 4, "C", 1, 3, 1, "P", "Q", 1, 1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -79,33 +79,42 @@ def test_the_colours_are_those_of_the_reports() -> None:
     assert colours(sheet) == (LIGHT, DARK)
 
 
-@pytest.mark.parametrize("width", [360, 1200])
-def test_it_fits_a_phone_and_all_controls_have_names(open_page: Callable[..., Any], shown: Site, width: int) -> None:
-    page = open_page(viewport={"width": width, "height": 740})
+def on_phone_and_desktop(page: Any) -> Iterator[int]:
+    """The page at the one width and then at the other: only its style sheets know of widths."""
+    for width in (360, 1200):
+        page.set_viewport_size({"width": width, "height": 740})
+        yield width
+
+
+def test_it_fits_a_phone_and_all_controls_have_names(open_page: Callable[..., Any], shown: Site) -> None:
+    page = open_page()
     page.goto(shown.url)
     ids = {name: shown.keep_record(name) for name in SESSIONS}
     for name, id in ids.items():
         open_all(page, shown, id)
         for _ in range(2):
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
-            assert page.evaluate(FITS), name
-            assert page.evaluate(NAMELESS) == [], name
-            assert page.evaluate(DOUBLED) == [], name
-            levels = page.evaluate(HEADINGS)
-            assert levels.count(1) == 1, name
-            assert [(one, next) for one, next in pairwise(levels) if next > one + 1] == [], name
+            for width in on_phone_and_desktop(page):
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+                assert page.evaluate(FITS), name
+                assert page.evaluate(NAMELESS) == [], name
+                assert page.evaluate(DOUBLED) == [], name
+                levels = page.evaluate(HEADINGS)
+                assert levels.count(1) == 1, name
+                assert [(one, next) for one, next in pairwise(levels) if next > one + 1] == [], name
             page.click("#replay")
         go_home(page, shown)
     for id in ids.values():
         page.wait_for_selector(f"#sessions a[href$={id}]")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.evaluate(NAMELESS) == []
+    for width in on_phone_and_desktop(page):
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(NAMELESS) == []
 
 
 def test_dark_and_light_are_what_the_reader_prefers(open_page: Callable[..., Any], shown: Site) -> None:
+    page = open_page()
+    page.goto(shown.url)
     for scheme, table in (("light", LIGHT), ("dark", DARK)):
-        page = open_page(color_scheme=scheme)
-        page.goto(shown.url)
+        page.emulate_media(color_scheme=scheme)
         red, green, blue = (int(table["page"][at : at + 2], 16) for at in (1, 3, 5))
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == f"rgb({red}, {green}, {blue})"
 
@@ -113,15 +122,13 @@ def test_dark_and_light_are_what_the_reader_prefers(open_page: Callable[..., Any
 def test_who_wants_no_motion_sees_none(open_page: Callable[..., Any], shown: Site) -> None:
     gate = Gate()
     shown.scripts["motion"] = [[gate, say("done")]]
+    page = open_page()
+    page.goto(shown.url)
+    page.fill("#prompt", "motion")
+    page.click("#start button")
+    page.wait_for_selector("#status .turning")
     for motion, name in (("reduce", "none"), ("no-preference", "turn")):
-        page = open_page(reduced_motion=motion)
-        page.goto(shown.url)
-        if motion == "reduce":
-            page.fill("#prompt", "motion")
-            page.click("#start button")
-        else:
-            page.click("#sessions a >> text=motion")
-        page.wait_for_selector("#status .turning")
+        page.emulate_media(reduced_motion=motion)
         assert page.evaluate("getComputedStyle(document.querySelector('#status .turning')).animationName") == name
     gate.open()
     page.wait_for_selector(".card")

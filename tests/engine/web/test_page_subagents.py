@@ -28,7 +28,7 @@ def office(gate: Gate) -> Engine:
     return Engine(by_step(*steps), tools=tools)
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, pytest.param(1440, marks=pytest.mark.long)])
 def test_a_call_shows_its_sub_agent_how_it_stands_and_the_way_to_it(open_page: Callable[..., Any], width: int) -> None:
     site, gate = Site(), Gate()
     site.engines["worker"] = office(gate)
@@ -43,7 +43,7 @@ def test_a_call_shows_its_sub_agent_how_it_stands_and_the_way_to_it(open_page: C
         gate.open()
         page.wait_for_selector(f"{AGENT} >> text=awaiting input")
         assert page.text_content(".call .why") == "waits for your answer"
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        fits_every_width(page)
 
         caller = page.url
         page.click(f"{AGENT} a")
@@ -67,7 +67,15 @@ def test_a_call_shows_its_sub_agent_how_it_stands_and_the_way_to_it(open_page: C
             "Sub-agent clerk (scripted)",
             "Sub-agent lazy (scripted)",
         ]
+        fits_every_width(page)
+
+
+def fits_every_width(page: Any) -> None:
+    before = page.viewport_size
+    for width in (390, 1440):
+        page.set_viewport_size({**before, "width": width})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.set_viewport_size(before)
 
 
 def test_a_sub_agent_whose_session_is_not_here_is_said_to_be_missing(page: Any, shown: Site, tmp_path: Path) -> None:
