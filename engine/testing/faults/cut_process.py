@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -146,13 +147,14 @@ class CutProcess:
         self.ended = "no end" if outcome is None else outcome.stop_reason
         """The stop reason of the last run."""
 
+    @cached_property
     def record(self) -> SessionRecord:
-        """What it has written, until the next process writes. Raises WrongUse if that cannot be read."""
+        """What it has written, read once: the next process writes there. Raises WrongUse if that cannot be read."""
         return read_record(self.path)
 
     def _outcome(self) -> Outcome | None:
         try:
-            finished = self.record().runs[-1].finished
+            finished = self.record.runs[-1].finished
         except WrongUse:
             return None
         return None if finished is None else finished.outcome
@@ -193,7 +195,7 @@ class CutProcess:
         if self.raised is not None:
             broken.append(("passed_on", error_text(self.raised)))
         try:
-            record = self.record()
+            record = self.record
         except WrongUse as error:
             return [*broken, ("readable", str(error))]
         if len(record.damaged) > 1 or (record.damaged and self._kept.get(RECORD, b"\n").endswith(b"\n")):
@@ -208,7 +210,7 @@ class CutProcess:
                 yield "keeps_record", f"run {before.started.run_id} had {len(before.events)} events, and now differs"
         yield from _asked_again(record)
         wanted, made = Counter(whole.effects), Counter(self.effects)
-        unsure = any(_unsure(run) for each in self._records() for run in each.runs)
+        unsure = any(_unsure(run) for each in (record, *self._subagents()) for run in each.runs)
         again = sorted(what for what, times in made.items() if times > max(wanted[what], unsure))
         if again:
             yield "not_repeated", f"effects made once too often: {again}"
@@ -219,9 +221,9 @@ class CutProcess:
         if self.ended != whole.ended:
             yield "same_end", f"{self.ended} instead of {whole.ended}"
 
-    def _records(self) -> Iterator[SessionRecord]:
-        """The record and those of its sub-agents, as far as they have begun."""
-        for path in (self.path, *subagent_records(self.path)):
+    def _subagents(self) -> Iterator[SessionRecord]:
+        """The records of its sub-agents, as far as they have begun."""
+        for path in subagent_records(self.path):
             with suppress(WrongUse):
                 yield read_record(path)
 

@@ -106,8 +106,8 @@ def check_cut_records(
 
 def _check_effects(whole: CutProcess) -> None:
     """A check that nobody tells of effects could not fail."""
-    specs = {spec.name: spec for run in whole.record().runs for spec in run.started.tools}
-    ran = [e.name for run in whole.record().runs for e in run.events if isinstance(e, ev.ToolExecutionStarted)]
+    specs = {spec.name: spec for run in whole.record.runs for spec in run.started.tools}
+    ran = [e.name for run in whole.record.runs for e in run.events if isinstance(e, ev.ToolExecutionStarted)]
     writing = [name for name in ran if not specs[name].reads and specs[name].kind == "ordinary"]
     if writing and not len(whole.effects):
         raise WrongUse(
