@@ -112,7 +112,7 @@ def test_the_names_of_events_in_a_record_are_exactly_these() -> None:
     assert {kind.__struct_config__.tag for kind in Event.__args__} == set(EVENTS.split())
 
 
-LAZY = (ROOT / "providers/__init__.py", ROOT / "engine/_exports.py")
+LAZY = tuple(ROOT / f for f in ("providers/__init__.py", "engine/_exports.py", "engine/observers/__init__.py"))
 """They import some of their names when these are first used, as `endstop` itself does."""
 OF_AN_EXTRA = {ROOT / "engine" / "service", ROOT / "engine" / "web"}
 """Packages that cannot be imported without an extra: what is raised instead says which."""
