@@ -1,6 +1,6 @@
 """The examples in docs/examples run as they stand, each in a process of its own, without a model.
 
-Those that start further processes, and one more, are started as users start them; the others are forked (`forked.py`).
+Two are started as users start them; the others are forked (`forked.py`), and what those start is not.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ async def test_subagents_translate_at_the_same_time_and_their_cost_is_counted() 
     ]
 
 
-def test_an_agent_behind_the_proxy_ends_with_its_work_and_without_it_goes_on() -> None:
-    assert start("proxy").splitlines() == [
+async def test_an_agent_behind_the_proxy_ends_with_its_work_and_without_it_goes_on() -> None:
+    assert (await run("proxy")).splitlines() == [
         "without a proxy: 10 requests, 56,000 characters of talk after the work; it gave up",
         "endstop proxy  : 2 requests, 0 characters of talk after the work; it answered: The port is 8080.",
     ]
@@ -124,8 +124,8 @@ async def test_progress_is_shown_as_it_comes() -> None:
     ]
 
 
-def test_mcp_tools_moves_a_note_from_one_server_to_another() -> None:
-    told = start("mcp_tools").splitlines()
+async def test_mcp_tools_moves_a_note_from_one_server_to_another() -> None:
+    told = (await run("mcp_tools")).splitlines()
     assert "old_list_notes: buy milk, call Jane" in told
     assert "old_list_notes: call Jane" in told
     assert "new_list_notes: mend the bicycle, buy milk" in told
