@@ -12,8 +12,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
-from functools import partial
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,27 +104,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from .scheduling import sort
 
         sort(items)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """A worker of pytest-xdist tells no more of a test that passes than that, and its end: three messages of six.
-
-    Who asks for more than the shortest output gets all.
-    """
-    option = session.config.option
-    if option.verbose > 0 or option.durations or option.xmlpath or option.hypothesis_show_statistics:
-        return
-    for plugin in session.config.pluginmanager.get_plugins():
-        if type(plugin).__name__ == "WorkerInteractor":
-            plugin.sendevent = partial(_send_what_is_read, plugin.sendevent)
-
-
-def _send_what_is_read(send: Callable[..., None], name: str, **message: Any) -> None:
-    data = message.get("data", {})
-    passed_beside = name == "testreport" and data["outcome"] == "passed" and data["when"] != "call"
-    if name != "logstart" and not passed_beside:
-        send(name, **message)
 
 
 @pytest.hookimpl(wrapper=True)
