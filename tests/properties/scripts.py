@@ -109,7 +109,7 @@ STEPS = st.one_of(
     st.lists(PARTS, max_size=5),
     st.lists(_broken, min_size=2, max_size=6),  # pieces for the same calls, also after they were whole
 )
-SCRIPTS = st.lists(STEPS, min_size=1, max_size=4).map(lambda script: [*script, *[[say("The end.")]] * 8])
+SCRIPTS = st.lists(STEPS, min_size=1, max_size=8).map(lambda script: [*script, *[[say("The end.")]] * 8])
 
 
 def _maybe(values: Sequence[Any]) -> list[Any]:
