@@ -126,8 +126,9 @@ class LocalDispatcher:
 
         Readers see the end of a run before it is stored, and may ask for the next run at once.
         """
+        before = self._active_sessions.by_session(session_id)
         stored = await self._queries.session(session_id, owner=owner)
-        active = self._active_sessions.by_session(session_id)
+        active = self._active_sessions.by_session(session_id) or before  # it may have ended while it was read
         if active is None or active.run is None or not active.run.finished:
             return stored
         with suppress(TimeoutError):

@@ -306,9 +306,10 @@ class Service(SessionQueries):
         before that, the next run of the session gets it; it starts by itself if the run completed or reached a limit.
         """
         said = user_message(text, "message")
+        before = self._active_sessions.by_session(session_id)
         known = await self.session(session_id, owner=owner)
         check_runs_here(known)
-        active = self._active_sessions.by_session(session_id)
+        active = self._active_sessions.by_session(session_id) or before  # it may have ended while it was read
         if active is None or active.run is None:
             under_way = active is None and known.status in GOING
         else:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dbos import DBOS
+from dbos import _queue as dbos_queue
+from endstop.durable.dbos.worker import DbosWorker
 from endstop.testing.conformance.durable import CASES, Adapter, DurableCase, check
 
 from ...postgres import PASSWORD, Server
@@ -46,21 +49,22 @@ async def test_a_run_that_dbos_takes_while_it_is_being_ended_goes_back(
 ) -> None:
     path = tmp_path / "dbos.sqlite"
     shutil.copy(made, path)
-    destroy, taken = DBOS.destroy, []
+    destroy, execute, refused = DBOS.destroy, dbos_queue.execute_dequeued_workflow, threading.Event()
+
+    def execute_until_it_leaves(*given: Any, **named: Any) -> Any:
+        """Once the worker leaves, its threads take nothing more, and its queues do not know it yet."""
+        assert DbosWorker.current is not None
+        if not DbosWorker.current._leaving:
+            return execute(*given, **named)
+        refused.set()
+        raise RuntimeError("cannot schedule new futures after shutdown")
 
     def slowly() -> None:
-        """Its threads take nothing more, and its queues do not know it yet."""
-        one_more = threading.Event()
-
-        def refuse(*_: object) -> None:
-            taken.append(one_more.set())
-            raise RuntimeError("cannot schedule new futures after shutdown")
-
-        monkeypatch.setattr("dbos._queue.execute_dequeued_workflow", refuse)
-        assert one_more.wait(30)
+        refused.wait(30)
         destroy()
 
+    monkeypatch.setattr(dbos_queue, "execute_dequeued_workflow", execute_until_it_leaves)
     monkeypatch.setattr(DBOS, "destroy", slowly)
     (leaving,) = (case for case in CASES if case.name == "working: leaving it")
     await check(leaving, dbos(str(path), str(tmp_path / "nowhere" / "dbos.sqlite")), cannot={"freezing"})
-    assert taken
+    assert refused.is_set()

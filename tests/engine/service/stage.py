@@ -54,7 +54,9 @@ class Stage(TemporaryStore):
 
     async def session(self, id: str) -> Any:
         await self._enter("session")
-        return await super().session(id)
+        found = await super().session(id)
+        await self._enter("session_read")
+        return found
 
     async def undelivered_messages(self, session_id: str) -> Any:
         found = await super().undelivered_messages(session_id)

@@ -113,6 +113,37 @@ async def test_a_session_that_was_cut_off_before_its_first_run_can_be_begun_agai
         assert (await service.outcome(session.run_id or "", wait=10)) is not None
 
 
+async def test_a_session_whose_run_ends_while_it_is_read_is_at_rest_with_its_question() -> None:
+    held, store = Held(), Stage()
+    script = call("look", path="a"), call("ask_user", question="Which port?")
+    async with Service(held.engine(*script), store=store, grace=0) as service:
+        session = await service.start("Look")
+        await held.called.wait()
+        came, go = store.hold("session_read")
+        reading = asyncio.create_task(service.session_at_rest(session.id))
+        await came.wait()
+        held.go.set()
+        await rests(service)
+        go.set()
+        stored = await reading
+        assert (stored.status, [question.text for question in stored.questions]) == ("awaiting_input", ["Which port?"])
+
+
+async def test_a_message_to_a_run_that_ends_while_its_session_is_read_is_refused_and_not_kept() -> None:
+    held, store = Held(), Stage()
+    async with Service(held.engine(call("look", path="a"), FINISH), store=store, grace=0) as service:
+        session = await service.start("Look")
+        await held.called.wait()
+        came, go = store.hold("session_read")
+        saying = asyncio.create_task(service.send_message(session.id, "too late"))
+        await came.wait()
+        held.go.set()
+        await rests(service)
+        go.set()
+        assert await refused(saying) == "not_running"
+        assert await store.undelivered_messages(session.id) == []
+
+
 async def test_no_run_begins_by_itself_once_the_service_stops() -> None:
     held, store = Held(), Stage()
     async with Service(held.engine(call("look", path="a"), FINISH, FINISH), store=store, grace=10) as service:
