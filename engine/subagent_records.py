@@ -59,9 +59,10 @@ class SubagentFolder:
         return f"{self._folder.name}/{self.target(name, session_id).name}"
 
     async def runs(self, name: str, session_id: str) -> Sequence[RecordedRun]:
-        """See `SubagentRecords`. Makes the folder."""
+        """See `SubagentRecords`. Makes the folder, and removes a file whose process died in its first line."""
         record = self.target(name, session_id)
-        if not record.exists():
+        if not _has_whole_line(record):
+            record.unlink(missing_ok=True)
             record.parent.mkdir(parents=True, exist_ok=True)
             return ()
         return () if read_beginning(record)[1] is None else read_record(record).runs
@@ -71,6 +72,15 @@ class SubagentFolder:
     ) -> AbstractAsyncContextManager[Callable[[], None]]:
         """Nothing to do: the session writes its record."""
         return nothing_to_keep()
+
+
+def _has_whole_line(path: Path) -> bool:
+    """Whether the first line of a file is written to its end; not if there is no such file."""
+    try:
+        with path.open("rb") as file:
+            return file.readline().endswith(b"\n")
+    except FileNotFoundError:
+        return False
 
 
 def nothing_to_keep() -> AbstractAsyncContextManager[Callable[[], None]]:

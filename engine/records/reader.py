@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain, islice
 
 from msgspec import Struct
 
@@ -142,7 +143,7 @@ def read_header(path: str | os.PathLike[str]) -> Header:
 def read_beginning(path: str | os.PathLike[str]) -> tuple[Header, RunStarted | None]:
     """Read the header of a record, and its first run if that is the next line. Raises like `read_header`."""
     header = read_header(path)
-    lines = next(line_batches(path), [b""])
+    lines = list(islice(chain.from_iterable(line_batches(path)), 2))
     first = parse_line(lines[1]) if len(lines) > 1 else None
     return header, first if isinstance(first, RunStarted) else None
 

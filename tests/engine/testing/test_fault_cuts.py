@@ -86,6 +86,29 @@ def line_end(make_engine: Callable[[SideEffects], Engine], number: int) -> int:
     return whole.growth.lines()[number - 1]
 
 
+@pytest.mark.parametrize("name", ["subagents", "subagent_asks"])
+def test_a_sub_agent_begins_once_whatever_is_there_of_its_first_lines(name: str, tmp_path: Path) -> None:
+    """Nothing but the file, its first byte, its header, the start of its run: with their newlines and without."""
+    scene = CUT_SCENES[name]
+    program = CutProgram(scene.make_engine, **scene.options)
+    whole = CutProcess(program, tmp_path, {})
+    ends = whole.growth.lines()
+    above = next(number for number, end in enumerate(ends) if len(whole.growth.left_at(end + 1)) > 1)
+    begin, header, started = ends[above : above + 3]
+    report = check_cut_records(
+        scene.make_engine,
+        points=[begin + 1, *range(header - 2, header + 2), *range(started - 2, started + 2)],
+        **scene.options,
+    )
+    assert report.ok, report
+    assert report.tried == 9
+
+    left = whole.growth.left_at(begin + 1)
+    (record, subagent) = left
+    process = CutProcess(program, tmp_path, {record: left[record], subagent: b""})
+    assert asyncio.run(process.check(whole)) == []
+
+
 @pytest.mark.parametrize("name", CUT_SCENES)
 def test_a_record_of_any_shape_goes_on_from_a_sample_of_its_bytes(name: str) -> None:
     scene = CUT_SCENES[name]
