@@ -42,9 +42,15 @@ def written(path: Path, events: list[dict[str, Any]]) -> Path:
     return path
 
 
+def switch_off_network(page: Any) -> None:
+    """Leave the page first: it may still load modules, which would fail then."""
+    page.goto("about:blank")
+    page.context.set_offline(True)
+
+
 def opened(page: Any, address: str) -> Any:
     """This page, read to the end of the session's first run; the network is off."""
-    page.context.set_offline(True)
+    switch_off_network(page)
     page.goto(address)
     page.wait_for_selector("#timeline .card")
     return page
@@ -117,7 +123,7 @@ def test_the_download_of_a_file_is_the_record(clean_tab: Any, tmp_path: Path) ->
 
 def test_texts_of_others_stay_texts(clean_tab: Any, tmp_path: Path) -> None:
     page = clean_tab
-    page.context.set_offline(True)
+    switch_off_network(page)
     for number, bad in enumerate([*PAYLOADS, "<!--<script>", "</SCRIPT \n>x<!-- ]]>"]):
         record = written(tmp_path / f"bad{number}.jsonl", poisoned(bad, number))
         page.goto(exported(record, tmp_path, f"a notice with {bad}"))
