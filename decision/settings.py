@@ -27,11 +27,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     such a setting is read with this value, never with today's default."""
 
     def __post_init__(self) -> None:
-        for name, (kind, unchecked) in _checked_types(type(self)).items():
+        for name, kind in setting_types(type(self)).items():
             value = getattr(self, name)
             if isinstance(value, float) and not isfinite(value):
                 raise WrongUse(f"{self.section}{name} is {value}: use a finite number, or leave it out")
-            if type(value) not in unchecked and not _fits(value, kind):
+            if not _fits(value, kind):
                 raise WrongUse(f"{self.section}{name} is {value!r}: use {describe_type(kind)}")
             if isinstance(value, list):
                 force_setattr(self, name, tuple(value))
@@ -42,24 +42,6 @@ def setting_types(group: type[Struct]) -> dict[str, Any]:
     """The type of each setting of a group."""
     hints = get_type_hints(group)
     return {name: hints[name] for name in group.__struct_fields__}
-
-
-@cache
-def _checked_types(group: type[Struct]) -> dict[str, tuple[Any, frozenset[Any]]]:
-    """The type of each setting of a group, and the classes of which it takes every value."""
-    found = {}
-    for name, kind in setting_types(group).items():
-        kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-        found[name] = (kind, frozenset(one for one in kinds if one in _EVERY_VALUE or _is_group(one)))
-    return found
-
-
-_EVERY_VALUE = (int, float, bool, types.NoneType)
-"""Classes whose values need no further check. Not str: a lone surrogate is no text that can be recorded."""
-
-
-def _is_group(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Struct)
 
 
 def settings_from_record(group: type[_Group], data: Any) -> _Group:
@@ -119,7 +101,7 @@ _MANY = {int: "whole numbers", str: "texts"}
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    if _is_group(kind):
+    if isinstance(kind, type) and issubclass(kind, Struct):
         return isinstance(value, kind)
     try:
         msgspec.convert(value, kind)

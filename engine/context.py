@@ -100,8 +100,6 @@ class Context:
     output: OutputType | None = None
     """The type as which the answer is read, for gates and in the outcome; None: the output is the text."""
     text_rule: TextRule | None = None
-    context_for_text_rule: bool = False
-    """Whether the text rule has a parameter for the `RunContext`."""
     system_prompt: SystemPrompt | None = None
     judge: Judge | None = None
     compactor: Compactor | None = None

@@ -17,6 +17,7 @@ from .effects import EffectKey
 from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Verdict, qualified_name
 from .providers._logging import log_warning
 from .tools.results import Completion
+from .tools.run_context import context_parameter
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
 Role = Literal["gate", "judge", "text_rule", "handler", "compactor", "approval", "system"]
@@ -152,7 +153,7 @@ async def run_text_rule(context: Context, message: AssistantMessage) -> None:
     """Ask the user's text rule, if there is one, whether this response ends the run."""
     if context.text_rule is not None:
         arguments: tuple[Any, ...] = (message.text, message.calls)
-        if context.context_for_text_rule:
+        if context_parameter(context.text_rule) is not None:
             arguments += (context.run_context(),)
         await run_hook(context, "text_rule", context.text_rule, arguments, parse_text_rule)
 

@@ -73,7 +73,7 @@ from .run_start import (
     start,
 )
 from .subscribers import enter_middleware, notify_subscribers
-from .tools.run_context import DepsT, RunContext, context_parameter
+from .tools.run_context import DepsT, RunContext
 from .user_message import Prompt, user_message
 from .validation import check_record, check_recorded_functions, check_recorded_tools
 
@@ -481,7 +481,6 @@ class Session(Generic[DepsT, OutputT]):
             gates=hooks.gates,
             output=config.output,
             text_rule=hooks.text_rule,
-            context_for_text_rule=hooks.text_rule is not None and context_parameter(hooks.text_rule) is not None,
             system_prompt=config.system_function,
             judge=hooks.judge,
             compactor=cast("Compactor | None", hooks.compactor),  # no provider: see `Hooks`

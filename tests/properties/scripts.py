@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from itertools import chain
 from typing import Any
 
 import anyio
@@ -19,36 +16,17 @@ from hypothesis import strategies as st
 
 from ..engine_options import grouped
 
-WORDS = ["", " ", "Done.", "I look into it", "äöü 漢字", "{}"]
-IDS = [None, None, None, "", "same", "c1"]
+WORDS = st.sampled_from(["", " ", "Done.", "I look into it", "äöü 漢字", "{}"])
+IDS = st.sampled_from([None, None, None, "", "same", "c1"])
 
 
-class Options:
-    """What `make` gives for one value of each option, at most 256 values each; an option may have options itself."""
-
-    def __init__(self, make: Callable[..., Any], **options: Sequence[Any] | Options) -> None:
-        self._make = make
-        self._options = options
-        self.count: int = sum(one.count if isinstance(one, Options) else 1 for one in options.values())
-
-    def drawn(self) -> st.SearchStrategy[Any]:
-        """One draw for 4 options: Hypothesis takes longer for a draw than the engine for an event.
-
-        All draws have one size, so that Hypothesis can put what it drew for one in the place of another.
-        """
-        four = st.binary(min_size=4, max_size=4)
-        return st.tuples(*[four] * -(-self.count // 4)).map(lambda drawn: self.chosen(chain.from_iterable(drawn)))
-
-    def chosen(self, drawn: Iterator[int]) -> Any:
-        """A byte for each option; zeros give the first values, the simplest."""
-        given = {}
-        for name, values in self._options.items():
-            given[name] = values.chosen(drawn) if isinstance(values, Options) else values[next(drawn) % len(values)]
-        return self._make(**given)
-
-
-def _call(tool: str, **arguments: Sequence[Any]) -> st.SearchStrategy[list[Any]]:
-    return Options(partial(call, tool), id=IDS, pieces=range(1, 5), **arguments).drawn()
+def _call(name: str, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.builds(
+        lambda call_id, pieces, given: call(name, id=call_id, pieces=pieces, **given),
+        IDS,
+        st.integers(1, 4),
+        st.fixed_dictionaries(arguments),
+    )
 
 
 ARGUMENTS = [
@@ -68,13 +46,13 @@ PIECES = ['{"path":', '"a"}', '{"path":"a"}', '{"path":"a"}{"pa', 'th":"a"}', '{
 
 HANDMADE = 100
 """The lowest index of calls whose pieces stand in a script as the provider sends them."""
-_broken = Options(
-    lambda **given: [ToolCallDelta(**given)],
-    index=range(HANDMADE, HANDMADE + 4),
-    id=["", "x"],
-    name=["look", "change", "finish_task", "", "nobody"],
-    arguments=ARGUMENTS + PIECES,
-).drawn()
+_broken = st.builds(
+    lambda index, call_id, name, text: [ToolCallDelta(index, call_id, name, text)],
+    st.integers(HANDMADE, HANDMADE + 3),
+    st.sampled_from(["", "x"]),
+    st.sampled_from(["look", "change", "finish_task", "", "nobody"]),
+    st.sampled_from(ARGUMENTS + PIECES),
+)
 
 CALLS = st.one_of(
     _call("look", path=WORDS),
@@ -83,13 +61,13 @@ CALLS = st.one_of(
     _call("think", thought=WORDS),
     _call("ask_user", question=WORDS),
     _call("finish_task", summary=WORDS),
-    _call("submit", report=["good", "continue", "bad", "crash"]),
-    _call("task_done", summary=WORDS, completion_percentage=[30, 100]),
+    _call("submit", report=st.sampled_from(["good", "continue", "bad", "crash"])),
+    _call("task_done", summary=WORDS, completion_percentage=st.sampled_from([30, 100])),
     _broken,
 )
 PARTS = st.one_of(
-    Options(say, text=WORDS, pieces=range(1, 4)).drawn(),
-    Options(lambda text: [ReasoningDelta(text)], text=WORDS).drawn(),
+    st.builds(say, WORDS, st.integers(1, 3)),
+    st.builds(lambda text: [ReasoningDelta(text)], WORDS),
     CALLS,
     CALLS,
     st.sampled_from(
@@ -112,67 +90,68 @@ STEPS = st.one_of(
 SCRIPTS = st.lists(STEPS, min_size=1, max_size=8).map(lambda script: [*script, *[[say("The end.")]] * 8])
 
 
-def _maybe(values: Sequence[Any]) -> list[Any]:
-    """None in two of three."""
-    return [None] * 2 * len(values) + list(values)
+def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(st.none(), st.none(), strategy)
 
 
-_limits = Options(
+LIMITS = st.builds(
     lambda soft, **hard: Limits(**hard, soft_steps=min(soft, hard["steps"]) if soft else None),
-    soft=_maybe(range(1, 7)),
-    steps=range(1, 7),
-    rounds=_maybe(range(1, 5)),
-    tool_calls=_maybe(range(1, 9)),
-    input_tokens=_maybe(range(1, 61)),
-    output_tokens=_maybe(range(1, 61)),
+    soft=_maybe(st.integers(1, 6)),
+    steps=st.integers(1, 6),
+    rounds=_maybe(st.integers(1, 4)),
+    tool_calls=_maybe(st.integers(1, 8)),
+    input_tokens=_maybe(st.integers(1, 60)),
+    output_tokens=_maybe(st.integers(1, 60)),
 )
-POLICIES = Options(
+POLICIES = st.builds(
     Policy,
-    reminder=[None, 0.5, 5 / 6],
-    closing=[False, True],
-    text=["final", "nudge"],
-    mixed=["before", "all", "none"],
-    max_inner_steps=range(1, 5),
-    inner_cancel=[False, True],
-    reject_after_failure=[False, True],
-    limits=_limits,
-    session_limits=Options(SessionLimits, steps=_maybe(range(1, 7))),
-    patience=Options(
+    limits=LIMITS,
+    session_limits=st.builds(SessionLimits, steps=_maybe(st.integers(1, 6))),
+    reminder=st.sampled_from([None, 0.5, 5 / 6]),
+    closing=st.booleans(),
+    text=st.sampled_from(["final", "nudge"]),
+    mixed=st.sampled_from(["before", "all", "none"]),
+    max_inner_steps=st.integers(1, 4),
+    inner_cancel=st.booleans(),
+    reject_after_failure=st.booleans(),
+    patience=st.builds(
         Patience,
-        empty_answers=range(3),
-        truncated=range(3),
-        refusals=range(3),
-        invalid_calls=range(3),
-        rejections=range(3),
-        echoes=range(3),
-        compactions=range(3),
+        empty_answers=st.integers(0, 2),
+        truncated=st.integers(0, 2),
+        refusals=st.integers(0, 2),
+        invalid_calls=st.integers(0, 2),
+        rejections=st.integers(0, 2),
+        echoes=st.integers(0, 2),
+        compactions=st.integers(0, 2),
     ),
-    repetition=Options(
+    repetition=st.builds(
         Repetition,
-        nudge_at=[(), (2,), (2, 3)],
-        stop_at=[None, 2, 3, 6],
-        monologue=_maybe(range(2, 5)),
+        nudge_at=st.sampled_from([(), (2,), (2, 3)]),
+        stop_at=st.sampled_from([None, 2, 3, 6]),
+        monologue=_maybe(st.integers(2, 4)),
     ),
-    echo=Options(
+    echo=st.builds(
         Echo,
-        phrases=[(), ("done",), ("äöü", "漢字")],
-        shorter_than=[0, 100],
-        announcements=[(), ("I look",)],
+        phrases=st.sampled_from([(), ("done",), ("äöü", "漢字")]),
+        shorter_than=st.sampled_from([0, 100]),
+        announcements=st.sampled_from([(), ("I look",)]),
     ),
-    compaction=Options(
+    compaction=st.builds(
         Compaction,
-        window=_maybe([5, 15, 40]),
-        strategies=[(), ("shorten_results",), ("drop_oldest", "shorten_results")],
-        keep_results=range(3),
-        keep_messages=range(1, 5),
+        window=_maybe(st.sampled_from([5, 15, 40])),
+        strategies=st.sampled_from([(), ("shorten_results",), ("drop_oldest", "shorten_results")]),
+        keep_results=st.integers(0, 2),
+        keep_messages=st.integers(1, 4),
     ),
-    prompts=Options(Prompts, next_step=["", "What is next?"]),
-).drawn()
+    prompts=st.builds(Prompts, next_step=st.sampled_from(["", "What is next?"])),
+)
 
-FAULTS = Options(
-    dict,
-    **{name: [0.0, 0.0, 0.0, 0.0, 0.2] for name in ("refuse", "fail", "cut", "lie", "shred", "bad_ids", "empty")},
-).drawn()
+FAULTS = st.fixed_dictionaries(
+    {
+        name: st.sampled_from([0.0, 0.0, 0.0, 0.0, 0.2])
+        for name in ("refuse", "fail", "cut", "lie", "shred", "bad_ids", "empty")
+    }
+)
 
 
 def picky(completion: Completion, run: Progress) -> Accept | Reject:
@@ -182,8 +161,8 @@ def picky(completion: Completion, run: Progress) -> Accept | Reject:
     return Accept() if completion.answer.strip() else Reject("blank")
 
 
-async def braces(text: str, calls: Any) -> bool | None:
-    """A text rule that takes braces for an answer. It is async and needs no thread, as the gate above does."""
+def braces(text: str, calls: Any) -> bool | None:
+    """A text rule that takes braces for an answer."""
     return True if text == "{}" else None
 
 
