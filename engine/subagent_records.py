@@ -59,7 +59,11 @@ class SubagentFolder:
         return f"{self._folder.name}/{self.target(name, session_id).name}"
 
     async def runs(self, name: str, session_id: str) -> Sequence[RecordedRun]:
-        """See `SubagentRecords`. Makes the folder, and removes a file whose process died in its first line."""
+        """Return the runs of this session that have begun; none if it is new.
+
+        Makes the folder of its record, so that it can begin. A record of which not even the first line was written to
+        its end holds nothing: it is removed, and the session begins anew.
+        """
         record = self.target(name, session_id)
         if not _has_whole_line(record):
             record.unlink(missing_ok=True)
@@ -75,7 +79,7 @@ class SubagentFolder:
 
 
 def _has_whole_line(path: Path) -> bool:
-    """Whether the first line of a file is written to its end; not if there is no such file."""
+    """Return whether the first line of a file ends in a line feed; False if there is no such file."""
     try:
         with path.open("rb") as file:
             return file.readline().endswith(b"\n")

@@ -66,13 +66,13 @@ class ReceivedBytes:
         self._size = self._unpacked = 0
 
     def count(self, size: int) -> None:
-        """Add bytes that came in over a connection, headers and framing included."""
+        """Count bytes of the connection, with headers and framing. Raises ProtocolError if they are too many."""
         self._size += size
         if self._size > self._most:
             self.break_off(too_much_received(self._most))
 
     def count_unpacked(self, size: int) -> None:
-        """Add bytes of the response after decompression."""
+        """Count bytes of the body after decompression. Raises ProtocolError if they are too many."""
         self._unpacked += size
         if self._unpacked > self._largest:
             larger = f"the response is larger than {self._largest} bytes"

@@ -17,7 +17,7 @@ import pytest
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-"""The path of the first of `NAMES` that is installed; None if none is.
+"""Path of the browser that the tests start: the first program of `NAMES` on the PATH; None if there is none.
 
 chromium-headless-shell is built without windows, and takes two thirds of the CPU time of the others.
 """

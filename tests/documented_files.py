@@ -29,7 +29,8 @@ RECORDS = ROOT / "tests" / "records"
 GOOD, BAD = 340, 4
 """Sessions of `records/`: so many good ones are what `endstop fit` needs for its default guarantee."""
 MORE = [f"s{number}.jsonl" for number in range(GOOD // 10, GOOD)]
-"""Good sessions of which pages without `endstop fit` show nothing new."""
+"""Files of `records/` that only `endstop fit` needs: it wants many good sessions, and all other pages show as much with
+a tenth of them."""
 LONG = Policy(name="long", limits=Limits(steps=50), reminder=None, repetition=Repetition(nudge_at=(), stop_at=None))
 TOOLS = """
 from endstop import tool

@@ -1,4 +1,7 @@
-"""Run the script of the first argument with warnings as errors, in a fork, which has read `-W` long ago."""
+"""Run the script that the first argument names, with warnings as errors.
+
+For processes that are forked: `python -W error` says so to a new interpreter, and a fork is none.
+"""
 
 import gc
 import runpy
@@ -11,4 +14,4 @@ if __name__ == "__main__":
     del sys.argv[0]
     sys.path[0] = str(Path(sys.argv[0]).parent)
     runpy.run_path(sys.argv[0], run_name="__main__")
-    gc.collect()  # what it has left open says so, as it does when an interpreter ends
+    gc.collect()  # files and sockets that were left open warn now; in an interpreter of its own they would at its end

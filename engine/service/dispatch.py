@@ -42,7 +42,7 @@ from .active import ActiveSession, ActiveSessions
 from .admission import Admission, check_unanswered, redacted
 from .errors import Conflict, busy, check_runs_here, too_many_of_yours
 from .history import load_session
-from .session_queries import SessionQueries
+from .session_queries import SessionQueries, session_and_active
 from .supervisor import RunSupervisor, clock_of
 
 REST_SECONDS = 5.0
@@ -126,9 +126,7 @@ class LocalDispatcher:
 
         Readers see the end of a run before it is stored, and may ask for the next run at once.
         """
-        before = self._active_sessions.by_session(session_id)
-        stored = await self._queries.session(session_id, owner=owner)
-        active = self._active_sessions.by_session(session_id) or before  # it may have ended while it was read
+        stored, active = await session_and_active(self._queries, self._active_sessions, session_id, owner)
         if active is None or active.run is None or not active.run.finished:
             return stored
         with suppress(TimeoutError):

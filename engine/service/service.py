@@ -48,7 +48,7 @@ from .history import was_answered
 from .lifecycle import Lifecycle
 from .membership import QUEUE, LeaseKeeper
 from .queue_worker import QueueWorker
-from .session_queries import SessionQueries
+from .session_queries import SessionQueries, session_and_active
 from .span_receiver import Receiving, SpanReceiver
 from .supervisor import RunSupervisor, clock_of
 
@@ -306,10 +306,8 @@ class Service(SessionQueries):
         before that, the next run of the session gets it; it starts by itself if the run completed or reached a limit.
         """
         said = user_message(text, "message")
-        before = self._active_sessions.by_session(session_id)
-        known = await self.session(session_id, owner=owner)
+        known, active = await session_and_active(self, self._active_sessions, session_id, owner)
         check_runs_here(known)
-        active = self._active_sessions.by_session(session_id) or before  # it may have ended while it was read
         if active is None or active.run is None:
             under_way = active is None and known.status in GOING
         else:

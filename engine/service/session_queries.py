@@ -12,9 +12,22 @@ from ..decision import Outcome
 from ..records.format import Header, encode_line
 from ..records.frames import Frames
 from ..store.base import GOING, SessionFilter, SessionStatus, Store, StoredRun, StoredSession
-from .active import ActiveSessions
+from .active import ActiveSession, ActiveSessions
 from .errors import Unknown
 from .follow import EventReader
+
+
+async def session_and_active(
+    queries: SessionQueries, active_sessions: ActiveSessions, session_id: str, owner: str | None
+) -> tuple[StoredSession, ActiveSession | None]:
+    """Return a session as the store has it, and its run in this process; None if no run of it is active here.
+
+    A run that ended while the store was read is returned, too: what was read may be older than its end. Raises Unknown
+    like `SessionQueries.session`.
+    """
+    before = active_sessions.by_session(session_id)
+    stored = await queries.session(session_id, owner=owner)
+    return stored, active_sessions.by_session(session_id) or before
 
 
 class SessionQueries:

@@ -22,9 +22,10 @@ def _litellm_closed_where_a_loop_is(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="session")
 def litellm_imported() -> Any:
-    """litellm, imported by the provider, as it has to be, and not while something is tried: it can take a minute.
+    """The module litellm, imported before a test measures anything: the import can take a minute.
 
-    Its objects stay, and the collections of garbage below need not look at them: they take a fifth of the time so.
+    Only `endstop.providers.litellm` may import it. Its objects are never freed, so the garbage collector is told to
+    leave them out: `_collect_garbage` takes a fifth of the time then.
     """
     from endstop.providers.litellm import _import
 
@@ -35,7 +36,7 @@ def litellm_imported() -> Any:
 
 
 def _collect_garbage() -> None:
-    """Sessions of loops that have ended, which complain when they go."""
+    """Free what is not used any more. Clients of event loops that have ended warn when they are freed: not here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         gc.collect()

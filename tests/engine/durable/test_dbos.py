@@ -52,7 +52,7 @@ async def test_a_run_that_dbos_takes_while_it_is_being_ended_goes_back(
     destroy, execute, refused = DBOS.destroy, dbos_queue.execute_dequeued_workflow, threading.Event()
 
     def execute_until_it_leaves(*given: Any, **named: Any) -> Any:
-        """Once the worker leaves, its threads take nothing more, and its queues do not know it yet."""
+        """Execute a run that DBOS took; once the worker leaves, fail as if DBOS's threads had ended."""
         assert DbosWorker.current is not None
         if not DbosWorker.current._leaving:
             return execute(*given, **named)

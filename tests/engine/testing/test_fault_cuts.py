@@ -88,7 +88,7 @@ def line_end(make_engine: Callable[[SideEffects], Engine], number: int) -> int:
 
 @pytest.mark.parametrize("name", ["subagents", "subagent_asks"])
 def test_a_sub_agent_begins_once_whatever_is_there_of_its_first_lines(name: str, tmp_path: Path) -> None:
-    """Nothing but the file, its first byte, its header, the start of its run: with their newlines and without."""
+    """Its record is empty, or ends in its header or its first run, with the newline or without."""
     scene = CUT_SCENES[name]
     program = CutProgram(scene.make_engine, **scene.options)
     whole = CutProcess(program, tmp_path, {})

@@ -223,7 +223,11 @@ def _batch(
 
 
 def until(page: Any, condition: str) -> None:
-    """Wait until this expression is true in the page, not by its `eval`; a look in each frame would draw each frame."""
+    """Wait until this expression of JavaScript is true in the page. Raises an error of Playwright after 60 seconds.
+
+    It is tried each 20 ms: `requestAnimationFrame` would make the browser draw each frame. It is part of the function,
+    since the page's policy forbids `eval`.
+    """
     page.evaluate(
         """() => new Promise((done, fail) => {
             const since = performance.now();
@@ -237,7 +241,7 @@ def until(page: Any, condition: str) -> None:
 
 
 def of_size(page: Any, width: int, height: int = 844) -> Any:
-    """The page, in a window of so many CSS pixels."""
+    """Set the size of the page's window, in CSS pixels, and return the page."""
     page.set_viewport_size({"width": width, "height": height})
     return page
 
