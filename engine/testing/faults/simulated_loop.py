@@ -154,7 +154,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         if executor is not None:
             executor.shutdown(wait=False, cancel_futures=True)
         self.close()
-        threads = self._begun()
+        threads = [thread for thread in self._begun() if not self._is_of_older_pool(thread)]
         for thread in threads:
             thread.join(THREAD_SECONDS)
         return left + [f"thread {thread.name!r}" for thread in threads if thread.is_alive()]
@@ -176,6 +176,21 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         """Threads that are not of the test runner."""
         begun = set(threading.enumerate()) - self._threads
         return [thread for thread in begun if thread.name != _OURS]
+
+    def _is_of_older_pool(self, thread: threading.Thread) -> bool:
+        """Whether it is one more thread of a pool that had some before the loop: such a pool is the process's.
+
+        `concurrent.futures` names the threads of a pool PREFIX_0, PREFIX_1 and so on. Two pools may have the same
+        prefix, so a number that was there before is another pool's.
+        """
+        before = {one.name for one in self._threads}
+        prefix, _, number = thread.name.rpartition("_")
+        return (
+            number.isdigit()
+            and thread.name not in before
+            and f"{prefix}_0" in before
+            and not thread.name.startswith(_EXECUTOR)
+        )
 
     def _patience(self) -> float:
         """Real seconds for what may come from outside of the loop: from a socket, or from a thread that works."""

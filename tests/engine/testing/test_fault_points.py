@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,27 @@ def test_a_thread_that_is_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None
         over.set()
     assert broken(report) == {"nothing_left"}
     assert "thread 'left'" in report.violations[0].seen
+
+
+@pytest.mark.parametrize("begun_before", [True, False])
+def test_a_pool_of_the_whole_process_may_grow_and_one_that_the_run_began_is_left(
+    monkeypatch: pytest.MonkeyPatch, begun_before: bool
+) -> None:
+    monkeypatch.setattr("endstop.testing.faults.simulated_loop.THREAD_SECONDS", 0.01)
+    with ThreadPoolExecutor(2, thread_name_prefix="shared") as pool:
+        if begun_before:
+            pool.submit(int).result()
+        both = threading.Barrier(2, timeout=60)
+
+        async def share() -> str:
+            loop = asyncio.get_running_loop()
+            await asyncio.gather(*(loop.run_in_executor(pool, both.wait) for _ in range(2)))
+            return "put"
+
+        report = tried(lambda: engine(share), points=[1])
+        assert {"shared_0", "shared_1"} <= {thread.name for thread in threading.enumerate()}
+    assert report.ok is begun_before, report
+    assert begun_before or broken(report) == {"nothing_left"}
 
 
 def leaves_open(kept: list[Any], *, reads: bool) -> Callable[[], Any]:
