@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,8 +56,9 @@ def check_cut_records(
 
     The run is made once. A cut is what a process leaves that is killed there: the first bytes of what it has written,
     and the effects that had happened by then. The records of sub-agents are cut with that of their caller, in the order
-    in which they grew: a cut at the bytes of one leaves what the others held by then. Where effects happened just
-    before more was written, each number of them is tried. Then the run is resumed on a loop with simulated time.
+    in which they grew: a cut at the bytes of one leaves what the others held by then. Where the next bytes begin a new
+    record, it is tried without that record and with an empty one. Where effects happened just before more was written,
+    each number of them is tried. Then the run is resumed on a loop with simulated time.
 
     Two cuts within a line leave the same, but for the torn line. At each byte the records are read as a resume reads
     them, before and after it has ended the torn line; where that differs in anything from the byte before, the run is
@@ -123,6 +125,8 @@ class _Cut:
     whole: CutProcess
     size: int
     left: dict[str, bytes]
+    opened: str | None
+    """A record that may be there as well, and empty."""
     seen: list[Any]
     worlds: range
     """How many effects may have happened: all before the bytes that are kept, and some that came after these."""
@@ -134,23 +138,26 @@ class _Cut:
         emptied(folder)
         write_files(folder, left)
         worlds = range(sum(at < size for at in recorded), sum(at <= size for at in recorded) + 1)
-        return cls(whole, size, left, as_read(folder / RECORD), worlds)
+        return cls(whole, size, left, whole.growth.opened_at(size), as_read(folder / RECORD), worlds)
 
     def alike(self, other: _Cut) -> bool:
         """Whether a process cannot tell one from the other."""
-        return self.worlds == other.worlds and self.seen == other.seen
+        return self.opened is None and self.worlds == other.worlds and self.seen == other.seen
 
-    def what(self, effects: int) -> str:
-        """What was done to the record, for people."""
+    def states(self) -> Iterator[tuple[str, dict[str, bytes]]]:
+        """What may be left, with words for it."""
         lines = sum(content.count(b"\n") for name, content in self.left.items() if name.endswith(".jsonl"))
-        return f"cut after byte {self.size} (line {lines}), with {effects} effects made"
+        what = f"cut after byte {self.size} (line {lines})"
+        yield what, self.left
+        if self.opened is not None:
+            yield f"{what}, {self.opened} empty", {**self.left, self.opened: b""}
 
 
 def _try(
     report: FaultReport, cut: _Cut, program: CutProgram, folder: Path, checks: asyncio.Runner, repeat: str, point: int
 ) -> None:
-    for effects in cut.worlds:
-        process = CutProcess(program, folder, cut.left, list(cut.whole.effects)[:effects])
+    for (what, left), effects in product(cut.states(), cut.worlds):
+        process = CutProcess(program, folder, left, list(cut.whole.effects)[:effects])
         broken = checks.run(process.check(cut.whole))
         report.ends[process.ended] += 1
-        report.add(cut.what(effects), point, broken, repeat)
+        report.add(f"{what}, with {effects} effects made", point, broken, repeat)

@@ -69,6 +69,16 @@ class Growth:
                 break
         return left
 
+    def opened_at(self, size: int) -> str | None:
+        """The record that may have been opened after so many bytes, and is empty: where the next bytes begin one."""
+        there: set[str] = set()
+        for name, piece in self._pieces:
+            if size < len(piece):
+                return name if not size and name not in there and ATTACHMENTS_SUFFIX not in name else None
+            there.add(name)
+            size -= len(piece)
+        return None
+
 
 def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]

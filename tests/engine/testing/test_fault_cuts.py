@@ -88,7 +88,7 @@ def line_end(make_engine: Callable[[SideEffects], Engine], number: int) -> int:
 
 @pytest.mark.parametrize("name", ["subagents", "subagent_asks"])
 def test_a_sub_agent_begins_once_whatever_is_there_of_its_first_lines(name: str, tmp_path: Path) -> None:
-    """Its record is empty, or ends in its header or its first run, with the newline or without."""
+    """Its record is not there or empty, or ends in its header or its first run, with the newline or without."""
     scene = CUT_SCENES[name]
     program = CutProgram(scene.make_engine, **scene.options)
     whole = CutProcess(program, tmp_path, {})
@@ -97,16 +97,21 @@ def test_a_sub_agent_begins_once_whatever_is_there_of_its_first_lines(name: str,
     begin, header, started = ends[above : above + 3]
     report = check_cut_records(
         scene.make_engine,
-        points=[begin + 1, *range(header - 2, header + 2), *range(started - 2, started + 2)],
+        points=[begin, begin + 1, *range(header - 2, header + 2), *range(started - 2, started + 2)],
         **scene.options,
     )
     assert report.ok, report
-    assert report.tried == 9
+    assert report.tried == 10
 
-    left = whole.growth.left_at(begin + 1)
-    (record, subagent) = left
-    process = CutProcess(program, tmp_path, {record: left[record], subagent: b""})
-    assert asyncio.run(process.check(whole)) == []
+
+def test_a_sub_agent_whose_empty_record_is_refused_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    scene = CUT_SCENES["subagents"]
+    whole = CutProcess(CutProgram(scene.make_engine, **scene.options), tmp_path, {})
+    begin = next(end for end in whole.growth.lines() if whole.growth.opened_at(end) is not None)
+    monkeypatch.setattr("endstop.subagent_records._has_whole_line", Path.exists)
+    report = check_cut_records(scene.make_engine, points=[begin], **scene.options)
+    assert not report.ok
+    assert all("jsonl empty" in violation.fault for violation in report.violations)
 
 
 @pytest.mark.parametrize("name", CUT_SCENES)
