@@ -19,16 +19,15 @@ from msgspec import Struct
 
 from .._sanitize import one_line, sanitize
 from .._version import __version__
-from ..http.page_files import FOLDER, INDEX, page_files
+from ..http.module_bundle import bundle_modules
+from ..http.page_files import ENTRY, FOLDER, INDEX, SCRIPT, page_files
 from ..viewer.session_list import ListedSession
-from .module_bundle import bundle_modules
 from .request_table import RequestTable
 
 LICENCE = "LICENSE"
 """Begins the names of the licences beside vendored libraries."""
 _STYLE_LINK = re.compile(r"<link rel=stylesheet href=page/([\w./-]+)>\n?")
-_SCRIPT_LINK = re.compile(r"<script type=module src=page/([\w./-]+)></script>\n?")
-_PRELOAD_LINK = re.compile(r"<link rel=modulepreload href=page/[\w./-]+>\n?")
+_SCRIPT_LINK = re.compile(rf"<script type=module src=page/{re.escape(SCRIPT)}></script>\n?")
 _CHARSET = re.compile(r"<meta charset=utf-8>")
 _TITLE = re.compile(r"<title>.*?</title>")
 _WITHOUT_SCRIPT = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
@@ -94,7 +93,7 @@ def _page(title: str, notices: Sequence[str]) -> str:
         f"<noscript><h2>{escape(title)}</h2><p>This file shows a recorded session of an AI agent, step by step. "
         "It needs JavaScript, which is switched off here, and no network.</p></noscript>"
     )
-    page = _PRELOAD_LINK.sub("", _STYLE_LINK.sub("", page_files("file")[INDEX].content.decode()))
+    page = _STYLE_LINK.sub("", page_files("file")[INDEX].content.decode())
     for place, text in (
         (_TITLE, f"<title>{escape(title)} · endstop</title>"),
         (_NAVIGATION, f'<aside id=about aria-label="About this file">{lines}</aside>\n'),
@@ -108,18 +107,18 @@ def _page(title: str, notices: Sequence[str]) -> str:
 
 @cache
 def _style_and_script() -> tuple[str, str]:
-    """The page's style sheets and its modules, each as one text. Raises ValueError if they cannot stand in a page."""
-    index, files = page_files("file")[INDEX].content.decode(), page_files("file")
-    style = "\n".join(files[name].content.decode() for name in _STYLE_LINK.findall(index))
-    entries = _SCRIPT_LINK.findall(index)
-    if len(entries) != 1 or not style or "</style" in style.lower():
-        raise ValueError(
-            f"{INDEX} names {len(entries)} scripts instead of one, or no style sheet that fits into a page"
-        )
+    """The page's style sheets as one text, and all modules with the libraries as another.
+
+    Raises ValueError if they cannot stand in a page.
+    """
+    files = page_files("file")
+    style = "\n".join(files[name].content.decode() for name in _STYLE_LINK.findall(files[INDEX].content.decode()))
+    if not style or "</style" in style.lower():
+        raise ValueError(f"{INDEX} names no style sheet, or one that does not fit into a page")
     modules = {
         name: file.content.decode() for name, file in files.items() if name.endswith(".js") and LICENCE not in name
     }
-    return style, bundle_modules(entries[0], modules)
+    return style, bundle_modules(ENTRY, modules)
 
 
 @cache

@@ -1,4 +1,7 @@
-"""The files of the web page. They are few and small, so they are read once and kept in memory."""
+"""The files of the web page. They are few and small, so they are read once and kept in memory.
+
+A browser loads the page's modules as one script, `SCRIPT`, and a library when a text needs it.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
+from .module_bundle import bundle_modules
+
 FOLDER = Path(__file__).parents[1] / "web" / "page"
 INDEX = "index.html"
+ENTRY = "main.js"
+"""The module that begins the page."""
+SCRIPT = "bundle.js"
+"""The page's own modules in one. It is made here, and is no file of the folder."""
 Mode = Literal["server", "viewer", "file"]
 """Where the page gets its sessions: from a server that runs them, from a viewer of records, or from its own file. It
 stands in the attribute `data-mode` of the root element."""
@@ -41,16 +50,23 @@ class StaticFile:
 
 @cache
 def page_files(mode: Mode = "server") -> Mapping[str, StaticFile]:
-    """All files of the page for this mode, by their path in its folder."""
-    found = {}
-    for path in sorted(FOLDER.rglob("*")):
-        if path.suffix in _TYPES and path.is_file():
-            name, content = path.relative_to(FOLDER).as_posix(), path.read_bytes()
-            if name == INDEX and mode != "server":  # as it stands in the file
-                content = set_mode(content, mode)
-            etag = f'W/"{sha256(content).hexdigest()[:16]}"'  # weak: the same for both encodings
-            found[name] = StaticFile(content, compress(content, mtime=0), _TYPES[path.suffix], etag)
-    return found
+    """All files of the page for this mode, by their path in its folder; and `SCRIPT`, but for a page in a file."""
+    contents = {
+        path.relative_to(FOLDER).as_posix(): path.read_bytes()
+        for path in sorted(FOLDER.rglob("*"))
+        if path.suffix in _TYPES and path.is_file()
+    }
+    if mode != "file":
+        own = {name: content.decode() for name, content in contents.items() if name.endswith(".js") and "/" not in name}
+        contents[SCRIPT] = bundle_modules(ENTRY, own).encode()
+    if mode != "server":  # as it stands in the file
+        contents[INDEX] = set_mode(contents[INDEX], mode)
+    return {name: _static_file(name, content) for name, content in contents.items()}
+
+
+def _static_file(name: str, content: bytes) -> StaticFile:
+    etag = f'W/"{sha256(content).hexdigest()[:16]}"'  # weak: the same for both encodings
+    return StaticFile(content, compress(content, mtime=0), _TYPES[Path(name).suffix], etag)
 
 
 def set_mode(index: bytes, mode: Mode) -> bytes:

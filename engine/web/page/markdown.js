@@ -1,11 +1,8 @@
 // Markdown as elements of a fixed list with text inside: no HTML is made, so nothing in it can become any.
-import MarkdownIt from "./vendor/markdown-it/markdown-it.min.js";
 import { codeBlock } from "./code.js";
 import { h } from "./dom.js";
 import { clean } from "./text.js";
 
-const parser = new MarkdownIt({ html: false, linkify: true, breaks: true });
-parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false }); // config.py is no host
 const TAGS = new Set(["p", "ul", "ol", "li", "blockquote", "thead", "tbody", "tr", "th", "td", "em", "strong", "s"]);
 /** What a table scrolls in. */
 const frames = new WeakMap();
@@ -13,11 +10,22 @@ const frames = new WeakMap();
 const addresses = new WeakMap();
 const SAFE = /^(?:https?|mailto):/i;
 
+/** The library, once a text has needed it. */
+let parser = null;
+
+async function load() {
+  const { default: MarkdownIt } = await import("./vendor/markdown-it/markdown-it.min.js");
+  const made = new MarkdownIt({ html: false, linkify: true, breaks: true });
+  made.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false }); // config.py is no host
+  return made;
+}
+
 /** The nodes of a text; null where it cannot be parsed (it is nested too deep). */
-export function markdown(text) {
+export async function markdown(text) {
+  const loaded = await (parser ??= load());
   const root = h("div");
   try {
-    walk(parser.parse(clean(text), {}), root);
+    walk(loaded.parse(clean(text), {}), root);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return null;

@@ -29,7 +29,7 @@ export function prose(name, what) {
     if (text.length > LONGEST) return tools.prepend(h("small", {}, "Plain: too long to format"));
     const asked = text;
     const { markdown } = await import("./markdown.js");
-    const nodes = markdown(asked);
+    const nodes = await markdown(asked);
     if (!nodes || !whole || text !== asked || tools.childElementCount > 1) return;
     const formatted = () => {
       body.className = `${name} markdown`;

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from endstop import Engine
-from endstop.html_export.module_bundle import bundle_modules
 from endstop.html_export.recorded_session import embed_record, subagent_records
 from endstop.html_export.request_table import RequestTableBuilder
 from endstop.html_export.session_html import session_html
+from endstop.http.module_bundle import bundle_modules
 from endstop.model_request import find_request
 from endstop.providers import call
 from endstop.records.format import Header, encode_line
@@ -272,7 +272,8 @@ export { shown as more };
 """,
     "a/two.js": """var a=class{static name='C'};const x=1,z=3;export{z as y,x};export default a;
 //# sourceMappingURL=two.map""",
-    "a/late.js": 'export { x as default } from "./two.js";',
+    "a/late.js": """const load = "a name of its own";
+export { x as default } from "./two.js";""",
     "a/parts.js": "export const { p, long: q } = { p: 'P', long: 'Q' };",
     "side.js": "window.side = (window.side ?? 0) + 1;",
 }

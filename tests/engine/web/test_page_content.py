@@ -31,7 +31,7 @@ def serve(port):
 RENDER = """async (text) => {
     const { markdown } = await import('./page/markdown.js');
     const root = document.createElement('div');
-    root.append(...(markdown(text) ?? ['null']));
+    root.append(...((await markdown(text)) ?? ['null']));
     const all = [...root.querySelectorAll('*')];
     return { html: root.innerHTML, tags: all.map((one) => one.localName),
         names: all.flatMap((one) => one.getAttributeNames()) };
@@ -158,7 +158,7 @@ def test_a_text_made_to_be_slow_is_not(modules: Modules, text: str) -> None:
     function = """async (text) => {
         const { markdown } = await import('./page/markdown.js');
         const before = performance.now();
-        markdown(text);
+        await markdown(text);
         return performance.now() - before;
     }"""
     assert modules(function, text) < 20_000

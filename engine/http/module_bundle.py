@@ -1,13 +1,14 @@
-"""One script of the page's JavaScript modules, so that a single HTML file needs no other one.
+"""One script of the page's JavaScript modules: one request loads them all, or none where the script stands in a file.
 
-Inside a file there is nothing that `import "./text.js"` could load. Import maps of `data:` or `blob:` addresses would
-do it, but the file's Content-Security-Policy would have to allow scripts from such addresses, which is what an attack
-would use, too. One script is allowed by its hash, and no other.
+Inside a single HTML file there is nothing that `import "./text.js"` could load. Import maps of `data:` or `blob:`
+addresses would do it, but the file's Content-Security-Policy would have to allow scripts from such addresses, which is
+what an attack would use, too. One script is allowed by its hash, and no other.
 
 Each module becomes a function that is called when it is first imported and returns its exports. The statements of
 imports and exports are found by their form, at the beginning of a line or after a `;`, because that is where formatters
 and minifiers put them. What a function cannot express is an error: exports that are assigned again (`export let`),
-`export * from`, and circles of imports. An `await` at the top level of a module is an error of syntax in the result.
+`export * from`, and circles of imports. An `await` at the top level of a module is an error of syntax in the result. A
+module may use all names but `__load` and `__loadLater`.
 """
 
 from __future__ import annotations
@@ -44,12 +45,13 @@ _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)
 _END_OF_SCRIPT = re.compile(r"<(?=!--|/script)", re.IGNORECASE)
 _LOADER = """\
 const exportsOf = new Map();
-function load(name) {
+function __load(name) {
   if (!exportsOf.has(name)) exportsOf.set(name, modules[name]());
   return exportsOf.get(name);
 }
-async function loadLater(folder, file) {
-  return load(new URL(file, `file:///${folder}`).pathname.slice(1));
+async function __loadLater(folder, file) {
+  const name = new URL(file, `file:///${folder}`).pathname.slice(1);
+  return name in modules ? __load(name) : import(`./${name}`);
 }
 """
 
@@ -57,8 +59,8 @@ async function loadLater(folder, file) {
 def bundle_modules(entry: str, sources: Mapping[str, str]) -> str:
     """One module script of all these modules, which does what importing `entry` does.
 
-    entry, sources: the path of a module below the page's folder, and the text of every module by such a path. All are
-    part of the script, since `import()` may compute the name of any.
+    entry, sources: the path of a module below the page's folder, and the text of modules by such a path. All are part
+    of the script, since `import()` may compute the name of any. What it names of others is loaded beside the script.
 
     The result holds nothing that could end the `script` element around it. Raises ValueError for a module that is
     missing, and for what a bundle cannot express.
@@ -66,7 +68,7 @@ def bundle_modules(entry: str, sources: Mapping[str, str]) -> str:
     modules = {name: _Module(name, text) for name, text in sources.items()}
     _check_imports(entry, modules, ())
     functions = "".join(f'"{name}"() {{\n{module.body}\n}},\n' for name, module in modules.items())
-    script = f'{_LOADER}const modules = {{\n{functions}}};\nload("{entry}");\n'
+    script = f'{_LOADER}const modules = {{\n{functions}}};\n__load("{entry}");\n'
     return _END_OF_SCRIPT.sub(r"\\x3c", script)
 
 
@@ -92,7 +94,7 @@ class _Module:
         self.imported: dict[str, set[str]] = {}
         """The modules that it imports before its own first statement, and which of their exports."""
         text = _IMPORT.sub(self._import, text)
-        text = _LATER_IMPORT.sub(f'loadLater("{posixpath.dirname(name)}/", ', _SOURCE_MAP.sub("", text))
+        text = _LATER_IMPORT.sub(f'__loadLater("{posixpath.dirname(name)}/", ', _SOURCE_MAP.sub("", text))
         text = _EXPORTED_NAMES.sub(self._export_names, text)
         text = _EXPORTED.sub(self._export, text)
         text = _EXPORTED_PARTS.sub(self._export_parts, text)
@@ -115,7 +117,7 @@ class _Module:
             used |= {imported for imported, _ in _pairs(names)}
             pairs = (imported if imported == local else f"{imported}: {local}" for imported, local in _pairs(names))
             parts.append(f"{{ {', '.join(pairs)} }}")
-        loads = "".join(f'const {part} = load("{file}");' for part in parts) or f'load("{file}");'
+        loads = "".join(f'const {part} = __load("{file}");' for part in parts) or f'__load("{file}");'
         return f"{found['begin']}{loads}"
 
     def _export_names(self, found: re.Match[str]) -> str:
@@ -124,8 +126,8 @@ class _Module:
             return str(found["begin"])
         file = self._resolve(found["file"])
         self.imported.setdefault(file, set()).update(name for name, _ in _pairs(found["names"]))
-        self.exports |= {exported: f'load("{file}").{name}' for name, exported in _pairs(found["names"])}
-        return f'{found["begin"]}load("{file}");'
+        self.exports |= {exported: f'__load("{file}").{name}' for name, exported in _pairs(found["names"])}
+        return f'{found["begin"]}__load("{file}");'
 
     def _export(self, found: re.Match[str]) -> str:
         self.exports[found["name"]] = found["name"]
