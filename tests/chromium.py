@@ -17,7 +17,7 @@ import pytest
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-"""Path of the browser that the tests start: the first program of `NAMES` on the PATH; None if there is none.
+"""Path of the browser that the tests start: of the programs in `NAMES`, the first that is installed. None if none is.
 
 chromium-headless-shell is built without windows, and takes two thirds of the CPU time of the others.
 """

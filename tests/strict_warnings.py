@@ -1,6 +1,6 @@
-"""Run the script that the first argument names, with warnings as errors.
+"""Run a Python script, whose path is the first argument, with all warnings raised as errors.
 
-For processes that are forked: `python -W error` says so to a new interpreter, and a fork is none.
+`python -W error SCRIPT` does this in a new interpreter. Tests fork a running one, which is quicker and reads no `-W`.
 """
 
 import gc

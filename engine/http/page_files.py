@@ -1,6 +1,6 @@
-"""The files of the web page. They are few and small, so they are read once and kept in memory.
+"""The files that a browser loads for the web page, read once and then served from memory: they are few and small.
 
-A browser loads the page's modules as one script, `SCRIPT`, and a library when a text needs it.
+The page's own JavaScript modules are loaded as one script, `SCRIPT`, and each library when a text needs it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .module_bundle import bundle_modules
 FOLDER = Path(__file__).parents[1] / "web" / "page"
 INDEX = "index.html"
 ENTRY = "main.js"
-"""The module that begins the page."""
+"""The module that the page starts with; it imports the others."""
 SCRIPT = "bundle.js"
-"""The page's own modules in one. It is made here, and is no file of the folder."""
+"""The script that holds all of the page's own modules. `page_files` generates it; `FOLDER` has no such file."""
 Mode = Literal["server", "viewer", "file"]
 """Where the page gets its sessions: from a server that runs them, from a viewer of records, or from its own file. It
 stands in the attribute `data-mode` of the root element."""
@@ -50,7 +50,10 @@ class StaticFile:
 
 @cache
 def page_files(mode: Mode = "server") -> Mapping[str, StaticFile]:
-    """All files of the page for this mode, by their path in its folder; and `SCRIPT`, but for a page in a file."""
+    """Return the files of the page for this mode, by their path below `FOLDER`, with `SCRIPT` among them.
+
+    A page that is a single file has its script in it, so mode `file` has no `SCRIPT`.
+    """
     contents = {
         path.relative_to(FOLDER).as_posix(): path.read_bytes()
         for path in sorted(FOLDER.rglob("*"))

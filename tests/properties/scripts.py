@@ -155,14 +155,14 @@ FAULTS = st.fixed_dictionaries(
 
 
 def picky(completion: Completion, run: Progress) -> Accept | Reject:
-    """A gate that takes no blank answer, and breaks at some."""
+    """A gate that rejects a blank answer, and raises ValueError at the answer `{}`."""
     if completion.answer == "{}":
         raise ValueError("the gate is broken")
     return Accept() if completion.answer.strip() else Reject("blank")
 
 
 def braces(text: str, calls: Any) -> bool | None:
-    """A text rule that takes braces for an answer."""
+    """A text rule, as users write them: a response with the text `{}` ends the run. It leaves others to the policy."""
     return True if text == "{}" else None
 
 

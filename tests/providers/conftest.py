@@ -22,7 +22,7 @@ def _litellm_closed_where_a_loop_is(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="session")
 def litellm_imported() -> Any:
-    """The module litellm, imported before a test measures anything: the import can take a minute.
+    """Import litellm before a test begins to measure time, since the import can take a minute. Gives the module.
 
     Only `endstop.providers.litellm` may import it. Its objects are never freed, so the garbage collector is told to
     leave them out: `_collect_garbage` takes a fifth of the time then.
