@@ -37,13 +37,6 @@ class Cause(Struct, frozen=True):
     detail: str
 
 
-class RoundCompleted(BaseException):
-    """Ends a round in which nothing is in flight when a completion is accepted: `Context.cancellable` catches it.
-
-    A cancellation does the same, but a turn of the event loop later.
-    """
-
-
 class RoundScope:
     """The shared scope of one round."""
 
@@ -56,28 +49,20 @@ class RoundScope:
         self._slow: set[asyncio.Task[Any]] = set()
 
     def cancel(self, cause: Cause) -> None:
-        """Cancel everything in flight. Only the first cause is kept.
-
-        A completion is accepted by the task that runs the round. If nothing else is in flight, there is nothing to
-        cancel: the next `checkpoint` ends the round.
-        """
-        alone = cause.by == "completion" and not self._in_flight and self.cause is None
+        """Cancel everything in flight, and the round itself at its next `checkpoint`. Only the first cause is kept."""
         if self.cause is None:
             self.cause = cause
-        if not alone:
-            self.shared.cancel()
+        self.shared.cancel()
 
     async def checkpoint(self) -> None:
-        """Raise what ends the round, if it is to end; otherwise return without yielding to the event loop."""
+        """Raise the cancellation if the scope is cancelled; otherwise return without yielding to the event loop."""
         if self.shared.cancel_called:
             await checkpoint_if_cancelled()
-        elif self.cause is not None:
-            raise RoundCompleted
 
     @property
     def cut_by(self) -> str | None:
-        """The call id of the accepted completion that ended the round, if one did."""
-        if self.cause is None:
+        """The call id of the accepted completion that cancelled the scope, if one did."""
+        if self.cause is None or not self.shared.cancel_called:
             return None
         return self.cause.detail if self.cause.by == "completion" else None
 

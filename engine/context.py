@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from .budget import Budget, BudgetShare
-from .cancel_scope import Cause, RoundCompleted, RoundScope
+from .cancel_scope import Cause, RoundScope
 from .decision import Decision, Facts, FinishReason, Image, Policy, Price, ToolCall, Transcript, Usage
 from .decision.cost import with_cost
 from .decision.events import CutOff, MessageAdded
@@ -173,8 +173,6 @@ class Context:
         try:
             with scope.shared:
                 yield scope
-        except RoundCompleted:
-            pass
         except asyncio.CancelledError as error:
             self.shut_down(error)
         finally:

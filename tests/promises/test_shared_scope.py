@@ -1,6 +1,7 @@
 """Row F8: an accepted completion ends what is in flight by cancelling the shared scope, and by nothing else.
 
-Each test is made twice: as it is, and with that one cancel taken out. Then what was in flight goes on.
+Each test is made twice: as it is, and with anyio's own `CancelScope.cancel` taken out of the scope of the round. Then
+what was in flight goes on.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio._backends._asyncio import CancelScope
 from endstop import Engine, Run, Tool, cancel_scope, tool
-from endstop.cancel_scope import Cause, RoundScope
+from endstop.cancel_scope import RoundScope
 from endstop.decision import AnyChunk, Limits, Policy
 from endstop.decision import events as ev
-from endstop.providers import Hedge, Provider, Race, Request, Scripted, call
+from endstop.providers import Hedge, Provider, Race, Request, Scripted, call, say
 from endstop.testing import FakeClock, settle
 
 DONE = call("finish_task", summary="done", id="end")
@@ -26,15 +28,9 @@ BOUND = 30
 
 @pytest.fixture(params=[True, False], ids=["cancelled", "not_cancelled"])
 def cancels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether an accepted completion cancels the shared scope; in half of the tests it does not."""
+    """Whether anyio cancels a scope that it is told to cancel; in half of the tests it does not."""
     if not request.param:
-        cancel = RoundScope.cancel
-
-        def keep(self: RoundScope, cause: Cause) -> None:
-            if cause.by != "completion":
-                cancel(self, cause)
-
-        monkeypatch.setattr(RoundScope, "cancel", keep)
+        monkeypatch.setattr(CancelScope, "cancel", lambda self, *given, **named: None)
         monkeypatch.setattr(cancel_scope, "CLOSING_SECONDS", 600.0)  # or the end of the round does it
     return bool(request.param)
 
@@ -61,6 +57,31 @@ async def accepted(run: Run) -> None:
         if isinstance(event, ev.CompletionAccepted):
             break
     await settle(200)
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("before", [(), ("look",), ("put",)], ids=["alone", "after_a_read", "after_a_write"])
+async def test_F8_each_round_that_a_completion_ends_has_its_shared_scope_cancelled(
+    before: tuple[str, ...], streams: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nothing else is in flight: there is one way to end a round."""
+    shared: list[anyio.CancelScope] = []
+    made = RoundScope.__init__
+
+    def make(self: RoundScope) -> None:
+        made(self)
+        shared.append(self.shared)
+
+    async def work() -> str:
+        return "worked"
+
+    monkeypatch.setattr(RoundScope, "__init__", make)
+    tools = [Tool(work, name="look", description="Look.", reads=True), Tool(work, name="put", description="Put.")]
+    response = [*(call(name, id=name) for name in before), DONE, *([say("more", 9)] if streams else [])]
+    for _ in range(10):
+        outcome = await Engine(Scripted(response), tools=tools).run("go")
+        assert (outcome.status, outcome.steps) == ("completed", 1)
+    assert sum(scope.cancel_called for scope in shared) == 10
 
 
 async def test_F8_the_rest_of_the_inner_loop_is_ended_by_the_shared_scope(cancels: bool) -> None:
@@ -101,11 +122,12 @@ async def test_F8_a_reading_call_that_began_early_is_ended_by_the_shared_scope(c
     async with Engine(provider, tools=[look, finish_task], policy=Policy(mixed="all")).start("go") as run:
         await asyncio.wait_for(accepted(run), BOUND)
         assert streaming.is_set(), "it began while the response was streaming"
-        assert reading.ended.is_set() is cancels
-        assert run.finished or not cancels
+        ended, finished = reading.ended.is_set(), run.finished
         reading.released.set()
         await asyncio.wait_for(run.wait(), BOUND)
         results = {event.call_id: event.status async for event in run if isinstance(event, ev.ToolCallResult)}
+    assert ended is cancels
+    assert finished or not cancels
     assert results == {"end": "ok", "r": "cancelled" if cancels else "ok"}
     assert run.outcome.status == "completed"
 
@@ -172,9 +194,10 @@ async def test_F8_attempts_that_are_still_being_given_up_are_ended_by_the_shared
     async with Engine(provider, tools=[finish_task]).start("go") as run:
         await clock.advance(2.0)
         await asyncio.wait_for(accepted(run), BOUND)
-        assert slow.closing.ended.is_set() is cancels
+        ended = slow.closing.ended.is_set()
         slow.closing.released.set()
         assert (await asyncio.wait_for(run.wait(), BOUND)).status == "completed"
+    assert ended is cancels
 
 
 async def test_F8_without_the_inner_cancel_nothing_is_ended_and_the_decision_ends_the_run() -> None:
