@@ -307,6 +307,7 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "closing_after": "limits",
         "required_text": "as_text",
         "flag_cost_usd": None,
+        "after_question": "run",
     }
 
     name: str = "agent"
@@ -342,6 +343,9 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mixed: Literal["before", "all", "none"] = "before"
     """Which calls of a response run beside a completion: those before it, all, or none. With `all` the response is not
     cut; once the completion is accepted, running calls are cancelled and no other call starts."""
+    after_question: Literal["skip", "run"] = "skip"
+    """What becomes of calls that may write and stand after a question to the user in its response: `skip` answers them
+    as not run, `run` runs them before the run pauses. Calls that only read run in both cases."""
     max_inner_steps: int = 10
     """Steps of the inner loop before the outer loop decides, 1 or more."""
     inner_cancel: bool = True

@@ -6,6 +6,9 @@ then run one after another, except that calls of `parallel` tools run beside eac
 starts any more (`mixed="all"` lets calls run beside it). An accepted completion cancels the shared scope of the round,
 and with it every call that still runs.
 
+After a question to the user no call starts that may write: it is answered as not run, and the model decides anew once it
+has the answer (`policy.after_question`).
+
 A call that needs the user's approval stays open, and so do the writing calls after it; reading ones run beside it. The
 run that begins with the last answer runs them, or answers them as denied (`run_approved`).
 
@@ -44,6 +47,7 @@ from .tool_execution import UNLIMITED_KINDS, call_key, execute_call
 from .tools.results import (
     CANCELLED,
     LIMIT_REACHED,
+    NOT_RUN_AFTER_QUESTION,
     SKIPPED,
     STILL_RUNNING,
     CallOutcome,
@@ -121,7 +125,8 @@ class ToolCalls:
         """Give every call of the response a result, except open questions. truncated: ids of incomplete calls."""
         whole = [call for call in message.calls if call.id not in truncated]
         alone = self._context.policy.mixed == "none" and any(self._completions.is_final(call) for call in whole)
-        done, reading = False, True
+        done = asked = False
+        reading = True
         before: list[str] = []
         if self._context.limits.reached:
             self._cancel_running()
@@ -135,6 +140,8 @@ class ToolCalls:
                 self._results.answer(call, TRUNCATED, "truncated")
             elif tool is None:
                 self._results.answer(call, self._unknown_tool(call.name), "invalid")
+            elif asked and tool.kind == "ordinary" and not tool.spec.reads:
+                self._results.answer(call, NOT_RUN_AFTER_QUESTION, "skipped")
             elif call.id in self._running or (arguments := self._arguments(tool, call)) is None:
                 pass  # it started while the response streamed, or was answered as invalid
             elif tool.kind not in UNLIMITED_KINDS and self._out_of_time():
@@ -154,6 +161,7 @@ class ToolCalls:
                 done = await self._run_alone(tool, call, arguments, before) or done
                 await self._scope.checkpoint()  # accepted: all that follows is cancelled, this loop as well
             before.append(call.id)
+            asked = asked or self._asks(tool)
         await self._finish_running(before)
         self._results.ask_passed_on(message.calls)
         for call in message.calls:
@@ -215,6 +223,15 @@ class ToolCalls:
         if not alone or kind != "ordinary":
             return False
         return call.id not in self._running and not self._context.effects.began(call_key(self._context, call))
+
+    def _asks(self, tool: Tool | None) -> bool:
+        """Whether calls after this one stand after a question, so that none may start that writes.
+
+        A question that could not be put to the user (invalid arguments) counts: the model wanted to ask first.
+        """
+        if self._context.policy.after_question == "run":
+            return False
+        return self._results.asked or (tool is not None and tool.kind == "question")
 
     def _out_of_time(self) -> bool:
         """Whether a limit of the run is reached, so that no further call starts."""
@@ -479,6 +496,8 @@ class CallResults:
         self._closed = False
         self.has_question = False
         """Whether this step asks the user a question."""
+        self.asked = False
+        """Whether a call of this step has asked the user a question, other than for an approval."""
         self.awaits_approval = False
         """Whether a call of this step waits for the user's approval, or its sub-agent for an answer."""
         self._passed_on: dict[str, Sequence[Question]] = {}
@@ -521,7 +540,7 @@ class CallResults:
         """Ask the user a question; the answer will be the call's result."""
         if self._closed or call.id in self._answered:
             return
-        self.has_question = True
+        self.has_question = self.asked = True
         self.mark_open(call)
         self._context.log.append(QuestionAsked(call_id=call.id, text=question))
 

@@ -41,6 +41,8 @@ MAX_NESTING = 250
 """How deep a result may be nested; pydantic's JSON encoder goes no deeper."""
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 SKIPPED = "Not run: it stood after the completion of the task."
+NOT_RUN_AFTER_QUESTION = "Not run: it stood after a question to the user. Once you have the answer, decide anew."
+"""Result of a call that may write and stood after a question in its response."""
 NOT_RUN_WHILE_CLOSING = "Not run: the limit is reached."
 """Result of a call in the closing step."""
 CANCELLED = "Cancelled while it was running or waiting to run."

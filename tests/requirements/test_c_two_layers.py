@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -25,6 +26,7 @@ from endstop.decision import (
 )
 from endstop.decision import events as ev
 from endstop.providers import Scripted, call, say
+from endstop.replay import replay
 from endstop.testing import check_transcript
 from endstop.tools import ask_user, finish_task, think
 
@@ -37,7 +39,7 @@ def nothing(name: str = "work", log: list[str] | None = None) -> Tool:
             log.append(name)
         return "ok"
 
-    return Tool(work, name=name, description="Do nothing much.")
+    return Tool(work, name=name, description="Do nothing much.", kind="ordinary")
 
 
 async def drive(engine: Engine, prompt: str = "go") -> tuple[list[Any], Run]:
@@ -313,14 +315,100 @@ async def test_C6_a_question_that_the_next_prompt_passes_over_is_closed_as_unans
     assert result.status == "unanswered"
 
 
-async def test_C6_the_other_calls_of_a_step_are_settled_before_the_run_pauses_for_a_question() -> None:
+async def test_C6_calls_before_a_question_are_settled_before_the_run_pauses() -> None:
     ran: list[str] = []
-    provider = Scripted([call("ask_user", question="?", id="q"), call("work")], "fine")
+    provider = Scripted([call("work"), call("ask_user", question="?", id="q")], "fine")
     session = Engine(provider, tools=[nothing(log=ran)], presets=[ask_user]).session()
     assert (await session.run("one")).status == "awaiting_input"
     assert ran == ["work"]
     assert (await session.answer("q", "yes")).answer == "fine"
     check_transcript(session.transcript.messages)
+
+
+@tool(kind="question")
+async def choose(of: list[str]) -> str:
+    """Let the user choose."""
+    return f"Which of {', '.join(of)}?"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [call("ask_user", question="Drop the table prod?", id="q"), call("choose", of=["prod", "test"], id="q")],
+    ids=["ask_user", "of one's own"],
+)
+@pytest.mark.parametrize("options", [{}, {"parallel": True}, {"approval": True}], ids=["", "parallel", "approval"])
+async def test_C6_a_call_that_may_write_and_stands_after_a_question_never_runs(
+    question: Any, options: dict[str, Any]
+) -> None:
+    """Not before the answer, and not after it: the model decides anew."""
+    dropped: list[str] = []
+
+    async def drop(table: str) -> str:
+        dropped.append(table)
+        return "dropped"
+
+    provider = Scripted([question, call("drop", table="prod", id="d"), call("drop", table="test", id="e")], "kept")
+    tools = [Tool(drop, description="Drop a table.", **options), choose]
+    session = Engine(provider, tools=tools, presets=[ask_user]).session()
+    paused = await session.run("Tidy up.")
+    assert [asked.call_id for asked in paused.questions] == ["q"], "nor is an approval asked for"
+    assert dropped == []
+    assert (await session.answer("q", "No, keep it!")).answer == "kept"
+    assert dropped == []
+    check_transcript(session.transcript.messages)
+    results = {m.call_id: (m.status, m.content) for m in session.transcript.messages if isinstance(m, ToolResult)}
+    assert results["d"] == results["e"]
+    assert results["d"][0] == "skipped"
+    assert results["d"][1].startswith("Not run: it stood after a question to the user.")
+
+
+async def test_C6_reading_calls_thoughts_and_further_questions_after_a_question_are_not_held_back() -> None:
+    looked: list[str] = []
+
+    async def look(at: str) -> str:
+        looked.append(at)
+        return "seen"
+
+    response = [
+        call("look", at="before"),
+        call("ask_user", question="Which port?", id="q1"),
+        call("look", at="after"),
+        call("think", thought="Two questions."),
+        call("ask_user", question="Which host?", id="q2"),
+        call("work", id="w"),
+    ]
+    ran: list[str] = []
+    tools = [Tool(look, description="Look.", reads=True), nothing(log=ran)]
+    session = Engine(Scripted(response, "fine"), tools=tools, presets=[ask_user, think]).session()
+    paused = await session.run("one")
+    assert [asked.text for asked in paused.questions] == ["Which port?", "Which host?"]
+    assert (looked, ran) == (["before", "after"], [])
+
+
+async def test_C6_a_question_that_cannot_be_asked_holds_back_what_stands_after_it_as_well() -> None:
+    """Its arguments are invalid, so that nothing is asked; but the model wanted to ask first."""
+    ran: list[str] = []
+    provider = Scripted([call("ask_user", id="q"), call("work", id="w")], [call("work")], "fine")
+    outcome = await Engine(provider, tools=[nothing(log=ran)], presets=[ask_user]).run("one")
+    assert (outcome.answer, ran) == ("fine", ["work"]), "only in the second response"
+
+
+async def test_C6_a_record_from_before_replays_as_it_was_recorded(tmp_path: Path) -> None:
+    """Such a record does not name the setting; then what stood after a question was run."""
+    ran: list[str] = []
+    path = tmp_path / "old.jsonl"
+    provider = Scripted([call("ask_user", question="?", id="q"), call("work", id="w")], "fine")
+    policy = Policy(after_question="run")
+    engine = Engine(provider, tools=[nothing(log=ran)], presets=[ask_user], policy=policy)
+    async with engine.start("one", record=path) as run:
+        await run.wait()
+    assert ran == ["work"]
+    recorded = path.read_text()
+    path.write_text(recorded.replace('"after_question":"run",', ""))
+    assert "after_question" not in path.read_text()
+    assert [run.difference for run in (await replay(str(path))).runs] == [None]
+    path.write_text(recorded.replace('"after_question":"run"', '"after_question":"skip"'))
+    assert [run.difference is None for run in (await replay(str(path))).runs] == [False]
 
 
 async def test_C6_a_completion_beside_an_open_question_is_handed_back() -> None:
