@@ -28,6 +28,7 @@ from .hard_limits import HardLimits
 from .hooks import Compactor, Gate, Judge, ModelCompactor, PromptHandler, SystemPrompt, TextRule, qualified_name
 from .prompts import system_prompt
 from .providers import Prices, Provider, ToolChoice
+from .providers._logging import log_warning
 from .providers._wrapper import iter_leaf_providers
 from .providers.clock import Clock, SystemClock
 from .providers.provider import check_settings
@@ -250,6 +251,8 @@ class RunConfig:
         if runtime.replay is None:
             check_tools("tools", tools)
             check_tools("presets", presets)
+            for warning in filter(None, (getattr(tool, "kind_warning", "") for tool in (*tools, *presets))):
+                log_warning(warning)
         output_type = output_type_of(output)
         if output_type is not None and runtime.replay is None:
             check_output(policy, hooks, model_options.tool_choice, tools)

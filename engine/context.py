@@ -28,9 +28,11 @@ from .hard_limits import HardLimits
 from .hooks import Compactor, Gate, Judge, SystemPrompt, TextRule
 from .ids import new_message_id
 from .providers import Prices, Provider, ToolChoice
+from .providers._logging import log_warning
 from .providers.clock import Clock
 from .records.event_redaction import Redact
 from .tools.output import OutputType
+from .tools.results import reports_completion
 from .tools.run_context import RunContext
 from .tools.tool import Tool, Toolbox
 from .user_message import Prompt, user_message
@@ -128,6 +130,8 @@ class Context:
     """Ids of calls that wait for an approval and whose arguments are known only in redacted form."""
     left_behind: set[str] = field(default_factory=set)
     """Ids of the calls whose functions kept running after they were cancelled, and are not awaited any more."""
+    warned_of: set[str] = field(default_factory=set)
+    """Names of the tools of which the log says already that their kind is missing."""
 
     def __post_init__(self) -> None:
         self.log.on_caught_up = self._cancel_scope
@@ -156,6 +160,17 @@ class Context:
         tokens, characters = self.transcript.last_count
         since = self.transcript.characters - characters
         return tokens + estimate_tokens(max(0, since if tokens else since + self.toolbox.characters))
+
+    def warn_of_missing_kind(self, tool: Tool, value: Any) -> None:
+        """Log, once a run, that a result of a tool without a kind says that the task is complete."""
+        if tool.name in self.warned_of or not (field := reports_completion(value)):
+            return
+        self.warned_of.add(tool.name)
+        log_warning(
+            f"tool {tool.name!r} has no kind, so its result does not end the run, though it says that the task is "
+            f"complete ({field}): {tool.kind_advice}",
+            run_id=self.run_id,
+        )
 
     def priced(self, usage: Usage, model: str) -> Usage:
         """The usage with its cost, if the provider named none and a price is known."""

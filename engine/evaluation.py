@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic
@@ -62,7 +62,10 @@ class Evaluation:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-Evaluator = Callable[[EvaluationInput], Awaitable[Evaluation | bool] | Evaluation | bool]
+EvaluatorAnswer = Evaluation | bool | Mapping[str, Any]
+"""A mapping says the verdict with `pass` (or `passed`): True, False, or None if the work could not be judged. What else
+it holds is kept as the details."""
+Evaluator = Callable[[EvaluationInput], Awaitable[EvaluatorAnswer] | EvaluatorAnswer]
 
 
 class CommandEvaluator:
@@ -113,7 +116,7 @@ async def run_evaluation(context: Context, evaluator: Evaluator | None, outcome:
     finished = await _evaluate(context, evaluator, outcome)
     duration = round((context.clock.now() - began) * 1000)
     status = "ok"
-    if finished.verdict == "not_run":
+    if finished.verdict == "not_run" and "error" in finished.details:
         status = "failed" if context.cancelled is None else "cancelled"
     context.log.append(StageFinished(stage="evaluate", status=status, detail=finished.verdict, duration_ms=duration))
     return replace(outcome, verdict=finished.verdict, evaluation={"name": finished.name, **finished.details})
@@ -152,12 +155,27 @@ async def _call_evaluator(context: Context, evaluator: Evaluator, outcome: Outco
             return "not_run", {"error": describe_error(error)}
     if deadline.cancelled_caught:
         return "not_run", {"error": f"no verdict within {seconds:g} seconds"}
-    match said:
-        case bool():
-            return ("passed" if said else "failed"), {}
-        case Evaluation(passed=bool(passed), details=details):
-            return ("passed" if passed else "failed"), dict(to_jsonable(details))
-        case Evaluation(passed=passed):
-            return "not_run", {"error": f"Evaluation.passed is True or False, not {passed!r}"}
-        case _:
-            return "not_run", {"error": f"an evaluator answers Evaluation or bool, not {type(said).__name__}"}
+    return _read_answer(said)
+
+
+def _read_answer(said: Any) -> tuple[Verdict, dict[str, Any]]:
+    """The verdict and the details of what an evaluator answered; `not_run`, with an error, if it is of another form."""
+    if isinstance(said, bool):
+        return _VERDICTS[said], {}
+    if isinstance(said, Evaluation):
+        passed, details, where = said.passed, said.details, "Evaluation.passed"
+    elif isinstance(said, Mapping) and (key := next((name for name in _PASSED if name in said), "")):
+        passed, details, where = said[key], {name: said[name] for name in said if name != key}, f"{key!r}"
+        if passed is None:
+            return "not_run", dict(to_jsonable(details))
+    else:
+        what = f"a mapping without {_PASSED[0]!r}" if isinstance(said, Mapping) else type(said).__name__
+        return "not_run", {"error": f"an evaluator answers Evaluation, bool or a mapping with 'pass', not {what}"}
+    if not isinstance(passed, bool):
+        return "not_run", {"error": f"{where} is True or False, not {passed!r}"}
+    return _VERDICTS[passed], dict(to_jsonable(details))
+
+
+_PASSED = ("pass", "passed")
+"""Members of a mapping that say the verdict."""
+_VERDICTS: dict[bool, Verdict] = {True: "passed", False: "failed"}

@@ -70,6 +70,8 @@ class SubagentTool(Tool):
     prompt: makes the prompt of the arguments, which its signature declares.
     """
 
+    kind_advice = "a sub-agent does work and cannot end that of its caller, so give it another name"
+
     def __init__(
         self,
         config: RunConfig,

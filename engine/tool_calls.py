@@ -6,8 +6,8 @@ then run one after another, except that calls of `parallel` tools run beside eac
 starts any more (`mixed="all"` lets calls run beside it). An accepted completion cancels the shared scope of the round,
 and with it every call that still runs.
 
-After a question to the user no call starts that may write: it is answered as not run, and the model decides anew once it
-has the answer (`policy.after_question`).
+After a question to the user no call starts that may write: it is answered as not run, and the model decides anew once
+it has the answer (`policy.after_question`).
 
 A call that needs the user's approval stays open, and so do the writing calls after it; reading ones run beside it. The
 run that begins with the last answer runs them, or answers them as denied (`run_approved`).
@@ -48,6 +48,7 @@ from .tools.results import (
     CANCELLED,
     LIMIT_REACHED,
     NOT_RUN_AFTER_QUESTION,
+    PERCENTAGE_OUT_OF_RANGE,
     SKIPPED,
     STILL_RUNNING,
     CallOutcome,
@@ -314,7 +315,10 @@ class ToolCalls:
     async def _run_ordinary(
         self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], results: CallResults
     ) -> None:
-        self._record_result(call, await execute_call(self._context, self._scope, tool, call, arguments), results)
+        value = await execute_call(self._context, self._scope, tool, call, arguments)
+        if not tool.kind_given:
+            self._context.warn_of_missing_kind(tool, value)
+        self._record_result(call, value, results)
 
     def _record_result(self, call: ToolCall, value: Any, results: CallResults) -> None:
         if isinstance(value, NeedsUserInput):
@@ -401,6 +405,9 @@ class CompletionCalls:
 
     async def _apply(self, call: ToolCall, value: Any) -> bool:
         match value:
+            case Phase(percentage=percentage) if not 0 <= percentage <= 100:
+                self._results.answer(call, PERCENTAGE_OUT_OF_RANGE.format(percentage), "invalid")
+                return False
             case Phase() as phase:
                 self._report_phase(call, phase)
                 return False

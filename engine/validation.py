@@ -17,6 +17,7 @@ from .decision.limits import STOP_REASONS
 from .providers import Provider, ToolChoice
 from .providers._wrapper import iter_leaf_providers
 from .tools.run_context import context_parameter
+from .tools.schema import without_keywords
 from .tools.tool import Tool, Toolbox
 
 CALLABLE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -94,7 +95,7 @@ def check_recorded_functions(recorded: Mapping[str, Sequence[str]], brought: Map
 def check_recorded_tools(recorded: Sequence[ToolSpec], brought: Toolbox) -> None:
     """Refuse to continue a run with other tools than it began with: the model has seen them and may have called them.
 
-    A new description and additional tools are fine.
+    A new description, bounds of a value and additional tools are fine.
     """
     missing = [spec.name for spec in recorded if spec.name not in brought]
     if missing:
@@ -105,12 +106,22 @@ def check_recorded_tools(recorded: Sequence[ToolSpec], brought: Toolbox) -> None
     for spec in recorded:
         now = brought[spec.name].spec
         kept = ("parameters", "kind", "reads") if spec.kind == "ordinary" else ("parameters", "kind")
-        changed = [name for name in kept if getattr(now, name) != getattr(spec, name)]
+        changed = [name for name in kept if _comparable(getattr(now, name)) != _comparable(getattr(spec, name))]
         if changed:
             raise WrongUse(
                 f"tool {spec.name!r} has changed since the run began, in its {' and '.join(changed)}: "
                 "give it to the engine as it was"
             )
+
+
+_BESIDE_THE_SHAPE = frozenset(
+    "description title minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength minItems maxItems".split()
+)
+"""Keywords of a JSON schema that say how a value is meant and how large it may be, not what it looks like."""
+
+
+def _comparable(value: Any) -> Any:
+    return without_keywords(value, _BESIDE_THE_SHAPE)
 
 
 def preview(value: Any) -> str:

@@ -53,6 +53,7 @@ SMALL = {
     "decision.cut_savings": "what a cut saved, which both the fold and a summary add up",
     "decision.errors": "WrongUse, which everything raises and which must import nothing",
     "providers._logging": "imports structlog when there is something to log, and not before",
+    "decision.tool_names": "what names mean, for importers and for tools whose kind is left out",
     "decision.step_judge": "reads the facts, which read what a step brought; step_history.py knows neither",
     "engine.adapters.missing_framework": "what a user is told to install, apart from what an adapter does",
     "engine.records.sqlite_file": "databases of our own; the index of records and the proxy's budgets are such",

@@ -33,6 +33,7 @@ from ..decision import (
 )
 from ..decision.events import ParentCall, SessionSource
 from ..decision.messages import ResultStatus
+from ..decision.tool_names import kind_by_name
 from ..providers.error_replies import build_error, parse_error_body
 from .parsing import as_number, count_characters, count_contents
 
@@ -458,24 +459,6 @@ def _parse_status(message: str) -> int:
 # ---- what a tool is for, by its name
 
 
-COMPLETION_NAMES = frozenset(
-    {
-        "attempt_completion", "complete", "complete_task", "completion", "done", "end_task", "final_answer",
-        "finish", "finish_run", "finish_task", "finish_work", "mark_complete", "provide_final_answer",
-        "report_completion", "submit", "submit_and_exit", "submit_answer", "submit_final_answer", "submit_result",
-        "submit_task", "task_complete", "task_completed", "task_done", "task_finish", "terminate",
-    }
-)  # fmt: skip
-"""Tools that report the work as done, in lower case."""
-QUESTION_NAMES = frozenset(
-    {
-        "ask_follow_up_question", "ask_followup_question", "ask_for_clarification", "ask_human", "ask_question",
-        "ask_user", "ask_user_question", "askuserquestion", "clarify", "get_user_input", "human_input",
-        "exit_plan_mode", "exitplanmode", "plan_mode_respond", "request_user_input",
-    }
-)  # fmt: skip
-"""Tools that ask the user, in lower case."""
-THINK_NAMES = frozenset({"think", "thinking", "thought", "think_aloud"})
 FORMAT_COMPLETION_NAMES: dict[str, frozenset[str]] = {
     **dict.fromkeys(("tau-bench", "tau2-bench"), frozenset({"transfer_to_human_agents"})),
     "pydantic-ai": frozenset({"final_result"}),
@@ -487,9 +470,9 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     """What the user says about the sessions, in place of guesses."""
 
     completion: tuple[str, ...] = ()
-    """Exact names of the completion tools. If empty, tools named in `COMPLETION_NAMES` are completion tools."""
+    """Exact names of the completion tools. If empty, tools with a usual name are (`decision/tool_names.py`)."""
     question: tuple[str, ...] = ()
-    """Exact names of the tools that ask the user. If empty, tools named in `QUESTION_NAMES` do."""
+    """Exact names of the tools that ask the user. If empty, tools with a usual name do."""
     finish_words: dict[str, FinishReason] = {}
     """The meaning of finish words that `decision/finish_words.py` does not list."""
     model: str = ""
@@ -501,12 +484,9 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
             return "completion"
         if name in self.question:
             return "question"
-        lower = name.lower()
-        if not self.completion and lower in COMPLETION_NAMES | FORMAT_COMPLETION_NAMES.get(format, frozenset()):
-            return "completion"
-        if not self.question and lower in QUESTION_NAMES:
-            return "question"
-        return "think" if lower in THINK_NAMES else "ordinary"
+        kind = "completion" if name.lower() in FORMAT_COMPLETION_NAMES.get(format, ()) else kind_by_name(name)
+        named_otherwise = (kind == "completion" and self.completion) or (kind == "question" and self.question)
+        return "ordinary" if named_otherwise else kind
 
     def unmatched_names(self, tool_names: Collection[str]) -> list[str]:
         """Names given by the user that are not among these tools."""

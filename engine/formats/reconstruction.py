@@ -35,6 +35,7 @@ IMPORTED_POLICY = Policy(
     reminder=None,
     closing=False,
     required_text="as_text",
+    after_question="run",
     mixed="all",
     max_inner_steps=_UNLIMITED,
     inner_cancel=False,

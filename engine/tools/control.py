@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from .results import ONLY_FINISHED_WORK_CONFIRMED, Completion, Continue, Phase, confirmation_question
+from .schema import Bounds
 from .tool import tool
 
 _SUMMARY = (
@@ -45,7 +48,7 @@ async def finish_task(summary: str) -> Completion:
 )
 async def task_done(
     summary: str,
-    completion_percentage: int = 100,
+    completion_percentage: Annotated[int, Bounds(0, 100)] = 100,
     next_phase: str | None = None,
     requires_user_confirmation: bool = False,
     pending_issues: list[str] = [],  # noqa: B006  part of the schema, never changed
@@ -85,7 +88,8 @@ async def attempt_completion(result: str) -> Completion:
     """Present the result.
 
     Args:
-        result: The result for the user, final and complete, without a question at its end.
+        result: The result for the user, final and complete: what was done, and why that completes the task. No question
+            at its end.
 
     """
     return Completion(answer=result, content=f"task completed: {result}")

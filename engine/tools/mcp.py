@@ -40,7 +40,7 @@ from ..providers.endpoint_url import public_url
 from .call_progress import progress_reporter
 from .child_process import child_environment
 from .results import CallOutcome, ProgressUpdate
-from .tool import TOOL_TIMEOUT, Approval, Function, Tool
+from .tool import TOOL_TIMEOUT, Approval, Function, Tool, default_kind
 from .user_functions import UserFunctionError, check_functions
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ async def mcp_tools(
     headers: sent with each request over HTTP.
     prefix: put before each tool's name, for servers whose tool names clash.
     only: the tools to use; all if left out. Names here and below are the server's own.
-    kinds: kinds of tools by name; all others are ordinary.
+    kinds: kinds of tools by name. Others are ordinary, unless their description has the mark `[COMPLETION SIGNAL]`; one
+    with the usual name of a completion tool (`task_done`, `submit`) is logged when an engine is made with it.
     reads: the tools that change nothing and may run in parallel. If left out, those that the server marks
     (`readOnlyHint`); name them yourself if you do not trust it.
     polls: the tools that are meant to be called repeatedly with the same result.
@@ -142,7 +143,7 @@ async def mcp_tools(
                 connection,
                 one,
                 name=_valid_name(prefix + one.name),
-                kind=kind,
+                kind=given,
                 reads=changes_nothing,
                 polls=one.name in polls,
                 approval=_approval_of(one, approval, kind, changes_nothing),
@@ -150,7 +151,8 @@ async def mcp_tools(
             )
             for one in offered.values()
             if only is None or one.name in only
-            for kind in [(kinds or {}).get(one.name, "ordinary")]
+            for given in [(kinds or {}).get(one.name)]
+            for kind in [given or default_kind(one.description or "")]
             for changes_nothing in [kind == "question" or (_reads(one) if reads is None else one.name in reads)]
         ]
     finally:
@@ -182,10 +184,27 @@ def _check_names(offered: Collection[str], given: Mapping[str, Iterable[str] | M
                 )
 
 
+class McpTool(Tool):
+    """A tool of a server. The user has not written it, so a name of a completion tool is logged, and not refused."""
+
+    def __init__(self, function: Function, name_at_server: str, **options: Any) -> None:
+        super().__init__(function, **options)
+        self.kind_advice = f"write kinds={{{name_at_server!r}: 'completion'}}, or 'ordinary' if it does not"
+        self._name_at_server = name_at_server
+
+    def _check_missing_kind(self) -> None:
+        pass
+
+    @property
+    def _usual_name(self) -> str:
+        return self._name_at_server
+
+
 def _make_tool(connection: McpConnection, one: ServerTool, **options: Any) -> Tool:
     try:
-        return Tool(
+        return McpTool(
             _call_function(connection, one.name),
+            one.name,
             description=one.description or one.title or f"{one.name} (the server does not describe it)",
             parameters=one.input_schema,
             **options,

@@ -29,7 +29,7 @@ import msgspec
 from ..decision import WrongUse
 from ..decision.errors import error_text
 from .results import Completion
-from .schema import InvalidArguments, SignatureArguments, describe_errors, drop_titles
+from .schema import InvalidArguments, SignatureArguments, describe_errors, without_keywords
 from .tool import Tool
 
 NAME = "final_result"
@@ -220,8 +220,7 @@ def _codec_of(kind: Any, label: str) -> _Codec:
 
 def _cleaned(schema: Mapping[str, Any], *, keep_description: bool) -> dict[str, Any]:
     """Return the schema without titles. If its root is a reference, the root is inlined."""
-    plain: dict[str, Any] = json.loads(json.dumps(schema))
-    drop_titles(plain)
+    plain: dict[str, Any] = without_keywords(json.loads(json.dumps(schema)), ("title",))
     root = str(plain.get("$ref", ""))
     if root.startswith("#/$defs/"):
         defs: dict[str, Any] = plain["$defs"]

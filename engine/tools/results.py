@@ -14,13 +14,14 @@ A tool's `check` says whether a call took effect that was running when its proce
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections import deque
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from hashlib import blake2b
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -344,6 +345,8 @@ _KNOWN_FIELDS = frozenset(
 )
 """Further fields that have a meaning for the engine. A result that does not say whether the work is done and has fields
 that are in none of these tables, is the tool's own data: all of it is the answer."""
+PERCENTAGE_OUT_OF_RANGE = "{} % is not from 0 to 100. Report again how much of the work is done."
+"""Why a report with such a percentage is handed back."""
 ONLY_FINISHED_WORK_CONFIRMED = (
     "Only finished work can be confirmed by the user, and completion_percentage is below 100. Finish the rest and ask "
     "for the confirmation then, or report the part without asking for one."
@@ -388,7 +391,9 @@ def _parse_members(
     known = _KNOWN_FIELDS | {_normalize(name) for name in _REASON_FIELDS}
     if not done and not known.issuperset(members):
         return None
-    percentage = next((members[name] for name in sorted(_PERCENTAGE_FIELDS) if _is_percentage(members.get(name))), None)
+    percentage = next((members[name] for name in sorted(_PERCENTAGE_FIELDS) if _is_number(members.get(name))), None)
+    if percentage is not None and not 0 <= percentage <= 100:
+        return Continue(PERCENTAGE_OUT_OF_RANGE.format(percentage))
     answer = _first_text(members, ANSWER_FIELDS)
     confirm = _parse_truth(members.get("requiresuserconfirmation")) is True
     if percentage is not None and percentage < 100:
@@ -405,6 +410,42 @@ def _parse_members(
         confirm=confirmation_question(answer) if confirm else None,
         percentage=None if percentage is None else 100,
     )
+
+
+_RUN_FIELDS = frozenset(
+    "taskcomplete taskcompleted taskdone taskfinished istaskcomplete istaskcompleted shouldstop shouldterminate "
+    "shouldautoterminate shouldend shouldfinish terminate shouldcontinue".split()
+)
+"""Fields of `_DONE_FIELDS` and `_NOT_DONE_FIELDS` that can only be about the run itself."""
+MAX_REPORT_CHARACTERS = 10_000
+"""Longest JSON text in which an ordinary tool's report about the run is looked for."""
+
+
+def reports_completion(value: Any) -> str:
+    """What in an ordinary tool's result says that the task is complete, as `task_completed`; empty if nothing does."""
+    match value:
+        case Completion() | Phase() | Continue():
+            return type(value).__name__
+        case str():
+            said = _parse_json_object(value) if len(value) <= MAX_REPORT_CHARACTERS else None
+        case None | bool() | int() | float() | bytes() | list() | tuple() | Image() | CallOutcome():
+            return ""
+        case _:
+            said = _to_mapping(value)
+    if not isinstance(said, dict):
+        return ""
+    about_run = (name for name in said if _normalize(str(name)) in _RUN_FIELDS)
+    return next((str(name) for name in about_run if _says_done(_normalize(str(name)), said[name])), "")
+
+
+def returns_report(function: Callable[..., Any]) -> str:
+    """Which of the types of reports about the work a function returns by its annotation; empty if none."""
+    try:
+        hint = get_type_hints(inspect.unwrap(function)).get("return")
+    except (NameError, TypeError, AttributeError):  # a name that is only there for type checkers, or no function
+        return ""
+    found = [one.__name__ for one in (hint, *get_args(hint)) if one in (Completion, Phase, Continue)]
+    return found[0] if found else ""
 
 
 def confirmation_question(answer: str) -> str:
@@ -429,8 +470,8 @@ def _parse_truth(member: Any) -> bool | None:
     return True if word in _DONE_WORDS else False if word in _NOT_DONE_WORDS else None
 
 
-def _is_percentage(member: Any) -> bool:
-    return isinstance(member, int | float) and not isinstance(member, bool) and 0 <= member <= 100
+def _is_number(member: Any) -> bool:
+    return isinstance(member, int | float) and not isinstance(member, bool)
 
 
 def _normalize(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +24,19 @@ if TYPE_CHECKING:
 
 class InvalidArguments(ValueError):
     """The arguments do not fit the tool. The message tells the model what to correct."""
+
+
+class Bounds:
+    """The smallest and the largest value of an argument, both included, as in `Annotated[int, Bounds(0, 100)]`.
+
+    For our own tools: pydantic reads it where it makes the schema, and need not be imported to write it.
+    """
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most = least, most
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        return {**handler(source), "ge": self._least, "le": self._most}
 
 
 class SignatureArguments:
@@ -53,10 +66,10 @@ class SignatureArguments:
         from pydantic.errors import PydanticInvalidForJsonSchema
 
         try:
-            schema = self._model.model_json_schema()
+            schema: dict[str, Any] = self._model.model_json_schema()
         except PydanticInvalidForJsonSchema as error:
             raise WrongUse(f"tool {self._tool!r}: no schema can be made of its type hints: {error}") from None
-        drop_titles(schema)
+        schema = without_keywords(schema, ("title",))  # pydantic's: they cost tokens and tell a model nothing
         schema.setdefault("properties", {})
         return schema
 
@@ -76,21 +89,19 @@ class SignatureArguments:
             raise WrongUse(f"tool {self._tool!r}: no schema can be made of its type hints: {error}") from None
 
 
-def drop_titles(schema: Any) -> None:
-    """Remove the titles that pydantic adds: they cost tokens and tell a model nothing."""
+def without_keywords(schema: Any, keywords: Collection[str]) -> Any:
+    """A copy of a JSON schema without these keywords, on any level. Properties and definitions of such names stay."""
     if isinstance(schema, list):
-        for item in schema:
-            drop_titles(item)
+        return [without_keywords(item, keywords) for item in schema]
     if not isinstance(schema, dict):
-        return
-    if isinstance(schema.get("title"), str):
-        del schema["title"]
-    for key, value in schema.items():
-        if key == "properties":
-            for inner in value.values():
-                drop_titles(inner)
-        else:
-            drop_titles(value)
+        return schema
+    return {
+        key: {name: without_keywords(inner, keywords) for name, inner in value.items()}
+        if key in ("properties", "$defs") and isinstance(value, dict)
+        else without_keywords(value, keywords)
+        for key, value in schema.items()
+        if key not in keywords
+    }
 
 
 def describe_errors(name: str, error: Any) -> str:

@@ -13,6 +13,10 @@ The JSON schema comes from the type hints, descriptions of arguments from the do
 Epydoc style). Sync functions run in a thread. A tool is of kind `ordinary` by default and is assumed to change things;
 `reads=True` says that it does not, so that it may run in parallel and while the response still streams.
 
+A completion tool whose author forgot the kind would be called again and again. So where `kind` is left out, the mark
+`[COMPLETION SIGNAL]` in the description makes a completion tool, and a name or a result type that says that the tool
+ends the task is refused. `kind="ordinary"` says that it does not.
+
 A function that yields reports its progress: see `call_progress.py`.
 
 A decorated function is still called as before, in tests and in other code: `await read_file("notes.txt")`.
@@ -31,8 +35,9 @@ import docstring_parser
 from ..decision import Policy, ToolKind, ToolSpec, WrongUse
 from ..decision.errors import did_you_mean
 from ..decision.messages import is_blank
+from ..decision.tool_names import is_preset_name, kind_by_name
 from .call_progress import last_item
-from .results import consume_iterators, contains_iterator
+from .results import consume_iterators, contains_iterator, returns_report
 from .run_context import context_parameter, with_context
 from .schema import InvalidArguments, SchemaArguments, SignatureArguments
 from .side_effects import has_side_effects
@@ -51,6 +56,8 @@ TOOL_TIMEOUT = 120.0
 class Tool:
     """A function that a model may call.
 
+    kind: `ordinary`, `completion`, `question` or `think`. If it is left out: `completion` if the description has the
+    mark `[COMPLETION SIGNAL]`, else `ordinary`.
     polls: the tool is meant to be called repeatedly with the same result, which is not counted as repetition.
     completes: an ordinary tool may also return a Completion, a Phase or a Continue.
     parallel: calls may change something and still run beside each other, and beside those of other parallel tools.
@@ -62,8 +69,14 @@ class Tool:
     check: called with the same arguments if the process died during a call. It returns `Happened(result)`,
     `NotHappened()`, after which the call is run, or `Unclear()`. Calls of a reading tool are simply run again.
 
-    Raises WrongUse for a function or options that cannot work.
+    Raises WrongUse for a function or options that cannot work, and where the kind is left out of a tool that ends the
+    task by its name (`task_done`, `finish_task`, `attempt_completion`) or by its result type (`Completion`, ...).
     """
+
+    kind_advice = "write kind='completion', or kind='ordinary' if it does not"
+    """What to do about a tool without a kind that seems to end the task."""
+    kind_given = True
+    """Whether its author said the kind. If not, a result that says that the task is complete is logged as a mistake."""
 
     def __init__(
         self,
@@ -71,7 +84,7 @@ class Tool:
         *,
         name: str | None = None,
         description: str | None = None,
-        kind: ToolKind = "ordinary",
+        kind: ToolKind | None = None,
         reads: bool = False,
         polls: bool = False,
         completes: bool = False,
@@ -83,6 +96,11 @@ class Tool:
         approval: Approval = False,
     ) -> None:
         _check(function, kind, timeout)
+        described = docstring_parser.parse(inspect.getdoc(function) or "")
+        self._about = description or _description_of(described)
+        self.kind_given = kind is not None or completes
+        if kind is None:
+            kind = "ordinary" if completes else default_kind(self._about)
         if isinstance(check, Tool):
             raise WrongUse(
                 f"check: {check!r} is a tool; a check is not a function that a model calls: take @tool off it"
@@ -99,7 +117,6 @@ class Tool:
         """For a tool that is a sub-agent: the tools that this has."""
         self.timeout = timeout
         self._final = final or _full_percentage
-        described = docstring_parser.parse(inspect.getdoc(function) or "")
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         """The name by which the model calls it."""
         if kind == "question" and not reads and has_side_effects(function):
@@ -112,9 +129,9 @@ class Tool:
             raise WrongUse(f"tool {self.name!r}: parallel=True is for tools of kind 'ordinary' that do not complete")
         self.kind: ToolKind = kind
         """By which the loop decides how to treat a call; see `ToolKind`."""
-        self._about = description or _description_of(described)
         if not self._about:
             raise WrongUse(f"tool {self.name!r} has no description: give it a docstring or description=...")
+        self._check_missing_kind()
         if kind == "completion" and COMPLETION_MARK not in self._about:
             self._about = f"{COMPLETION_MARK} {self._about}"
         notes = {param.arg_name: param.description for param in described.params if param.description}
@@ -127,6 +144,32 @@ class Tool:
         self._polls = polls
         self._completes = completes
         self._parallel = parallel
+
+    def _check_missing_kind(self) -> None:
+        """Raise WrongUse if the kind was left out, and the name or the result type says that the tool ends the task."""
+        if self.kind_given or self.kind != "ordinary":
+            return
+        if is_preset_name(self.name):
+            raise WrongUse(
+                f"tool {self.name!r} has no kind, and its name says that it ends the task: {self.kind_advice}"
+            )
+        if reported := returns_report(self.function):
+            raise WrongUse(
+                f"tool {self.name!r} has no kind, and returns {reported}, which only a tool that may end the task "
+                "returns: write kind='completion', or completes=True if it does other work as well"
+            )
+
+    @property
+    def _usual_name(self) -> str:
+        """The name that its author gave it."""
+        return self.name
+
+    @property
+    def kind_warning(self) -> str:
+        """What to log at the start if the kind was left out and the name is one of completion tools; else empty."""
+        if self.kind_given or self.kind != "ordinary" or kind_by_name(self._usual_name) != "completion":
+            return ""
+        return f"tool {self.name!r} has no kind, and by its name it may end the task: {self.kind_advice}"
 
     @cached_property
     def spec(self) -> ToolSpec:
@@ -152,9 +195,10 @@ class Tool:
         return f"Tool({self.name!r}, kind={self.kind!r})"
 
     def renamed(self, name: str) -> Tool:
-        """A copy of the tool with another name."""
+        """A copy of the tool with another name. Raises WrongUse for one that asks for a kind, see `Tool`."""
         other = copy(self)
         other.name = name
+        other._check_missing_kind()
         other.__dict__.pop("spec", None)
         return other
 
@@ -223,7 +267,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    kind: ToolKind = "ordinary",
+    kind: ToolKind | None = None,
     reads: bool = False,
     polls: bool = False,
     completes: bool = False,
@@ -248,6 +292,11 @@ def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable
     return FunctionTool(function, **options)
 
 
+def default_kind(description: str) -> ToolKind:
+    """The kind of a tool whose author has not said it: `completion` if the description has the mark of one."""
+    return "completion" if COMPLETION_MARK in description else "ordinary"
+
+
 def _check(function: Any, kind: Any, timeout: Any) -> None:
     """Raise WrongUse for a function that no model can call, and for invalid options."""
     if isinstance(function, Tool):
@@ -255,7 +304,7 @@ def _check(function: Any, kind: Any, timeout: Any) -> None:
     if not callable(function):
         raise WrongUse(f"{function!r} is not a function: put @tool on one")
     name = getattr(function, "__name__", type(function).__name__)
-    if kind not in get_args(ToolKind):
+    if kind is not None and kind not in get_args(ToolKind):
         raise WrongUse(f"tool {name!r}: unknown kind {kind!r}{did_you_mean(str(kind), get_args(ToolKind))}")
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
         raise WrongUse(f"tool {name!r}: timeout is {timeout!r}: use seconds above 0, or None for none")

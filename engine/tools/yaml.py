@@ -117,7 +117,7 @@ def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path,
     options: dict[str, Any] = {
         "name": name,
         "description": _text(entry, "description", where) if "description" in entry else None,
-        "kind": kind or "ordinary",
+        "kind": kind,
         "reads": _boolean(entry, "reads", where),
         "polls": _boolean(entry, "polls", where),
         "timeout": _timeout(entry, where),
@@ -136,7 +136,10 @@ def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path,
         tool = Tool(function, **options)
         assert tool.spec
     except WrongUse as error:
-        raise WrongUse(f"{where}: {str(error).removeprefix(f'tool {name!r}: ')}") from None
+        said = re.sub(r"kind='(\w+)'", r"kind: \1", str(error))
+        about = f"tool {name!r}"
+        said = said.removeprefix(about) if said.startswith(about) else f": {said}"
+        raise WrongUse(f"{where}{said}") from None
     except ValueError as error:  # a callable without a signature
         raise WrongUse(f"{where}: handler {entry['handler']!r}: {error}") from None
     return tool
@@ -145,7 +148,8 @@ def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path,
 def _with_defaults_of(options: Mapping[str, Any], base: Tool, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the file; those that it leaves out come from the tool that is its handler."""
     spec = base.spec
-    said: dict[str, Any] = {"kind": spec.kind, "reads": spec.reads, "polls": spec.polls, "timeout": base.timeout}
+    kind = base.kind if base.kind_given or base.kind != "ordinary" else None
+    said: dict[str, Any] = {"kind": kind, "reads": spec.reads, "polls": spec.polls, "timeout": base.timeout}
     said["description"] = spec.description
     said |= {"check": base.check, "approval": base.approval}
     return {**options, "final": base.is_final, **{key: value for key, value in said.items() if key not in entry}}

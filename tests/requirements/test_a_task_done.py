@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Completion, Engine, Hooks, ModelOptions, Runtime, Tool, tool
+from endstop import Completion, Engine, Hooks, ModelOptions, Phase, Runtime, Tool, tool
 from endstop.decision import POLICIES, AssistantMessage, Limits, Policy, ToolResult, UserMessage
 from endstop.decision.events import (
     CompletionAccepted,
@@ -397,6 +397,41 @@ async def test_A7_thirty_sixty_and_a_hundred_percent_are_phases_and_only_the_las
     assert [phase["completion_percentage"] for phase in run.outcome.phases] == [30, 60, 100]
     assert ran == ["work"], "a phase does not cut what stands after it"
     assert (await replay(str(tmp_path / "r.jsonl"))).same
+
+
+@pytest.mark.parametrize("percentage", [-5, 101, 150, 100_000])
+async def test_A7_a_percentage_outside_0_to_100_is_handed_back_and_is_in_no_phase(percentage: int) -> None:
+    provider = Scripted(
+        [call("task_done", summary="early", completion_percentage=percentage)],
+        [call("task_done", summary="late", completion_percentage=100)],
+    )
+    session = Engine(provider, presets=[task_done]).session()
+    outcome = await session.run("go")
+    assert (outcome.answer, outcome.steps) == ("late", 2)
+    assert [phase["completion_percentage"] for phase in outcome.phases] == [100]
+    results = [m for m in session.transcript.messages if isinstance(m, ToolResult)]
+    assert (results[0].status, "completion_percentage" in results[0].content) == ("invalid", True)
+    bounds = task_done.spec.parameters["properties"]["completion_percentage"]
+    assert (bounds["minimum"], bounds["maximum"]) == (0, 100)
+
+
+@pytest.mark.parametrize("percentage", [-5, 150])
+async def test_A7_a_phase_of_ones_own_tool_with_such_a_percentage_is_handed_back_as_well(percentage: int) -> None:
+    @tool(kind="completion")
+    async def report(percentage: int) -> Phase | Completion:
+        """Report how far the work is."""
+        return Completion(answer="all") if percentage == 100 else Phase(percentage=percentage)
+
+    @tool(kind="completion")
+    async def report_json(percentage: int) -> dict[str, Any]:
+        """Report how far the work is."""
+        return {"completion_percentage": percentage, "summary": "all"}
+
+    for by in (report, report_json):
+        provider = Scripted([call(by.name, percentage=percentage)], [call(by.name, percentage=100)])
+        outcome = await Engine(provider, tools=[by]).run("go")
+        assert (outcome.answer, outcome.steps) == ("all", 2)
+        assert percentage not in [phase["completion_percentage"] for phase in outcome.phases]
 
 
 # ---- A8

@@ -187,6 +187,40 @@ async def test_E2_a_command_that_does_not_exist_leaves_not_run_with_the_reason()
     assert (outcome.verdict, "no-such-evaluator" in str(outcome.evaluation)) == ("not_run", True)
 
 
+@pytest.mark.parametrize(
+    ("answer", "verdict", "work", "evaluation", "stage"),
+    [
+        ({"pass": True, "details": "ok"}, "passed", "checked", {"details": "ok"}, "ok"),
+        (
+            {"pass": False, "details": {}, "failure": "端口仍是80"},
+            "failed",
+            "wrong",
+            {"details": {}, "failure": "端口仍是80"},
+            "ok",
+        ),
+        ({"pass": None, "failure": "no reference"}, "not_run", "said", {"failure": "no reference"}, "ok"),
+        ({"passed": False}, "failed", "wrong", {}, "ok"),
+        ({"score": 0.5}, "not_run", "said", {"error": "not a mapping without 'pass'"}, "failed"),
+        ({"pass": "yes"}, "not_run", "said", {"error": "'pass' is True or False, not 'yes'"}, "failed"),
+    ],
+    ids=str,
+)
+async def test_E2_an_evaluator_may_answer_with_a_mapping(
+    answer: dict[str, Any], verdict: str, work: str, evaluation: dict[str, Any], stage: str
+) -> None:
+    events, outcome = await run_of([DONE], hooks=Hooks(evaluate=lambda evaluated: answer))
+    assert (outcome.verdict, outcome.work) == (verdict, work)
+    assert outcome.evaluation is not None
+    said = {name: value for name, value in outcome.evaluation.items() if name != "name"}
+    if "error" in evaluation:
+        assert said.keys() == {"error"}
+        assert evaluation["error"] in said["error"]
+    else:
+        assert said == evaluation
+    (status,) = [e.status for e in events if isinstance(e, ev.StageFinished) and e.stage == "evaluate"]
+    assert status == stage
+
+
 async def test_E2_without_an_evaluator_the_verdict_is_not_run() -> None:
     _, outcome = await run_of([DONE])
     assert (outcome.verdict, outcome.evaluation) == ("not_run", None)

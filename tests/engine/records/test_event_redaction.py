@@ -59,8 +59,8 @@ OURS = {
     "parent",
     "Origin": "session_id run_id edited changed",
     "SessionSource": "place",
-    "Policy": "name text completion mixed closing_after required_text degeneration interrupted_calls rules guards "
-    "limits session_limits patience repetition question stagnation "
+    "Policy": "name text completion mixed after_question closing_after required_text degeneration interrupted_calls "
+    "rules guards limits session_limits patience repetition question stagnation "
     "compaction deadlines",
     "Degeneration": "unwatched",
     "Echo": "beside",

@@ -118,6 +118,18 @@ def die() -> str:
 
 
 @server.tool(structured_output=False)
+def task_done(summary: str) -> str:
+    """Report the result."""
+    return summary
+
+
+@server.tool(structured_output=False)
+def hand_over(summary: str) -> str:
+    """[COMPLETION SIGNAL] Hand the result over."""
+    return summary
+
+
+@server.tool(structured_output=False)
 def submit(summary: str) -> str:
     """Hand the work in."""
     return f"handed in: {summary}"

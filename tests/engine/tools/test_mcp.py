@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 from endstop import Engine, Runtime, Stdio, Tool, mcp_tools
 from endstop.decision import Image, ToolResult, WrongUse
 from endstop.decision.events import ToolCallResult, ToolProgress
@@ -210,6 +211,24 @@ async def test_an_approval_that_means_nothing_is_refused(http: SimpleNamespace, 
     with pytest.raises(WrongUse, match=said):
         async with mcp_tools(http.url, **options):
             pass
+
+
+async def test_A1_a_servers_completion_tool_without_a_kind_is_logged_and_one_with_the_mark_completes(
+    http: SimpleNamespace,
+) -> None:
+    async with mcp_tools(http.url, prefix="n_", only=["task_done", "hand_over"]) as tools:
+        kinds = {made.name: made.kind for made in tools}
+        with structlog.testing.capture_logs() as logs:
+            engine = Engine(Scripted([call("n_hand_over", summary="It is done.")]), tools=tools)
+        outcome = await engine.run("go")
+    assert kinds == {"n_task_done": "ordinary", "n_hand_over": "completion"}
+    (said,) = [entry["event"] for entry in logs]
+    assert "write kinds={'task_done': 'completion'}, or 'ordinary' if it does not" in said
+    assert (outcome.status, outcome.answer) == ("completed", "It is done.")
+    with structlog.testing.capture_logs() as logs:
+        async with mcp_tools(http.url, only=["task_done"], kinds={"task_done": "ordinary"}) as tools:
+            Engine(Scripted(), tools=tools)
+    assert logs == []
 
 
 async def test_a_server_over_http_gets_our_headers(http: SimpleNamespace) -> None:
