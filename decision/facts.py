@@ -91,6 +91,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """The text of the latest completion call, accepted or not."""
     completion_tools: tuple[str, ...] = ()
     """Names of the completion tools."""
+    unclear: str = ""
+    """What the user is told after a reply to a question that is neither yes nor no (`prompts.unclear`)."""
     tool_choice: str = "auto"
     """The `tool_choice` of every request: `auto`, `required` or `none`."""
     text_verdict: str | None = None

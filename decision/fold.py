@@ -49,6 +49,7 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         questions=carried.questions,
         before=before,
         tool_choice=event.tool_choice,
+        unclear=event.policy.prompts.unclear,
         completion_tools=tuple(tool.name for tool in event.tools if tool.kind == "completion"),
         failures=Failures.of(event.tools),
         context_tokens=(event.carried or before).context_tokens,
@@ -315,7 +316,8 @@ def _question_closed(facts: Facts, call_id: str) -> Facts:
 
 def _question_answered(facts: Facts, event: ev.QuestionAnswered) -> Facts:
     if event.says == "unclear":
-        again = tuple(ask_again(q) if q.call_id == event.call_id else q for q in facts.questions)
+        said = facts.unclear
+        again = tuple(ask_again(q, said) if q.call_id == event.call_id else q for q in facts.questions)
         return replace(facts, questions=again, t=event.t)
     if any(q.call_id == event.call_id and q.confirms is not None for q in facts.questions):
         facts = replace(facts, confirmed=event.call_id)

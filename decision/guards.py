@@ -15,7 +15,7 @@ from .decisions import Decision, GoOn, Stop
 from .facts import Facts
 from .limit_usage import LimitStatus, limit_statuses
 from .limits import STOP_REASONS
-from .policy import Policy
+from .policy import Policy, fill_in
 from .repetition import Repetitions
 from .rules import Rule
 from .step_history import POINTS, describe_step
@@ -116,7 +116,7 @@ def _repetition(facts: Facts, policy: Policy) -> Decision | None:
     repeats = facts.repetitions.times(settings.longest_cycle, settings.by)
     if repeats not in settings.nudge_at or not facts.repetitions.has_advanced(settings.longest_cycle, settings.by):
         return None
-    say = policy.prompts.repetition.replace("{count}", str(repeats))
+    say = fill_in(policy.prompts.repetition, count=str(repeats))
     return GoOn(rule="repetition", say=say, why=f"the same calls {repeats} times")
 
 
@@ -139,10 +139,11 @@ def _reminder(facts: Facts, policy: Policy) -> Decision | None:
     ]
     if not due:
         return None
-    lines = []
-    for status in due:
-        line = policy.prompts.reminder.replace("{used}", f"{status.use.used:g}")
-        lines.append(line.replace("{allowed}", f"{status.use.allowed:g}").replace("{name}", _unit(status)))
+    prompt = policy.prompts.reminder
+    lines = [
+        fill_in(prompt, used=f"{status.use.used:g}", allowed=f"{status.use.allowed:g}", name=_unit(status))
+        for status in due
+    ]
     return GoOn(rule="reminder", remind="\n".join(lines), topics=tuple(s.name for s in due), why="near a limit")
 
 

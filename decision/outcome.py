@@ -136,12 +136,9 @@ class Question(Struct, frozen=True):
         return self.tool is not None or self.asker is not None
 
 
-_AGAIN = "That was neither a yes nor a no. "
-
-
-def ask_again(question: Question) -> Question:
-    """The question to ask after a reply that is neither yes nor no."""
-    text = question.text if question.text.startswith(_AGAIN) else _AGAIN + question.text
+def ask_again(question: Question, unclear: str) -> Question:
+    """The question to ask after a reply that is neither yes nor no. unclear: what is said before it, once."""
+    text = question.text if question.unclear or not unclear else f"{unclear} {question.text}"
     return replace(question, text=text, unclear=question.unclear + 1)
 
 

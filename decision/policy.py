@@ -6,6 +6,7 @@ default changes no old record. The docstring below a setting says its range; `No
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -246,7 +247,7 @@ class Deadlines(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the loop sends to the model, in the user's role. No prompt names a tool."""
+    """What the loop says: to the model, in the user's role, and to the user. No prompt to the model names a tool."""
 
     section: ClassVar[str] = "prompts."
     legacy_defaults: ClassVar[Mapping[str, Any]] = {"announcement": ""}
@@ -281,7 +282,8 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     """Near a limit; `{used}`, `{allowed}` and `{name}` are filled in."""
     next_step: str = ""
-    """Sent at the start of a round, unless it is among the last three user messages. Off while empty."""
+    """Sent once after each of the user's prompts, unless it is the latest user message already, compared without white
+    space at both ends. Off while empty."""
     closing: str = (
         "The run ends here and no tool can be used any more. Tell the user in a few sentences what was done, "
         "what is missing, and how to go on."
@@ -296,6 +298,23 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "Text alone does not end this task. If the work is done, say so with the completion tool; if it is not, go on."
     )
     """After text that does not end the run."""
+    confirm: str = "{answer}\nDo you confirm that the task is done?"
+    """To the user: whether a completion counts, if its tool wants a confirmation; `{answer}` is filled in."""
+    approve: str = "May {name} run with {arguments}?"
+    """To the user: whether a call that needs an approval may run; `{name}` and `{arguments}` are filled in."""
+    unclear: str = "That was neither a yes nor a no."
+    """To the user: said before the question is asked again, after a reply to one of these two that is neither."""
+    interrupted: str = (
+        "The process died while {name} was running with {arguments}\n"
+        "Whether it has taken effect is not known. What shall stand as its result?"
+    )
+    """To the user, with `interrupted_calls = "ask"`: what a call did that was running when the process died; `{name}`
+    and `{arguments}` are filled in."""
+
+
+def fill_in(prompt: str, **values: str) -> str:
+    """A prompt with these values in place of their names in braces; other braces stay as they are."""
+    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), prompt)
 
 
 class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -342,7 +342,8 @@ def _default(value: Any) -> str:
         case tuple():
             return ", ".join(f"`{item}`" for item in value) or "none"
         case str():
-            return (value and f'"{value}"') or "empty"
+            shown = value.replace("\n", "\\n")
+            return f'"{shown}"' if shown else "empty"
         case _:
             return str(value)
 

@@ -25,6 +25,7 @@ from .context import Context
 from .decision import Question, ToolCall, WrongUse
 from .decision.errors import did_you_mean
 from .decision.events import QuestionAsked
+from .decision.policy import fill_in
 from .hook_runner import run_hook
 from .hooks import Verdict
 from .tools.results import truncate
@@ -83,7 +84,11 @@ def approval_question(context: Context, call: ToolCall) -> QuestionAsked:
     )
     return QuestionAsked(
         call_id=call.id,
-        text=f"May {call.name} run with {truncate(call.arguments.strip() or '{}', MAX_SHOWN_ARGUMENTS)}?",
+        text=fill_in(
+            context.policy.prompts.approve,
+            name=call.name,
+            arguments=truncate(call.arguments.strip() or "{}", MAX_SHOWN_ARGUMENTS),
+        ),
         tool=call.name,
         arguments=_as_mapping(call.arguments),
         expires_at=expires,

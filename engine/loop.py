@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 
 from .cancel_scope import RoundScope
 from .compaction import compact
@@ -59,8 +60,6 @@ from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING
 
 FLAGGED_COST = "soft_cost_usd"
 """The topic of the reminder that the cost of a run has reached `Policy.flag_cost_usd`."""
-RECENT_MESSAGES = 3
-"""How many of the latest messages in the user's role are searched: if the next-step prompt is one, it is not added."""
 
 
 async def run_rounds(context: Context) -> Outcome:
@@ -154,16 +153,13 @@ def _would_go_on(context: Context) -> bool:
 
 
 def _add_next_step_prompt(context: Context) -> None:
+    """Add the next-step prompt in the first round after the user's prompt, unless it stands there already."""
     prompt = context.policy.prompts.next_step
-    if not prompt or context.skip_next_step:
+    after_prompt = context.prompt is not None and context.log.facts.rounds == 1
+    if not prompt.strip() or not after_prompt or context.skip_next_step:
         return
-    latest: list[str] = []
-    for message in reversed(context.transcript.messages):
-        if isinstance(message, UserMessage):
-            latest.append(message.text)
-            if len(latest) == RECENT_MESSAGES:
-                break
-    if prompt not in latest:
+    latest = takewhile(lambda message: isinstance(message, UserMessage), reversed(context.transcript.messages))
+    if all(message.text.strip() != prompt.strip() for message in latest):
         context.log.append(MessageAdded(text=prompt, origin="next_step"))
 
 

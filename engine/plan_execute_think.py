@@ -207,7 +207,7 @@ class PlanExecution:
             case None:
                 good = all(status == "ok" for status, _ in self.results)
                 return CallOutcome(content=content, status="ok" if good else "error")
-            case Completion(confirm=str()):
+            case Completion(confirm=str() | True):
                 return Continue(CONFIRM_ALONE, content)
             case Completion(success=False) as failed:
                 return Continue(failed.error or failed.content or "It did not succeed.", content)

@@ -446,7 +446,7 @@ class CompletionCalls:
         if objection is not None:
             self._reject(call, *objection)
             return
-        if completion.confirm is None:
+        if not isinstance(completion.confirm, str):
             self._accept(call, completion)
             return
         self._results.mark_open(call)  # the user decides whether the work is done

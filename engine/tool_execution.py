@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from .context import Context
 from .decision import ToolCall, WrongUse
 from .decision.events import ToolExecutionStarted, ToolProgress, VerdictGiven
 from .decision.messages import ResultStatus
+from .decision.policy import fill_in
 from .decision.transcript import PROCESS_DIED
 from .effects import EffectKey
 from .hooks import qualified_name
@@ -26,6 +28,7 @@ from .tools.results import (
     STILL_RUNNING_AFTER,
     STOPPED_AT_LIMIT,
     CallOutcome,
+    Completion,
     Happened,
     NeedsUserInput,
     NotHappened,
@@ -82,7 +85,12 @@ async def _run_once(context: Context, tool: Tool, call: ToolCall, arguments: Map
     value = await resolve_interrupted_call(context, tool, call, arguments) if again else NOT_EXECUTED
     if value is NOT_EXECUTED:
         value = await _run(context, tool, call, arguments)
-    return parse_completion(value, arguments) if tool.kind == "completion" else value
+    if tool.kind == "completion":
+        value = parse_completion(value, arguments)
+    if isinstance(value, Completion) and isinstance(value.confirm, bool):
+        question = fill_in(context.policy.prompts.confirm, answer=value.answer)
+        return replace(value, confirm=question if value.confirm else None)
+    return value
 
 
 async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
@@ -149,10 +157,7 @@ async def resolve_interrupted_call(context: Context, tool: Tool, call: ToolCall,
                 pass
     if context.policy.interrupted_calls == "ask":
         given = truncate(call.arguments, MAX_SHOWN_ARGUMENTS)
-        return NeedsUserInput(
-            f"The process died while {tool.name} was running with {given}\n"
-            "Whether it has taken effect is not known. What shall stand as its result?"
-        )
+        return NeedsUserInput(fill_in(context.policy.prompts.interrupted, name=tool.name, arguments=given))
     return CallOutcome(content=PROCESS_DIED, status="unknown")
 
 

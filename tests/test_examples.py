@@ -50,6 +50,12 @@ def start(name: str) -> str:
     return ran.stdout
 
 
+async def test_before_after_keeps_its_records_in_a_folder_that_it_makes(tmp_path: Path) -> None:
+    ran = await python(STRICT, EXAMPLES / "before_after.py", tmp_path / "not" / "there", cwd=EXAMPLES)
+    assert (ran.code, ran.err) == (0, "")
+    assert len(list((tmp_path / "not" / "there").glob("*.jsonl"))) == 4
+
+
 async def test_subagents_translate_at_the_same_time_and_their_cost_is_counted() -> None:
     told = (await run("subagents")).splitlines()
     assert sorted(told[:4]) == ["a step of a translator"] * 2 + ["a step of the boss"] * 2

@@ -1,6 +1,6 @@
 """The port change (A1) and the five scenes (B6), before and after: the same scripted model under two policies.
 
-    python docs/examples/before_after.py [FOLDER]     FOLDER keeps the records
+    python docs/examples/before_after.py [FOLDER]     FOLDER keeps the records; made if it is not there
 
 The model is a script, not a model: it goes on for as long as it is asked. "Before" only a limit ends a run, and each
 further step is asked for with one more prompt; "after" is the policy `agent` as shipped. Tokens are counted by rule of
@@ -97,6 +97,7 @@ async def play(script, prompts, tools, policy, rules, record):
 
 
 async def measured(folder: Path) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
     told = "| task | policy | steps | messages so far | tokens | last stop reason |\n" + "| --- " * 6 + "|\n"
     tasks = (
         ("A1 port change", port_change, ["Set the port to 8080"], [set_port], 30),

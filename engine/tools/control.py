@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from .results import ONLY_FINISHED_WORK_CONFIRMED, Completion, Continue, Phase, confirmation_question
+from .results import ONLY_FINISHED_WORK_CONFIRMED, Completion, Continue, Phase
 from .schema import Bounds
 from .tool import tool
 
@@ -67,12 +67,11 @@ async def task_done(
         return Continue(ONLY_FINISHED_WORK_CONFIRMED)
     if completion_percentage < 100:
         return Phase(percentage=completion_percentage, summary=summary, next_phase=next_phase)
-    confirm = confirmation_question(summary) if requires_user_confirmation else None
     return Completion(
         answer=summary,
         content="Task done.",
         pending_issues=tuple(pending_issues),
-        confirm=confirm,
+        confirm=requires_user_confirmation,
         percentage=100,
     )
 

@@ -92,8 +92,9 @@ class Completion(_Checked):
     error: str | None = None
     """Why the work is not a success; the completion is then rejected for this reason."""
     pending_issues: tuple[str, ...] = field(default=())
-    confirm: str | None = None
-    """A question that the user must answer with yes before the work counts as done; the run pauses for it."""
+    confirm: str | bool | None = None
+    """A question that the user must answer with yes before the work counts as done; the run pauses for it. True: the
+    policy's own (`prompts.confirm`)."""
     percentage: int | None = None
     """100 if the tool reports phases, so that the outcome's phases include the last one."""
     output: Any = None
@@ -407,7 +408,7 @@ def _parse_members(
         answer=answer,
         content=content,
         pending_issues=_texts(members.get("pendingissues")),
-        confirm=confirmation_question(answer) if confirm else None,
+        confirm=confirm,
         percentage=None if percentage is None else 100,
     )
 
@@ -446,11 +447,6 @@ def returns_report(function: Callable[..., Any]) -> str:
         return ""
     found = [one.__name__ for one in (hint, *get_args(hint)) if one in (Completion, Phase, Continue)]
     return found[0] if found else ""
-
-
-def confirmation_question(answer: str) -> str:
-    """The question with which the user confirms an answer."""
-    return f"{answer}\nDo you confirm that the task is done?"
 
 
 def _says_done(name: str, member: Any) -> bool | None:

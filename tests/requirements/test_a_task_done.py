@@ -1,12 +1,13 @@
 """Row A: tell the loop that the work is done."""
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from endstop import Completion, Engine, Hooks, ModelOptions, Phase, Runtime, Tool, tool
-from endstop.decision import POLICIES, AssistantMessage, Limits, Policy, ToolResult, UserMessage
+from endstop.decision import POLICIES, AssistantMessage, Limits, Policy, ToolResult, UserMessage, policy_from
 from endstop.decision.events import (
     CompletionAccepted,
     MessageAdded,
@@ -453,6 +454,40 @@ async def test_A8_a_completion_that_needs_confirmation_pauses_for_the_user() -> 
     assert (question.call_id, question.confirms, question.pending_issues) == ("d1", "moved", ("tests",))
     assert "Do you confirm" in question.text
     assert len(provider.requests) == 1
+
+
+IN_CHINESE = """[prompts]
+confirm = "{answer}——您确认任务已完成吗？"
+unclear = "请回答是或否。"
+approve = "允许 {name} 使用 {arguments} 吗？"
+"""
+
+
+async def test_A8_what_the_user_reads_is_in_the_language_of_the_policys_prompts() -> None:
+    @tool(approval=True)
+    async def drop(table: str) -> str:
+        """Drop a table."""
+        return "dropped"
+
+    async def own(summary: str) -> dict[str, Any]:
+        """Report."""
+        return {"summary": summary, "requires_user_confirmation": True}
+
+    completions = [
+        call("task_done", id="d", summary="已改", requires_user_confirmation=True),
+        call("own", id="d", summary="已改"),
+    ]
+    for completion in completions:
+        provider = Scripted([completion], [call("drop", id="a", table="{name}")])
+        tools = [drop, Tool(own, kind="completion"), task_done]
+        session = Engine(provider, tools=tools, policy=policy_from(tomllib.loads(IN_CHINESE))).session()
+        (question,) = (await session.run("改端口号")).questions
+        assert question.text == "已改——您确认任务已完成吗？"
+        for _ in range(2):
+            (question,) = (await session.answer("d", "什么？")).questions
+            assert question.text == "请回答是或否。 已改——您确认任务已完成吗？"
+        (question,) = (await session.answer("d", "不行，先删表")).questions
+        assert question.text == '允许 drop 使用 {"table":"{name}"} 吗？'
 
 
 @pytest.mark.parametrize("word", ["yes", "Yes.", " OK ", "ja", "はい"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, EvaluationInput, Hooks, Runtime, Tool, read_record
+from endstop import Engine, EvaluationInput, Hooks, Runtime, Session, Tool, read_record
 from endstop.decision import (
     POLICIES,
     STATUS_OF,
@@ -329,13 +329,40 @@ async def test_B4_a_thousand_rounds_add_the_next_step_prompt_once() -> None:
     assert users == ["go", "What is the next step?"]
 
 
-async def test_B4_it_comes_back_only_once_three_later_messages_of_the_user_have_pushed_it_out() -> None:
+def user_messages(session: Session) -> list[str]:
+    return [m.text for m in session.transcript.messages if isinstance(m, UserMessage)]
+
+
+async def test_B4_it_never_comes_back_within_a_run_whatever_the_loop_says_in_between() -> None:
     policy = Policy(text="nudge", prompts=Prompts(next_step="Next?"), max_inner_steps=1, limits=Limits(steps=5))
     session = Engine(Scripted(*["talk"] * 5), policy=policy).session()
     await session.run("go")
-    users = [m.text for m in session.transcript.messages if isinstance(m, UserMessage)]
     nudge = policy.prompts.text_is_no_end
-    assert users[:7] == ["go", "Next?", nudge, nudge, nudge, "Next?", nudge]
+    assert user_messages(session)[:6] == ["go", "Next?", nudge, nudge, nudge, nudge]
+
+
+async def test_B4_each_prompt_of_a_session_gets_it_once() -> None:
+    session = Engine(Scripted(*"abcde"), policy=Policy(prompts=Prompts(next_step="Next?"))).session()
+    for prompt in "12345":
+        await session.run(prompt)
+    assert user_messages(session) == ["1", "Next?", "2", "Next?", "3", "Next?", "4", "Next?", "5", "Next?"]
+
+
+@pytest.mark.parametrize("prompt", ["下一步是什么？", " 下一步是什么？\n"])
+async def test_B4_it_is_not_added_where_it_is_the_latest_user_message_compared_stripped(prompt: str) -> None:
+    policy = Policy(prompts=Prompts(next_step="下一步是什么？\n"), max_inner_steps=1)
+    session = Engine(Scripted([call("work")], [call("work")], "a"), tools=[WORK], policy=policy).session()
+    await session.run(prompt)
+    assert [text.strip() for text in user_messages(session)] == ["下一步是什么？"]
+
+
+async def test_B4_the_answer_to_a_question_is_no_prompt_and_gets_none() -> None:
+    policy = Policy(prompts=Prompts(next_step="Next?"))
+    provider = Scripted([call("ask_user", question="Which?", id="q")], "a")
+    session = Engine(provider, presets=[ask_user], policy=policy).session()
+    await session.run("go")
+    await session.answer("q", "this one")
+    assert user_messages(session) == ["go", "Next?"]
 
 
 # ---- B5
