@@ -1,7 +1,7 @@
 // The timeline: each kind of item of model.js has a function that makes its node and says how to bring it up to date.
 import { ask, path, words } from "./api.js";
 import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
-import { endCard } from "./card.js";
+import { endCard, list } from "./card.js";
 import { output } from "./output.js";
 import { prose } from "./prose.js";
 import { linkTo, showStatus } from "./rows.js";
@@ -30,7 +30,7 @@ function runView(run) {
 /** An item's node, which says what it is: what jumps and links look for (jump.js). */
 function itemView(item) {
   const made = KINDS[item.kind](item);
-  made.node.dataset.item = item.about ?? item.kind;
+  made.node.dataset.item = item.kind;
   return made;
 }
 
@@ -126,9 +126,9 @@ function callView(first) {
     node,
     update(call) {
       first = call;
-      node.hidden = call.does === "think" && call.status === "ok"; // its card says it
       const [tone, mark, why] = call.status ? RESULT[call.status] ?? ["quiet", "?", call.status] : ["main", "◌", ""];
       node.dataset.status = call.status ?? (call.running ? "running" : "writing");
+      node.toggleAttribute("data-failed", call.failed);
       sign.className = `sign ${call.does === "completion" && call.status === "ok" ? "quiet" : tone}${call.status || call.asks ? "" : " turning"}`;
       put(sign, call.asks && !call.status ? "?" : mark);
       put(took, call.status && call.ran !== null ? lasted(call.until - call.ran) : "");
@@ -153,6 +153,25 @@ function callView(first) {
       }
       edited = args;
       strike(node, call);
+    },
+  };
+}
+
+/** A call of a think tool; once it has thought, the thought stands in its place. */
+function thinkView(first) {
+  const call = callView(first);
+  const node = h("div", {}, call.node);
+  let card = null;
+  return {
+    node,
+    update(now) {
+      const { thought } = now;
+      call.update(now);
+      call.node.hidden = thought !== null;
+      if (thought !== null) card ??= node.appendChild(thoughtView({ text: thought }).node);
+      if (!card) return;
+      card.hidden = thought === null;
+      strike(card, now);
     },
   };
 }
@@ -250,6 +269,11 @@ function quote(className, title, text, written = said(text, "the message")) {
   return { node: h("div", { class: `said ${className}` }, h("h4", {}, title), written) };
 }
 
+const thoughtView = ({ text }) => quote("thought", "◇ Thought", text, formatted(text, "the thought"));
+
+/** A question, and what the model says is still open. */
+const questionView = ({ text, issues }) => quote("question", "? It asks you", text, h("div", {}, said(text, "the question"), list("Still open", issues)));
+
 /** A text of the model that is whole from the start. */
 function formatted(text, what) {
   const { node, show } = prose("written", what);
@@ -295,9 +319,9 @@ function compactedView({ event }) {
 }
 
 function evaluationView({ verdict, name, details }) {
-  const said = { passed: ["good", "✔", "passed"], failed: ["bad", "✘", "failed"] }[verdict] ?? ["bad", "✘", "gave no verdict"];
+  const said = { passed: ["good", "✔", "the work passed"], failed: ["bad", "✘", "the work failed"] }[verdict] ?? ["bad", "✘", "no verdict"];
   const by = name ? ` by ${called(name)}` : "";
-  return line(said[0], said[1], `Evaluation${by} ${said[2]}`, "",
+  return line(said[0], said[1], `Evaluation${by}`, said[2],
     Object.keys(details).length ? folded("details", () => pretty(JSON.stringify(details))).node : null);
 }
 
@@ -319,14 +343,14 @@ const KINDS = {
   step: stepView,
   text: textView,
   reasoning: reasoningView,
-  call: callView,
+  call: (call) => (call.does === "think" ? thinkView : callView)(call),
   note: (item) => line(item.tone, item.sign, item.head, item.text),
   failure: ({ failure }) => failure.kind === "degenerate"
     ? line("bad", "✘", "The response was cut", failure.message)
     : line("bad", "✘", "The request failed", failureWords(failure)),
   message: ({ origin, text }) => origin === "user" ? quote("you", "You, while it ran", text) : quote("loop", origin === "handler" ? "▸ A handler" : `▸ The loop: ${plain(origin)}`, text),
-  thought: ({ text }) => quote("thought", "◇ Thought", text, formatted(text, "the thought")),
-  question: ({ text }) => quote("question", "? It asks you", text),
+  thought: thoughtView,
+  question: questionView,
   answered: ({ question, text }) => quote("you", "You answered", question ? `${question}\n→ ${text}` : text),
   cut: (item) => {
     const [head, text] = cutWords(item);
