@@ -50,7 +50,7 @@ export function jumps(id, scroll, root, { say, went }) {
   function nodeOf({ run, step, call }) {
     let node = root.querySelector(`.run[data-run="${run}"]`);
     if (node && step !== undefined) node = [...node.querySelectorAll(`.step[data-step="${step}"]`)].at(-1);
-    if (node && call !== undefined) node = [...node.querySelectorAll(".call")].findLast((one) => one.dataset.call === call);
+    if (node && call !== undefined) node = [...node.querySelectorAll("[data-call]")].findLast((one) => one.dataset.call === call);
     return node ?? null;
   }
 

@@ -1,6 +1,7 @@
 // What is shown, as a fold of the events, live or replayed. Lists only grow, and what stands at a place keeps its kind;
 // `stamp` is the number of the event that changed it last, so points are compared by places and stamps.
 
+import { planOf, takesPlans } from "./plan.js";
 import { number, parsed } from "./text.js";
 
 export const begin = () => ({ stamp: 0, runs: [] });
@@ -125,8 +126,7 @@ function callOf(run, id, name, attempt = "") {
   const tool = run.tools.get(name);
   const call = add(run, {
     kind: "call", id, name, attempt, does: tool?.kind ?? "ordinary", reads: tool?.reads ?? false,
-    args: "", done: false, running: false, ran: null, status: null, result: "", images: [], void: false,
-    failed: false, thought: null,
+    args: "", done: false, running: false, ran: null, status: null, result: "", images: [], void: false, failed: false, thought: null,
   });
   run.calls.set(id, call);
   return call;
@@ -134,19 +134,6 @@ function callOf(run, id, name, attempt = "") {
 
 /** Whether a call with this result counts as an error: as `is_error` in decision/summary.py, which counts for the list. */
 const hasFailed = (run, status) => status === "error" || status === "invalid" || (status === "truncated" && !run.limited);
-
-/** Whether a call of this tool is a plan: its schema has `steps` that each name a `tool`. */
-const takesPlans = (tool) => tool.parameters?.properties?.steps?.items?.properties?.tool !== undefined;
-
-/** A plan and what became of each of its steps. */
-function planOf(args, result) {
-  const results = parsed(result);
-  const steps = parsed(args)?.steps;
-  return Array.isArray(steps) ? steps.map((step, place) => ({
-    name: `${step?.tool}`, args: JSON.stringify(step?.arguments ?? {}), planned: true,
-    status: `${results?.[place]?.status ?? ""}`, result: `${results?.[place]?.result ?? ""}`,
-  })) : null;
-}
 
 /** The call that waits for an answer: a sub-agent's question is that of its call. */
 const asking = ({ asker, call_id }) => asker?.call_id ?? call_id;

@@ -118,6 +118,7 @@ function callView(first) {
   const edits = h("div");
   const result = h("div", { class: "result" });
   const node = h("div", { class: "call", "data-kind": first.does, "data-call": first.id }, head, live, edits, all.node, result);
+  let thought = null;
   let told = null;
   let edited = "";
   let whole = null;
@@ -126,6 +127,8 @@ function callView(first) {
     node,
     update(call) {
       first = call;
+      if (call.thought !== null) thought ??= node.appendChild(KINDS.thought({ text: call.thought }).node);
+      node.classList.toggle("call", call.thought === null); // its thought stands in its place
       const [tone, mark, why] = call.status ? RESULT[call.status] ?? ["quiet", "?", call.status] : ["main", "◌", ""];
       node.dataset.status = call.status ?? (call.running ? "running" : "writing");
       node.toggleAttribute("data-failed", call.failed);
@@ -153,25 +156,6 @@ function callView(first) {
       }
       edited = args;
       strike(node, call);
-    },
-  };
-}
-
-/** A call of a think tool; once it has thought, the thought stands in its place. */
-function thinkView(first) {
-  const call = callView(first);
-  const node = h("div", {}, call.node);
-  let card = null;
-  return {
-    node,
-    update(now) {
-      const { thought } = now;
-      call.update(now);
-      call.node.hidden = thought !== null;
-      if (thought !== null) card ??= node.appendChild(thoughtView({ text: thought }).node);
-      if (!card) return;
-      card.hidden = thought === null;
-      strike(card, now);
     },
   };
 }
@@ -269,11 +253,6 @@ function quote(className, title, text, written = said(text, "the message")) {
   return { node: h("div", { class: `said ${className}` }, h("h4", {}, title), written) };
 }
 
-const thoughtView = ({ text }) => quote("thought", "◇ Thought", text, formatted(text, "the thought"));
-
-/** A question, and what the model says is still open. */
-const questionView = ({ text, issues }) => quote("question", "? It asks you", text, h("div", {}, said(text, "the question"), list("Still open", issues)));
-
 /** A text of the model that is whole from the start. */
 function formatted(text, what) {
   const { node, show } = prose("written", what);
@@ -343,14 +322,14 @@ const KINDS = {
   step: stepView,
   text: textView,
   reasoning: reasoningView,
-  call: (call) => (call.does === "think" ? thinkView : callView)(call),
+  call: callView,
   note: (item) => line(item.tone, item.sign, item.head, item.text),
   failure: ({ failure }) => failure.kind === "degenerate"
     ? line("bad", "✘", "The response was cut", failure.message)
     : line("bad", "✘", "The request failed", failureWords(failure)),
   message: ({ origin, text }) => origin === "user" ? quote("you", "You, while it ran", text) : quote("loop", origin === "handler" ? "▸ A handler" : `▸ The loop: ${plain(origin)}`, text),
-  thought: thoughtView,
-  question: questionView,
+  thought: ({ text }) => quote("thought", "◇ Thought", text, formatted(text, "the thought")),
+  question: ({ text, issues }) => quote("question", "? It asks you", text, h("div", {}, said(text, "the question"), list("Still open", issues))),
   answered: ({ question, text }) => quote("you", "You answered", question ? `${question}\n→ ${text}` : text),
   cut: (item) => {
     const [head, text] = cutWords(item);

@@ -90,7 +90,8 @@ def test_A11_a_thought_stands_before_the_completion_call_and_the_cut_and_leaves_
     clean_tab: Any, shown: Site, tmp_path: Path
 ) -> None:
     responses = call("think", thought="任务全部完成"), call("task_done", summary="已成功将端口号修改为8080")
-    page = opened(clean_tab, exported(shown.do(made("done", tmp_path, *responses)), tmp_path))
+    address = exported(shown.do(made("done", tmp_path, *responses)), tmp_path)
+    page = opened(clean_tab, address)
     seen = "[...document.querySelectorAll('.thought, .call, .cut')].filter((one) => one.checkVisibility())"
     assert page.evaluate(f"{seen}.map((one) => one.className.split(' ').at(-1))") == ["thought", "call", "cut"]
     assert "任务全部完成" in page.text_content(".thought")
@@ -105,6 +106,10 @@ def test_A11_a_thought_stands_before_the_completion_call_and_the_cut_and_leaves_
     assert page.is_visible(".call[data-kind=think]")
     page.keyboard.press("End")
     assert page.is_hidden(".call[data-kind=think]")
+    page.click("#replay")
+    id = read_record(tmp_path / "done.jsonl").header.session_id
+    page.goto(f"{address}#s/{id}/1/step/1/call/{page.get_attribute('[data-kind=think]', 'data-call')}")
+    page.wait_for_selector(".here .thought")
 
 
 def test_A8_what_is_still_open_stands_with_the_question_as_text(clean_tab: Any, shown: Site, tmp_path: Path) -> None:
