@@ -79,11 +79,11 @@ class ToolStats(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
     calls: int = 0
     failed: int = 0
-    """Calls with an error, with invalid arguments or cut off."""
+    """Calls with an error or invalid arguments, or cut off inside their arguments, unless by a limit (`is_error`)."""
     handed_back: int = 0
     """Completions that were rejected."""
     not_run: int = 0
-    """Calls that were skipped, cancelled, unanswered, or whose result is unknown."""
+    """Calls that were skipped, cancelled, denied, unanswered, cut off by a limit, or whose result is unknown."""
     ms: int = 0
 
 
@@ -166,6 +166,11 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
         return self.end.since(self.start)
 
     @property
+    def errors(self) -> int:
+        """Calls and requests that failed: the events that are errors (`is_error`)."""
+        return self.retries + sum(tool.failed for tool in self.tools.values())
+
+    @property
     def work(self) -> Work | None:
         """What is known about the quality of the work. A run that ended on a text that is no answer says nothing."""
         work = derive_work(self.status, self.verdict)
@@ -210,6 +215,17 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
 def is_copied(event: ev.Event, started: ev.RunStarted) -> bool:
     """Whether a fork copied this event, which is then counted where it was copied from."""
     return started.origin is not None and event.seq < started.origin.at
+
+
+def is_error(event: ev.Event, facts: Facts) -> bool:
+    """Whether an event counts as an error wherever errors are counted: a call failed, or an attempt at a request did.
+
+    How the run ends is no error, nor is what a limit cuts off, or a verdict on the work: a rejected completion, a
+    failed evaluation. facts: those after the event.
+    """
+    if isinstance(event, ev.ToolCallResult):
+        return event.status in ("error", "invalid") or (event.status == "truncated" and facts.limit_reached is None)
+    return isinstance(event, ev.AttemptFailed) and not event.beside and event.kind != "cancelled"
 
 
 class SummaryBuilder:
@@ -328,8 +344,9 @@ class SummaryBuilder:
     def _result(self, event: ev.ToolCallResult) -> None:
         figures = self._tools.setdefault(event.name, [0, 0, 0, 0, 0])
         figures[0] += 1
-        if event.status in _COLUMNS:
-            figures[_COLUMNS[event.status]] += 1
+        column = 1 if is_error(event, self._facts) else _COLUMNS.get(event.status)
+        if column is not None:
+            figures[column] += 1
         figures[4] += event.t - self._running.pop(event.call_id, event.t)
 
     def _step_finished(self, event: ev.StepFinished) -> None:
@@ -352,7 +369,7 @@ class SummaryBuilder:
         self._counts["questions"] += 1
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
-        self._counts["retries"] += not event.beside and event.kind != "cancelled"
+        self._counts["retries"] += is_error(event, self._facts)
 
     def _evaluated(self, event: ev.EvaluationFinished) -> None:
         self._verdict = event.verdict
@@ -369,15 +386,13 @@ def _used(facts: Facts | None) -> ResourceUse | None:
 
 
 _COLUMNS = {
-    "error": 1,
-    "invalid": 1,
-    "truncated": 1,
     "rejected": 2,
     "skipped": 3,
     "cancelled": 3,
     "unanswered": 3,
     "denied": 3,
     "unknown": 3,
+    "truncated": 3,
 }
 _CHANGES: dict[type, Callable[[SummaryBuilder, Any], None]] = {
     ev.ResponseFinished: SummaryBuilder._response,

@@ -16,7 +16,7 @@ from ..decision import events as ev
 from ..decision.backtest import BacktestResult, Finding, Parting, backtest
 from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
-from ..decision.summary import ResourceUse, RunSummary, is_copied
+from ..decision.summary import ResourceUse, RunSummary, is_copied, is_error
 
 MAX_TEXT = 2_000
 """Characters kept of each text."""
@@ -283,7 +283,7 @@ class _RunAuditor:
             self._early[event.call_id] = event.status, event.content[:MAX_TEXT]
         else:
             call.status, call.result = event.status, event.content[:MAX_TEXT]
-        if event.status in ("error", "invalid", "truncated"):
+        if is_error(event, self._facts):
             self._failed[event.name] += 1
         if event.fingerprint:
             self._same.setdefault(event.fingerprint, []).append(self._facts.steps)

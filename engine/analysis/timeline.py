@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ..decision import Event, Facts, fold
 from ..decision import events as ev
-from ..decision.summary import RunSummary, SummaryBuilder, is_copied
+from ..decision.summary import RunSummary, SummaryBuilder, is_copied, is_error
 from ..records.scan import scan
 
 STEPS_PER_END = 150
@@ -196,14 +196,14 @@ class TimelineBuilder:
             self._marks.add("text")
 
     def _failed(self, event: ev.AttemptFailed, facts: Facts) -> None:
-        if not event.beside and event.kind != "cancelled":
+        if is_error(event, facts):
             self._interventions.append("retry")
             self._marks.add("error")
             self._ended = event.t
 
     def _result(self, event: ev.ToolCallResult, facts: Facts) -> None:
         self._ended = event.t
-        if event.status in ("error", "invalid", "truncated", "unknown"):
+        if is_error(event, facts):
             self._marks.add("error")
         if len(self._calls) < MAX_CALLS:
             self._calls.append(StepCall(event.name[:MAX_NAME_LENGTH], event.status, event.call_id))

@@ -145,7 +145,7 @@ def listed_session(entry: CatalogEntry) -> ListedSession:
         cost_usd=usage.cost_usd,
         duration_ms=sum(run.used.ms for run in runs),
         tool_calls=sum(run.used.calls for run in runs),
-        errors=sum(run.retries + sum(tool.failed for tool in run.tools.values()) for run in runs),
+        errors=sum(run.errors for run in runs),
         tools=sorted({name for run in entry.runs for name in run.tools}),
         file=entry.file,
     )

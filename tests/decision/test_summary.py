@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import get_args
 
 from endstop.decision import AssistantMessage, Facts, Outcome, Policy, ToolCall, ToolSpec, fold
 from endstop.decision import events as ev
 from endstop.decision.anchors import DoneClaim
-from endstop.decision.summary import SummaryBuilder
+from endstop.decision.messages import ResultStatus
+from endstop.decision.summary import RunSummary, SummaryBuilder
+from msgspec.structs import replace
 
 TOOLS = tuple(
     ToolSpec(name=name, description="", parameters={}, kind=kind)
@@ -87,15 +90,40 @@ def test_the_users_text_rule_says_what_claims() -> None:
     assert ruled("Done.", "default") == 1
 
 
+def summarised(*events: ev.Event) -> RunSummary:
+    facts = fold(Facts(), STARTED)
+    builder = SummaryBuilder(STARTED, facts)
+    for event in events:
+        facts = fold(facts, event)
+        builder.feed(event, facts)
+    return builder.build(facts)
+
+
+FAILURE = ev.AttemptFailed(attempt="1.1", kind="server", message="down")
+LIMIT = ev.LimitReached(step=1, limit="seconds", used=1, allowed=1)
+
+
+def test_E5_failed_calls_and_requests_are_errors_and_no_other_result_is() -> None:
+    failed = {status for status in get_args(ResultStatus) if summarised(*step(1, "", "look", status=status)).errors}
+    assert failed == {"error", "invalid", "truncated"}
+    assert summarised(FAILURE, ev.AttemptRetracted(attempt="1.1", by="1.2"), *step(1, "Done.")).errors == 1
+    assert summarised(replace(FAILURE, beside=True), replace(FAILURE, kind="cancelled")).errors == 0
+    assert summarised(*step(1, "", "look", "look", status="error"), FAILURE).errors == 3
+
+
+def test_E5_no_verdict_is_an_error_nor_what_a_limit_cut_off() -> None:
+    rejected = ev.CompletionRejected(call_id="1.0", name="finish", reason="tests fail", by="gate")
+    started, response, result, finished = step(1, "", "look", status="truncated")
+    cut_off = summarised(started, LIMIT, response, result, finished)
+    assert (cut_off.errors, cut_off.tools["look"].not_run) == (0, 1)
+    assert summarised(*step(1, "", "finish", status="rejected"), rejected).errors == 0
+    assert summarised(*step(1, "Done."), ev.EvaluationFinished(verdict="failed")).errors == 0
+
+
 def test_a_run_that_ended_on_a_question_was_not_reported_as_done_and_says_what_its_last_text_is() -> None:
     def summary(text: str, *names: str) -> tuple[str | None, bool]:
-        facts = fold(Facts(), STARTED)
-        builder = SummaryBuilder(STARTED, facts)
         outcome = Outcome(run_id="r", session_id="s", status="completed", stop_reason="text_final", answer=text)
-        for event in (*step(1, text, *names), ev.RunFinished(outcome=outcome)):
-            facts = fold(facts, event)
-            builder.feed(event, facts)
-        digest = builder.build(facts)
+        digest = summarised(*step(1, text, *names), ev.RunFinished(outcome=outcome))
         return digest.last_text, digest.done is not None
 
     assert summary("The port is 8080.") == ("answer", True)

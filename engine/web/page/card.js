@@ -51,7 +51,8 @@ function phase({ completion_percentage: percentage, summary, next_phase: next })
   return `${percentage ?? "?"} %${summary ? `: ${summary}` : ""}${next ? ` (next: ${next})` : ""}`;
 }
 
-function list(title, entries, most = 20) {
+/** What is open, or was done, in points; null if nothing was. */
+export function list(title, entries, most = 20) {
   if (!entries.length) return null;
   const more = entries.length > most ? [h("li", { class: "faint" }, `and ${entries.length - most} more`)] : [];
   return h("section", {}, h("h5", {}, title), h("ul", {}, ...entries.slice(0, most).map((entry) => h("li", {}, entry)), ...more));

@@ -10,7 +10,7 @@ let boxes = 0;
 
 /** Show the box for a session of this status. */
 export function compose(root, id, status, questions, on) {
-  const key = [id, status, ...questions.map((one) => `${one.call_id} ${yesNo(one)}`)].join();
+  const key = [id, status, ...questions.map((one) => `${one.call_id} ${yesNo(one)} ${one.text}`)].join();
   if (root.dataset.key === key) return;
   const focused = root.contains(document.activeElement);
   root.dataset.key = key;

@@ -3,10 +3,10 @@ import { hashOf } from "./address.js";
 import { $, put } from "./dom.js";
 import { counted } from "./text.js";
 
-/** What counts as which, in the order of the timeline (view.js names the items). */
-const KINDS = {
-  error: ".call:is([data-status=error], [data-status=invalid], [data-status=truncated], [data-status=unknown]), [data-item=failure], "
-    + "[data-item=retracted], [data-item=rejected], .card:is(.bad, .warn, [data-status=failed], [data-status=exhausted])",
+/** What counts as which, in the order of the timeline (view.js names the items). How a run ended is no error, nor is a
+ * verdict on its work. */
+export const KINDS = {
+  error: "[data-failed], [data-item=failure]",
   decision: "[data-item=decision]",
 };
 /** Where a marked place comes to stand: this share of the height below the top. */
@@ -50,7 +50,7 @@ export function jumps(id, scroll, root, { say, went }) {
   function nodeOf({ run, step, call }) {
     let node = root.querySelector(`.run[data-run="${run}"]`);
     if (node && step !== undefined) node = [...node.querySelectorAll(`.step[data-step="${step}"]`)].at(-1);
-    if (node && call !== undefined) node = [...node.querySelectorAll(".call")].findLast((one) => one.dataset.call === call);
+    if (node && call !== undefined) node = [...node.querySelectorAll("[data-call]")].findLast((one) => one.dataset.call === call);
     return node ?? null;
   }
 

@@ -1,6 +1,7 @@
 // What is shown, as a fold of the events, live or replayed. Lists only grow, and what stands at a place keeps its kind;
 // `stamp` is the number of the event that changed it last, so points are compared by places and stamps.
 
+import { planOf, takesPlans } from "./plan.js";
 import { number, parsed } from "./text.js";
 
 export const begin = () => ({ stamp: 0, runs: [] });
@@ -40,7 +41,7 @@ function started(state, event) {
     refused: null, asked: new Map((carried.questions ?? []).map((question) => [question.call_id, question])),
     items: [], step: null, calls: new Map(), doing: "starting", previous: state.runs.at(-1) ?? null,
     planning: new Set(tools.filter(takesPlans).map((tool) => tool.name)), round: null, planned: 0,
-    phases: [...(carried.phases ?? [])], accepted: null, failure: null, cause: "", outcome: null,
+    phases: [...(carried.phases ?? [])], limited: false, accepted: null, failure: null, cause: "", outcome: null,
   };
 }
 
@@ -125,27 +126,19 @@ function callOf(run, id, name, attempt = "") {
   const tool = run.tools.get(name);
   const call = add(run, {
     kind: "call", id, name, attempt, does: tool?.kind ?? "ordinary", reads: tool?.reads ?? false,
-    args: "", done: false, running: false, ran: null, status: null, result: "", images: [], void: false,
+    args: "", done: false, running: false, ran: null, status: null, result: "", images: [], void: false, failed: false, thought: null,
   });
   run.calls.set(id, call);
   return call;
 }
 
-/** Whether a call of this tool is a plan: its schema has `steps` that each name a `tool`. */
-const takesPlans = (tool) => tool.parameters?.properties?.steps?.items?.properties?.tool !== undefined;
-
-/** A plan and what became of each of its steps. */
-function planOf(args, result) {
-  const results = parsed(result);
-  const steps = parsed(args)?.steps;
-  return Array.isArray(steps) ? steps.map((step, place) => ({
-    name: `${step?.tool}`, args: JSON.stringify(step?.arguments ?? {}), planned: true,
-    status: `${results?.[place]?.status ?? ""}`, result: `${results?.[place]?.result ?? ""}`,
-  })) : null;
-}
+/** Whether a call with this result counts as an error: as `is_error` in decision/summary.py, which counts for the list. */
+const hasFailed = (run, status) => status === "error" || status === "invalid" || (status === "truncated" && !run.limited);
 
 /** The call that waits for an answer: a sub-agent's question is that of its call. */
 const asking = ({ asker, call_id }) => asker?.call_id ?? call_id;
+
+const pose = (run, { text, pending_issues: issues = [] }) => add(run, { kind: "question", text, issues });
 
 const HEARD = {
   RUN_RESUMED(run, event) {
@@ -199,7 +192,7 @@ const HEARD = {
   },
   ATTEMPT_RETRACTED(run, { attempt }) {
     strike(run, attempt);
-    note(run, "warn", "↺", `Attempt ${attempt} is void; another one takes its place`).about = "retracted";
+    note(run, "warn", "↺", `Attempt ${attempt} is void; another one takes its place`);
   },
   TEXT_MESSAGE_CONTENT(run, { attempt, delta }) {
     run.doing = "writing";
@@ -271,7 +264,7 @@ const HEARD = {
     if (["ok", "error", "rejected"].includes(status)) run.toolCalls += 1;
     const call = callOf(run, call_id, name);
     const plan = run.planning.has(name) ? planOf(call.args, content) : null;
-    touch(run, call, { running: false, done: true, status, result: content ?? "", plan, images, until: run.t });
+    touch(run, call, { running: false, done: true, status, failed: hasFailed(run, status), result: content ?? "", plan, images, until: run.t });
     if (plan && run.round) touch(run, run.round, { goal: parsed(call.args).goal });
   },
   COMPLETION_ACCEPTED(run, event) {
@@ -293,20 +286,23 @@ const HEARD = {
     run.asked.set(event.call_id, event);
     run.doing = "about to ask you";
     set(run, asking(event), { asks: true, running: false, until: run.t });
-    add(run, { kind: "question", text: event.text });
+    pose(run, event);
   },
-  QUESTION_ANSWERED(run, { call_id, text, arguments: edited }) {
+  QUESTION_ANSWERED(run, { call_id, text, says, arguments: edited }) {
     const question = run.asked.get(call_id);
     run.asked.delete(call_id);
-    if (question) set(run, asking(question), { asks: false });
+    const again = says === "unclear" && question;
+    if (question && !again) set(run, asking(question), { asks: false });
     if (!question?.tool && question?.confirms == null) set(run, call_id, { status: "ok" });
     else if (edited) set(run, call_id, { args: JSON.stringify(edited) });
     const paused = run.previous?.items.at(-1);
     if (paused?.kind === "end") touch(run, paused, { answered: true });
     add(run, { kind: "answered", question: question?.text ?? "", text });
+    if (again) pose(run, question);
   },
-  THOUGHT_RECORDED(run, { text }) {
-    add(run, { kind: "thought", text });
+  THOUGHT_RECORDED(run, { call_id, text }) {
+    if (known(run, call_id)?.does === "think") set(run, call_id, { thought: text });
+    else add(run, { kind: "thought", text });
   },
   VERDICT_GIVEN(run, { role, name, said, detail = "" }) {
     add(run, { kind: "verdict", role, name, said, detail });
@@ -322,6 +318,7 @@ const HEARD = {
     add(run, { kind: "evaluation", verdict, name, details });
   },
   LIMIT_REACHED(run) {
+    run.limited = true;
     note(run, "warn", "■", "A limit was reached: what was under way is cut off");
   },
   BUDGET_REFUSED(run, event) {

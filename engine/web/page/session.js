@@ -175,7 +175,7 @@ export function openSession(place, { say, connected }) {
 
   function announce(event) {
     if (event.type === "STEP_STARTED") say(event.closing ? "Closing step" : `Step ${event.step}`);
-    else if (event.type === "QUESTION_ASKED") say(`It asks you: ${event.text}`);
+    else if (event.type === "QUESTION_ASKED") say([`It asks you: ${event.text}`, ...(event.pending_issues ?? [])].join("\nstill open: "));
     else if (event.type === "COMPLETION_REJECTED") say("Not accepted as complete");
     else if (event.type === "TOOL_CALL_RESULT" && event.status === "error") say(`${event.name} failed`);
     else if (event.type === "RUN_FINISHED") say(ending({ outcome: event.outcome, failure: null, cause: "" }).title);

@@ -1,7 +1,7 @@
 // The timeline: each kind of item of model.js has a function that makes its node and says how to bring it up to date.
 import { ask, path, words } from "./api.js";
 import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
-import { endCard } from "./card.js";
+import { endCard, list } from "./card.js";
 import { output } from "./output.js";
 import { prose } from "./prose.js";
 import { linkTo, showStatus } from "./rows.js";
@@ -30,7 +30,7 @@ function runView(run) {
 /** An item's node, which says what it is: what jumps and links look for (jump.js). */
 function itemView(item) {
   const made = KINDS[item.kind](item);
-  made.node.dataset.item = item.about ?? item.kind;
+  made.node.dataset.item = item.kind;
   return made;
 }
 
@@ -118,6 +118,7 @@ function callView(first) {
   const edits = h("div");
   const result = h("div", { class: "result" });
   const node = h("div", { class: "call", "data-kind": first.does, "data-call": first.id }, head, live, edits, all.node, result);
+  let thought = null;
   let told = null;
   let edited = "";
   let whole = null;
@@ -126,9 +127,11 @@ function callView(first) {
     node,
     update(call) {
       first = call;
-      node.hidden = call.does === "think" && call.status === "ok"; // its card says it
+      if (call.thought !== null) thought ??= node.appendChild(KINDS.thought({ text: call.thought }).node);
+      node.classList.toggle("call", call.thought === null); // its thought stands in its place
       const [tone, mark, why] = call.status ? RESULT[call.status] ?? ["quiet", "?", call.status] : ["main", "◌", ""];
       node.dataset.status = call.status ?? (call.running ? "running" : "writing");
+      node.toggleAttribute("data-failed", call.failed);
       sign.className = `sign ${call.does === "completion" && call.status === "ok" ? "quiet" : tone}${call.status || call.asks ? "" : " turning"}`;
       put(sign, call.asks && !call.status ? "?" : mark);
       put(took, call.status && call.ran !== null ? lasted(call.until - call.ran) : "");
@@ -295,9 +298,9 @@ function compactedView({ event }) {
 }
 
 function evaluationView({ verdict, name, details }) {
-  const said = { passed: ["good", "✔", "passed"], failed: ["bad", "✘", "failed"] }[verdict] ?? ["bad", "✘", "gave no verdict"];
+  const said = { passed: ["good", "✔", "the work passed"], failed: ["bad", "✘", "the work failed"] }[verdict] ?? ["bad", "✘", "no verdict"];
   const by = name ? ` by ${called(name)}` : "";
-  return line(said[0], said[1], `Evaluation${by} ${said[2]}`, "",
+  return line(said[0], said[1], `Evaluation${by}`, said[2],
     Object.keys(details).length ? folded("details", () => pretty(JSON.stringify(details))).node : null);
 }
 
@@ -326,7 +329,7 @@ const KINDS = {
     : line("bad", "✘", "The request failed", failureWords(failure)),
   message: ({ origin, text }) => origin === "user" ? quote("you", "You, while it ran", text) : quote("loop", origin === "handler" ? "▸ A handler" : `▸ The loop: ${plain(origin)}`, text),
   thought: ({ text }) => quote("thought", "◇ Thought", text, formatted(text, "the thought")),
-  question: ({ text }) => quote("question", "? It asks you", text),
+  question: ({ text, issues }) => quote("question", "? It asks you", text, h("div", {}, said(text, "the question"), list("Still open", issues))),
   answered: ({ question, text }) => quote("you", "You answered", question ? `${question}\n→ ${text}` : text),
   cut: (item) => {
     const [head, text] = cutWords(item);

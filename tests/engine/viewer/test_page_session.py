@@ -100,6 +100,15 @@ def test_a_session_that_is_written_is_followed_to_its_end(page: Any, tmp_path: P
         writer.close()
 
 
+def test_E5_the_list_and_the_head_of_a_session_count_the_same_errors(page: Any, url: str) -> None:
+    sessions = {one["file"]: one for one in page.request.get(f"{url}sessions?limit=200").json()["sessions"]}
+    for file, errors in (("1.jsonl", 1), ("connection.jsonl", 1), ("loop.jsonl", 0), ("hello.jsonl", 0)):
+        assert sessions[file]["errors"] == errors, file
+        page.goto(f"{url}#s/{sessions[file]['id']}")
+        page.wait_for_selector(".card")
+        until(page, f"document.querySelector('#errors').textContent.split(' ')[0] === '{errors}'")
+
+
 def test_no_button_leads_to_an_end_that_is_seen(page: Any, url: str) -> None:
     page.set_viewport_size({"width": 1440, "height": 2500})
     page.goto(link_to(page, url, "hello.jsonl"))

@@ -15,10 +15,11 @@ from endstop.html_export.request_table import RequestTableBuilder
 from endstop.html_export.session_html import session_html
 from endstop.http.module_bundle import bundle_modules
 from endstop.model_request import find_request
-from endstop.providers import call
+from endstop.providers import Scripted, call
 from endstop.records.format import Header, encode_line
 from endstop.records.reader import read_record
 from endstop.records.scan import scan
+from endstop.tools import task_done, think
 
 from ..payer import by_step
 from .shown import RECORDS, Site, delete_file, until
@@ -76,6 +77,47 @@ def test_a_file_shows_the_timeline_that_the_server_shows(page: Any, shown: Site,
     assert page.title() == title
     for gone in ("#composer", "#delete", "#cancel", "#list", ".back"):
         assert not page.is_visible(gone), gone
+
+
+async def made(name: str, folder: Path, *response: Any) -> Path:
+    """The record of a run with this response."""
+    record = folder / f"{name}.jsonl"
+    await Engine(Scripted([*response]), presets=[task_done, think]).run("改端口号", record=record)
+    return record
+
+
+def test_A11_a_thought_stands_before_the_completion_call_and_the_cut_and_leaves_in_a_replay(
+    clean_tab: Any, shown: Site, tmp_path: Path
+) -> None:
+    responses = call("think", thought="任务全部完成"), call("task_done", summary="已成功将端口号修改为8080")
+    address = exported(shown.do(made("done", tmp_path, *responses)), tmp_path)
+    page = opened(clean_tab, address)
+    seen = "[...document.querySelectorAll('.thought, .call, .cut')].filter((one) => one.checkVisibility())"
+    assert page.evaluate(f"{seen}.map((one) => one.className.split(' ').at(-1))") == ["thought", "call", "cut"]
+    assert "任务全部完成" in page.text_content(".thought")
+    page.click("#replay")
+    page.keyboard.press("Home")
+    page.keyboard.press("End")
+    for _ in range(20):
+        page.keyboard.press("ArrowLeft")
+        if page.is_hidden(".thought"):
+            break
+    assert page.is_hidden(".thought")
+    assert page.is_visible(".call[data-kind=think]")
+    page.keyboard.press("End")
+    assert page.is_hidden(".call[data-kind=think]")
+    page.click("#replay")
+    id = read_record(tmp_path / "done.jsonl").header.session_id
+    page.goto(f"{address}#s/{id}/1/step/1/call/{page.get_attribute('[data-kind=think]', 'data-call')}")
+    page.wait_for_selector(".here .thought")
+
+
+def test_A8_what_is_still_open_stands_with_the_question_as_text(clean_tab: Any, shown: Site, tmp_path: Path) -> None:
+    issues = ["test_login失败", "<img src=x onerror=alert(1)>test_payment失败"]
+    asks = call("task_done", summary="已修改", requires_user_confirmation=True, pending_issues=issues)
+    page = opened(clean_tab, exported(shown.do(made("asks", tmp_path, asks)), tmp_path))
+    assert page.locator(".question li").all_text_contents() == issues
+    assert page.is_visible(".question li")
 
 
 def test_a_file_asks_for_nothing_and_works_without_network(clean_tab: Any, tmp_path: Path) -> None:

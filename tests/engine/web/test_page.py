@@ -306,6 +306,57 @@ def test_A11_the_completion_is_a_card_of_its_own_and_a_thought_is_none(page: Any
     assert count(page, ".call:has-text('never.txt')") == 0
 
 
+ORDER = """[...document.querySelectorAll('.thought, .call, .cut')].filter((one) => one.checkVisibility()).map(
+    (one) => (one.querySelector('.written, .call-head strong') ?? one.querySelector('strong')).textContent)"""
+"""Thoughts, calls by their names, and the cut, in the order in which they are seen."""
+
+
+def test_A11_a_thought_stands_where_it_stood_in_the_response_while_it_streams_and_after(page: Any, shown: Site) -> None:
+    gate = Gate()
+    shown.scripts["thinks"] = [
+        [
+            call("think", thought="First look."),
+            call("read_file", path="short.txt"),
+            call("think", thought="Then write."),
+            call("write_file", path="a.txt", content="a"),
+            call("think", thought="All is done."),
+            gate,
+            call("task_done", summary=SUMMARY),
+        ]
+    ]
+    begin(page, "thinks")
+    gate.reached()
+    until(page, f"{ORDER}.join() === 'think,read_file,think,write_file,think'")
+    gate.open()
+    page.wait_for_selector(".card.success")
+    whole = ["First look.", "read_file", "Then write.", "write_file", "All is done.", "task_done", "Cut here"]
+    assert page.evaluate(ORDER) == whole
+    page.reload()
+    page.wait_for_selector(".card.success")
+    assert page.evaluate(ORDER) == whole
+
+
+def test_A8_what_is_still_open_stands_with_the_question_until_it_is_answered_and_after(page: Any, shown: Site) -> None:
+    issues = ["test_login失败", "<b>test_payment</b>失败"]
+    shown.scripts["issues"] = [
+        [call("task_done", summary=SUMMARY, requires_user_confirmation=True, pending_issues=issues)]
+    ]
+    begin(page, "issues")
+    page.wait_for_selector("#composer >> text=Please confirm")
+    asked = "#timeline .said.question"
+    assert page.locator(f"{asked} li").all_text_contents() == issues
+    assert all(issue in page.text_content("#composer .question label") for issue in issues)
+    page.fill("#composer textarea", "hm")  # neither a yes nor a no
+    page.click("#composer button >> text=Answer")
+    page.wait_for_selector("#composer >> text=neither a yes nor a no")
+    assert page.locator(f".run:nth-of-type(2) {asked.split()[1]} li").all_text_contents() == issues
+    assert "waits for your answer" in page.text_content(".call")
+    page.click("#composer button >> text=Yes")
+    page.wait_for_selector(".card.success")
+    assert page.locator(f"{asked} li").all_text_contents() == 2 * issues
+    assert page.locator(".card.success section:has-text('Still open') li").all_text_contents() == issues
+
+
 def test_a_limit_is_told_as_what_it_is_and_never_as_success(page: Any, shown: Site) -> None:
     shown.scripts["loop"] = [[call("read_file", path=f"short{number}.txt")] for number in range(20)]
     begin(page, "loop")

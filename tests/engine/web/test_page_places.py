@@ -214,39 +214,53 @@ def test_a_session_without_errors_says_so(page: Any, shown: Site) -> None:
     until(page, "document.querySelector('#jumped').textContent === 'no error here'")
 
 
-@pytest.mark.parametrize(("record", "words"), [("connection", "The request failed"), ("loop", "Stopped")])
-def test_failed_requests_and_bad_ends_are_errors(page: Any, shown: Site, record: str, words: str) -> None:
-    page.goto(f"{shown.url}#s/{shown.keep_record(record)}")
-    page.wait_for_selector(".card")
-    until(page, "document.querySelector('#errors').textContent.match(/^[1-9]/)")
-    page.evaluate("document.querySelector('#scroll').scrollTop = 0")
-    seen = []
-    for _ in range(int(page.text_content("#errors").split()[0])):
-        page.keyboard.press("x")
-        seen.append(page.evaluate(f"{MARKED}.textContent"))
-    assert any(words in text for text in seen)
-    assert page.evaluate(f"{MARKED}.matches('.card')")
+def test_a_failed_request_is_one_error_whatever_the_run_ends_with(page: Any, shown: Site) -> None:
+    page.goto(f"{shown.url}#s/{shown.keep_record('connection')}")
+    page.wait_for_selector(".card.bad")
+    until(page, "document.querySelector('#errors').textContent === '1 error'")
+    page.keyboard.press("x")
+    until(page, f"{MARKED}?.textContent.includes('The request failed')")
+
+
+def test_E5_a_limit_is_no_error(page: Any, shown: Site) -> None:
+    page.goto(f"{shown.url}#s/{shown.keep_record('loop')}")
+    assert page.wait_for_selector(".card.warn").get_attribute("data-status") == "exhausted"
+    until(page, "document.querySelector('#errors').textContent === '0 errors'")
+    page.keyboard.press("x")
+    until(page, "document.querySelector('#jumped').textContent === 'no error here'")
+
+
+FAILURE = {"type": "ATTEMPT_FAILED", "attempt": "1.1", "kind": "server", "message": "down"}
+RESULT = {"type": "TOOL_CALL_RESULT", "call_id": "c", "name": "write_file", "content": ""}
+LIMIT = {"type": "LIMIT_REACHED", "step": 1, "limit": "seconds", "used": 1, "allowed": 1}
 
 
 @pytest.mark.parametrize(
-    ("event", "words"),
+    ("events", "errors"),
     [
-        ({"type": "ATTEMPT_RETRACTED", "attempt": "1.1"}, "Attempt 1.1 is void"),
-        ({"type": "COMPLETION_REJECTED", "call_id": "1.1", "reason": "tests fail", "by": "gate"}, "tests fail"),
+        ([FAILURE, {"type": "ATTEMPT_RETRACTED", "attempt": "1.1", "by": "1.2"}], 1),
+        ([{**FAILURE, "beside": True}, {**FAILURE, "kind": "cancelled"}], 0),
+        ([{**RESULT, "status": "truncated"}], 1),
+        ([LIMIT, {**RESULT, "status": "truncated"}], 0),
+        ([LIMIT, {**RESULT, "status": "unknown"}], 0),
+        ([{"type": "COMPLETION_REJECTED", "call_id": "c", "reason": "tests fail", "by": "gate"}], 0),
+        ([{"type": "EVALUATION_FINISHED", "verdict": "failed"}], 0),
     ],
 )
-def test_a_retracted_attempt_and_a_rejected_completion_are_errors(
-    page: Any, shown: Site, event: dict[str, Any], words: str
+def test_E5_what_failed_is_an_error_and_no_verdict_nor_what_a_limit_cut_off(
+    modules: Callable[[str, Any], Any], events: list[dict[str, Any]], errors: int
 ) -> None:
-    events = run_of_steps(f"run_{event['type']}", 1)
-    at = next(number for number, one in enumerate(events) if one["type"] == "STEP_FINISHED")
-    events.insert(at, {**event, "t": at})
-    events = [{**one, "seq": number} for number, one in enumerate(events, 1)]
-    id = shown.keep([events], "Again", f"session_{event['type']}")
-    page.goto(f"{shown.url}#s/{id}")
-    until(page, "document.querySelector('#errors').textContent === '1 error'")
-    page.keyboard.press("x")
-    until(page, f"{MARKED}?.textContent.includes({words!r})")
+    """`tests/decision/test_summary.py` says the same of the figures from which the list takes its errors."""
+    begun = [{"type": "RUN_STARTED", "run_id": "r"}, {"type": "STEP_STARTED", "step": 1}]
+    counted = """async (events) => {
+        const { fold } = await import('./page/model.js');
+        const { timeline } = await import('./page/view.js');
+        const { KINDS } = await import('./page/jump.js');
+        const root = document.createElement('div');
+        timeline(root)(fold(events));
+        return root.querySelectorAll(KINDS.error).length;
+    }"""
+    assert modules(counted, [*begun, *events]) == errors
 
 
 def test_the_link_to_a_step_is_copied_and_marks_it(open_page: Callable[..., Any], shown: Site, session: str) -> None:

@@ -66,7 +66,7 @@ def poisoned(bad: str, number: int) -> list[dict[str, Any]]:
         {"type": "THOUGHT_RECORDED", "call_id": "t", "text": bad},
         {"type": "PHASE_REPORTED", "call_id": "t", "percentage": 50, "summary": bad, "next_phase": bad},
         {"type": "COMPLETION_REJECTED", "call_id": "t", "name": bad, "reason": bad, "by": f"x:{bad}"},
-        {"type": "QUESTION_ASKED", "call_id": "q", "text": bad},
+        {"type": "QUESTION_ASKED", "call_id": "q", "text": bad, "pending_issues": [bad]},
         {"type": "QUESTION_ANSWERED", "call_id": "q", "text": bad},
         {"type": "VERDICT_GIVEN", "role": "judge", "name": bad, "said": "failed", "detail": bad},
         {
