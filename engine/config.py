@@ -135,7 +135,10 @@ class RecordOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observers:
-    """Functions that observe or surround a run without influencing it. Raises WrongUse for wrong values."""
+    """Functions that observe or surround a run without influencing it. Raises WrongUse for wrong values.
+
+    A subscriber that cancels a run after a step does so one request late, since nothing waits for it; a guard is exact.
+    """
 
     subscribers: Sequence[Subscriber] = ()
     """Called with each event and its run. Each has its own task, so a slow or failing one harms no run."""
