@@ -185,7 +185,7 @@ class Course:
     """Without its events."""
     steps: int
     longest: int
-    """Steps of its longest run."""
+    """Steps of its longest run, up to the last that is not empty."""
     ends: dict[tuple[str, str], End]
     """By policy and variant; those that let it go on to its recorded end are left out."""
 
@@ -215,7 +215,7 @@ def simulate(session: LabelledSession, policies: dict[str, dict[str, Policy]]) -
                 ends[key] = End(by, before + step, brought, points, cut, len(later), calls, changes)
                 break
             before += len(run)
-    longest = max((done + len(run) for done, run in zip(carried, runs, strict=True)), default=0)
+    longest = max((done + _last_step(run) for done, run in zip(carried, runs, strict=True)), default=0)
     return Course(replace(session, events=[]), sum(map(len, runs)), longest, ends)
 
 
