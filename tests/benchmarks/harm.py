@@ -138,7 +138,12 @@ def shipped() -> dict[str, Policy]:
 
 
 def variants(policy: Policy) -> dict[str, Policy]:
-    """The policy as a whole, its rules without guards, and each of its guards that stops, alone."""
+    """The policy as a whole, its rules without guards, and each of its guards that stops, alone.
+
+    A completion tool that it requires is not asked for: few of these sessions have one.
+    """
+    if policy.completion == "required":
+        policy = replace(policy, completion="offered")
     quiet = replace(policy, degeneration=_OFF, rules=("control_flow", "go_on"))
     policy = followed_policy(policy, speaks=False)
     found = {WHOLE: policy, RULES: replace(policy, guards=())}
@@ -289,11 +294,12 @@ class Figures:
     saved_of_bad: int = 0
 
     @classmethod
-    def of(cls, courses: Iterable[Course], policy: str, variant: str = WHOLE) -> Figures:
-        """The figures of a policy, or of one of its variants."""
+    def of(cls, courses: Iterable[Course], policy: str, variant: str = WHOLE, by: str = "") -> Figures:
+        """The figures of a policy, or of one of its variants. by: count only what has this name."""
         figures = cls()
         for course in courses:
-            figures._add(course, course.ends.get((policy, variant)))
+            end = course.ends.get((policy, variant))
+            figures._add(course, end if end is None or by in ("", end.by) else None)
         return figures
 
     def _add(self, course: Course, end: End | None) -> None:
@@ -403,27 +409,30 @@ def _agent_row(agent: str, model: str, one: Figures) -> str:
     return f"| {agent} | {model} | {' | '.join(map(str, (*cells, *saved)))} |"
 
 
-def rules_table(courses: Sequence[Course], name: str, made: Iterable[str]) -> Iterator[str]:
+def rules_alone(courses: Iterable[Course], policy: str, made: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Each guard of a policy that ends a session alone, and each stop reason of its rules: their variant and name."""
+    reasons = {end.by for course in courses if (end := course.ends.get((policy, RULES))) is not None}
+    guards = {variant: (variant, "") for variant in made if variant not in (WHOLE, RULES)}
+    return guards | {reason: (RULES, reason) for reason in sorted(reasons)}
+
+
+def rules_table(courses: Sequence[Course], policy: str, made: Iterable[str]) -> Iterator[str]:
     """One row for each rule alone: good sessions cut of each agent, and the steps saved."""
     agents = {agent: some for (agent, _), some in by_agent(courses, models=False).items()}
     java = [one for one in courses if one.session.group == "swe_java"]
-    yield f"\n## {name}: each rule alone, good sessions cut\n"
+    yield f"\n## {policy}: each rule alone, good sessions cut\n"
     yield f"| rule | all | {' | '.join(agents)} | saved of swe_java | of bad | of all |"
     yield f"|---|--:|{'--:|' * (len(agents) + 3)}"
-    for variant in made:
-        figures = Figures.of(courses, name, variant)
-        if not figures.saved:
-            continue
-        cut = [Figures.of(some, name, variant) for some in agents.values()]
-        of_java = Figures.of(java, name, variant)
-        saved = (
-            _percent(of_java.saved, of_java.steps),
-            _percent(figures.saved_of_bad, figures.bad_steps),
-            _percent(figures.saved, figures.steps),
-        )
-        cells = (f"{figures.cut}", *(f"{one.cut} of {one.good}" for one in cut), *saved)
-        by = f" ({', '.join(f'{key} {times}' for key, times in figures.cut_by.items())})" if variant == RULES else ""
-        yield f"| {variant}{by} | {' | '.join(cells)} |"
+    for rule, (variant, by) in {WHOLE: (WHOLE, ""), **rules_alone(courses, policy, made)}.items():
+        figures, of_java = (Figures.of(some, policy, variant, by) for some in (courses, java))
+        if figures.saved:
+            cut = (Figures.of(some, policy, variant, by) for some in agents.values())
+            saved = (
+                _percent(of_java.saved, of_java.steps),
+                _percent(figures.saved_of_bad, figures.bad_steps),
+                _percent(figures.saved, figures.steps),
+            )
+            yield f"| {rule} | {' | '.join((str(figures.cut), *(f'{one.cut} of {one.good}' for one in cut), *saved))} |"
 
 
 def leave_one_out(courses: Sequence[Course], policies: Sequence[str]) -> Iterator[str]:
@@ -532,15 +541,9 @@ def as_json(courses: Sequence[Course], policies: dict[str, dict[str, Policy]]) -
     return [
         {
             "policy": name,
-            "all": Figures.of(courses, name).as_json(),
-            "rules": {variant: Figures.of(courses, name, variant).as_json() for variant in made},
+            **_figures(courses, name, made),
             "agents": [
-                {
-                    "agent": agent,
-                    "model": model,
-                    "whole": Figures.of(some, name).as_json(),
-                    "rules": {variant: Figures.of(some, name, variant).as_json() for variant in made},
-                }
+                {"agent": agent, "model": model, **_figures(some, name, made)}
                 for (agent, model), some in by_agent(courses).items()
             ],
             "cut": [
@@ -551,6 +554,14 @@ def as_json(courses: Sequence[Course], policies: dict[str, dict[str, Policy]]) -
         }
         for name, made in policies.items()
     ]
+
+
+def _figures(courses: Sequence[Course], policy: str, made: Iterable[str]) -> dict[str, Any]:
+    alone = rules_alone(courses, policy, made)
+    return {
+        "whole": Figures.of(courses, policy).as_json(),
+        "rules": {rule: Figures.of(courses, policy, *found).as_json() for rule, found in alone.items()},
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
