@@ -519,12 +519,10 @@ def _line(text: str, most: int) -> str:
 # ---- all together
 
 
-def measure(
-    sessions: Sequence[LabelledSession], policies: dict[str, dict[str, Policy]], processes: int | None = None
-) -> list[Course]:
-    """Simulate all policies along all sessions, in several processes."""
+def measure(sessions: Sequence[LabelledSession], policies: dict[str, dict[str, Policy]]) -> list[Course]:
+    """Simulate all policies along all sessions, in a process for each core."""
     _WORK[:] = [lambda number: simulate(sessions[number], policies)]
-    with get_context("fork").Pool(processes) as pool:
+    with get_context("fork").Pool() as pool:
         return pool.map(_simulate_number, range(len(sessions)), chunksize=20)
 
 
@@ -576,7 +574,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cases", action="store_true", help="list the good sessions that are cut")
     parser.add_argument("--why", action="append", default=[], metavar="NAME", help="show the steps of such sessions")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures into a file")
-    parser.add_argument("--processes", type=int, help="how many to use (default: one for each core)")
     chosen = parser.parse_args(arguments)
     began = time.perf_counter()
     sessions = [one for one in read_sessions(chosen.data) if one.agent not in chosen.without]
@@ -589,7 +586,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.no_limit:
         given = {name: without_limit(policy) for name, policy in given.items()}
     policies = {name: variants(policy) for name, policy in given.items()}
-    courses = measure(sessions, policies, chosen.processes)
+    courses = measure(sessions, policies)
     print("\n".join(side_by_side(courses, policies)))
     if chosen.leave_one_out:
         print("\n".join(leave_one_out(courses, list(policies))))
