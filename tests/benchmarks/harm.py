@@ -1,9 +1,7 @@
 """Measures what policies as a whole stop in recorded sessions whose end is known: limits, texts and guards together.
 
-    python tests/benchmarks/harm.py FOLDER_WITH_DATA
-    python tests/benchmarks/harm.py FOLDER_WITH_DATA --policy agent --policy mine.toml \\
-        --policy '16=with_setting(agent, "stagnation.stop_at", 16)' --leave-one-out
-    python tests/benchmarks/harm.py FOLDER_WITH_DATA --why NAME
+    python tests/benchmarks/harm.py FOLDER_WITH_DATA [--why NAME]
+    python tests/benchmarks/harm.py FOLDER_WITH_DATA --policy agent --policy mine.toml --leave-one-out
 
 `labelled_sessions.py` says which sessions; judgement.py measures the guards alone, beside the rules of others. Each
 policy is simulated along each session as `endstop backtest` does, which decides as a follower does. All figures assume
@@ -17,10 +15,10 @@ counts as a stop (`degenerate`).
 
 Without --policy it measures `agent` as it is shipped; without its limit on steps; also without ending at a text, as for
 an agent behind the proxy, which goes on after one as it likes; and its guards alone. A policy is the name of a shipped
-or published one, a policy file, or an expression in Python, in which `agent`, `chat` and `strict` are policies, and
-`replace`, `with_setting`, `without_limit`, `without_text_ends`, `guards_alone` and the names of the module
-`endstop.decision.policy` are known; `NAME=` before it names its rows. The judgements of the steps are made anew, so a
-script that changes how steps are judged and then calls `main` measures the change. It takes about 10 s on two cores.
+or published one, a policy file, or an expression such as `16=with_setting(agent, "stagnation.stop_at", 16)`, with the
+name of its rows before it. It can use the shipped policies, `replace`, `without_limit`, `without_text_ends`,
+`guards_alone` and the names of the module `endstop.decision.policy`. The judgements of the steps are made anew, so a
+script that changes how steps are judged and then calls `main` measures the change. It takes 10 s on two cores.
 """
 
 from __future__ import annotations
@@ -144,7 +142,8 @@ def variants(policy: Policy) -> dict[str, Policy]:
     """
     if policy.completion == "required":
         policy = replace(policy, completion="offered")
-    quiet = replace(policy, degeneration=_OFF, rules=("control_flow", "go_on"))
+    unwatched = Degeneration(text=None, reasoning=None, arguments=None)
+    quiet = replace(policy, degeneration=unwatched, rules=("control_flow", "go_on"))
     policy = followed_policy(policy, speaks=False)
     found = {WHOLE: policy, RULES: replace(policy, guards=())}
     for name in policy.guards:
@@ -152,9 +151,6 @@ def variants(policy: Policy) -> dict[str, Policy]:
         if name not in SILENT and (not limits or any(getattr(policy.limits, limit) is not None for limit in limits)):
             found[name] = replace(quiet, guards=(name,))
     return found
-
-
-_OFF = Degeneration(text=None, reasoning=None, arguments=None)
 
 
 # ---- one session
