@@ -4,8 +4,9 @@
     python tests/benchmarks/harm.py FOLDER_WITH_DATA --policy agent --policy mine.toml --leave-one-out
 
 `labelled_sessions.py` says which sessions; judgement.py measures the guards alone, beside the rules of others. Each
-policy is simulated along each session as `endstop backtest` does, which decides as a follower does. All figures assume
-that the model goes on as recorded, whatever the policy would have said to it.
+policy is simulated along each session as `endstop backtest` does. A follower decides the same, but goes on in the same
+run where the user's prompt comes in the middle of the work (seven sessions of OpenClaw), so its limit comes earlier
+there. All figures assume that the model goes on as recorded, whatever the policy would have said to it.
 
 A session is *cut* if the policy ends it, for whatever reason, before the last text or call of one of its runs. What
 follows is lost, later runs too. A stop at the very step with which the recorded run ended does no harm. Steps are
