@@ -4,19 +4,15 @@
 
 The folder has `swe_java.tar.xz` and `known_ends.tar.xz`, and in `sessions` what other tools recorded. They are not part
 of this project; docs/explanation/evidence.md names their sources. What is absent is skipped, and the output says so.
-The sessions are imported into a temporary folder like `endstop import` does, and each policy is simulated along them
-like `endstop backtest` does: guards alone, no limit on steps, and no text ends a run. All figures assume that the model
+`labelled_sessions.py` imports the sessions like `endstop import` does, and each policy is simulated along them like
+`endstop backtest` does: guards alone, no limit on steps, and no text ends a run. All figures assume that the model
 goes on as recorded. The tables go to stdout, progress to stderr. It takes about 45 s on one core.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import re
 import sys
-import tarfile
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,14 +25,13 @@ from endstop.analysis.guarantee import exact_interval
 from endstop.analysis.statistics import Interval
 from endstop.decision import POLICIES, Event, Policy, Repetition
 from endstop.decision.backtest import BacktestResult, backtest
-from endstop.decision.events import ResponseFinished, RunFinished, RunStarted, StepStarted
+from endstop.decision.events import RunFinished
 from endstop.decision.policy import Stagnation
 from endstop.decision.published import PUBLISHED, PUBLISHED_RULES, guards_alone
 from endstop.decision.step_history import POINTS, StepKind
-from endstop.formats.importer import ImportedRecord, Importer, RecordFolder
-from endstop.formats.session_files import find_sessions
 from endstop.records.files import find_records
 from endstop.records.scan import scan
+from labelled_sessions import read_sessions, runs_of
 from msgspec.structs import replace
 from run import ROOT, say
 
@@ -122,7 +117,7 @@ class Session:
 
     def simulate(self, events: Sequence[Event], rows: Mapping[str, Policy]) -> None:
         """Find where each policy would have stopped. A stop in one run takes all later runs away, too."""
-        calls = _steps_with_calls(events)
+        calls = [[bool(message.calls) for message in run] for run in runs_of(events)]
         self.steps = sum(sum(run) for run in calls)
         before = 0
         for run, result in zip(calls, backtest(events, list(rows.values()), PUBLISHED_RULES), strict=True):
@@ -144,76 +139,16 @@ class Session:
                 self.harmed.add(name)
 
 
-def _steps_with_calls(events: Iterable[Event]) -> list[list[bool]]:
-    """For each run, whether each of its steps makes calls."""
-    runs: list[list[bool]] = []
-    for event in events:
-        if isinstance(event, RunStarted):
-            runs.append([])
-        elif isinstance(event, StepStarted):
-            runs[-1].append(False)
-        elif isinstance(event, ResponseFinished) and event.message.calls:
-            runs[-1][-1] = True
-    return runs
-
-
-def read_sessions(data: Path, place: Path) -> Iterator[tuple[Session, Path]]:
-    """Each session of the archives and of the folder `sessions` with its record, once all are imported."""
-    for name, describe in (("swe_java", _java_task), ("known_ends", _known_task)):
-        archive = data / f"{name}.tar.xz"
-        if not archive.is_file():
-            print(f"{name}: skipped, there is no {archive}")
-            continue
-        with tarfile.open(archive) as packed:
-            packed.extractall(place / "data", filter="data")
-        labels = place / "data" / name / "labels.json"
-        resolved = json.loads(labels.read_text()) if labels.is_file() else {}
-        for one in _imported(place / "data" / name, place / name):
-            file = Path(one.source).relative_to(place / "data" / name)
-            task, good = describe(file, resolved)
-            yield Session(name, task, good), Path(one.record)
-    for folder in ("tau-bench", "cline", "swe-agent"):
-        if not (data / "sessions" / folder).is_dir():
-            print(f"{folder}: skipped, there is no {data / 'sessions' / folder}")
-            continue
-        for one in _imported(data / "sessions" / folder, place / folder):
-            yield Session(folder, one.session_id, good=True), Path(one.record)
+def own_records() -> Iterator[tuple[Session, list[Event]]]:
+    """Each of this project's records."""
     for record in find_records([ROOT / "tests" / "records"]):
-        yield Session("own records", record.name, good=_ended_well(record)), record
+        yield Session("own records", record.name, good=_ended_well(record)), list(scan(record))
 
 
 def _ended_well(record: Path) -> bool:
     """Whether the last run of a record of ours was completed, or waits for the user."""
     statuses = [event.outcome.status for event in scan(record) if isinstance(event, RunFinished)]
     return bool(statuses) and statuses[-1] in ("completed", "awaiting_input")
-
-
-def _imported(files: Path, records: Path) -> list[ImportedRecord]:
-    say(f"importing {files.name}")
-    results = list(Importer(RecordFolder(records)).import_all(find_sessions(files)))
-    return [one for one in results if isinstance(one, ImportedRecord)]
-
-
-def _java_task(file: Path, resolved: Mapping[str, Mapping[str, bool]]) -> tuple[str, bool]:
-    return file.stem, bool(resolved[str(file.with_suffix(""))]["resolved"])
-
-
-def _known_task(file: Path, resolved: object) -> tuple[str, bool]:
-    """The task of a session, the same for all models that tried it, and whether the session was good."""
-    group, kind, name = file.parts
-    name = re.sub(r"\.(json|jsonl|traj)$", "", name)
-    if group.startswith("bashkit"):
-        name = name.rsplit("__", 1)[1]
-    elif group == "cc_tau2":
-        name = name.split("task_")[-1]
-    elif group == "swe_gpt4":
-        name = re.sub(r"^cost_2_\d_", "", name)
-    elif group == "openclaw_swe":
-        found = re.search(r"([A-Za-z0-9.-]+__[A-Za-z0-9._-]+?)(?:_[0-9a-f]{6,}.*|__.*)$", name)
-        name = found[1] if found else name
-    elif group == "openclaw_tb2":
-        name = re.sub(r"^.*2\.0_", "", name).rsplit("__", 1)[0]
-    return f"{group}/{name}", kind == "good"
 
 
 # ---- figures
@@ -312,16 +247,19 @@ def main() -> None:
     if not chosen.data.is_dir():
         parser.error(f"{chosen.data} is no folder: name the one with swe_java.tar.xz and known_ends.tar.xz")
     rows, began, sessions = policies(), time.process_time(), []
-    with tempfile.TemporaryDirectory(prefix="endstop-judgement-") as place:
-        for session, record in read_sessions(chosen.data, Path(place)):
-            events = list(scan(record))
-            session.simulate(events, rows)
-            for name, kinds in KINDS.items():
-                with only_points_of(kinds):
-                    session.simulate(events, {name: rows["points alone"]})
-            sessions.append(session)
-            if len(sessions) % 100 == 0:
-                say(f"{len(sessions)} sessions, {time.process_time() - began:.0f} s")
+    recorded = (
+        (Session(one.group, one.task, good=one.good is not False), one.events)
+        for one in read_sessions(chosen.data)
+        if one.group != "unseen_agents"
+    )
+    for session, events in (*recorded, *own_records()):
+        session.simulate(events, rows)
+        for name, kinds in KINDS.items():
+            with only_points_of(kinds):
+                session.simulate(events, {name: rows["points alone"]})
+        sessions.append(session)
+        if len(sessions) % 100 == 0:
+            say(f"{len(sessions)} sessions, {time.process_time() - began:.0f} s")
     names = list(rows)[:-1]
     names[5:5] = KINDS
     for part in chosen.part or PARTS:
