@@ -177,7 +177,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _policy(args: argparse.Namespace) -> Policy:
-    policy = with_limits(load_policy(args.policy), args.max_steps, closing=False)
+    policy = with_limits(load_policy(args.policy, closing=True), args.max_steps, closing=True)
     if policy.completion == "required" and not (args.completion or args.offer_completion):
         raise WrongUse(f"--policy {args.policy} requires a completion tool: name the agent's with --completion NAME")
     return policy

@@ -71,7 +71,7 @@ from .followed_step import ContextSize, FollowedStep
 class Follower:
     """Follows the sessions of one loop, one run after another. Not safe for use by several threads at once.
 
-    policy: a policy or the name of a shipped one. A loop that is not ours compacts its own context, so the policy's rule
+    policy: a policy or the name of a shipped one. A loop that is not ours compacts its own context, so the rule
         `compaction` is left out.
     completion, question: names of the tools that complete the task, or ask the user. Where `completion` is empty, tools
         with the usual names (`finish_task`, `submit`, ...) count among `tools`.
@@ -306,11 +306,11 @@ class Follower:
         decision = decide(log.facts, self.policy, self._rules)
         if isinstance(decision, Pause) and answers:
             return self._go_on_after_answers(decision, answers)
-        without_calls = ends_without_calls(log.facts, decision)
+        is_loops_own = ends_without_calls(log.facts, decision)
         self._act_on(decision)
-        if without_calls:
-            self.decision = _left_to_the_loop()
-        return self.decision
+        if is_loops_own:
+            decision = self.decision = _left_to_the_loop()
+        return decision
 
     def end(self, decision: Stop | None = None) -> Outcome | None:
         """The loop ended by itself, or for `decision`. Returns the outcome of the run, or of the one before.

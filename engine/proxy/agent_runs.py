@@ -82,6 +82,10 @@ class AgentRun:
         self.stop = decision if isinstance(decision, Stop) else self._limit_that_holds()
         return self.stop
 
+    def end(self) -> None:
+        """It ends here, as was decided."""
+        self.follower.end()
+
     def _limit_that_holds(self) -> Stop | None:
         """The limit that has ended the run, where its agent goes on without a new prompt."""
         if self.stop is None or self.follower.running or self.stop.reason not in STOP_REASONS.values():

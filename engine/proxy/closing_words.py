@@ -10,7 +10,6 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from ..decision.messages import is_blank
 from ..formats.parsing import as_list
 from .offered_completion import OFFERED
 from .wire import ProxyWire, WireRequest
@@ -22,17 +21,18 @@ MOST_TIMES = 3
 class ClosingWords(Struct):
     """A model's closing words.
 
-    id: of the response that an agent gets: that of the provider's where the conversation is stored there.
+    id: of the response at the provider, if the conversation is stored there and goes on after it.
     """
 
     text: str
-    id: str
+    id: str = ""
     times: int = 0
     """How often the agent has got them."""
 
-    def __bool__(self) -> bool:
-        """Whether they are still given to the agent."""
-        return self.times < MOST_TIMES and not is_blank(self.text)
+    def take(self) -> bool:
+        """Give them to the agent once more, unless it has got them too often."""
+        self.times += 1
+        return self.times <= MOST_TIMES
 
 
 def closing_request(wire: ProxyWire, request: WireRequest, prompt: str, *, offers_completion: bool) -> bytes:

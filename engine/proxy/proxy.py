@@ -21,6 +21,7 @@ from aiohttp import web
 from msgspec import Struct
 from multidict import CIMultiDict
 
+from ..decision import Usage
 from ..decision.errors import error_text
 from ..follow import Follower
 from ..follow.end_text import end_text, stopped_text
@@ -219,10 +220,13 @@ class Proxy:
         """Answer a request of a run, or pass it on."""
         if exchange.stop is not None and self.options.dry_run:
             self.statistics.count_dry_stop(exchange.stop.reason)
+        closes = exchange.run.follower.closing is not None
+        if closes:
+            await self._close(incoming, body, exchange)
         own = None if self.options.dry_run else self._answer(exchange)
         if own is not None:
             exchange.action = "answered" if own.headers[MARK] == "answered" else "stopped"
-            self.statistics.count_request(exchange.action, len(body))
+            self.statistics.count_request(exchange.action, 0 if closes else len(body))
             return own
         run = exchange.run
         run.busy = True  # before anything waits: the request of another agent that begins alike is not one of this run
@@ -292,6 +296,52 @@ class Proxy:
 
     # ---- answers
 
+    async def _close(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> None:
+        """A limit has ended the run: ask the provider for the model's closing words, unless there is no room for it."""
+        run = exchange.run
+        run.busy = True
+        held = None
+        try:
+            held = await self._reserve(incoming, len(body), exchange)
+            if not self.options.dry_run and (held is None or held.refused is None):
+                await self._hear_closing_words(incoming, exchange)
+        finally:
+            run.busy = False
+            exchange.guard(run.end)
+            run.follower.rest()
+            if held is not None:
+                held.settle(exchange.usage)
+            if exchange.usage is not None:
+                self.statistics.count_usage(exchange.usage)
+            self.runs.note_response(run, exchange.request)
+
+    async def _hear_closing_words(self, incoming: web.Request, exchange: FollowedExchange) -> None:
+        policy = exchange.run.follower.policy
+        headers = request_headers(incoming, self._id)
+        headers["Accept-Encoding"] = "identity"
+        headers.popall("Content-Length", None)
+        try:
+            async with asyncio.timeout(policy.deadlines.closing):
+                reply = await self._request(incoming, headers, exchange.closing_request())
+                try:
+                    if reply.status != 200 or "content-encoding" in reply.headers:
+                        raise build_error(parse_error_body(_unread(reply)), status=reply.status)
+                    whole = await _read_body(reply.content)
+                    streams = reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
+                    exchange.guard(partial(exchange.take_closing_words, whole, streams=streams))
+                finally:
+                    reply.release()
+        except TimeoutError:
+            late = Unreachable(f"no closing words came within {policy.deadlines.closing:g} s")
+            exchange.guard(partial(exchange.failed, late))
+        except aiohttp.ClientError as error:
+            exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
+        except ProviderError as error:
+            exchange.guard(partial(exchange.failed, error))
+        except asyncio.CancelledError:
+            exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole")))
+            raise
+
     def _answer(self, exchange: FollowedExchange) -> web.StreamResponse | None:
         """The answer in place of the provider; None if the request is passed on."""
         own: list[web.Response] = []
@@ -307,8 +357,12 @@ class Proxy:
         completed = stop.final_status == "completed"
         if completed and exchange.request.after:
             return []  # the provider would not know the answer after which the conversation goes on
+        closing, usage = exchange.run.closing, exchange.usage or Usage()
+        if closing is not None and closing.take():
+            reply = exchange.wire.reply(exchange.request, closing.text, closing.id or id, usage)
+            return [_own(reply, {**exchange.headers, MARK: "closing"})]
         if completed or self.options.on_stop == "text":
-            reply = exchange.wire.reply(exchange.request, end_text(stop, outcome), id)
+            reply = exchange.wire.reply(exchange.request, end_text(stop, outcome), id, usage)
         else:
             reply = exchange.wire.refusal(stop.reason, stopped_text(stop))
         return [_own(reply, {**exchange.headers, MARK: "answered" if completed else "stopped"})]

@@ -83,6 +83,7 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
             self.policy,
             completion=self.completion,
             speaks=False,
+            closes=True,
             record=record,
             redact=self.redact,
             session_id=session_id,

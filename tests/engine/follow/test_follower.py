@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from endstop import Limits, Policy, WrongUse, read_record
-from endstop.decision import GoOn, Pause, Stop, ToolCall, ToolResult, ToolSpec, Usage
+from endstop.decision import Decision, GoOn, Pause, Repetition, Rule, Stop, ToolCall, ToolResult, ToolSpec, Usage
 from endstop.decision.chunks import FinishReport, TextDelta, ToolCallDelta, UsageReport
-from endstop.decision.events import MessageAdded, QuestionAnswered, ResponseFinished, RunStarted
+from endstop.decision.events import MessageAdded, QuestionAnswered, ResponseFinished, RunFinished, RunStarted
 from endstop.follow import Cut, Follower
 from endstop.replay import replay
 from endstop.testing import FakeClock
+from msgspec.structs import replace
 
 FINISH = ToolSpec(
     name="finish_task",
@@ -160,9 +161,9 @@ def test_ids_that_repeat_from_step_to_step_find_their_results() -> None:
 def test_a_failed_request_and_the_one_that_follows_are_one_step() -> None:
     one = follower()
     one.failed("overloaded", kind="server", status=529)
-    decision = one.step("The port is 8080.")
-    assert isinstance(decision, Stop)
-    assert (decision.reason, one.facts.steps, one.facts.requests) == ("text_final", 1, 2)
+    one.step("The port is 8080.")
+    assert one.outcome is not None
+    assert (one.outcome.stop_reason, one.facts.steps, one.facts.requests) == ("text_final", 1, 2)
 
 
 def test_a_request_that_failed_for_good_ends_as_a_providers_error() -> None:
@@ -179,6 +180,73 @@ def test_a_loop_that_ends_in_the_middle_is_not_called_complete() -> None:
     outcome = one.end()
     assert outcome is not None
     assert (outcome.status, outcome.stop_reason) == ("cancelled", "custom:unfinished")
+
+
+ANNOUNCED = "I will now run the tests."
+
+
+def after_work(texts: list[str], **more: Any) -> tuple[list[Decision], Follower]:
+    """The decisions after these responses without calls, which follow one with a call and its result."""
+    one = follower(**more)
+    one.step(calls=[call("a")], results=[result("a")])
+    return [one.step(text) for text in texts], one
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason", "said"),
+    [
+        (["The port is 8080."], "text_final", 0),
+        ([ANNOUNCED, ANNOUNCED], "no_answer", 1),
+        (["", "", ""], "no_answer", 2),
+        (["I understand."] * 3, "no_answer", 2),
+    ],
+    ids=["answer", "announcements", "empty", "echoes"],
+)
+def test_whether_a_response_without_calls_is_the_end_the_loop_decides(texts: list[str], reason: str, said: int) -> None:
+    """The policy says what it amounts to, and nudges as long as it is patient, but does not end the loop."""
+    decisions, one = after_work(texts)
+    assert [type(decision) for decision in decisions] == [GoOn] * len(texts)
+    assert [bool(decision.say) for decision in decisions if isinstance(decision, GoOn)] == [
+        number < said for number in range(len(texts))
+    ]
+    assert not one.running
+    assert one.outcome is not None
+    assert (one.outcome.stop_reason, one.end()) == (reason, one.outcome)
+
+
+def test_a_loop_that_goes_on_after_a_text_goes_on_in_another_run_whose_guards_hold() -> None:
+    events: list[Any] = []
+    _, one = after_work(["The port is 8080."], on_event=events.append)
+    for number in range(6):
+        decision = one.step(calls=[call(f"b{number}")], results=[result(f"b{number}")])
+    assert isinstance(decision, Stop)
+    assert decision.reason == "stuck"
+    runs = [event for event in events if isinstance(event, RunStarted)]
+    ended = [event.outcome.stop_reason for event in events if isinstance(event, RunFinished)]
+    assert ([run.prompt for run in runs], ended) == (["go", None], ["text_final", "stuck"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        (Policy(repetition=Repetition(same_text=2), text="nudge"), "stuck"),
+        (Policy(limits=Limits(steps=3), text="nudge"), "step_limit"),
+    ],
+)
+def test_a_guard_ends_the_loop_after_a_text_too(policy: Policy, reason: str) -> None:
+    decisions, _ = after_work(["The port is 8080."] * 2, policy=policy)
+    assert isinstance(decisions[-1], Stop)
+    assert decisions[-1].reason == reason
+
+
+def test_a_rule_of_the_users_own_ends_the_loop_at_a_text() -> None:
+    rule = Rule("own", "said_port", "", ("text",), lambda facts, _: OWN_END if "port" in facts.text else None)
+    rules = ("said_port", *Policy().rules)
+    decisions, _ = after_work(["The port is 8080."], policy=Policy(rules=rules), rules=[rule])
+    assert decisions == [replace(OWN_END, trace=decisions[0].trace)]
+
+
+OWN_END = Stop(rule="said_port", reason="custom:port", status="completed")
 
 
 def test_limits_on_steps_and_on_the_session_hold() -> None:
@@ -245,7 +313,8 @@ def test_a_record_that_cannot_be_written_any_more_does_not_end_the_loop(tmp_path
     monkeypatch.setattr("endstop.records.recorder.RecordWriter.flush", lambda self: full())
     decision = one.step(calls=[call("a")], results=[result("a")])
     assert isinstance(decision, GoOn)
-    assert isinstance(one.step("The port is 8080."), Stop)
+    one.step("The port is 8080.")
+    assert one.outcome is not None
 
 
 def test_bad_input_is_refused_with_what_to_do(tmp_path: Path) -> None:
