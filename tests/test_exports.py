@@ -19,8 +19,8 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "endstop.decision": """
         GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction TraceEntry
-        AttemptEnded Deadlines Decision Degeneration Echo Event Extend Facts FinishReason FinishReport GoOn Image LimitUse
-        Limits Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
+        AttemptEnded Deadlines Decision Degeneration Echo Event Extend Facts FinishReason FinishReport GoOn Image
+        LimitUse Limits Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
         ReasoningDelta Repetition Rule SessionLimits Stagnation Status StepJudge Stop SystemMessage
         Asker CutSavings SubagentUse
         ModelSelected TextDelta TextKind ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage

@@ -348,15 +348,15 @@ async def test_E4_no_grant_without_progress_since_the_last_one() -> None:
     policy = Policy(limits=Limits(steps=4, extend=Extend(by=3)), guards=guards, closing=False)
     async with Engine(Scripted(*script), tools=tools, policy=policy).start("go") as run:
         events = [event async for event in run]
-    assert granted(events) == [(3, 7)], "step 5 changed something, and none after it did"
-    assert (run.outcome.stop_reason, run.outcome.steps) == ("step_limit", 7)
+    assert granted(events) == [(3, 7), (3, 10)], "its text was news at step 6, and at no later one"
+    assert (run.outcome.stop_reason, run.outcome.steps) == ("step_limit", 10)
 
 
 @pytest.mark.parametrize(
     ("limits", "session_limits", "steps_made", "reason"),
     [
         ({"tool_calls": 6}, {}, 6, "tool_call_limit"),
-        ({"rounds": 2}, {}, 12, "step_limit"),
+        ({"rounds": 2}, {}, 14, "step_limit"),
         ({}, {"steps": 7}, 7, "step_limit"),
     ],
 )
