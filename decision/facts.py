@@ -142,6 +142,10 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """Kind of the latest step. `StepJudge` has written it into STEP_FINISHED."""
     stalled: int = 0
     """Points of the run: steps that bring nothing new add some, others take some away (`step_history.POINTS`)."""
+    progressed: int = 0
+    """The latest step that changed the work or brought news (`step_history.PROGRESS`); 0 if none did."""
+    grants: ev.Grants = ev.Grants()
+    """What was granted beyond the limit of steps."""
     stalled_before: int = 0
     """The points of the run before the latest step."""
     same_results: int = 0
@@ -201,6 +205,7 @@ def usage_of(facts: Facts) -> ev.Carried:
         saved=facts.saved,
         elapsed_ms=facts.t + facts.carried_ms,
         reminded=facts.reminded,
+        grants=facts.grants,
         phases=facts.phases,
         questions=facts.questions,
         context_tokens=facts.context_tokens,

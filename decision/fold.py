@@ -19,7 +19,7 @@ from .facts import Facts
 from .failures import Failures
 from .messages import AssistantMessage, Usage, is_blank
 from .outcome import Question, SubagentUse, ask_again
-from .step_history import StepJudgement, add_points
+from .step_history import PROGRESS, StepJudgement, add_points
 
 
 def fold(facts: Facts, event: ev.Event) -> Facts:
@@ -45,6 +45,8 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         prices=_prices_of(event),
         carried_ms=carried.elapsed_ms,
         reminded=carried.reminded,
+        grants=carried.grants,
+        progressed=carried.steps,  # the user's answer is news
         phases=carried.phases,
         questions=carried.questions,
         before=before,
@@ -268,6 +270,7 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
         invalid_steps=facts.invalid_steps + 1 if all_invalid else 0,
         repetitions=facts.repetitions.with_step(facts.calls, fingerprints),
         brought=judged.brought,
+        progressed=facts.steps if judged.brought in PROGRESS else facts.progressed,
         stalled=add_points(facts.stalled, judged.brought),
         stalled_before=facts.stalled,
         same_results=judged.same_results,
@@ -335,6 +338,12 @@ def _context_compacted(facts: Facts, event: ev.ContextCompacted) -> Facts:
     )
 
 
+def _limit_extended(facts: Facts, event: ev.LimitExtended) -> Facts:
+    so_far = facts.grants
+    grants = ev.Grants(steps=so_far.steps + event.by, times=so_far.times + 1, at=facts.steps)
+    return replace(facts, grants=grants, t=event.t)
+
+
 def _budget_refused(facts: Facts, event: ev.BudgetRefused) -> Facts:
     return replace(facts, refused=event, t=event.t)
 
@@ -389,6 +398,7 @@ _CHANGES: dict[type, Callable[[Facts, Any], Facts]] = {
     ev.QuestionAnswered: _question_answered,
     ev.ContextCompacted: _context_compacted,
     ev.BudgetRefused: _budget_refused,
+    ev.LimitExtended: _limit_extended,
     ev.LimitReached: _limit_reached,
     ev.SubagentStarted: _subagent_started,
     ev.SubagentUsed: _subagent_used,

@@ -18,6 +18,7 @@ from .limits import STOP_REASONS
 from .policy import Policy, fill_in
 from .repetition import Repetitions
 from .rules import Rule
+from .run_origin import Grants
 from .step_history import POINTS, describe_step
 
 
@@ -84,6 +85,23 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
         return None
 
     return reached
+
+
+def _step_limit(facts: Facts, policy: Policy) -> Decision | None:
+    reached = _limit("step_limit")(facts, policy)
+    extend, granted = policy.limits.extend, facts.grants
+    if reached is None or extend is None or granted.times >= extend.most or not _makes_progress(facts, policy):
+        return reached
+    by = extend.by
+    longer = replace(facts, grants=Grants(steps=granted.steps + by, times=granted.times + 1, at=facts.steps))
+    still = _limit("step_limit")(longer, policy)  # a limit on rounds, or one of the session, is not extended
+    return still or GoOn(rule="step_limit", extend=by, why=f"{by} steps more, since the work makes progress")
+
+
+def _makes_progress(facts: Facts, policy: Policy) -> bool:
+    """Whether, since the latest grant, a step changed the work or brought news, and the points are low."""
+    enough = policy.stagnation.nudge_at
+    return facts.progressed > facts.grants.at and (enough is None or facts.stalled < enough)
 
 
 def _was_cut_off(facts: Facts, status: LimitStatus) -> bool:
@@ -183,7 +201,14 @@ GUARDS: tuple[Rule, ...] = (
         ("compactions_in_vain", "context_tokens"),
         _compaction_stalled,
     ),
-    Rule("guard", "step_limit", "Stops at the limit on steps or rounds.", ("steps", "rounds"), _limit("step_limit")),
+    Rule(
+        "guard",
+        "step_limit",
+        "Stops at the limit on steps or rounds. Grants more steps instead while the work makes progress "
+        "(`limits.extend`).",
+        ("steps", "rounds", "grants", "progressed", "stalled"),
+        _step_limit,
+    ),
     Rule("guard", "tool_call_limit", "Stops at the limit on tool calls.", ("tool_calls",), _limit("tool_call_limit")),
     Rule(
         "guard",

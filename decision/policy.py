@@ -430,7 +430,13 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 POLICIES: dict[str, Policy] = {
-    "chat": Policy(name="chat", completion="none", closing=False, patience=Patience(announcements=None)),
+    "chat": Policy(
+        name="chat",
+        limits=Limits(extend=None),
+        completion="none",
+        closing=False,
+        patience=Patience(announcements=None),
+    ),
     "agent": Policy(),
     "strict": Policy(name="strict", text="nudge", completion="required"),
 }
@@ -446,19 +452,19 @@ def for_recorded_run(policy: Policy, recorded: Policy) -> Policy:
     """The policy with which a recorded run goes on: `policy`, without the new defaults if an older version began it.
 
     Such a run was begun under other defaults, and its record says so: where `policy` has today's default of a setting
-    that the record does not name, the setting keeps its old meaning. A record of this version changes nothing.
+    that has another meaning in a record that does not name it, and the record has that meaning, the run keeps it.
     """
-    if set(policy.guards) - set(recorded.guards) != NEWER_GUARDS:
-        return policy
-    return replace(_with_recorded_defaults(policy, recorded), guards=recorded.guards)
+    kept = _with_recorded_defaults(policy, recorded)
+    older = set(policy.guards) - set(recorded.guards) == NEWER_GUARDS
+    return replace(kept, guards=recorded.guards) if older else kept
 
 
 def _with_recorded_defaults(group: _Group, recorded: _Group) -> _Group:
     default, changes = type(group)(), {}
     for name in group.__struct_fields__:
         own, then = getattr(group, name), getattr(recorded, name)
-        if isinstance(own, Settings):
+        if isinstance(own, Settings) and isinstance(then, Settings):
             changes[name] = _with_recorded_defaults(own, then)
-        elif name in group.legacy_defaults and own == getattr(default, name):
+        elif name in group.legacy_defaults and own == getattr(default, name) and then == group.legacy_defaults[name]:
             changes[name] = then
     return replace(group, **changes)

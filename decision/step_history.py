@@ -86,6 +86,10 @@ known_lines: known lines, in a result that was not seen as a whole. known: a kno
 """
 
 
+PROGRESS: frozenset[StepKind] = frozenset({"change", "change_before", "news"})
+"""Kinds of steps that changed the work or brought news."""
+
+
 def add_points(points: int, kind: StepKind) -> int:
     """Return the points of a run after a step of this kind; never below 0."""
     return 0 if POINTS[kind] == RESET else max(0, points + POINTS[kind])

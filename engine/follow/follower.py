@@ -52,6 +52,7 @@ from ..decision.cost import Price, with_cost
 from ..decision.decide import applies_before_first_step, go_on_in_round, needs_closing_step
 from ..decision.errors import did_you_mean, error_text
 from ..decision.facts import add_usage, usage_of
+from ..decision.limit_usage import extension
 from ..decision.outcome import STATUS_OF
 from ..decision.run_origin import FOLLOW_PREFIX
 from ..event_log import Log
@@ -406,6 +407,8 @@ class Follower:
     def _act_on(self, decision: Decision) -> Decision:
         self._record(decision)
         if isinstance(decision, GoOn):
+            if decision.extend:
+                self._running_log().append(extension(decision.extend, self.facts, self.policy))
             self._say(decision)
         elif isinstance(decision, Stop) and needs_closing_step(self.facts, self.policy, decision):
             self.closing = decision

@@ -204,7 +204,7 @@ async def test_A1_a_users_own_tool_of_kind_completion_ends_the_run_the_same_way(
 
 async def test_A3_at_25_of_30_steps_the_model_is_reminded_once_and_the_reminder_never_piles_up() -> None:
     provider = Scripted(*[[call("work", path=str(n))] for n in range(40)])
-    policy = Policy(closing=False)
+    policy = Policy(limits=Limits(steps=30), closing=False)
     session = Engine(provider, tools=[spy("work", [])], presets=[task_done], policy=policy).session()
     async with session.start("go") as run:
         events = [event async for event in run]

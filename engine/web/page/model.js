@@ -41,7 +41,7 @@ function started(state, event) {
     refused: null, asked: new Map((carried.questions ?? []).map((question) => [question.call_id, question])),
     items: [], step: null, calls: new Map(), doing: "starting", previous: state.runs.at(-1) ?? null,
     planning: new Set(tools.filter(takesPlans).map((tool) => tool.name)), round: null, planned: 0,
-    phases: [...(carried.phases ?? [])], limited: false, accepted: null, failure: null, cause: "", outcome: null,
+    phases: [...(carried.phases ?? [])], granted: carried.grants?.steps ?? 0, limited: false, accepted: null, failure: null, cause: "", outcome: null,
   };
 }
 
@@ -316,6 +316,10 @@ const HEARD = {
   },
   EVALUATION_FINISHED(run, { verdict, name = "", details = {} }) {
     add(run, { kind: "evaluation", verdict, name, details });
+  },
+  LIMIT_EXTENDED(run, { by, allowed }) {
+    run.granted += by;
+    note(run, "quiet", "▸", `${by} steps more are granted, ${allowed} in all, since the work makes progress`);
   },
   LIMIT_REACHED(run) {
     run.limited = true;
