@@ -49,6 +49,7 @@ MIRRORS = {
 """Base names that several modules have, and what they mirror."""
 
 SMALL = {
+    "decision.foreign_loops": "what followers, audits and benchmarks ask; policy.py and rules.py are our own loop's",
     "decision.program_text": "what program text does; both a code tool and `python -c` in a shell ask it",
     "decision.cut_savings": "what a cut saved, which both the fold and a summary add up",
     "decision.errors": "WrongUse, which everything raises and which must import nothing",
@@ -79,6 +80,8 @@ SMALL = {
     "engine.observers.structlog": "one integration, one file",
     "engine.process.prometheus": "one format, which both servers write",
     "engine.prompts": "texts for the model, apart from the code that sends them",
+    "engine.proxy.closing_words": "the request for them, and how often they are given; requests and runs ask it",
+    "engine.proxy.headers": "what HTTP says beside a body; proxy.py has what becomes of a request",
     "engine.proxy.offered_completion": "the tool of the proxy's own; both the request and the response ask for it",
     "engine.records.qualified_names": "the one table of old names in records",
     "engine.records.entropy": "one measure, used by two rules of redaction",

@@ -96,7 +96,7 @@ def add_to(commands: Any) -> None:
         default="error",
         help="how to stop a run that is not complete: an error that clients do not retry (default), or a marked text",
     )
-    stopping.add_argument("--max-steps", type=int, metavar="N", help="the hard limit of steps in a run (default 30)")
+    stopping.add_argument("--max-steps", type=int, metavar="N", help="the hard limit of steps in a run (default: none)")
     for option, whose in (("--budget", "all agents together"), ("--key-budget", "each provider's key")):
         stopping.add_argument(
             option,

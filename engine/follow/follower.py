@@ -52,6 +52,7 @@ from ..decision.cost import Price, with_cost
 from ..decision.decide import applies_before_first_step, go_on_in_round, needs_closing_step
 from ..decision.errors import did_you_mean, error_text
 from ..decision.facts import add_usage, usage_of
+from ..decision.foreign_loops import ends_without_calls, without_shipped_limit
 from ..decision.limit_usage import extension
 from ..decision.outcome import STATUS_OF
 from ..decision.run_origin import FOLLOW_PREFIX
@@ -67,6 +68,10 @@ from ..records.event_redaction import Redact
 from ..records.recorder import RecordWriter
 from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
+
+MOST_TEXTS = 30
+"""Steps in a row without a call after which a loop is stuck that has no limit of steps and is told what to say, since
+that alone could keep it going for ever."""
 
 
 class Follower:
@@ -563,8 +568,9 @@ class Follower:
 def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool = False) -> Policy:
     """The policy for a loop that is not ours. Raises WrongUse if a name is not that of a shipped policy.
 
-    speaks: whether the loop adds what a decision says. If not, the policy says nothing that a loop could go on without.
-    closes: whether the loop asks for closing words, which it does only at a limit.
+    It has no limit of steps, unless the user has set one. speaks: whether the loop adds what a decision says. If not,
+    the policy says nothing that a loop could go on without. closes: whether the loop asks its model for closing words,
+    which it does at a limit only.
     """
     if isinstance(policy, str):
         if policy not in POLICIES:
@@ -572,19 +578,16 @@ def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool =
                 f"unknown policy {policy!r}{did_you_mean(policy, POLICIES)}: use one of {', '.join(POLICIES)}"
             )
         policy = POLICIES[policy]
+    policy = without_shipped_limit(policy)
     rules = tuple(name for name in policy.rules if name != "compaction")
     followed = replace(policy, closing=closes and policy.closing, closing_after="limits", rules=rules)
+    repetition = followed.repetition
     if speaks:
-        return followed
-    repetition = replace(followed.repetition, nudge_at=())
+        bounded = policy.limits.steps is not None or repetition.monologue is not None
+        return followed if bounded else replace(followed, repetition=replace(repetition, monologue=MOST_TEXTS))
+    repetition = replace(repetition, nudge_at=())
     stagnation = replace(followed.stagnation, nudge_at=None)
     return replace(followed, repetition=repetition, stagnation=stagnation, reminder=None)
-
-
-def ends_without_calls(facts: Facts, decision: Decision) -> bool:
-    """Whether a rule ends the run for its latest response, which is a text or empty. Other loops may go on after it."""
-    answered = facts.finish is not None and not facts.calls
-    return answered and isinstance(decision, Stop) and decision.rule in ("finish_reason", "message_shape")
 
 
 def _left_to_the_loop() -> GoOn:

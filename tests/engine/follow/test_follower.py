@@ -7,9 +7,25 @@ from typing import Any
 
 import pytest
 from endstop import Limits, Policy, WrongUse, read_record
-from endstop.decision import Decision, GoOn, Pause, Repetition, Rule, Stop, ToolCall, ToolResult, ToolSpec, Usage
+from endstop.cli.factory import with_limits
+from endstop.decision import (
+    POLICIES,
+    Decision,
+    GoOn,
+    Pause,
+    Repetition,
+    Rule,
+    Stop,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
 from endstop.decision.chunks import FinishReport, TextDelta, ToolCallDelta, UsageReport
 from endstop.decision.events import MessageAdded, QuestionAnswered, ResponseFinished, RunFinished, RunStarted
+from endstop.decision.limits import Extend
+from endstop.decision.policy import Stagnation
+from endstop.decision.policy_files import policy_from
 from endstop.follow import Cut, Follower
 from endstop.replay import replay
 from endstop.testing import FakeClock
@@ -247,6 +263,77 @@ def test_a_rule_of_the_users_own_ends_the_loop_at_a_text() -> None:
 
 
 OWN_END = Stop(rule="said_port", reason="custom:port", status="completed")
+
+
+def news(number: int) -> str:
+    """A result that says something new: another number in the same words would not."""
+    return "It says " + "".join("abcdefghij"[int(digit)] for digit in str(number)) * 3
+
+
+def work_on(one: Follower, steps: int) -> Decision:
+    """The decision after so many steps of useful work, or after the one with which the run ends."""
+    decision: Decision = GoOn(rule="")
+    for n in range(steps):
+        decision = one.step(calls=[call(f"w{n}", arguments=f'{{"n": {n}}}')], results=[result(f"w{n}", news(n))])
+        if isinstance(decision, Stop):
+            break
+    return decision
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        *POLICIES,
+        *POLICIES.values(),
+        Policy(),
+        Policy(limits=Limits(cost_usd=5)),
+        Policy(name="mine", stagnation=Stagnation(stop_at=20)),
+        policy_from({"name": "mine", "base": "strict", "repetition": {"stop_at": 9}}),
+        replace(POLICIES["chat"], closing=True),
+    ],
+)
+async def test_there_is_no_limit_of_steps_that_nobody_has_set(policy: Policy | str, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    one = follower(policy, record=path)
+    assert isinstance(work_on(one, 200), GoOn)
+    one.step(calls=[call("x", "finish_task", '{"summary": "done"}')])
+    assert one.outcome is not None
+    assert (one.outcome.status, one.outcome.steps) == ("completed", 201)
+    assert "steps" not in one.outcome.limits
+    assert (one.policy.limits.cost_usd == 5) is (policy == Policy(limits=Limits(cost_usd=5)))
+    one.close()
+    assert one.policy.completion == "none" or (await replay(path)).same  # an engine offers no completion then
+
+
+@pytest.mark.parametrize(
+    ("policy", "steps"),
+    [
+        (Policy(limits=Limits(steps=30)), 30),
+        (replace(POLICIES["chat"], limits=Limits(steps=30)), 30),
+        (with_limits(POLICIES["chat"], 30, closing=True), 30),
+        (Policy(limits=Limits(soft_steps=4)), 8),
+        (Policy(name="mine", limits=Limits(steps=7)), 7),
+        (policy_from({"limits": {"steps": 30}}), 30),
+        (policy_from({"recommended": "look_up"}), 20),
+        (Policy(limits=Limits(steps=7, extend=Extend(by=5, most=2))), 17),
+    ],
+)
+async def test_a_limit_of_steps_that_is_set_holds(policy: Policy, steps: int, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    with follower(policy, record=path) as one:
+        decision = work_on(one, 200)
+        assert isinstance(decision, Stop)
+        assert (decision.reason, one.facts.steps) == ("step_limit", steps)
+    assert (await replay(path)).same
+
+
+@pytest.mark.parametrize(("speaks", "ends"), [(True, "stuck"), (False, "")])
+def test_what_a_decision_says_does_not_keep_a_loop_going_for_ever(speaks: bool, ends: str) -> None:
+    """With `strict` each text is nudged, and no limit of steps ends that."""
+    decisions, one = after_work([f"Text {n}." for n in range(40)], policy="strict", speaks=speaks)
+    stops = [n for n, decision in enumerate(decisions, 1) if isinstance(decision, Stop)]
+    assert stops == ([30] if speaks else [])
+    assert (one.outcome.stop_reason if one.outcome else "") == ends
 
 
 def test_limits_on_steps_and_on_the_session_hold() -> None:
