@@ -181,6 +181,62 @@ async def test_an_agent_that_tries_again_goes_on_in_the_same_run(tmp_path: Path)
     assert (run.finished.outcome.status, run.finished.outcome.steps) == ("completed", 3)
 
 
+PREFILLED = {"role": "assistant", "content": "The port is"}
+UNKNOWN = {"role": "user", "content": "ERROR! Your patch is empty."}
+KNOWN = {"role": "user", "content": "Your output was not formatted correctly."}
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize(
+    ("more", "mark"),
+    [([UNKNOWN], None), ([], "answered"), ([KNOWN], "answered")],
+    ids=["another prompt", "nothing", "words of a loop"],
+)
+async def test_an_agent_that_goes_on_after_its_completion_is_answered(
+    more: list[dict[str, Any]], mark: str | None, streams: bool, tmp_path: Path
+) -> None:
+    """The first request after the completion may be answered here. What follows goes to the provider."""
+    provider = Provider()
+    async with proxied(provider, tmp_path) as (url, client, _):
+        messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+        marks, statuses = [], []
+        for number in range(8):
+            body = {"model": "m", "messages": messages, "stream": streams, "tools": [tool("work"), tool("finish_task")]}
+            async with client.post(f"{url}/v1/chat/completions", json=body) as reply:
+                statuses.append(reply.status)
+                marks.append(reply.headers.get("x-endstop"))
+                message = await said(reply, streams)
+            messages.append(message)
+            calls = message.get("tool_calls", [])
+            messages += [{"role": "tool", "tool_call_id": call["id"], "content": "ok"} for call in calls]
+            if number == 2:
+                assert calls[0]["function"]["name"] == "finish_task"
+                messages += more
+            elif not calls:
+                messages.append(KNOWN if number % 2 else UNKNOWN)
+    assert statuses == [200] * 8
+    assert marks[3] == (mark if mark or streams else "cut")
+    assert len(provider.requests) >= 5
+
+
+async def test_a_text_at_the_end_of_a_first_request_ends_nothing(tmp_path: Path) -> None:
+    """Some agents begin the model's response for it, and some resend a history in which they went on after texts."""
+    provider = Provider()
+    announced = {"role": "assistant", "content": "I will now run the tests."}
+    call = {"id": "c1", "type": "function", "function": {"name": "work", "arguments": "{}"}}
+    worked = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "ok"},
+    ]
+    async with proxied(provider, tmp_path) as (url, client, _):
+        for history in ([PREFILLED], [*worked, announced, KNOWN, announced, KNOWN], [*worked, PREFILLED, KNOWN]):
+            messages = [{"role": "user", "content": "go"}, *history]
+            body = {"model": "m", "messages": messages, "tools": [tool("work"), tool("finish_task")]}
+            async with client.post(f"{url}/v1/chat/completions", json=body) as reply:
+                assert (reply.status, reply.headers["x-endstop"]) == (200, "assembled")
+    assert len(provider.requests) == 3
+
+
 @pytest.mark.parametrize("header", [{}, {"x-endstop-session": "mine"}])
 async def test_a_stopped_request_that_is_sent_again_is_stopped_again(header: dict[str, str], tmp_path: Path) -> None:
     provider = Provider(same=True)
