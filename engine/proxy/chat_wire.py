@@ -130,7 +130,6 @@ CHAT = ProxyWire(
     tool=_tool,
     without_call=_without_call,
     stream_error=_stream_error,
-    no_calls="none",
     open_assembler=ChatAssembler,
     stream_fields=_stream_fields,
     unstreamed_fields=("audio",),  # it comes in another format, which the request would have to name

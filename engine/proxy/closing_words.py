@@ -40,5 +40,5 @@ def closing_request(wire: ProxyWire, request: WireRequest, prompt: str, *, offer
     body = {**request.body, wire.items: wire.add_user_text(request.items, prompt)}
     tools = [*as_list(request.body.get("tools")), *([wire.tool(OFFERED)] if offers_completion else [])]
     if tools:
-        body |= {"tools": tools, "tool_choice": wire.no_calls}
+        body |= {"tools": tools, "tool_choice": msgspec.Raw(wire.no_calls)}
     return msgspec.json.encode(body)

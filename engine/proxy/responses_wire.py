@@ -230,7 +230,6 @@ RESPONSES = ProxyWire(
     tool=_tool,
     without_call=_without_call,
     stream_error=_stream_error,
-    no_calls="none",
     open_assembler=ResponsesAssembler,
     stream_fields=lambda body: {"stream": True},
 )

@@ -161,8 +161,8 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     is not empty."""
     stream_error: Callable[[str, str], bytes]
     """The same as an event that ends a stream that has begun."""
-    no_calls: Any
-    """The `tool_choice` with which no tool is called."""
+    no_calls: bytes = b'"none"'
+    """The `tool_choice` with which no tool is called, encoded."""
     open_assembler: Callable[[], ResponseAssembler]
     stream_fields: Callable[[Mapping[str, Any]], dict[str, Any]]
     """The fields by which a request asks for a stream with its usage, from its body."""
