@@ -148,6 +148,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """What was granted beyond the limit of steps."""
     stalled_before: int = 0
     """The points of the run before the latest step."""
+    points: tuple[int, ...] = ()
+    """The points of the run after each of its latest steps, `REMEMBERED_POINTS` at most, the newest last."""
     same_results: int = 0
     """Steps in a row in which the same tools gave the same results, whatever their arguments were."""
     compactions_in_vain: int = 0

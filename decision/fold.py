@@ -19,6 +19,7 @@ from .facts import Facts
 from .failures import Failures
 from .messages import AssistantMessage, Usage, is_blank
 from .outcome import Question, SubagentUse, ask_again
+from .policy import REMEMBERED_POINTS
 from .step_history import PROGRESS, StepJudgement, add_points
 
 
@@ -86,7 +87,7 @@ def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
 def _message_added(facts: Facts, event: ev.MessageAdded) -> Facts:
     if event.topics:
         return replace(facts, reminded=(*facts.reminded, *event.topics), t=event.t)
-    return replace(facts, stalled=0, stalled_before=0) if event.origin == "user" else facts
+    return replace(facts, stalled=0, stalled_before=0, points=()) if event.origin == "user" else facts
 
 
 def _verdict_given(facts: Facts, event: ev.VerdictGiven) -> Facts:
@@ -261,6 +262,7 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
     all_invalid = facts.calls > 0 and facts.invalid == facts.calls
     judged = event.judged or StepJudgement(same_results=facts.same_results)
     fingerprints = [(call, result.fingerprint) for call, result in facts.answered_calls()]
+    stalled = add_points(facts.stalled, judged.brought)
     return replace(
         facts,
         t=event.t,
@@ -271,8 +273,9 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
         repetitions=facts.repetitions.with_step(facts.calls, fingerprints),
         brought=judged.brought,
         progressed=facts.steps if judged.brought in PROGRESS else facts.progressed,
-        stalled=add_points(facts.stalled, judged.brought),
+        stalled=stalled,
         stalled_before=facts.stalled,
+        points=(*facts.points[1 - REMEMBERED_POINTS :], stalled),
         same_results=judged.same_results,
     )
 
