@@ -123,6 +123,11 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     failures: Failures = Failures()
     """Failed calls that no later success made up for, until a completion was accepted."""
     rejections: int = 0
+    """Completions that were rejected, the user's own rejections left out."""
+    rejections_in_vain: int = 0
+    """Those in a row between which no step changed the work or brought news."""
+    rejected_at: int = 0
+    """The step of the latest of them."""
     questions: tuple[Question, ...] = ()
     phases: tuple[dict[str, Any], ...] = ()
 

@@ -297,9 +297,12 @@ def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:
 
 def _completion_rejected(facts: Facts, event: ev.CompletionRejected) -> Facts:
     counts = event.by != "user"  # only the model's own attempts can be a loop
-    rejections = facts.rejections + counts
     accepted_by = facts.accepted_by if facts.accepted is not None else ()
-    return replace(facts, rejection=event.reason, rejections=rejections, accepted_by=accepted_by, t=event.t)
+    facts = replace(facts, rejection=event.reason, accepted_by=accepted_by, t=event.t)
+    if not counts:
+        return facts
+    in_vain = 0 if facts.progressed >= facts.rejected_at else facts.rejections_in_vain
+    return replace(facts, rejections=facts.rejections + 1, rejections_in_vain=in_vain + 1, rejected_at=facts.steps)
 
 
 def _phase_reported(facts: Facts, event: ev.PhaseReported) -> Facts:

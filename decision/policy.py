@@ -30,7 +30,11 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     section: ClassVar[str] = "patience."
-    legacy_defaults: ClassVar[Mapping[str, Any]] = {"unfinished": None, "announcements": None}
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {
+        "unfinished": None,
+        "announcements": None,
+        "rejections_counted": "all",
+    }
 
     empty_answers: int = 2
     """Responses with neither text nor calls; then `no_answer`."""
@@ -44,7 +48,9 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     invalid_calls: int = 3
     """Steps in which every call was invalid; then `invalid_calls`."""
     rejections: int = 3
-    """Rejected completions, over the whole run; then `completion_rejected`."""
+    """Rejected completions; then `completion_rejected`."""
+    rejections_counted: Literal["in_vain", "all"] = "in_vain"
+    """Which of them count: those in a row between which no step changed the work or brought news, or all of the run."""
     echoes: int = 2
     """Texts in a row that only repeat an instruction, or begin with one of `echo.announcements`; then `no_answer`."""
     announcements: int | None = 1
@@ -56,7 +62,8 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.__struct_fields__:
-            require_at_least(f"patience.{name}", getattr(self, name), 0)
+            if name != "rejections_counted":
+                require_at_least(f"patience.{name}", getattr(self, name), 0)
 
 
 class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
