@@ -19,6 +19,7 @@ from .facts import Facts
 from .failures import Failures
 from .messages import AssistantMessage, Usage, is_blank
 from .outcome import Question, SubagentUse, ask_again
+from .policy import REMEMBERED_POINTS
 from .step_history import PROGRESS, StepJudgement, add_points
 
 
@@ -86,7 +87,7 @@ def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
 def _message_added(facts: Facts, event: ev.MessageAdded) -> Facts:
     if event.topics:
         return replace(facts, reminded=(*facts.reminded, *event.topics), t=event.t)
-    return replace(facts, stalled=0, stalled_before=0) if event.origin == "user" else facts
+    return replace(facts, stalled=0, stalled_before=0, points=()) if event.origin == "user" else facts
 
 
 def _verdict_given(facts: Facts, event: ev.VerdictGiven) -> Facts:
@@ -261,6 +262,7 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
     all_invalid = facts.calls > 0 and facts.invalid == facts.calls
     judged = event.judged or StepJudgement(same_results=facts.same_results)
     fingerprints = [(call, result.fingerprint) for call, result in facts.answered_calls()]
+    stalled = add_points(facts.stalled, judged.brought)
     return replace(
         facts,
         t=event.t,
@@ -271,8 +273,9 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
         repetitions=facts.repetitions.with_step(facts.calls, fingerprints),
         brought=judged.brought,
         progressed=facts.steps if judged.brought in PROGRESS else facts.progressed,
-        stalled=add_points(facts.stalled, judged.brought),
+        stalled=stalled,
         stalled_before=facts.stalled,
+        points=(*facts.points[1 - REMEMBERED_POINTS :], stalled),
         same_results=judged.same_results,
     )
 
@@ -294,9 +297,12 @@ def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:
 
 def _completion_rejected(facts: Facts, event: ev.CompletionRejected) -> Facts:
     counts = event.by != "user"  # only the model's own attempts can be a loop
-    rejections = facts.rejections + counts
     accepted_by = facts.accepted_by if facts.accepted is not None else ()
-    return replace(facts, rejection=event.reason, rejections=rejections, accepted_by=accepted_by, t=event.t)
+    facts = replace(facts, rejection=event.reason, accepted_by=accepted_by, t=event.t)
+    if not counts:
+        return facts
+    in_vain = 0 if facts.progressed >= facts.rejected_at else facts.rejections_in_vain
+    return replace(facts, rejections=facts.rejections + 1, rejections_in_vain=in_vain + 1, rejected_at=facts.steps)
 
 
 def _phase_reported(facts: Facts, event: ev.PhaseReported) -> Facts:

@@ -106,15 +106,17 @@ class Extend(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Steps of one grant, 1 to 15."""
     most: int = 8
     """Grants that a run gets at most, 1 or more; then the limit ends it."""
+    below: int = 8
+    """Points for steps without progress (`stagnation`) below which the run must be, 1 or more."""
     when: Literal["progress"] = "progress"
-    """`progress`: if, since the last grant, a step changed the work or brought news, and the points of `stagnation` are
-    below `stagnation.nudge_at`."""
+    """`progress`: if, since the last grant, a step changed the work or brought news, and the points are low."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.by <= MOST_STEPS_OF_A_GRANT:
             raise WrongUse(f"{self.section}by is {self.by}: use 1 to {MOST_STEPS_OF_A_GRANT}, or raise limits.steps")
         require_at_least(f"{self.section}most", self.most, 1)
+        require_at_least(f"{self.section}below", self.below, 1)
 
 
 DEFAULT_EXTEND = Extend()
