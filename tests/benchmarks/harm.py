@@ -4,8 +4,8 @@
     python tests/benchmarks/harm.py FOLDER_WITH_DATA --policy agent --policy mine.toml --leave-one-out
 
 `labelled_sessions.py` says which sessions; judgement.py measures the guards alone, beside the rules of others. Each
-policy is simulated along each session as `endstop backtest` does. All figures assume that the model goes on as recorded,
-whatever the policy would have said to it.
+policy is simulated along each session as `endstop backtest` does. All figures assume that the model goes on as
+recorded, whatever the policy would have said to it.
 
 A session is *cut* if the policy ends it, for whatever reason, before the last text or call of one of its runs. What
 follows is lost, later runs too. A stop at the very step with which the recorded run ended does no harm. Steps are
@@ -13,12 +13,12 @@ responses, those without calls included. A cut has the name of the guard that ma
 reason: `text_final` and `no_answer` are texts that were taken for an end. A response that `degeneration` would cut off
 counts as a stop (`degenerate`).
 
-Without --policy it measures `agent` as it is shipped; without its limit on steps; as a loop that is not ours is followed
-with it, without a limit of steps and an end by a text; and its guards alone. A policy is the name of a shipped or
-published one, a policy file, or an expression such as `16=with_setting(agent, "stagnation.stop_at", 16)`, with the name
-of its rows before it. It can use the shipped policies, `replace`, `without_limit`, `followed`, `guards_alone` and the
-names of the module `endstop.decision.policy`. The judgements of the steps are made anew, so a script that changes how
-steps are judged and then calls `main` measures the change. It takes 10 s on two cores.
+Without --policy it measures `agent` as it is shipped; without its limit on steps; as it holds for a loop that is not
+ours, without a limit of steps and an end by a text; and its guards alone. A policy is the name of a shipped or published
+one, a policy file, or an expression such as `16=with_setting(agent, "stagnation.stop_at", 16)`, with the name of its
+rows before it. It can use the shipped policies, `replace`, `without_limit`, `followed`, `guards_alone` and the names of
+the module `endstop.decision.policy`. The judgements of the steps are made anew, so a script that changes how steps are
+judged and then calls `main` measures the change. It takes 10 s on two cores.
 
 `followed` is a little stricter than a follower: where that goes on after a text it begins another run, whose points and
 counts begin anew, and here they go on.
@@ -49,7 +49,6 @@ from endstop.decision import (
     Policy,
     Rule,
     StepJudge,
-    Stop,
     fold,
     policy_from,
 )
