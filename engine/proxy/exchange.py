@@ -288,6 +288,13 @@ class FollowedExchange:
         said = "\n\n" if response.message.text else ""
         return self._end.finish(said + text, response.usage)
 
+    def left(self, error: ProviderError) -> None:
+        """The agent has left the response: some clients do so once they have read its end. It is whole then."""
+        if self._parser.finished:
+            self._finish()
+        else:
+            self.failed(error)
+
     def failed(self, error: ProviderError) -> None:
         """The request failed, or its response broke off."""
         if not self._ended:

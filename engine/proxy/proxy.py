@@ -496,7 +496,7 @@ class Proxy:
             await outgoing.write_eof()
         except (ConnectionError, asyncio.CancelledError) as error:  # nobody reads: nothing more is read here
             reply.close()
-            exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} in the middle of the response")))
+            exchange.guard(partial(exchange.left, Cancelled(f"{self._who_left()} in the middle of the response")))
             if isinstance(error, asyncio.CancelledError):
                 raise
         except aiohttp.ClientError as error:  # the provider: the agent must not take this for a whole response

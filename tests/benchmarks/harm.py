@@ -14,11 +14,11 @@ reason: `text_final` and `no_answer` are texts that were taken for an end. A res
 counts as a stop (`degenerate`).
 
 Without --policy it measures `agent` as it is shipped; without its limit on steps; as it holds for a loop that is not
-ours, without a limit of steps and an end by a text; and its guards alone. A policy is the name of a shipped or published
-one, a policy file, or an expression such as `16=with_setting(agent, "stagnation.stop_at", 16)`, with the name of its
-rows before it. It can use the shipped policies, `replace`, `without_limit`, `followed`, `guards_alone` and the names of
-the module `endstop.decision.policy`. The judgements of the steps are made anew, so a script that changes how steps are
-judged and then calls `main` measures the change. It takes 10 s on two cores.
+ours, without a limit of steps and an end by a text; and its guards alone. A policy is the name of a shipped or a
+published one, a policy file, or an expression such as `16=with_setting(agent, "stagnation.stop_at", 16)`, with the
+name of its rows before it. It can use the shipped policies, `replace`, `without_limit`, `followed`, `guards_alone` and
+the names of the module `endstop.decision.policy`. The judgements of the steps are made anew, so a script that changes
+how steps are judged and then calls `main` measures the change. It takes 10 s on two cores.
 
 `followed` is a little stricter than a follower: where that goes on after a text it begins another run, whose points and
 counts begin anew, and here they go on.

@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 from endstop import read_record
 from endstop.decision import POLICIES, Facts, Policy
+from endstop.decision.events import ResponseFinished
 from endstop.follow import Follower
 from endstop.process.tokens import Tokens
 from endstop.providers.prices import Prices
@@ -354,6 +355,40 @@ async def test_a_provider_is_left_as_soon_as_the_agent_has_left(tmp_path: Path) 
             await proxy.idle()
     (record,) = tmp_path.glob("*.jsonl")
     assert "the agent left in the middle of the response" in record.read_text(encoding="utf-8")
+
+
+class HoldsOn(Provider):
+    """Sends a response whole, and then does not end it."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        await super().handle(request)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_a_response_whose_agent_leaves_at_its_last_mark_is_whole(tmp_path: Path) -> None:
+    """OpenAI's client closes the connection once it has read `[DONE]`."""
+    async with proxied(HoldsOn(), tmp_path) as (url, client, proxy):
+        messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+        for number in range(2):
+            body = {"model": "m", "messages": messages, "stream": True, "tools": [tool("work"), tool("finish_task")]}
+            reply = await client.post(f"{url}/v1/chat/completions", json=body)
+            while b"[DONE]" not in await reply.content.readline():
+                pass
+            reply.close()
+            async with asyncio.timeout(PATIENCE):
+                await proxy.idle()
+            function = {"name": "work", "arguments": json.dumps({"n": number})}
+            call = {"id": f"c{number + 1}", "type": "function", "function": function}
+            result = {"role": "tool", "tool_call_id": call["id"], "content": "ok"}
+            messages += [{"role": "assistant", "content": "", "tool_calls": [call]}, result]
+        assert len(proxy.runs) == 1
+    (record,) = tmp_path.glob("*.jsonl")
+    (run,) = read_record(record).runs
+    assert run.finished is not None
+    assert (run.finished.outcome.steps, run.finished.outcome.requests) == (2, 2)
+    responses = [event.message.calls for event in run.events if isinstance(event, ResponseFinished)]
+    assert [[call.name for call in calls] for calls in responses] == [["work"], ["work"]]
 
 
 async def test_a_request_too_large_to_follow_is_passed_on_in_blocks(tmp_path: Path) -> None:
