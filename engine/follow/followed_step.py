@@ -110,7 +110,7 @@ class FollowedStep:
     def stream(self, *, cuts: bool = True) -> FollowedResponse:
         """The response that streams; a new attempt if none does. cuts: whether it can be cut."""
         if self._stream is None:
-            self._stream = self._attempt(cuts=cuts)
+            self._stream = self._attempt(cuts=cuts and not self._closing)
         return self._stream
 
     def respond(

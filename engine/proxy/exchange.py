@@ -174,7 +174,6 @@ class FollowedExchange:
         """Tell the follower the response with the closing words. Raises ValueError if it is too large."""
         if not isinstance(body, bytes):
             raise ValueError(TOO_LARGE)
-        self._cuts = False
         if streams:
             self.take_block(body)
             self.end()

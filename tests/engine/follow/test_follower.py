@@ -22,7 +22,14 @@ from endstop.decision import (
     Usage,
 )
 from endstop.decision.chunks import FinishReport, TextDelta, ToolCallDelta, UsageReport
-from endstop.decision.events import MessageAdded, QuestionAnswered, ResponseFinished, RunFinished, RunStarted
+from endstop.decision.events import (
+    MessageAdded,
+    QuestionAnswered,
+    ResponseFinished,
+    RunFinished,
+    RunStarted,
+    ToolCallResult,
+)
 from endstop.decision.limits import Extend
 from endstop.decision.policy import Stagnation
 from endstop.decision.policy_files import policy_from
@@ -344,6 +351,68 @@ def test_limits_on_steps_and_on_the_session_hold() -> None:
     ]
     assert isinstance(decisions[-1], Stop)
     assert decisions[-1].reason == "step_limit"
+
+
+def limited(**more: Any) -> Follower:
+    """A follower whose loop can ask for closing words, after a run that a limit has ended."""
+    one = follower(Policy(limits=Limits(steps=2)), closes=True, **more)
+    assert isinstance(work_on(one, 3), Stop)
+    assert one.closing is one.decision
+    assert (one.running, one.outcome) == (False, None)
+    return one
+
+
+@pytest.mark.parametrize("calls", [[], [call("late"), call("x", "finish_task", '{"summary": "done"}')]])
+async def test_at_a_limit_the_model_can_have_the_last_word(calls: list[ToolCall], tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    one = limited(record=path)
+    one.chunk(TextDelta("I read two pages."))
+    for number, each in enumerate(calls):
+        assert one.chunk(ToolCallDelta(number, each.id, each.name, each.arguments)) is None
+    one.response()
+    outcome = one.end()
+    assert outcome is not None
+    assert (outcome.stop_reason, outcome.steps, outcome.requests) == ("step_limit", 2, 3)
+    assert (outcome.answer, outcome.answer_from) == ("I read two pages.", "closing")
+    one.close()
+    (run,) = read_record(path).runs
+    assert [event.status for event in run.events if isinstance(event, ToolCallResult)][2:] == ["skipped"] * len(calls)
+    assert (await replay(path)).same
+
+
+@pytest.mark.parametrize(
+    "go_on",
+    [
+        lambda one: one.prompt("another task"),
+        lambda one: one.said("Please go on."),
+        lambda one: one.end(),
+        lambda one: one.failed("overloaded", kind="server", status=529) or one.end(),
+        lambda one: (one.response("Words."), one.response("More of them.")),
+    ],
+    ids=["a prompt", "words of the loop", "the end", "a failed request", "another response"],
+)
+async def test_a_run_at_a_limit_ends_whatever_the_loop_does(go_on: Any, tmp_path: Path) -> None:
+    one = limited(record=tmp_path / "run.jsonl")
+    go_on(one)
+    assert one.closing is None
+    assert one.outcome is not None
+    assert (one.outcome.stop_reason, one.outcome.steps) == ("step_limit", 2)
+    one.close()
+    first = read_record(tmp_path / "run.jsonl").runs[0]
+    assert first.finished is not None
+    assert first.finished.outcome.stop_reason == "step_limit"
+
+
+def test_a_loop_that_cannot_ask_for_closing_words_ends_at_once() -> None:
+    one = follower(Policy(limits=Limits(steps=2)))
+    work_on(one, 3)
+    assert one.closing is None
+    assert one.outcome is not None
+    circle = follower(closes=True)
+    for number in range(6):
+        circle.step(calls=[call(f"c{number}")], results=[result(f"c{number}")])
+    assert circle.closing is None  # only at a limit
+    assert circle.outcome is not None
 
 
 def test_a_limit_on_rounds_ends_the_run_after_its_last_allowed_round_and_not_inside_it() -> None:
