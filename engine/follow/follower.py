@@ -77,8 +77,9 @@ that alone could keep it going for ever."""
 class Follower:
     """Follows the sessions of one loop, one run after another. Not safe for use by several threads at once.
 
-    policy: a policy or the name of a shipped one. A loop that is not ours compacts its own context, so the rule
-        `compaction` is left out.
+    policy: a policy or the name of a shipped one. How long a loop that is not ours works, what its texts are and when
+        its context is compacted is its own affair: a limit of steps that nobody has set is left out, and so is the rule
+        `compaction`.
     completion, question: names of the tools that complete the task, or ask the user. Where `completion` is empty, tools
         with the usual names (`finish_task`, `submit`, ...) count among `tools`.
     tools: what the loop offers its model, where that is known.

@@ -244,9 +244,6 @@ class Proxy:
             self.statistics.count_request("stopped", len(body))
             detail = f"endstop made no request: {held.detail}"
             return _own(exchange.wire.refusal("budget", detail), {**exchange.headers, MARK: "stopped"})
-        if held is not None and held.open:
-            exchange.said[BUDGET] = "open"
-            self.statistics.count_open_budget()
         run = exchange.run
         exchange.action = "passed" if run.broken else "followed"
         self.statistics.count_request(exchange.action)
@@ -275,10 +272,14 @@ class Proxy:
             return None
         try:
             price = self._budgets.prices.price(exchange.request.model)
-            return await self._budgets.reserve(key_of(incoming), size // CHARACTERS_PER_TOKEN, price)
+            held = await self._budgets.reserve(key_of(incoming), size // CHARACTERS_PER_TOKEN, price)
         except Exception as error:
             log_warning("the budgets failed, and hold nothing back", error=error_text(error))
-            return Reservation(open=True)
+            held = Reservation(open=True)
+        if held.open:
+            exchange.said[BUDGET] = "open"
+            self.statistics.count_open_budget()
+        return held
 
     def _begin(self, wire: ProxyWire, incoming: web.Request, request: WireRequest) -> FollowedExchange | None:
         """Find the run of a request, and tell it what is new. None if the run cannot be followed."""

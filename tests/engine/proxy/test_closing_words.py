@@ -14,6 +14,8 @@ import pytest
 from aiohttp import web
 from endstop import Limits, Policy, read_record
 from endstop.decision.policy import Deadlines
+from endstop.providers.prices import Prices
+from endstop.proxy.day_budgets import DayBudgets
 from endstop.replay import replay
 
 anthropic = pytest.importorskip(
@@ -261,6 +263,15 @@ async def test_who_does_not_want_them_is_not_asked(options: dict[str, Any], poli
         assert (ended[2], would) == ("went on", {"step_limit": 1})
     else:
         assert ended == (3, 400, "endstop_step_limit", "stopped")
+
+
+async def test_a_budget_that_is_spent_has_no_room_for_them(tmp_path: Path) -> None:
+    provider = Closing()
+    budgets = DayBudgets({"output_tokens": 1.0}, {}, Prices(), lambda: "2026-01-01")
+    limited = Policy(limits=Limits(steps=1))
+    async with proxied(provider, tmp_path, policy=limited, budgets=budgets) as (url, client, _):
+        assert await run_agent(url, client, streams=False) == (2, 400, "endstop_step_limit", "stopped")
+    assert provider.asked == 0
 
 
 @STREAMS
