@@ -24,6 +24,7 @@ import unicodedata
 from functools import cache, lru_cache
 from typing import Literal
 
+from .chinese_script import SIMPLIFIED, simplified
 from .confirmation import ASKING_ENDINGS
 from .phrases import Phrases
 
@@ -102,7 +103,7 @@ _REQUESTS = {
     "zh": r"请(您|你)?(先|再|问|提供|告诉|告知|确认(一下)?(是否|以下|您|你|要|哪|$)|选择|输入|说明|发送|指定|回复|"
     r"给我|补充|描述|核对|上传|提交|明确|澄清)|(需要|还需要|需)(您|你)(先)?(提供|确认|告诉|的|补充|选择|授权)|麻烦(您|"
     r"你)?(提供|告诉|告知|确认|发)|(是否|要不要|能否|可否|可以)(需要)?(我|继续|告诉我|提供).{0,20}$|您(想|希望|要|"
-    r"打算)(要|让|选)?.{0,12}(哪|什么|怎么)|請(問|提供|告訴|確認|選擇|輸入|說明)",
+    r"打算)(要|让|选)?.{0,12}(哪|什么|怎么)",
     "ja": r"(教えて|お知らせ|お聞かせ|ご?確認して?|ご?提供(して)?|ご?指定(して)?|ご?選択(して)?|選んで|お選び|"
     r"入力して|ご?入力|送って|お送り|共有して|ご?共有|お伝え|ご?記入)(ください|下さい|いただけ|頂け|もらえ|願)|(必要|"
     r"知りたい)です(が|ので).{0,12}(お|ご|教|$)",
@@ -196,8 +197,7 @@ _ANNOUNCING = {
     r"прочитаю|начну|поищу|найду|добавлю|изменю)\b",
     "zh": r"(现在|接下来|下面|马上|随后|首先|先|这就|下一步|然后|稍后|现)[,，]? ?(我|我们|让我|将|会|来|去|就|我来|"
     r"需要|检查|运行|更新|修改|查看|开始|进行)|(我|我们)(现在|接下来|马上|先|将|会(?!很?(高兴|乐意))|来|这就|再|要|"
-    r"准备|需要|正在|开始|去|得|打算)|让我|让我们|请?(稍等|稍候|等一下|等待片刻)|正在(为您|查询|检查|处理|运行)|現在|"
-    r"讓我|接下來",
+    r"准备|需要|正在|开始|去|得|打算)|让我|让我们|请?(稍等|稍候|等一下|等待片刻)|正在(为您|查询|检查|处理|运行)",
     "ja": r"(これから|次に|まず|今から|それでは|では|続いて|さっそく|早速|最後に|引き続き|ここで|今すぐ).{0,80}(ます|"
     r"ましょう|します|みます)$|(して(い?き|み|まいり)|を(確認|実行|更新|修正|作成|検索|調査|開始|追加|変更|確認いた|"
     r"実行いた)(いた)?し|見て(み|い?き)|調べ(て(み|い?き))?)ます$|(少々|しばらく|少し)お待ち|(しま|み|いき|進め|"
@@ -220,7 +220,7 @@ _REGRET = (
 _APOLOGY = (
     r"i'?m (very |so |really |truly )?(sorry|afraid)|i apologi[sz]e|sorry|lo siento|d[eé]sol[eé]e?|je regrette|"
     r"es tut mir (sehr )?leid|bedaure|desculp[ea]|lamento|sinto muito|mi dispiace|spiacente|извините|простите|сожалею|"
-    r"抱歉|对不起|對不起|申し訳|すみません|恐れ入りますが|죄송"
+    r"抱歉|对不起|申し訳|すみません|恐れ入りますが|죄송"
 )
 _CANNOT = (
     r"\b(i|we)('m| am| are|'re)? (currently |afraid i |sorry but i |simply |really |also |still )?(can('t|not| not)|"
@@ -233,7 +233,7 @@ _CANNOT = (
     r"n[aã]o (posso|podemos|consigo|tenho (acesso|permiss)|[eé] poss[ií]vel|estou autoriz)|non (posso|possiamo|"
     r"sono (in grado|autorizz)|[eè] possibile|mi [eè] possibile|ho accesso)|(я )?не (могу|можем|имею (доступа|"
     r"возможности|права)|в состоянии|вправе)|невозможно|(我|我们)?.{0,6}(无法|不能(?!够)|没办法|没有(办法|权限)|"
-    r"不可以|不便|拒绝)|無法|(でき|いたしかね|致しかね|お答えし?かね|しかね|お受けでき)(ません|ます|ない)|お断り|(할|"
+    r"不可以|不便|拒绝)|(でき|いたしかね|致しかね|お答えし?かね|しかね|お受けでき)(ません|ます|ない)|お断り|(할|"
     r"드릴|해드릴|도와드릴|수행할|제공할) 수(가|는)? 없|불가능|어렵습니다|거절"
 )
 """Says that the speaker cannot or will not."""
@@ -275,8 +275,8 @@ _DONE = (
 )
 """Reports that the work is done."""
 
-_MARKS = str.maketrans(dict.fromkeys("？﹖︖⁇⁈⁉‽؟⸮⳺⳻፧꘏꛷᥅⹔𑅃❓❔", "?") | dict.fromkeys("’‘ʼ＇`´", "'"))
-"""Question marks of all scripts, and apostrophes."""
+_MARKS = str.maketrans(dict.fromkeys("？﹖︖⁇⁈⁉‽؟⸮⳺⳻፧꘏꛷᥅⹔𑅃❓❔", "?") | dict.fromkeys("’‘ʼ＇`´", "'")) | SIMPLIFIED
+"""Question marks of all scripts, apostrophes, and traditional Chinese characters."""
 _ARMENIAN = re.compile(r"՞([^։\n]*)։?")
 _GREEK = re.compile(r"(?<=[\u0370-\u03ff\u1f00-\u1fff]);")
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -404,7 +404,7 @@ def _sentences(part: str, cut: bool) -> list[str]:
 
 
 def _fold(text: str) -> str:
-    """Lower case and normal width, with one question mark for all scripts."""
+    """Lower case, normal width and simplified characters, with one question mark for all scripts."""
     if text.isascii():
         return text.replace("`", "'").lower()
     text = _GREEK.sub("?", _ARMENIAN.sub(r"\1?", text.translate(_MARKS)))
@@ -422,30 +422,34 @@ def _begins(name: str, text: str) -> bool:
 @cache
 def _phrases() -> dict[str, Phrases]:
     """What is searched for, by name."""
-    return {
-        "request": Phrases("|".join(_REQUESTS.values())),
-        "announcing": Phrases("|".join(_ANNOUNCING.values())),
-        "more": Phrases(_MORE),
-        "courtesy": Phrases(_COURTESY),
-        "offer": Phrases(_OFFER),
-        "to_user": Phrases(rf"\b(?:{_TO_USER})\b|{_TO_USER_UNSPACED}"),
-        "conditional": Phrases(_CONDITIONAL),
-        "regret": Phrases(_REGRET),
-        "apology": Phrases(_APOLOGY),
-        "cannot": Phrases(_CANNOT),
-        "elsewhere": Phrases(_ELSEWHERE),
-        "cannot_be": Phrases(_CANNOT_BE),
-        "seeking": Phrases(_SEEKING),
-        "done": Phrases(_DONE),
+    expressions = {
+        "request": "|".join(_REQUESTS.values()),
+        "announcing": "|".join(_ANNOUNCING.values()),
+        "more": _MORE,
+        "courtesy": _COURTESY,
+        "offer": _OFFER,
+        "to_user": rf"\b(?:{_TO_USER})\b|{_TO_USER_UNSPACED}",
+        "conditional": _CONDITIONAL,
+        "regret": _REGRET,
+        "apology": _APOLOGY,
+        "cannot": _CANNOT,
+        "elsewhere": _ELSEWHERE,
+        "cannot_be": _CANNOT_BE,
+        "seeking": _SEEKING,
+        "done": _DONE,
     }
+    return {name: Phrases(simplified(expression)) for name, expression in expressions.items()}
 
 
 @cache
 def _beginnings() -> dict[str, re.Pattern[str]]:
     """What a text or a sentence begins with, by name, compiled on first use."""
-    return {"error": re.compile(rf"\W{{0,8}}(?:{_ERROR})"), "afterthought": re.compile(_AFTERTHOUGHT)}
+    return {
+        "error": re.compile(rf"\W{{0,8}}(?:{simplified(_ERROR)})"),
+        "afterthought": re.compile(_AFTERTHOUGHT),
+    }
 
 
 @cache
 def _sought() -> re.Pattern[str]:
-    return re.compile(_SEEKING)
+    return re.compile(simplified(_SEEKING))
