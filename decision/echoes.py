@@ -47,7 +47,7 @@ def is_announcement(text: str, echo: Echo) -> bool:
 
 
 def _consists_of(text: str, phrases: tuple[str, ...]) -> bool:
-    """Whether a text consists of the phrases alone. Scripts are compared as they are, as in records that say so."""
+    """Whether a text consists of the phrases alone, word for word: as records of older versions mean it."""
     rest = _plain(text)
     if not rest.strip():
         return False  # a symbol without a word ("👍") may well be the answer
@@ -136,7 +136,7 @@ def _is_empty_clause(clause: str, names: frozenset[str], polite: re.Pattern[str]
         places.append(word.end())
     if places[-1] == len(clause):
         return True
-    return any(language.says_nothing(clause, at, names) for language in _LANGUAGES for at in places)
+    return any(language.says_nothing(clause, places[:_MOST_POLITE], names) for language in _LANGUAGES)
 
 
 @cache  # on first use and not on import: few texts hold a phrase
@@ -176,6 +176,8 @@ _SHORT = {
     "'d": " would",
     "'s": "",
 }
+_MOST_POLITE = 8
+"""Words of politeness after which the rest of a clause is still looked at."""
 _QUOTES = " \n\t\"'“”‘*_"
 _SIGN = re.compile(r"[\d\"“”„«»「」『』《》〈〉`=<>{}\[\]@#/\\$€£¥%^|+]|[^\W_]_[^\W_]")
 """What no echo holds beside its phrases: digits, quotations, paths, code."""

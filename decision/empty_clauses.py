@@ -56,20 +56,20 @@ class Language:
         self._spaced = spaced
         self._capitals = capitals
 
-    def says_nothing(self, clause: str, at: int, names: frozenset[str]) -> bool:
-        """Whether a clause, from there on, is of one of the kinds and without substance."""
+    def says_nothing(self, clause: str, places: list[int], names: frozenset[str]) -> bool:
+        """Whether a clause, from one of the places on, is of one of the kinds and without substance."""
         if not self._alphabet.fullmatch(clause):
             return False
         if self._capitals and not names.isdisjoint(clause.split()):
             return False
-        for begins, about in self._pairs:
-            beginning = begins.match(clause, at)
-            if beginning is None or not about.search(clause, at):
-                continue
-            condition = _CONDITION.search(clause, at)
-            if not self._veto.search(clause, beginning.end(), condition.start() if condition else len(clause)):
-                return True
-        return False
+        return any(self._is_one(begins, about, clause, at) for at in places for begins, about in self._pairs)
+
+    def _is_one(self, begins: re.Pattern[str], about: re.Pattern[str], clause: str, at: int) -> bool:
+        beginning = begins.match(clause, at)
+        if beginning is None or not about.search(clause, at):
+            return False
+        condition = _CONDITION.search(clause, at)
+        return not self._veto.search(clause, beginning.end(), condition.start() if condition else len(clause))
 
     @cached_property
     def _alphabet(self) -> re.Pattern[str]:
