@@ -26,17 +26,23 @@ ENGLISH = Language(
             "welcome)",
         ),
         Pair(  # what the speaker will do
-            r"(?:i|we) (?:(?:now|also|then|only|just|always|still|certainly|gladly|of course) )?(?:will|shall|am|are|"
-            r"would|can|must|should|promise|plan|intend|aim|await|look forward|do my best)(?! (?:not|never|un\w+|"
+            r"(?:i|we) (?:(?:now|also|then|only|just|always|still|certainly|gladly|of course) )?(?:will|shall|(?:am|"
+            r"are) (?:ready|happy|glad|here|going to|about to|all|listening|prepared|waiting|looking forward|at your|"
+            r"set|eager|good to go|committed|able to|always|more than|fully|now|to)\b|would be (?:happy|glad|"
+            r"delighted)|can|must|should|promise|plan|intend|aim|await|look forward|do my best)(?! (?:not|never|un\w+|"
             r"afraid|sorry|need|require|have)\b)|will(?! not)|let me(?! know)|let us|(?<=and )(?:(?:then|only|just|"
             r"always|to) )?(?:answer|respond|reply|use|call|follow|help|assist|do|keep|am|look|get|provide|give|"
-            r"explain|act|work|proceed|begin|start|wait|ask|stick|make|try)|to (?:the best|answer|help|your)|"
-            r"as (?:best|you|soon|clearly|concisely|directly|briefly|accurately|instructed|requested|needed|per|"
-            r"simply|short|well)|in (?:plain|simple|clear|a|the|english|french|german|spanish|text|json|markdown|"
-            r"short|full|one|line|accordance|this|that|your|my|natural|any)|using (?:only|the|my|plain|your)|based on|"
-            r"according to|with(?:in)?|by|(?:only )?(?:if|when|whenever|unless|once|until)|for (?:each|every|all|any|"
-            r"simple|your|the)|before|after|always|strictly|here (?:is|comes|goes)|(?:short|brief|direct|simple|plain|"
-            r"concise)",
+            r"explain|act|work|proceed|begin|start|wait|ask|stick|make|try|honestly|accurately|clearly|precisely|"
+            r"truthfully|politely|quickly|thoroughly)|to (?:the best|answer|help|your)|as (?:best|you|soon|clearly|"
+            r"concisely|directly|briefly|accurately|instructed|requested|needed|per|simply|short|well)|in (?:plain|"
+            r"simple|clear|english|french|german|spanish|text|json|markdown|short|full|line|accordance|natural|(?:a|"
+            r"the|this|that|one|any|your|my) (?:\w+ )?(?:way|manner|tone|style|format|language|sentence|words?|"
+            r"fashion|paragraph|conversation|chat))|using (?:only|the|my|plain|your)|based on|according to|within|"
+            r"with (?:pleasure|care|precision|clarity|the (?:tools|information|knowledge)|my|what)|by (?:using|"
+            r"calling|following|answering)|for (?:each|every|all|any|simple|your|the) (?:\w+ )?(?:questions?|"
+            r"requests?|tasks?|quer(?:y|ies)|messages?)$|(?:only )?(?:if|when|whenever|unless|once|"
+            r"until)(?= .{0,40}\b(?:tools?|questions?|you|i|function|instructions?|possible)\b)|before|after|always|"
+            r"strictly|here (?:is|comes|goes)|(?:short|brief|direct|simple|plain|concise)",
             r"answer|respon[ds]|repl(?:y|ies)\b|quer(?:y|ies)\b|questions?\b|tools?\b|function calls?|instructions?\b|"
             r"guidelines?\b|requirements?\b|directions\b|constraints?\b|(?:your|this|that|each|every|all) requests?|"
             r"accordingly|help|assist|support you|at your service|of service|serve you|best\b|ability|proceed|continu|"
@@ -51,8 +57,8 @@ ENGLISH = Language(
             r"one|these|those|only|when|if|as)\b|needed|necessary|required|appropriate|look (?:at|into|over|forward)|"
             r"take (?:care|that|this|it|your|a look)|mind\b|attention|happy|glad|here (?:to|for|if|when)|(?:the|this|"
             r"that|requested|specified|required|correct|proper|right|given|same|expected|json|desired) format\b|"
-            r"you (?:asked|want|need|like|prefer|said)|think|check|see\b|(?:where|when|whenever|if|"
-            r"as) possible\b(?<!soon as possible)|sparing|try again|try harder|dive in|jump in|dig in",
+            r"you (?:asked|want|need|like|prefer|said)|think|check|see\b|honest|truthful|polite|quickly|(?:where|when|"
+            r"whenever|if|as) possible\b(?<!soon as possible)|sparing|try again|try harder|dive in|jump in|dig in",
         ),
         Pair(  # what the speaker will not do
             "(?:(?:that )?(?:i|we) )?(?:(?:will|shall|would|do|need|must|should|may|can) )?(?:not|never|avoid|"
@@ -65,19 +71,19 @@ ENGLISH = Language(
         Pair(  # what the user may do next
             r"(?:you|we) (?:can|may|could) (?:(?:now|also|always|just) )?(?:ask|go ahead|go on|proceed|continue|begin|"
             r"start|tell|send|share|give)(?= (?:me|now|asking|whenever|when|anytime|with your|your)\b|$)|(?:go ahead|"
-            r"go on|carry on|fire away|shoot|hit me|feel free(?= to (?:ask|start|begin|continue|share|send|tell|give|"
+            r"go on|carry on|fire away|shoot$|hit me|feel free(?= to (?:ask|start|begin|continue|share|send|tell|give|"
             r"go|proceed|reach|let)\b|$)|do not hesitate|over to you|your turn|whenever you|how (?:can|may|could|"
             r"should) i (?:help|assist|be of|serve)|what (?:can|may|could|should) (?:i|we) (?:do|help|assist)|(?:what|"
             r"how) (?:would|do|should) (?:you (?:like|want|need|wish)|we (?:start|proceed|begin))|"
             r"what(?: is)? (?:your|the) (?:question|task|request|first|next)|what is (?:it|on your)|what can i|"
             r"what else|anything (?:else|you)|is there anything|ask (?:me|away|your (?:next )?questions?|anything|"
-            r"whatever)|tell me (?:what|your|how i)|let me know (?:what you|how i|if|when|whenever|your (?:question|"
-            r"request|task|next|thought|need|preference)\w*)|just (?:ask|let me|tell me|say)|(?:i am )?ready (?:when|"
-            r"whenever|to (?:help|assist|answer|start|begin|go|proceed)|for)|(?:waiting|looking forward|awaiting|"
-            r"standing by)|at your|(?:happy|glad) to|here to|always here|shall we|which question|where (?:shall|"
-            r"should|would) (?:we|you|i)|(?:continue|proceed)(?= (?:with your|when|whenever)\b|$)|(?:send|share|give|"
-            r"provide|ask|state|type|enter)(?: me| over)?(?: the| your| any)? (?:next|first|question|request|task|"
-            r"instruction|quer|rest|prompt))",
+            r"whatever)|tell me (?:what(?= (?:you|i)\b)|your|how i)|let me know (?:what you|how i|if|when|whenever|"
+            r"your (?:question|request|task|next|thought|need|preference)\w*)|just (?:ask|let me|tell me|say)|"
+            r"(?:i am )?ready (?:when|whenever|to (?:help|assist|answer|start|begin|go|proceed)|for)|(?:waiting|"
+            r"looking forward|awaiting|standing by)|at your|(?:happy|glad) to|here to|always here|shall we|"
+            r"which question|where (?:shall|should|would) (?:we|you|i)|(?:continue|proceed)(?= (?:with your|when|"
+            r"whenever)\b|$)|(?:send|share|give|provide|ask|state|type|enter)(?: me| over)?(?: the| your|"
+            r" any)? (?:next|first|question|request|task|instruction|quer|rest|prompt))",
         ),
         Pair(  # what the user asked for
             "(?:what|all|everything) (?:is|you are|the user is|was) (?:being )?(?:needed|required|expected|asked|"
@@ -112,8 +118,8 @@ SPANISH = Language(
     "usted|te|le|lo|así|así lo haré|lo haré|directamente|a partir de ahora|de ahora en adelante|desde ahora|desde ya|"
     "enseguida|inmediatamente|ahora mismo|con gusto|con mucho gusto|sin problema|sin problemas|ningún problema|"
     "no hay problema|a la orden|dale|venga|también|además|entonces|pues|si no|vamos allá|allá vamos|manos a la obra|"
-    "vamos a ello|cuenta conmigo|cuente conmigo|de lo contrario|en caso contrario|buenos|señor|señora|conciso|concisa|"
-    "breve|claro y conciso|brevemente|claramente|mejor|perfecto entonces",
+    "vamos a ello|cuenta conmigo|cuente conmigo|de lo contrario|en caso contrario|te escucho|le escucho|os escucho|"
+    "buenos|señor|señora|conciso|concisa|breve|claro y conciso|brevemente|claramente|mejor|perfecto entonces",
     pairs=(
         Pair(  # thanks and apologies
             r"(?:muchas |mil )?gracias (?:por|a)|te agradezco|le agradezco|(?:lo siento|perdón|disculp\w+|perdon\w+|"
@@ -123,17 +129,20 @@ SPANISH = Language(
             r"(?:(?:yo|ya|también|solo|sólo|siempre|te|le|les|os|lo|la|los|las|me|se|así que|entonces|"
             r"luego) ){0,3}(?:voy a|vamos a|procedo|paso a|intento|procuro|puedo|estoy|estaré|quedo|(?:la|lo|las|"
             r"los) (?:respondo|contesto|hago|sigo)|me encargo|me pongo|vamos|(?!podré|necesitaré|deberé)\w{2,}ré|"
-            r"\w+emos)|sin|con|en|de (?:forma|manera|modo|acuerdo|ahora)|según|conforme|siguiendo|usando|utilizando|"
-            r"sólo|solo|únicamente|cuando|si|salvo|excepto|a menos|siempre|a partir|desde (?:ahora|ya)|lo (?:más|"
-            r"mejor)|tal (?:y )?como|a lo que|para|mediante|como|a (?:tu|su|la|las|tus|sus|cada|todas|partir)|"
-            r"(?<=y )(?:usar|usando|seguir|siguiendo)",
+            r"\w+emos)|sin|con (?:claridad|precisión|brevedad|gusto|cuidado|la mayor|lo que|rapidez|base)|"
+            r"en (?:español|inglés|texto|formato|json|pocas|cuanto|caso|función|base|el (?:formato|idioma)|"
+            r"[ts]u idioma|la medida|un[ao]? )|de (?:forma|manera|modo|acuerdo|ahora)|según|conforme|siguiendo|usando|"
+            r"utilizando|sólo|solo|únicamente|cuando|si|salvo|excepto|a menos|siempre|a partir|desde (?:ahora|ya)|"
+            r"lo (?:más|mejor)|tal (?:y )?como|a lo que|para|mediante|como|a (?:tu|su|la|las|tus|sus|cada|todas|"
+            r"partir)|(?<=y )(?:usar|usando|seguir|siguiendo|clar[oa]|concis[oa]|precis[oa]|honest[oa]|direct[oa]|"
+            r"\w+mente$)",
             r"respond|respuesta|contest|pregunt|consult|herramient|instruc|indica|reglas|normas|format|esquema|petici|"
-            r"solicitud|pedid|pid[aei]|tarea|ayud|asist|servi[rc]|posible|lo mejor|a ello|al pie|(?:las?|los?) seguir|"
-            r"cumpl|respet|continu|empe[zc]|empiez|comen[zc]|comienz|proced|adelante|breve|concis|clar[oa]|direct|"
-            r"respondo|contesto|sencill|texto|español|inglés|idioma|explica|en cuenta|list[oa]s?\b|preparad|dispuest|"
-            r"disposición|aquí|(?:las?|los?) (?:usar|utilizar|llamar|invocar|emplear|ejecutar)|necesari|"
-            r"siguiente paso|saber|avis|inform|decir|diré|permiso|encarg|pongo|trabajo|esper|atent|precis|detall|"
-            r"esfor|extend|intentar",
+            r"solicitud|pedid|pid[aei]|tarea|ayud|asist|servi[rc]|posible|lo mejor|a ello|al pie|a ell[oa]s|honest|"
+            r"mente$|(?:las?|los?) seguir|cumpl|respet|continu|empe[zc]|empiez|comen[zc]|comienz|proced|adelante|"
+            r"breve|concis|clar[oa]|direct|respondo|contesto|sencill|texto|español|inglés|idioma|explica|en cuenta|"
+            r"list[oa]s?\b|preparad|dispuest|disposición|aquí|(?:las?|los?) (?:usar|utilizar|llamar|invocar|emplear|"
+            r"ejecutar)|necesari|siguiente paso|saber|avis|inform|decir|diré|permiso|encarg|pongo|trabajo|esper|atent|"
+            r"precis|detall|esfor|extend|intentar",
         ),
         Pair(  # what the speaker will not do
             "(?:(?:así que|y|ya) )?(?:no|nunca|ni|sin|evitar(?:é|ando)?)",
@@ -142,18 +151,19 @@ SPANISH = Language(
         ),
         Pair(  # what the user may do next
             r"(?:(?:ya|me|ahora) )?(?:puede[sn]?|podéis) (?:(?:ya|ahora) )?(?:(?:continuar|seguir|proceder|empezar|"
-            r"comenzar)(?= (?:cuando|con tu|con su|ahora|ya)\b|$)|(?:pregunt|envi|mand|dec|hac|cont|"
-            r"plante)\w*(?= (?:tu|su|la siguiente|el resto|la pregunta|lo|cuando|ahora|ya|lo que|cualquier)\b|$))|"
-            r"dime (?:qué|en qué|cómo|tu|lo)|díga(?:me|nos) (?:qué|en qué|cómo|su|lo)|cuénta?me|cuente?me|cuéntame|"
-            r"pregúnt[ae]me|pregunt[ae](?= (?:lo que|cuanto|sin|ya|cualquier|con)\b|$)|haz(?:me)? (?:tu|la)|hága(?:me|"
-            r"nos)? (?:su|la)|adelante|(?:por|con|en) (?:dónde|cuál|qué) (?:quier|empez|comenz|te|le)\w*|hay algo|"
-            r"contin[uú](?:a|e|emos)(?= (?:con su|con tu|cuando|por favor)\b|$)|sig(?:ue|a|amos)(?= (?:con su|con tu|"
-            r"cuando)\b|$)|comencemos|empecemos|empezamos|comenzamos|continuamos|qué (?:quier|dese|necesit|te gustar|"
-            r"le gustar|pued|más|te|le)\w*|cuál es (?:tu|su|la) (?:pregunta|consulta|duda|tarea|solicitud)|"
-            r"en qué (?:pued|te|le)\w*|cómo (?:puedo|te puedo|le puedo)|cuando (?:quiera|guste|dese|est)\w*|"
-            r"no dud[ea]s?|si (?:tienes|tiene|necesitas|necesita|quieres|quiere|hay)|díme?lo|dímelo|a (?:tu|su|"
-            r"vuestra) (?:disposición|servicio)|(?:quedo|estoy|quedamos|estamos) (?:a la espera|atent[oa]|a (?:tu|"
-            r"su))|(?:espero|esperando) (?:tus?|sus?|la)|envía?(?:me|lo)|mánd[ae](?:me|lo)|adelante con",
+            r"comenzar)(?= (?:cuando|con tu|con su|ahora|ya)\b|$)|(?:envi|mand|escrib)arme|(?:pregunt|envi|mand|dec|"
+            r"hac|cont|plante)\w*(?= (?:tu|su|la siguiente|el resto|la pregunta|lo|cuando|ahora|ya|lo que|"
+            r"cualquier)\b|$))|dime (?:qué|en qué|cómo|tu|lo)|díga(?:me|nos) (?:qué|en qué|cómo|su|lo)|cuénta?me|"
+            r"cuente?me|cuéntame|pregúnt[ae]me|pregunt[ae](?= (?:lo que|cuanto|sin|ya|cualquier|con)\b|$)|"
+            r"haz(?:me)? (?:tu|la)|hága(?:me|nos)? (?:su|la)|adelante|(?:por|con|en) (?:dónde|cuál|qué) (?:quier|"
+            r"empez|comenz|te|le)\w*|hay algo|contin[uú](?:a|e|emos)(?= (?:con su|con tu|cuando|por favor)\b|$)|"
+            r"sig(?:ue|a|amos)(?= (?:con su|con tu|cuando)\b|$)|comencemos|empecemos|empezamos|comenzamos|continuamos|"
+            r"qué (?:quier|dese|necesit|te gustar|le gustar|pued|más|te|le)\w*|cuál es (?:tu|su|la) (?:pregunta|"
+            r"consulta|duda|tarea|solicitud)|en qué (?:pued|te|le)\w*|cómo (?:puedo|te puedo|le puedo)|"
+            r"cuando (?:quiera|guste|dese|est)\w*|no dud[ea]s?|si (?:tienes|tiene|necesitas|necesita|quieres|quiere|"
+            r"hay)|díme?lo|dímelo|a (?:tu|su|vuestra) (?:disposición|servicio)|(?:quedo|estoy|quedamos|"
+            r"estamos) (?:a la espera|atent[oa]|a (?:tu|su))|(?:espero|esperando) (?:tus?|sus?|la)|envía?(?:me|lo)|"
+            r"mánd[ae](?:me|lo)|adelante con",
         ),
         Pair(  # what the user asked for
             "(?:perfectamente |bien |muy bien )?(?:que|lo que|lo|qué|cómo|el|la|los|las|al|tu|tus|su|sus|est[aeo]s?|"
@@ -179,9 +189,10 @@ FRENCH = Language(
     "ça marche|je vois|je comprends|merci|merci beaucoup|bonjour|bonsoir|salut|ah|oh|eh bien|alors|et|mais|maintenant|"
     "désormais|dorénavant|à présent|s'il vous plaît|s'il te plaît|pardon|désolé|désolée|mes excuses|excusez-moi|"
     "excuse-moi|toutes mes excuses|directement|immédiatement|tout de suite|parfaitement|complètement|clairement|cela|"
-    "ça|vous|tu|donc|ensuite|aussi|également|simplement|sinon|je m'y mets|reprenons|autrement|brièvement|clairement|"
-    "bref|brève|concis|concise|j'ai bien noté|bien noté|de rien|je vous en prie|à vos ordres|je note|je prends note|"
-    "par conséquent|c'est ça|voilà|allons-y|allez",
+    "ça|vous|tu|donc|c'est parti|je vous prie|je t'en prie|je vous écoute|je t'écoute|ensuite|aussi|également|"
+    "simplement|sinon|je m'y mets|reprenons|autrement|brièvement|clairement|bref|brève|concis|concise|j'ai bien noté|"
+    "bien noté|de rien|je vous en prie|à vos ordres|je note|je prends note|par conséquent|c'est ça|voilà|allons-y|"
+    "allez",
     pairs=(
         Pair(  # thanks and apologies
             "merci (?:beaucoup |bien |encore )?(?:pour|de|d')|je vous remercie|je te remercie|(?:désolée?|pardon|"
@@ -190,17 +201,18 @@ FRENCH = Language(
         Pair(  # what the speaker will do
             r"(?:(?:et|donc|alors) )?(?:je (?:(?:vous|te|le|la|les|y|m'|l'|en) ?){0,2}(?:vais|suis (?:prête?|là|à|"
             r"disponible|votre|tout|en mesure)|reste|ferai|peux (?:vous|t'|répondre)|tâcherai|commence|procède|"
-            r"m'efforce|(?!pourrai|devrai)\w{2,}rai)|je (?:l'|m'|m'en |n'utilise que |y )\w+|nous allons|on (?:peut|"
-            r"va)|laissez-moi|laisse-moi|permettez-moi|\w+ons\b)|sans|en|y (?:répondre|procéder|veiller|aller)|"
-            r"de (?:manière|façon|mon mieux)|avec|selon|conformément|uniquement|seulement|si|quand|lorsque|sauf|dès|"
-            r"à partir|pour|dans|comme|à (?:votre|ta|vos|tes|chaque|toutes|la|l'|partir)|aux?|(?<=et )(?:\w+rai|vais|"
-            r"utiliser|suivre|respecter)|voici|tout",
+            r"m'efforce|(?!pourrai|devrai)\w{2,}rai)|j'(?:en |y )?\w{2,}rai|je (?:l'|m'|m'en |n'utilise que |y )\w+|"
+            r"nous allons|on (?:peut|va)|laissez-moi|laisse-moi|permettez-moi|\w+ons\b)|sans|en|y (?:répondre|"
+            r"procéder|veiller|aller)|de (?:manière|façon|mon mieux)|avec (?:plaisir|soin|précision|clarté|concision|"
+            r"la plus|le plus)|selon|conformément|uniquement|seulement|si|quand|lorsque|sauf|dès|à partir|pour|dans|"
+            r"comme|à (?:votre|ta|vos|tes|chaque|toutes|la|l'|partir)|aux?|(?<=et )(?:claire?|concise?|précise?|"
+            r"directe?|honnête|\w+ment$|\w+rai|vais|utiliser|suivre|respecter)|voici|tout",
             r"répon[ds]|réponse|question|demande|outils?\b|appeller|appel d|fonctions?\b|instruction|consigne|règle|"
             r"format|schéma|directive|indiqué|aide[rz]?|aide\b|aid|assist|servi|mon mieux|de mon mieux|possible|suivr|"
             r"respect|conform|continu|commen|procéd|poursui|avan|bref|brève|concis|clair|direct|simple|texte|français|"
             r"anglais|langue|expliqu|explication|compte|prêt|disposition|disponible|là pour|les? (?:suiv|utilis|appel|"
             r"respect|appliqu)|l'(?:utilis|appel)|nécessaire|besoin|attent|voulu|demandé|précis|efforc|en tenir|"
-            r"mieux\b|dirai|prévien|inform|savoir|signal|occupe|travail|écoute|répondre",
+            r"mieux\b|ment$|honnête|recours|utiliser|dirai|prévien|inform|savoir|signal|occupe|travail|écoute|répondre",
         ),
         Pair(  # what the speaker will not do
             r"(?:(?:et|donc) )?(?:je (?:ne |n')(?:\w+rai|vais) (?:pas|plus|aucune?|jamais|qu)|je n'utiliserai|"
@@ -209,8 +221,9 @@ FRENCH = Language(
             r"fonctions?\b|markdown|listes?\b|puces|nécessaire|nécessité|supplémentaire",
         ),
         Pair(  # what the user may do next
-            r"(?:vous pouvez|tu peux) compter sur moi|(?:par quoi|par où) (?:voulez|souhaitez|veux|on|dois|puis|"
-            r"commen)\w*|(?:vous pouvez|tu peux|vous pourrez) (?:(?:maintenant|donc|me|m'|toujours|"
+            r"(?:vous pouvez|tu peux) (?:m'envoyer|me dire|me poser|m'écrire|me donner)|(?:vous pouvez|"
+            r"tu peux) compter sur moi|(?:par quoi|par où) (?:voulez|souhaitez|veux|on|dois|puis|commen)\w*|"
+            r"(?:vous pouvez|tu peux|vous pourrez) (?:(?:maintenant|donc|me|m'|toujours|"
             r"à présent) ?){0,2}(?:(?:continuer|poursuivre|commencer|procéder|y aller)(?= (?:quand|dès|maintenant|"
             r"avec votre|avec vos)\b|$)|(?:poser|envoyer|dire|demander|interroger)(?:-moi)?(?= (?:la suite|le reste|"
             r"la question|votre|vos|ta|tes|ce que|tout|une question|des questions|quand|dès)\b|$))|"
@@ -258,23 +271,25 @@ GERMAN = Language(
             r"(?:(?:und|dann|daher|also|nun|jetzt|künftig|sonst|andernfalls|dabei|gegebenenfalls|ansonsten|"
             r"zudem) )?(?:(?:ich|wir) (?:werden?|will|wollen|soll|darf|möchte|antworte|beantworte|verwende|nutze|"
             r"benutze|rufe|helfe|halte|befolge|folge|beginne|fange|starte|mache|gebe|bleibe|stehe|freue|warte|bin|"
-            r"erkläre|fasse|beachte|berücksichtige|setze|gehe|lege|melde|greife|formuliere|schreibe|versuche|bemühe|"
-            r"richte|orientiere|tue|kann ihnen|kann dir)|(?:werde|rufe|verwende|nutze|benutze|halte|antworte|"
-            r"beantworte|befolge|helfe|beginne|mache|gebe|greife|setze|bleibe|stehe|freue|fasse|tue|folge|bin|erkläre|"
-            r"kann|richte|warte|melde|sage|frage|informiere) (?:ich|wir|(?:die|den|mich|es|das|direkt|ihnen|dir|gern|"
-            r"gerne|mein))|(?<=und )(?:antworte|helfe|befolge|folge)|lassen sie uns|lass uns|lass mich|"
+            r"erkläre|fasse|beachte|berücksichtige|setze|gehe|teile|lege|melde|greife|formuliere|schreibe|versuche|"
+            r"bemühe|richte|orientiere|tue|kann ihnen|kann dir)|(?:(?:werkzeuge?|tools|funktionen) )?(?:teile|werde|"
+            r"rufe|verwende|nutze|benutze|halte|antworte|beantworte|befolge|helfe|beginne|mache|gebe|greife|setze|"
+            r"bleibe|stehe|freue|fasse|tue|folge|bin|erkläre|kann|richte|warte|melde|sage|frage|informiere) (?:ich|"
+            r"wir|(?:die|den|mich|es|das|direkt|ihnen|ihre|deine|alle|dir|gern|gerne|mein|danach|daran|kurz))|"
+            r"(?<=und )(?:gehe|bleibe|halte|antworte|helfe|befolge|folge)|lassen sie uns|lass uns|lass mich|"
             r"lassen sie mich|\w+en wir)|wann immer|ohne|mit (?:werkzeug|einer|kurz|klar)|auf (?:deutsch|englisch|"
             r"ihre|deine|die)|in (?:kurz|klar|einfach|einem|deutsch|der|ganz|wenig|knapp)|nach|gemäss|entsprechend|"
-            r"anhand|wenn|falls|sofern|sobald|solange|bei|nur|ausschließlich|so (?:gut|kurz|knapp|präzise|klar|genau)|"
-            r"und zwar|wie|kurz|knapp|klar|im (?:rahmen|format)|zu (?:ihrer|deiner)|ihre|deine|nach bestem|um",
+            r"anhand|wenn|falls|sofern|sobald|solange|bei (?:fragen|jeder|allen)|nur (?=werkzeug|wenn|direkt|kurz|"
+            r"auf deutsch)|ausschliesslich|so (?:gut|kurz|knapp|präzise|klar|genau)|und zwar|wie|kurz|knapp|klar|"
+            r"im (?:rahmen|format)|zu (?:ihrer|deiner)|ihre|deine|nach bestem|um",
             r"antwort|beantwort|werkzeug|tool|funktion(?:en|saufruf)|anweisung|vorgabe|regeln\b|richtlinie|format|"
             r"schema|frage|anfrage|anliegen|wunsch|gewünscht|aufgabe|helf|hilf|hilfe|unterstütz|assist|dienst|"
             r"verfügung|bestes|bestem|bestmöglich|befolg|einhalt|halte|beacht|respekt|weitermach|weiter\b|fortfahr|"
             r"fortsetz|beginn|anfang|loslegen|leg(?:e|en)? los|los\b|kurz|knapp|präzise|klar|direkt|einfach|deutsch|"
             r"englisch|text\b|sprache|erklär|bereit|(?:rufe|verwende|nutze|benutze|setze) (?:ich|wir)? ?(?:es|sie|"
             r"diese|eines|eins|das)|bedarf|nötig|erforderlich|notwendig|brauch|benötig|freu|warte|nächste|verlangt|"
-            r"bitte\w*|mühe|bescheid|danach\b|danach richt|sparsam|möglich|behilflich|arbeit\b|daran\b|losleg|losgeh|"
-            r"weitergeh",
+            r"bitte\w*|mühe|bescheid|mit$|zurück$|darauf\b|vor$|vorgehen|entsprechend|berücksichtig|danach\b|"
+            r"danach richt|sparsam|möglich|behilflich|arbeit\b|daran\b|losleg|losgeh|weitergeh",
         ),
         Pair(  # what the speaker will not do
             r"(?:(?:ich|wir|und|dabei|also) ){0,2}(?:werde|verwende|nutze|benutze|verzichte|vermeide|brauche|"
@@ -284,7 +299,8 @@ GERMAN = Language(
             r"füll|vorrede|einleitung|kommentar|aufzählung|listen?\b|markdown|überflüssig|unnötig|zusätzlich|nötig",
         ),
         Pair(  # what the user may do next
-            r"(?:sie können|du kannst|ihr könnt) (?:(?:jetzt|nun|mir|gern|gerne|jederzeit|ruhig|mit|ihre|deine|frage|"
+            r"(?:sie können|du kannst) mir (?:[^.]{0,20} )?(?:schicken|senden|sagen|stellen|geben)$|(?:sie können|"
+            r"du kannst|ihr könnt) (?:(?:jetzt|nun|mir|gern|gerne|jederzeit|ruhig|mit|ihre|deine|frage|"
             r"fragen) ){0,4}(?:frag|stell|fortfahr|weiter|beginn|anfang|loslegen|schick|send|sag)\w*(?= (?:ihre|deine|"
             r"mir|wenn)\b|$)|(?:stell|stelle|stellen sie)(?: mir)?(?: bitte| gern| gerne| einfach| nun|"
             r" jetzt)?(?: ihre| deine| die| eine)|frag(?:e|en sie)?(?: mich| einfach| ruhig| gern| gerne)|(?:schiess|"
@@ -338,14 +354,15 @@ PORTUGUESE = Language(
         ),
         Pair(  # what the speaker will do
             r"(?:(?:eu|já|também|só|sempre|assim|então|agora|lhe|te|me|as|os) ){0,3}(?:vou|vamos|irei|estou|estarei|"
-            r"fico|procuro|posso ajudar|(?!poderei|precisarei|deverei)\w{2,}rei)|sem|com|em|de (?:forma|maneira|modo|"
-            r"acordo|agora)|segundo|conforme|seguindo|usando|utilizando|só|somente|apenas|quando|se|salvo|exceto|"
-            r"a menos|sempre|a partir|desde|o (?:mais|melhor)|para|como|à|ao|às|aos",
-            "respond|resposta|pergunt|consult|ferramenta|funç(?:ão|ões)|instruç|orienta|regras|normas|format|esquema|"
-            "pedid|solicita|tarefa|ajud|auxili|servi[rç]|possível|melhor|segui|cumpr|respeit|continu|prossegu|"
-            "come[cç]|inici|proced|adiante|breve|concis|objetiv|clar[oa]|diret|simples|texto|português|inglês|idioma|"
-            "explica|pront[oa]|dispost|disposição|aqui|(?:usá|utilizá|chamá|invocá|segui|cumpri)-|chamar|necess|"
-            "precis|esper|atent|detalh|esfor|avis|inform|saber|dizer|ocup|trabalho",
+            r"fico|procuro|posso ajudar|(?!poderei|precisarei|deverei)\w{2,}rei)|sem|com (?:prazer|cuidado|precisão|"
+            r"clareza|base|o máximo)|em (?:português|inglês|texto|formato|json|poucas|caso|função|um)|de (?:forma|"
+            r"maneira|modo|acordo|agora)|segundo|conforme|seguindo|usando|utilizando|só|somente|apenas|quando|se|"
+            r"salvo|exceto|a menos|sempre|a partir|desde|o (?:mais|melhor)|para|como|à|ao|às|aos",
+            r"respond|resposta|pergunt|consult|ferramenta|funç(?:ão|ões)|instruç|orienta|regras|normas|format|esquema|"
+            r"pedid|solicita|tarefa|ajud|auxili|servi[rç]|possível|melhor|segui|cumpr|respeit|continu|prossegu|"
+            r"come[cç]|inici|proced|adiante|breve|concis|objetiv|clar[oa]|diret|simples|texto|português|inglês|idioma|"
+            r"explica|pront[oa]|dispost|disposição|aqui|(?:usá|utilizá|chamá|invocá|segui|cumpri)-|chamar|necess|"
+            r"precis|esper|atent|detalh|esfor|ouvindo|conta\b|avis|inform|saber|dizer|ocup|trabalho",
         ),
         Pair(  # what the speaker will not do
             "(?:(?:e|já|então|eu) )?(?:não|nunca|nem|sem|evitar(?:ei)?|evitando)",
@@ -358,10 +375,10 @@ PORTUGUESE = Language(
             r"coloc)\w*(?= (?:a sua|sua|suas|o resto|a pergunta|a próxima|quando|agora|já|o que)\b|$))|"
             r"(?:me )?(?:diga|conte|fale|pergunte)(?:-me)?(?= (?:o que|em que|como|sua|qual|à|$)|$)|faça (?:a )?sua|"
             r"(?:continue|prossiga|siga)(?= (?:com sua|quando|por favor)\b|$)|vamos|comecemos|continuemos|"
-            r"o que (?:você )?(?:quer|deseja|precisa|gostaria|posso)|qual é (?:a )?(?:sua|tua)|em que posso|"
-            r"como posso|no que posso|quando (?:quiser|você|estiver|precisar)|fique à vontade|sinta-se|(?:estou |"
-            r"fico )?à (?:sua )?disposição|(?:estou |fico )?(?:no aguardo|aguardando|aguardo)|é só|não hesite|mande|"
-            r"envie|manda|pode (?:falar|mandar|vir)",
+            r"o que (?:você )?(?:quer|deseja|precisa|gostaria|posso)|qual é (?:a |o )?(?:sua |tua |seu )?(?:pergunta|"
+            r"dúvida|tarefa|pedido|questão)|em que posso|como posso|no que posso|quando (?:quiser|você|estiver|"
+            r"precisar)|fique à vontade|sinta-se|(?:estou |fico )?à (?:sua )?disposição|(?:estou |"
+            r"fico )?(?:no aguardo|aguardando|aguardo)|é só|não hesite|mande|envie|manda|pode (?:falar|mandar|vir)",
         ),
         Pair(  # what the user asked for
             "(?:perfeitamente |bem )?(?:que|o que|o|como|a|os|as|seu|sua|seus|suas|teu|tua|ess[ea]s?|est[ea]s?|"
@@ -384,24 +401,25 @@ ITALIAN = Language(
     "tutto chiaro|chiaro|è chiaro|inteso|ricevuto|messaggio ricevuto|annotato|preso nota|prendo nota|comprendo|"
     "capisco|grazie|grazie mille|molte grazie|ciao|salve|buongiorno|ah|oh|ecco|allora|e|ma|ora|adesso|per favore|"
     "prego|scusa|scusi|scusami|mi scusi|mi dispiace|chiedo scusa|le mie scuse|perfettamente|completamente|"
-    "direttamente|subito|immediatamente|d'ora in poi|da ora in poi|da adesso|lei|tutto|anche|inoltre|io|lo farò|"
-    "sarà fatto|quindi|bene così|altrimenti|in caso contrario|conciso|breve|chiaro e conciso|sintetico|brevemente|"
-    "chiaramente",
+    "direttamente|subito|immediatamente|d'ora in poi|da ora in poi|da adesso|lei|tutto|anche|inoltre|io|ti ascolto|"
+    "la ascolto|lo farò|sarà fatto|quindi|bene così|altrimenti|in caso contrario|conciso|breve|chiaro e conciso|"
+    "sintetico|brevemente|chiaramente",
     pairs=(
         Pair(  # thanks and apologies
             r"(?:molte )?grazie(?: mille)? (?:per|del|della|dell'|dei|di)|ti ringrazio|la ringrazio|(?:scus\w+|"
             r"mi dispiace|chiedo scusa|mi scuso|perdon\w+)(?: per| della| dell'| del| il| la)?",
         ),
         Pair(  # what the speaker will do
-            r"(?:(?:io|già|anche|solo|sempre|così|quindi|allora|ora|ti|le|vi|li|lo|la|mi|e) ){0,3}(?:sto per|procedo|"
-            r"sono|resto|rimango|cerco|posso aiutar|(?!potrò|dovrò)\w{2,}rò|\w+iamo)|senza|con|in|in modo|secondo|"
-            r"seguendo|usando|utilizzando|solo|soltanto|quando|se|salvo|tranne|a meno|sempre|a partire|da (?:ora|"
-            r"adesso|questo)|il (?:più|meglio)|per|come|all[ae']?|ai|al",
+            r"(?:(?:io|ne|già|anche|solo|sempre|così|quindi|allora|ora|ti|le|vi|li|lo|la|mi|e) ){0,3}(?:sto per|"
+            r"procedo|sono|resto|rimango|cerco|posso aiutar|(?!potrò|dovrò)\w{2,}rò|\w+iamo)|senza|con (?:piacere|"
+            r"cura|precisione|chiarezza|la massima)|in (?:italiano|inglese|modo|maniera|formato|json|testo|base|poche|"
+            r"breve|un|caso)|in modo|secondo|seguendo|usando|utilizzando|solo|soltanto|quando|se|salvo|tranne|a meno|"
+            r"sempre|a partire|da (?:ora|adesso|questo)|il (?:più|meglio)|per|come|all[ae']?|ai|al",
             r"rispond|rispost|domand|richiest|strument|funzion(?:i|e)\b|istruzion|indicazion|regole|format|schema|"
             r"compit|aiut|assist|serv|possibile|meglio|segu|rispett|attener|continu|proced|prosegu|inizi|cominc|"
             r"avanti|breve|concis|sintetic|chiar[oa]|dirett|semplic|testo|italiano|inglese|lingua|spiega|pront[oa]|"
             r"disposizione|qui\b|(?:li|lo|la|le) (?:user|utilizzer|chiamer|invocher|rispetter|seguir)ò|necessari|"
-            r"servon|bisogno|attes|atten|impegn",
+            r"servon|bisogno|conto\b|attes|atten|impegn",
         ),
         Pair(  # what the speaker will not do
             r"(?:(?:e|già|quindi) )?(?:non|mai|né|senza|evitand?o?|eviterò|niente|nessun\w*)",

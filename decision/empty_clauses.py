@@ -73,7 +73,7 @@ class Language:
 
     @cached_property
     def _alphabet(self) -> re.Pattern[str]:
-        return re.compile(rf"(?:[{self._letters}\s'-]|json|markdown)+")
+        return re.compile(rf"(?:[{self._letters}\s'-]|json|markdown|ai)+")
 
     @cached_property
     def _pairs(self) -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
