@@ -97,6 +97,9 @@ SMALL = {
 
 ONE_IMPORTER = {
     "decision.anchors": "where a run said it was done, changed the work, and checked it; summary.py has its figures",
+    "decision.echoes": "what a short text says beside its phrases, apart from what a rule makes of it",
+    "decision.echo_phrases_latin": "languages as data; one file for all would have more than 600 lines",
+    "decision.echo_phrases_other": "languages as data; one file for all would have more than 600 lines",
     "decision.novelty": "what of a text is new, apart from what a step is judged by",
     "decision.phrases": "how expressions are searched for, apart from the phrases of text_kinds.py",
     "decision.shell_commands": "what programs do, as a table, apart from what tools do",
