@@ -122,15 +122,15 @@ class Stagnation(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     nudge_at: int | None = 5
     """Points at which the model is told to try something else, 1 or more; None: never."""
-    stop_at: int | None = 10
+    stop_at: int | None = 9
     """Points at which the run stops as `stuck`, 2 or more; None: never."""
     after_nudge: int = 2
     """Steps that a run may still make once its points have come to `nudge_at`, 0 to 7, before it is stopped."""
     least_steps: int = 8
     """Steps before which no run is stopped, 0 or more: who begins looks around first."""
-    same_results: int | None = 40
+    same_results: int | None = 100
     """Steps in a row in which the same tools gave the same results, whatever their arguments were, after which the run
-    stops as `stuck`, 2 or more; None: never."""
+    stops as `stuck`, 2 or more; None: never. Changes that another loop's tools made by their names do not count."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

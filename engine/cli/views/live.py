@@ -146,7 +146,7 @@ class LiveView(ScreenView, RunView):
         facts: tuple[str, ...] = (
             started.model,
             f"policy {policy.name}",
-            steps_text(policy.limits),
+            f"up to {steps_text(policy.limits)}" if policy.limits.steps else steps_text(policy.limits),
         )
         facts = (*facts, *limit_texts(policy))
         shown.append(Text(one_line(" · ".join(facts), MEASURE), style="dim"))

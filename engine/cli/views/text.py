@@ -400,7 +400,7 @@ def steps_text(limits: Limits) -> str:
     if limits.steps is None:
         return "no limit of steps"
     extend = limits.extend
-    more = "" if extend is None else f", up to {limits.most_steps:g} while it makes progress"
+    more = "" if extend is None else f" ({limits.most_steps:g} on progress)"
     return counted(limits.steps, "step") + more
 
 

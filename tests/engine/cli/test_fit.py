@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from endstop import Engine
-from endstop.decision import Policy, Repetition, policy_from
+from endstop.decision import Limits, Policy, Repetition, policy_from
 from endstop.providers import Scripted, call
 from msgspec.structs import replace
 
@@ -18,13 +18,13 @@ from ...console import endstop
 from ..analysis.test_backtest import FREE, look, played
 from .pages import Parsed
 
-ENDLESS = replace(FREE, repetition=Repetition(nudge_at=(), stop_at=None))
+ENDLESS = replace(FREE, limits=Limits(steps=200), repetition=Repetition(nudge_at=(), stop_at=None))
 """Lets a run go on that brings nothing new."""
 
 
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve good sessions of 3 or 4 steps, each of a task of its own, and two bad ones of 40; with labels."""
+    """Twelve good sessions of 3 or 4 steps, each of a task of its own, and two bad ones of 160; with labels."""
     folder = tmp_path_factory.mktemp("sessions")
     (folder / "records").mkdir()
     asyncio.run(_write(folder))
@@ -35,7 +35,7 @@ async def _write(folder: Path) -> None:
     labels = ["id,verdict"]
     for number in range(14):
         good = number < 12
-        steps = 3 + number % 2 if good else 40
+        steps = 3 + number % 2 if good else 160
         script = [[call("look", path=str(step))] for step in range(steps - 1)]
         engine = Engine(Scripted(*script, [call("finish_task", summary="x")]), tools=[look], policy=ENDLESS)
         await engine.session(record=folder / "records" / f"{number}.jsonl").run(f"task {number}")
@@ -73,7 +73,7 @@ async def test_a_policy_is_written_with_its_guarantee_and_runs_use_it(folder: Pa
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", table["date"])
     tested = await endstop("backtest", "records", "--policy", "mine.toml", "--json", cwd=folder)
     assert tested.json["policies"][0]["policy"] == "mine"
-    assert 0 < tested.json["policies"][0]["supposed_saved_steps"] < 80, "of the two bad runs of 40 steps"
+    assert 0 < tested.json["policies"][0]["supposed_saved_steps"] < 320, "of the two bad runs of 160 steps"
 
 
 async def test_json_has_the_path_the_test_and_the_sentences(folder: Path) -> None:
