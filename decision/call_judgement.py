@@ -21,6 +21,7 @@ from .call_effects import call_effect, runs_commands
 from .call_results import CallEnd, call_end, has_failed
 from .call_verbs import CallEffect, Effect
 from .facts import Facts
+from .fold import fold
 from .messages import ToolCall
 from .program_text import code_effect
 from .run_origin import is_foreign
@@ -40,6 +41,9 @@ class CallJudgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     effect: Effect
     end: CallEnd
+    only_read: bool = False
+    """Whether it left everything as it was: its tool declares so or, in a loop that is not ours, its name and its
+    arguments show that it read, waited or did no work."""
     changed: bool = False
     """Whether it changed the work, as far as that is known."""
     checks: bool = False
@@ -49,18 +53,13 @@ class CallJudgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def failed(self) -> bool:
-        """Whether it failed: its status says so or, in a loop that is not ours, its result; any exit code but 0 does."""
+        """Whether it failed: its status says so or, in a loop that is not ours, its result, as any exit code but 0."""
         return self.end in ("failed", "nothing_found")
 
     @property
     def succeeded(self) -> bool:
         """Whether it is known to have succeeded: by its status or, in a loop that is not ours, by its result."""
         return self.end == "succeeded"
-
-    @property
-    def only_read(self) -> bool:
-        """Whether it only read, by what its tool declares or by its name and arguments."""
-        return self.effect == "reads"
 
 
 class CallJudge:
@@ -97,8 +96,14 @@ class CallJudge:
             changed, files = self._changes_by_result(does, event, arguments)
         else:
             changed = tool is not None and _has_changed(does, event, declared)
-        end = self._end_of(event, does.effect, facts)
-        return CallJudgement(effect=does.effect, end=end, changed=changed, checks=does.checks, files=files)
+        return CallJudgement(
+            effect=does.effect,
+            end=self._end_of(event, does.effect, facts),
+            only_read=does.effect in ("reads", "waits", "controls") if declared is None else declared,
+            changed=changed,
+            checks=does.checks,
+            files=files,
+        )
 
     def _end_of(self, event: ev.ToolCallResult, effect: Effect, facts: Facts) -> CallEnd:
         tool = self._tools.get(event.name)
@@ -145,6 +150,34 @@ class CallJudge:
             self._scripts[_base(script)] = does.files
         while len(self._scripts) > MAX_SCRIPTS:
             del self._scripts[next(iter(self._scripts))]
+
+
+class SessionJudge:
+    """Judges the calls of those runs of a session that a loop made that is not ours, from a run's beginning on."""
+
+    def __init__(self) -> None:
+        self._judge: CallJudge | None = None
+        self._facts = Facts()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the latest run is that of such a loop."""
+        return self._judge is not None
+
+    def feed(self, event: ev.Event) -> CallJudgement | None:
+        """Add an event. Of any other type than `JUDGED_BY` it changes nothing. Returns a judgement for each result."""
+        if isinstance(event, ev.RunStarted):
+            judge = CallJudge(event)
+            self._judge, self._facts = (judge if judge.foreign else None), fold(Facts(), event)
+        elif self._judge is not None and isinstance(event, JUDGED_BY):
+            self._facts = fold(self._facts, event)
+            if isinstance(event, ev.ToolCallResult):
+                return self._judge.judge(event, self._facts)
+        return None
+
+
+JUDGED_BY = (ev.RunStarted, ev.ResponseFinished, ev.ToolCallResult, ev.LimitReached)
+"""Types of the events that a `SessionJudge` needs."""
 
 
 def _has_changed(does: CallEffect, event: ev.ToolCallResult, declared: bool | None) -> bool:
