@@ -16,7 +16,8 @@ MAX_PATH = 300
 """Longer names are not those of files."""
 EDGE = 2_000
 """Characters that are read at each end of an output."""
-_NO_PATH = re.compile(r"[$*?`{}<>|\n\0]|^-|^&|^\d*$|://")
+_NO_PATH = re.compile(r"[$*?`{}<>|\n\0]|^-|^&|^\d*$|://|/$")
+"""What stands in no name of one file: variables, patterns, options, addresses, folders."""
 
 
 def file_names(words: Iterable[str]) -> tuple[str, ...]:
@@ -85,6 +86,26 @@ def _edited_in_place(arguments: Sequence[str]) -> Sequence[str]:
     return found if given else found[1:]
 
 
+def _moved(arguments: Sequence[str]) -> Sequence[str]:
+    """What `mv` takes away and what it puts there."""
+    *sources, _ = _operands(arguments) or [""]
+    return [*sources, *_copied(arguments)]
+
+
+def _copied(arguments: Sequence[str]) -> Sequence[str]:
+    """What `cp` puts there: the last operand, or files in it if it is known to be a folder."""
+    *sources, target = _operands(arguments, valued="mogtS") or [""]
+    if target.endswith("/") or len(sources) > 1:
+        return [f"{target.rstrip('/')}/{source.rpartition('/')[2]}" for source in sources]
+    return [target] if sources else []
+
+
+def _removed(arguments: Sequence[str]) -> Sequence[str]:
+    """What `rm` takes away; with `-r` a name without an ending is that of a folder."""
+    recursive = any(re.fullmatch(r"-\w*[rR]\w*|--recursive", word) for word in arguments)
+    return [word for word in _operands(arguments) if not recursive or "." in word.rpartition("/")[2][1:]]
+
+
 def _after(*options: str) -> Callable[[Sequence[str]], Sequence[str]]:
     """The words after one of these options."""
 
@@ -96,9 +117,11 @@ def _after(*options: str) -> Callable[[Sequence[str]], Sequence[str]]:
 
 _WRITERS: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {
     **dict.fromkeys(("sed", "gsed", "perl"), _edited_in_place),
-    **dict.fromkeys(("rm", "unlink", "mv", "tee", "create", "shred"), _operands),
+    **dict.fromkeys(("unlink", "tee", "create", "shred"), _operands),
     **dict.fromkeys(("touch", "truncate"), lambda arguments: _operands(arguments, valued="sdrt")),
-    **dict.fromkeys(("cp", "install", "ln"), lambda arguments: _operands(arguments, valued="mog")[1:][-1:]),
+    **dict.fromkeys(("cp", "install", "ln"), _copied),
+    "mv": _moved,
+    "rm": _removed,
     "dd": lambda arguments: [word[3:] for word in arguments if word.startswith("of=")],
     "curl": _after("-o", "--output"),
     "wget": _after("-O", "--output-document"),

@@ -42,7 +42,7 @@ function done(ran) {
 }
 
 /** A tool of ours declares it; of a call of another loop it is judged. */
-const onlyRead = ({ reads, foreign, judged }) => (foreign ? judged?.only_read ?? true : reads);
+const onlyRead = ({ reads, foreign, judged }) => (foreign ? !judged || judged.only_read : reads);
 
 function filesOf({ status, planned, args, foreign, judged }) {
   if (foreign) return judged?.files ?? [];
