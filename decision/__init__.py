@@ -20,7 +20,7 @@ from .events import Event
 from .facts import Facts
 from .fold import fold
 from .guards import GUARDS
-from .limits import RECOMMENDED, Limits, SessionLimits
+from .limits import RECOMMENDED, Extend, Limits, SessionLimits
 from .messages import (
     AssistantMessage,
     FinishReason,
@@ -72,6 +72,7 @@ __all__ = [
     "Degeneration",
     "Echo",
     "Event",
+    "Extend",
     "Facts",
     "FinishReason",
     "FinishReport",

@@ -25,7 +25,7 @@ from .degeneration import find_repetition_in_message
 from .facts import Facts
 from .fold import fold
 from .guards import may_stop_after_next_step
-from .limit_usage import limit_statuses
+from .limit_usage import extension, limit_statuses
 from .limits import STOP_REASONS
 from .messages import AssistantMessage
 from .policy import Policy
@@ -131,8 +131,8 @@ _NOTHING_OF_ITS_OWN = Finding(parting="same", saved=ResourceUse())
 class PolicySimulation:
     """Simulates another policy along one recorded run. Feed it each event with the facts after it.
 
-    Rounds, steps of a round and reminders are counted as the simulated policy makes them; everything else comes from
-    the recorded facts. A fork is simulated from the decision on that it made anew.
+    Rounds, steps of a round, reminders and grants are counted as the simulated policy makes them; everything else comes
+    from the recorded facts. A fork is simulated from the decision on that it made anew.
     """
 
     def __init__(self, policy: Policy, started: ev.RunStarted, facts: Facts, user_rules: tuple[Rule, ...] = ()) -> None:
@@ -153,6 +153,7 @@ class PolicySimulation:
         """Whether events still update `_pending`: the recorded run has not made its decision yet."""
         self._at_start = True
         self._rounds, self._inner, self._reminded = facts.rounds, 0, facts.reminded
+        self._grants = facts.grants
         self._recorded_prompts: list[str] = []
         """Nudges and reminders that the record sent to the model since the last decision."""
         self._recorded_compaction = False
@@ -193,6 +194,7 @@ class PolicySimulation:
         """Decide as the fork did, by the facts after what it copied."""
         facts, self._copying = self._facts, False
         self._rounds, self._inner, self._reminded = facts.rounds, facts.inner_steps, facts.reminded
+        self._grants = facts.grants
         self._at_start = not facts.attempt
         self._opens_round = self._at_start
         self._pending, self._deciding = facts, False
@@ -260,7 +262,7 @@ class PolicySimulation:
         """Recorded steps that the policy's hard limit rules out, whatever the model does."""
         if "step_limit" not in self._policy.guards:
             return 0
-        return max(0, digest.end.steps - self._policy.limits.hard_steps)
+        return int(max(0, digest.end.steps - self._policy.limits.most_steps))
 
     def _closes(self, decision: Decision | None) -> bool:
         return isinstance(decision, Stop) and needs_closing_step(self._facts, self._policy, decision)
@@ -418,8 +420,11 @@ class PolicySimulation:
         pending, self._pending = self._pending, None
         if pending is None or self._cannot_start:
             return
-        facts = replace(pending, rounds=self._rounds, inner_steps=self._inner, reminded=self._reminded)
+        counted = {"rounds": self._rounds, "inner_steps": self._inner, "reminded": self._reminded}
+        facts = replace(pending, **counted, grants=self._grants)
         decision = self._decision(facts)
+        if isinstance(decision, GoOn) and decision.extend:
+            self._grants = fold(facts, extension(decision.extend, facts, self._policy)).grants
         if decision is not None and not isinstance(decision, GoOn):
             self._stop(decision, facts)
         elif ended_outside:

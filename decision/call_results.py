@@ -151,6 +151,20 @@ def has_failed(content: str, status: str | None = None, effect: Effect = "unknow
     return call_end(content, status, effect) == "failed"
 
 
+_OUT_OF_TIME = re.compile(r"timed out|out of time|(?:has been|was|must be) restarted", re.IGNORECASE)
+_RESTARTED = re.compile(r"\W{0,8}(?:the )?[\w ]{1,30} (?:has been|was) restarted", re.IGNORECASE)
+
+
+def ran_out_of_time(content: str, failed: bool) -> bool:
+    """Whether a short result says that the tool ran out of time or was restarted, and so nothing of the call itself.
+
+    failed: whether the result says that the call failed (`has_failed`).
+    """
+    if len(content) > _NEAR:
+        return False
+    return bool(_OUT_OF_TIME.search(content) if failed else _RESTARTED.match(content))
+
+
 def exit_code(content: str, *, alone: bool = False) -> int | None:
     """The exit code at the beginning or the end of a result; -1 for a killed process, None without one.
 

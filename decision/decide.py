@@ -74,7 +74,7 @@ def go_on_in_round(facts: Facts, policy: Policy, decide: Callable[[Facts, Policy
 
 def applies_before_first_step(decision: Decision) -> bool:
     """Whether a decision before the first step takes effect. A bare GoOn or a nudge does not: no step has been made."""
-    return not isinstance(decision, GoOn) or decision.compact or bool(decision.remind)
+    return not isinstance(decision, GoOn) or decision.compact or bool(decision.remind or decision.extend)
 
 
 def without_round_limits(policy: Policy) -> Policy:

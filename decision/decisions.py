@@ -38,11 +38,13 @@ class GoOn(_BaseDecision, frozen=True, tag="go_on", kw_only=True, omit_defaults=
     """A reminder for the next request only; it never becomes part of the transcript."""
     topics: tuple[str, ...] = ()
     """Names of the limits that `remind` is about."""
+    extend: int = 0
+    """Steps that are granted beyond the limit."""
 
     @property
     def bare(self) -> bool:
-        """True if the inner loop may make the next step itself: nothing to send or compact, and no `hand_back`."""
-        return not (self.say or self.compact or self.hand_back or self.remind)
+        """True if the inner loop may make the next step itself: nothing to send, compact or grant, no `hand_back`."""
+        return not (self.say or self.compact or self.hand_back or self.remind or self.extend)
 
     def __str__(self) -> str:
         return "go on" + (f" ({self.why})" if self.why else "")
@@ -56,6 +58,7 @@ class GoOn(_BaseDecision, frozen=True, tag="go_on", kw_only=True, omit_defaults=
             topics=self.topics + other.topics,
             compact=self.compact or other.compact,
             hand_back=self.hand_back or other.hand_back,
+            extend=self.extend or other.extend,
         )
 
 

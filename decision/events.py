@@ -32,6 +32,7 @@ from .outcome import CutOff as CutOff
 from .policy import Policy
 from .run_origin import IMPORT_PREFIX as IMPORT_PREFIX
 from .run_origin import Carried as Carried
+from .run_origin import Grants as Grants
 from .run_origin import Origin as Origin
 from .run_origin import ParentCall as ParentCall
 from .run_origin import SessionSource as SessionSource
@@ -498,6 +499,15 @@ class LimitReached(_Event, frozen=True, kw_only=True, tag="LIMIT_REACHED"):
     """True if `used` is an estimate, as tokens and cost are before a response is complete."""
 
 
+class LimitExtended(_Event, frozen=True, kw_only=True, tag="LIMIT_EXTENDED"):
+    """The run has reached its limit of steps, and was granted more (`limits.extend`)."""
+
+    by: int
+    """Steps that were granted."""
+    allowed: int
+    """Steps that the run may make from now on, in all."""
+
+
 class SubagentStarted(_Event, frozen=True, kw_only=True, tag="SUBAGENT_STARTED"):
     """A call has started a sub-agent: a run of its own, whose RUN_STARTED names this call as its `parent`."""
 
@@ -591,6 +601,7 @@ Event = (
     | SubagentUsed
     | ToolProgress
     | AlarmRaised
+    | LimitExtended
 )
 """Every event of a run. In a record, `type` says which one it is."""
 

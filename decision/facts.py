@@ -123,6 +123,11 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     failures: Failures = Failures()
     """Failed calls that no later success made up for, until a completion was accepted."""
     rejections: int = 0
+    """Completions that were rejected, the user's own rejections left out."""
+    rejections_in_vain: int = 0
+    """Those in a row between which no step changed the work or brought news."""
+    rejected_at: int = 0
+    """The step of the latest of them."""
     questions: tuple[Question, ...] = ()
     phases: tuple[dict[str, Any], ...] = ()
 
@@ -142,8 +147,14 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """Kind of the latest step. `StepJudge` has written it into STEP_FINISHED."""
     stalled: int = 0
     """Points of the run: steps that bring nothing new add some, others take some away (`step_history.POINTS`)."""
+    progressed: int = 0
+    """The latest step that changed the work or brought news (`step_history.PROGRESS`); 0 if none did."""
+    grants: ev.Grants = ev.Grants()
+    """What was granted beyond the limit of steps."""
     stalled_before: int = 0
     """The points of the run before the latest step."""
+    points: tuple[int, ...] = ()
+    """The points of the run after each of its latest steps, `REMEMBERED_POINTS` at most, the newest last."""
     same_results: int = 0
     """Steps in a row in which the same tools gave the same results, whatever their arguments were."""
     compactions_in_vain: int = 0
@@ -201,6 +212,7 @@ def usage_of(facts: Facts) -> ev.Carried:
         saved=facts.saved,
         elapsed_ms=facts.t + facts.carried_ms,
         reminded=facts.reminded,
+        grants=facts.grants,
         phases=facts.phases,
         questions=facts.questions,
         context_tokens=facts.context_tokens,

@@ -19,7 +19,8 @@ from .facts import Facts
 from .failures import Failures
 from .messages import AssistantMessage, Usage, is_blank
 from .outcome import Question, SubagentUse, ask_again
-from .step_history import StepJudgement, add_points
+from .policy import REMEMBERED_POINTS
+from .step_history import PROGRESS, StepJudgement, add_points
 
 
 def fold(facts: Facts, event: ev.Event) -> Facts:
@@ -45,6 +46,8 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         prices=_prices_of(event),
         carried_ms=carried.elapsed_ms,
         reminded=carried.reminded,
+        grants=carried.grants,
+        progressed=carried.steps,  # the user's answer is news
         phases=carried.phases,
         questions=carried.questions,
         before=before,
@@ -84,7 +87,7 @@ def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
 def _message_added(facts: Facts, event: ev.MessageAdded) -> Facts:
     if event.topics:
         return replace(facts, reminded=(*facts.reminded, *event.topics), t=event.t)
-    return replace(facts, stalled=0, stalled_before=0) if event.origin == "user" else facts
+    return replace(facts, stalled=0, stalled_before=0, points=()) if event.origin == "user" else facts
 
 
 def _verdict_given(facts: Facts, event: ev.VerdictGiven) -> Facts:
@@ -259,6 +262,7 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
     all_invalid = facts.calls > 0 and facts.invalid == facts.calls
     judged = event.judged or StepJudgement(same_results=facts.same_results)
     fingerprints = [(call, result.fingerprint) for call, result in facts.answered_calls()]
+    stalled = add_points(facts.stalled, judged.brought)
     return replace(
         facts,
         t=event.t,
@@ -268,8 +272,10 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
         invalid_steps=facts.invalid_steps + 1 if all_invalid else 0,
         repetitions=facts.repetitions.with_step(facts.calls, fingerprints),
         brought=judged.brought,
-        stalled=add_points(facts.stalled, judged.brought),
+        progressed=facts.steps if judged.brought in PROGRESS else facts.progressed,
+        stalled=stalled,
         stalled_before=facts.stalled,
+        points=(*facts.points[1 - REMEMBERED_POINTS :], stalled),
         same_results=judged.same_results,
     )
 
@@ -291,9 +297,12 @@ def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:
 
 def _completion_rejected(facts: Facts, event: ev.CompletionRejected) -> Facts:
     counts = event.by != "user"  # only the model's own attempts can be a loop
-    rejections = facts.rejections + counts
     accepted_by = facts.accepted_by if facts.accepted is not None else ()
-    return replace(facts, rejection=event.reason, rejections=rejections, accepted_by=accepted_by, t=event.t)
+    facts = replace(facts, rejection=event.reason, accepted_by=accepted_by, t=event.t)
+    if not counts:
+        return facts
+    in_vain = 0 if facts.progressed >= facts.rejected_at else facts.rejections_in_vain
+    return replace(facts, rejections=facts.rejections + 1, rejections_in_vain=in_vain + 1, rejected_at=facts.steps)
 
 
 def _phase_reported(facts: Facts, event: ev.PhaseReported) -> Facts:
@@ -333,6 +342,12 @@ def _context_compacted(facts: Facts, event: ev.ContextCompacted) -> Facts:
         compactions_in_vain=in_vain,
         t=event.t,
     )
+
+
+def _limit_extended(facts: Facts, event: ev.LimitExtended) -> Facts:
+    so_far = facts.grants
+    grants = ev.Grants(steps=so_far.steps + event.by, times=so_far.times + 1, at=facts.steps)
+    return replace(facts, grants=grants, t=event.t)
 
 
 def _budget_refused(facts: Facts, event: ev.BudgetRefused) -> Facts:
@@ -389,6 +404,7 @@ _CHANGES: dict[type, Callable[[Facts, Any], Facts]] = {
     ev.QuestionAnswered: _question_answered,
     ev.ContextCompacted: _context_compacted,
     ev.BudgetRefused: _budget_refused,
+    ev.LimitExtended: _limit_extended,
     ev.LimitReached: _limit_reached,
     ev.SubagentStarted: _subagent_started,
     ev.SubagentUsed: _subagent_used,

@@ -18,6 +18,7 @@ from .limits import STOP_REASONS
 from .policy import Policy, fill_in
 from .repetition import Repetitions
 from .rules import Rule
+from .run_origin import Grants
 from .step_history import POINTS, describe_step
 
 
@@ -51,13 +52,24 @@ def _stagnation(facts: Facts, policy: Policy) -> Decision | None:
     settings = policy.stagnation
     if policy.repetition.stop_at is None:
         return None
-    if settings.stop_at is not None and facts.stalled >= settings.stop_at:
+    if settings.stop_at is not None and facts.stalled >= settings.stop_at and _was_told_in_vain(facts, policy):
         detail = f"{facts.stalled} points for steps without progress, the last one for {describe_step(facts.brought)}"
         return Stop(rule="stagnation", reason="stuck", detail=detail)
     if settings.same_results is not None and facts.same_results >= settings.same_results:
         detail = f"the same tools gave the same results {facts.same_results} times, whatever the arguments were"
         return Stop(rule="stagnation", reason="stuck", detail=detail)
     return None
+
+
+def _was_told_in_vain(facts: Facts, policy: Policy) -> bool:
+    """Whether enough steps were made at all, and since the model was told that its steps make no progress."""
+    settings = policy.stagnation
+    if facts.steps < settings.least_steps:
+        return False
+    if settings.nudge_at is None or not policy.repetition.nudge_at:
+        return True  # it is not told
+    latest = facts.points[-1 - settings.after_nudge :]
+    return len(latest) > settings.after_nudge and min(latest) >= settings.nudge_at
 
 
 def _compaction_stalled(facts: Facts, policy: Policy) -> Decision | None:
@@ -84,6 +96,19 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
         return None
 
     return reached
+
+
+def _step_limit(facts: Facts, policy: Policy) -> Decision | None:
+    reached = _limit("step_limit")(facts, policy)
+    extend, granted = policy.limits.extend, facts.grants
+    if reached is None or extend is None or granted.times >= extend.most:
+        return reached
+    if facts.progressed <= granted.at or facts.stalled >= extend.below:
+        return reached
+    by = extend.by
+    longer = replace(facts, grants=Grants(steps=granted.steps + by, times=granted.times + 1, at=facts.steps))
+    still = _limit("step_limit")(longer, policy)  # a limit on rounds, or one of the session, is not extended
+    return still or GoOn(rule="step_limit", extend=by, why=f"{by} steps more, since the work makes progress")
 
 
 def _was_cut_off(facts: Facts, status: LimitStatus) -> bool:
@@ -172,8 +197,9 @@ GUARDS: tuple[Rule, ...] = (
     Rule(
         "guard",
         "stagnation",
-        "Stops when steps make no progress: calls fail, repeat or return what is already known.",
-        ("stalled", "brought", "same_results"),
+        "Stops when steps make no progress: calls fail, repeat or return what is already known. Never before the model "
+        "was told and made some steps more, nor in the first steps of a run.",
+        ("steps", "stalled", "brought", "points", "same_results"),
         _stagnation,
     ),
     Rule(
@@ -183,7 +209,14 @@ GUARDS: tuple[Rule, ...] = (
         ("compactions_in_vain", "context_tokens"),
         _compaction_stalled,
     ),
-    Rule("guard", "step_limit", "Stops at the limit on steps or rounds.", ("steps", "rounds"), _limit("step_limit")),
+    Rule(
+        "guard",
+        "step_limit",
+        "Stops at the limit on steps or rounds. Grants more steps instead while the work makes progress "
+        "(`limits.extend`).",
+        ("steps", "rounds", "grants", "progressed", "stalled"),
+        _step_limit,
+    ),
     Rule("guard", "tool_call_limit", "Stops at the limit on tool calls.", ("tool_calls",), _limit("tool_call_limit")),
     Rule(
         "guard",
@@ -234,13 +267,16 @@ def may_stop_after_next_step(facts: Facts, policy: Policy) -> bool:
 
     It is asked with every count one higher, which is the most that a single step can add.
     """
+    stalled = facts.stalled + max(POINTS.values())
     worst = replace(
         facts,
+        steps=facts.steps + 1,
         invalid_steps=facts.invalid_steps + 1,
         same_texts=facts.same_texts + 1,
         monologue=facts.monologue + 1,
         repetitions=_repeated_once_more(facts.repetitions, policy),
-        stalled=facts.stalled + max(POINTS.values()),
+        stalled=stalled,
+        points=(*facts.points, stalled),
         same_results=facts.same_results + 1,
     )
     return any(guard.judge(worst, policy) is not None for guard in _OF_STEPS if guard.name in policy.guards)

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from .events import Carried
+from .events import Carried, LimitExtended
 from .facts import Facts
 from .limits import STOP_REASONS as LIMITS
 from .limits import SessionLimits
@@ -43,6 +43,8 @@ def limit_statuses(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(
     """
     took, before = facts.t + facts.carried_ms, facts.before
     for name, soft, allowed in _set(policy.limits, names):
+        if name == "steps" and not soft:
+            allowed += facts.grants.steps
         yield LimitStatus(name, "", LimitUse(used=_used(facts, name, took), allowed=allowed, soft=soft))
     if "cost_usd" in names and (flag := cost_flag(facts, policy)) is not None:
         yield LimitStatus("cost_usd", "", flag)
@@ -52,6 +54,11 @@ def limit_statuses(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(
     if facts.refused is not None and facts.refused.limit in names:
         used_up = LimitUse(used=facts.refused.used, allowed=facts.refused.allowed)
         yield LimitStatus(facts.refused.limit, "budget", used_up)
+
+
+def extension(by: int, facts: Facts, policy: Policy) -> LimitExtended:
+    """The event with which a run is granted so many steps beyond its limit."""
+    return LimitExtended(by=by, allowed=policy.limits.hard_steps + facts.grants.steps + by)
 
 
 def cost_flag(facts: Facts, policy: Policy) -> LimitUse | None:

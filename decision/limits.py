@@ -6,14 +6,19 @@ tool calls are checked after each step; hard limits on time, output tokens and c
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from math import inf
+from typing import Any, ClassVar, Literal
 
-from msgspec.structs import force_setattr
+from msgspec import UNSET
+from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
 from .settings import Settings
 
 DEFAULT_STEPS = 30
+MOST_STEPS_OF_A_GRANT = 15
+"""A larger grant would be no limit."""
 
 STOP_REASONS: dict[str, str] = {
     "steps": "step_limit",
@@ -88,21 +93,83 @@ class SessionLimits(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
                 )
 
 
-class Limits(SessionLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a run may use. As for a session, except that `steps` is 30 if neither `steps` nor `soft_steps` is set."""
+class Extend(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a run that has reached its limit of steps is granted more.
 
-    section: ClassVar[str] = "limits."
+    A grant raises no other limit, and none of the session or of a shared budget. Raises WrongUse for a value out of
+    range.
+    """
+
+    section: ClassVar[str] = "limits.extend."
+
+    by: int = 15
+    """Steps of one grant, 1 to 15."""
+    most: int = 8
+    """Grants that a run gets at most, 1 or more; then the limit ends it."""
+    below: int = 8
+    """Points for steps without progress (`stagnation`) below which the run must be, 1 or more."""
+    when: Literal["progress"] = "progress"
+    """`progress`: if, since the last grant, a step changed the work or brought news, and the points are low."""
 
     def __post_init__(self) -> None:
-        if self.steps is None and self.soft_steps is None:
-            force_setattr(self, "steps", DEFAULT_STEPS)
         super().__post_init__()
+        if not 1 <= self.by <= MOST_STEPS_OF_A_GRANT:
+            raise WrongUse(f"{self.section}by is {self.by}: use 1 to {MOST_STEPS_OF_A_GRANT}, or raise limits.steps")
+        require_at_least(f"{self.section}most", self.most, 1)
+        require_at_least(f"{self.section}below", self.below, 1)
+
+
+DEFAULT_EXTEND = Extend()
+"""That of limits without a number of steps. It belongs to `DEFAULT_STEPS`: a copy with another number has none."""
+
+
+def _is_unset(value: object) -> bool:
+    return value is UNSET
+
+
+class Limits(SessionLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run may use. As for a session, except for `steps`.
+
+    If neither `steps` nor `soft_steps` is given, `steps` is 30 and extended on progress. A number of steps that is
+    given is that number, unless `extend` is given, too. None is no limit of steps.
+    """
+
+    section: ClassVar[str] = "limits."
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {"steps": DEFAULT_STEPS, "extend": None}
+
+    steps: int | None = UNSET  # type: ignore[assignment]  # until __post_init__
+    """Model steps; 30 if neither this nor `soft_steps` is given. None: no limit, for loops that have their own."""
+    extend: Extend | None = UNSET  # type: ignore[assignment]  # until __post_init__
+    """When more steps are granted at the limit; on progress if no number of steps is given. None: never."""
+
+    def __post_init__(self) -> None:
+        unset = _is_unset(self.steps) and self.soft_steps is None
+        if _is_unset(self.extend):
+            force_setattr(self, "extend", DEFAULT_EXTEND if unset else None)
+        if _is_unset(self.steps):
+            force_setattr(self, "steps", DEFAULT_STEPS if unset else None)
+        if self.extend is DEFAULT_EXTEND and self.steps != DEFAULT_STEPS:
+            force_setattr(self, "extend", None)
+        super().__post_init__()
+        if self.extend is not None and self.steps is None:
+            raise WrongUse("limits.extend is given, and there is no limit of steps to extend: give limits.steps, too")
+
+    def with_steps(self, steps: int | None) -> Limits:
+        """Return the limits with this number of steps, which is not extended. Raises WrongUse as when they are made."""
+        return replace(self, steps=steps, extend=None)
 
     @property
     def hard_steps(self) -> int:
-        """`steps`, which is never None once the object exists."""
+        """`steps`, for limits that have one."""
         assert self.steps is not None
         return self.steps
+
+    @property
+    def most_steps(self) -> float:
+        """The steps that a run can make at most, with all grants; infinite without a limit."""
+        if self.steps is None:
+            return inf
+        return self.steps + (0 if self.extend is None else self.extend.by * self.extend.most)
 
 
 RECOMMENDED: dict[str, Limits] = {

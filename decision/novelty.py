@@ -76,6 +76,17 @@ def add_marks(memory: bytes, marks: Marks) -> tuple[bytes, Marks]:
     return bytes(filled), Marks(new, exact, whole)
 
 
+def add_text(memory: bytes, text: bytes) -> tuple[bytes, bool]:
+    """The memory with a whole text to the last digit, and whether it is new. Its lines are no part of that."""
+    mark = crc32(text, _WHOLE)
+    memory, new = add_marks(memory, Marks([], [mark], mark))
+    return memory, bool(new.exact)
+
+
+_WHOLE = 0x7E97
+"""Start of the checksums of whole texts, so that they differ from those of lines."""
+
+
 def essential_text(content: str) -> str:
     """A result without a shell's prompt at its end; empty if it only says that there is nothing."""
     text = content

@@ -17,6 +17,9 @@ from .limits import Limits, SessionLimits, require_at_least
 from .repetition import LONGEST_CYCLE, CompareBy
 from .settings import Settings
 
+REMEMBERED_POINTS = 8
+"""Steps of which the facts remember the points that the run had then."""
+
 _Group = TypeVar("_Group", bound=Settings)
 
 
@@ -27,7 +30,11 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     section: ClassVar[str] = "patience."
-    legacy_defaults: ClassVar[Mapping[str, Any]] = {"unfinished": None, "announcements": None}
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {
+        "unfinished": None,
+        "announcements": None,
+        "rejections_counted": "all",
+    }
 
     empty_answers: int = 2
     """Responses with neither text nor calls; then `no_answer`."""
@@ -41,7 +48,9 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     invalid_calls: int = 3
     """Steps in which every call was invalid; then `invalid_calls`."""
     rejections: int = 3
-    """Rejected completions, over the whole run; then `completion_rejected`."""
+    """Rejected completions; then `completion_rejected`."""
+    rejections_counted: Literal["in_vain", "all"] = "in_vain"
+    """Which of them count: those in a row between which no step changed the work or brought news, or all of the run."""
     echoes: int = 2
     """Texts in a row that only repeat an instruction, or begin with one of `echo.announcements`; then `no_answer`."""
     announcements: int | None = 1
@@ -53,7 +62,8 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.__struct_fields__:
-            require_at_least(f"patience.{name}", getattr(self, name), 0)
+            if name != "rejections_counted":
+                require_at_least(f"patience.{name}", getattr(self, name), 0)
 
 
 class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,18 +106,28 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Stagnation(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What happens when steps make no progress: calls fail, results are known already, changes are repeated.
 
-    Each such step adds 1 to 4 points, something new takes 2 away, and a change of the work resets them
+    Each such step adds 1 to 3 points, something new takes 2 away, and a change of the work resets them
     (`step_history.POINTS`). If `repetition.stop_at` is off, this never stops a run; if `repetition.nudge_at` is empty,
     the model is not told.
     """
 
     section: ClassVar[str] = "stagnation."
-    legacy_defaults: ClassVar[Mapping[str, Any]] = {"nudge_at": None, "stop_at": None, "same_results": None}
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {
+        "nudge_at": None,
+        "stop_at": None,
+        "same_results": None,
+        "after_nudge": 0,
+        "least_steps": 0,
+    }
 
-    nudge_at: int | None = 6
+    nudge_at: int | None = 5
     """Points at which the model is told to try something else, 1 or more; None: never."""
-    stop_at: int | None = 11
+    stop_at: int | None = 10
     """Points at which the run stops as `stuck`, 2 or more; None: never."""
+    after_nudge: int = 2
+    """Steps that a run may still make once its points have come to `nudge_at`, 0 to 7, before it is stopped."""
+    least_steps: int = 8
+    """Steps before which no run is stopped, 0 or more: who begins looks around first."""
     same_results: int | None = 40
     """Steps in a row in which the same tools gave the same results, whatever their arguments were, after which the run
     stops as `stuck`, 2 or more; None: never."""
@@ -116,6 +136,9 @@ class Stagnation(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
         super().__post_init__()
         require_at_least("stagnation.nudge_at", self.nudge_at, 1)
         require_at_least("stagnation.stop_at", self.stop_at, 2)
+        require_at_least("stagnation.least_steps", self.least_steps, 0)
+        if not 0 <= self.after_nudge < REMEMBERED_POINTS:
+            raise WrongUse(f"stagnation.after_nudge is {self.after_nudge}: use 0 to {REMEMBERED_POINTS - 1}")
         require_at_least("stagnation.same_results", self.same_results, 2)
 
 
@@ -430,7 +453,13 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 POLICIES: dict[str, Policy] = {
-    "chat": Policy(name="chat", completion="none", closing=False, patience=Patience(announcements=None)),
+    "chat": Policy(
+        name="chat",
+        limits=Limits(extend=None),
+        completion="none",
+        closing=False,
+        patience=Patience(announcements=None),
+    ),
     "agent": Policy(),
     "strict": Policy(name="strict", text="nudge", completion="required"),
 }
@@ -446,19 +475,19 @@ def for_recorded_run(policy: Policy, recorded: Policy) -> Policy:
     """The policy with which a recorded run goes on: `policy`, without the new defaults if an older version began it.
 
     Such a run was begun under other defaults, and its record says so: where `policy` has today's default of a setting
-    that the record does not name, the setting keeps its old meaning. A record of this version changes nothing.
+    that has another meaning in a record that does not name it, and the record has that meaning, the run keeps it.
     """
-    if set(policy.guards) - set(recorded.guards) != NEWER_GUARDS:
-        return policy
-    return replace(_with_recorded_defaults(policy, recorded), guards=recorded.guards)
+    kept = _with_recorded_defaults(policy, recorded)
+    older = set(policy.guards) - set(recorded.guards) == NEWER_GUARDS
+    return replace(kept, guards=recorded.guards) if older else kept
 
 
 def _with_recorded_defaults(group: _Group, recorded: _Group) -> _Group:
     default, changes = type(group)(), {}
     for name in group.__struct_fields__:
         own, then = getattr(group, name), getattr(recorded, name)
-        if isinstance(own, Settings):
+        if isinstance(own, Settings) and isinstance(then, Settings):
             changes[name] = _with_recorded_defaults(own, then)
-        elif name in group.legacy_defaults and own == getattr(default, name):
+        elif name in group.legacy_defaults and own == getattr(default, name) and then == group.legacy_defaults[name]:
             changes[name] = then
     return replace(group, **changes)

@@ -7,7 +7,7 @@ meaning. If a setting was changed by hand, the guarantee is void, and the file i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .errors import WrongUse, did_you_mean
-from .limits import RECOMMENDED
+from .limits import RECOMMENDED, Limits
 from .policy import POLICIES, Policy
 from .settings import Settings, settings_from_record
 
@@ -85,7 +85,9 @@ def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
         plain["limits"] = {}  # an unset limit is derived from the others, not taken from the base
     _merge(plain, given, msgspec.to_builtins(POLICIES[base]), where)
     try:
-        return Policy(**{name: _group(name, value) for name, value in plain.items()})
+        made = _group(POLICIES["agent"], plain)
+        assert isinstance(made, Policy)
+        return made
     except WrongUse as error:
         raise WrongUse(f"{where}: {error}") from None
 
@@ -135,28 +137,42 @@ def with_setting(policy: Policy, name: str, value: Any) -> Policy:
 
     Raises WrongUse for an unknown setting or a wrong value.
     """
-    section, _, key = name.rpartition(".")
-    group: Any = getattr(policy, section, None) if section else policy
-    known = group.__struct_fields__ if isinstance(group, Settings) else ()
-    if key not in known or isinstance(getattr(group, key), Settings):
+    if name not in setting_names() and not (name in _OPTIONAL_GROUPS and value == OFF):
         raise WrongUse(f"there is no setting {name!r}{did_you_mean(name, setting_names())}")
-    changed = replace(group, **{key: None if value == OFF else value})
-    return replace(policy, **({section: changed} if section else {key: getattr(changed, key)}))
+    changed = _with(policy, POLICIES["agent"], name.split("."), None if value == OFF else value)
+    assert isinstance(changed, Policy)
+    return changed
 
 
-def setting_names() -> list[str]:
-    """The names of all settings, as in a file."""
-    names = []
-    for name in Policy.__struct_fields__:
-        value = getattr(POLICIES["agent"], name)
-        names += [f"{name}.{key}" for key in value.__struct_fields__] if isinstance(value, Settings) else [name]
+def _with(group: Any, default: Any, path: Sequence[str], value: Any) -> Any:
+    """A group of settings with the one at this path changed. default: the same group of the policy `agent`."""
+    key, *rest = path
+    if isinstance(group, Limits) and key == "steps":
+        return group.with_steps(value)
+    inner = getattr(default, key)
+    changed = _with(getattr(group, key) or inner, inner, rest, value) if rest else value
+    return replace(group, **{key: changed})
+
+
+_OPTIONAL_GROUPS = ("limits.extend",)
+"""Groups of settings that may be off as a whole."""
+
+
+def setting_names(group: Settings | None = None, section: str = "") -> list[str]:
+    """The names of all settings of a policy (or of a group, with this prefix), as in a file."""
+    group = group or POLICIES["agent"]
+    names: list[str] = []
+    for name in group.__struct_fields__:
+        value = getattr(group, name)
+        names += setting_names(value, f"{section}{name}.") if isinstance(value, Settings) else [f"{section}{name}"]
     return names
 
 
-def _group(name: str, value: Any) -> Any:
-    """A section as an object of its class; any other value unchanged."""
-    default = getattr(POLICIES["agent"], name)
-    return type(default)(**value) if isinstance(default, Settings) and isinstance(value, Mapping) else value
+def _group(default: Any, value: Any) -> Any:
+    """A section as an object of the class of its default; any other value unchanged."""
+    if not isinstance(default, Settings) or not isinstance(value, Mapping):
+        return value
+    return type(default)(**{name: _group(getattr(default, name), inner) for name, inner in value.items()})
 
 
 def _merge(into: dict[str, Any], given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
@@ -164,7 +180,7 @@ def _merge(into: dict[str, Any], given: Mapping[str, Any], known: Mapping[str, A
         if key not in known:
             raise WrongUse(f"{where}: unknown key {key!r}{did_you_mean(key, known)}")
         if isinstance(known[key], dict) and isinstance(value, Mapping):
-            _merge(into[key], value, known[key], f"{where}, [{key}]")
+            _merge(into.setdefault(key, {}), value, known[key], f"{where}, [{key}]")
         else:
             into[key] = None if value == OFF and not isinstance(known[key], str) else value
 
@@ -192,12 +208,12 @@ def _without_none(value: Any) -> Any:
     return OFF if value is None else value
 
 
-def _toml_lines(settings: Mapping[str, Any]) -> Iterator[str]:
+def _toml_lines(settings: Mapping[str, Any], section: str = "") -> Iterator[str]:
     """Values first, then a section for each group."""
     groups = {name: value for name, value in settings.items() if isinstance(value, dict)}
     yield from (f"{name} = {_toml_value(value)}" for name, value in settings.items() if name not in groups)
     for name, group in groups.items():
-        yield from ("", f"[{name}]", *(f"{key} = {_toml_value(value)}" for key, value in group.items()))
+        yield from ("", f"[{section}{name}]", *_toml_lines(group, f"{section}{name}."))
 
 
 def _toml_value(value: Any) -> str:

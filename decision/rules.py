@@ -68,8 +68,11 @@ def _control_flow(facts: Facts, policy: Policy) -> Decision | None:
         return Pause(rule="control_flow", questions=tuple(q.call_id for q in facts.questions))
     if facts.rejection is None:
         return None
-    if facts.rejections > policy.patience.rejections:
-        detail = f"completion handed back {facts.rejections} times, the last time because: {facts.rejection}"
+    in_vain = policy.patience.rejections_counted == "in_vain"
+    times = facts.rejections_in_vain if in_vain else facts.rejections
+    if times > policy.patience.rejections:
+        between = " without progress in between" if in_vain else ""
+        detail = f"completion handed back {times} times{between}, the last time because: {facts.rejection}"
         return Stop(rule="control_flow", reason="completion_rejected", detail=detail)
     say = "" if facts.calls else rejection_message(facts.rejection)  # a call's result already says it
     return GoOn(rule="control_flow", why="completion handed back", hand_back=True, say=say)
@@ -175,7 +178,7 @@ RULES: tuple[Rule, ...] = (
         "control_flow",
         "Stops as `completed` on an accepted completion and as `handled` on a handler's answer. Pauses on an open "
         "question. Goes on after a rejected completion, a limited number of times.",
-        ("accepted", "handled", "questions", "rejection", "rejections"),
+        ("accepted", "handled", "questions", "rejection", "rejections", "rejections_in_vain"),
         _control_flow,
     ),
     Rule(

@@ -46,6 +46,17 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fields of RUN_STARTED that differ from the origin's, such as `policy`, `model` or `prompt`."""
 
 
+class Grants(Struct, frozen=True, omit_defaults=True):
+    """What a run was granted beyond its limit of steps."""
+
+    steps: int = 0
+    """Steps of all grants together."""
+    times: int = 0
+    """Number of grants."""
+    at: int = 0
+    """The step at which the latest was given."""
+
+
 class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """State that a run takes over from earlier runs: their usage and their open questions."""
 
@@ -59,6 +70,7 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     saved: CutSavings | None = None
     elapsed_ms: int = 0
     reminded: tuple[str, ...] = ()
+    grants: Grants = Grants()
     phases: tuple[dict[str, Any], ...] = ()
     questions: tuple[Question, ...] = ()
     """Questions that are still open; the run starts with the answer to one of them."""

@@ -21,9 +21,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .call_effects import effect_of, runs_commands
-from .call_results import has_failed
+from .call_results import has_failed, ran_out_of_time
 from .messages import ResultStatus, ToolCall, ToolSpec
-from .novelty import NO_LINES, add_marks, distinct_lines, essential_text, marks_of, without_line_numbers
+from .novelty import NO_LINES, add_marks, add_text, distinct_lines, essential_text, marks_of, without_line_numbers
 
 REMEMBERED_STEPS = 32
 """Steps in which a call counts as made before."""
@@ -32,12 +32,10 @@ SHORT_ARGUMENTS = 300
 """If a result has at most `SHORT_LINES` lines and the arguments at most `SHORT_ARGUMENTS` characters, words of the
 arguments do not count in the result: a program that repeats what it was asked for gives the same message whatever that
 was. Longer arguments are scripts, which print what they compose."""
-LONG_LINES = 5
-"""Lines of a result from which on a change that returns nothing new is doubted."""
-
 StepKind = Literal[
     "none", "talk", "waiting", "change", "change_before", "same_change", "old_change", "failed_change",
-    "known_failed_change", "failure", "known_failure", "news", "same_call_news", "silent", "known_lines", "known",
+    "known_failed_change", "failure", "known_failure", "repeated_failure", "old_failure", "news", "same_call_news",
+    "silent", "nothing_found", "known_lines", "known",
 ]  # fmt: skip
 """What a step brought; see `POINTS`."""
 
@@ -65,25 +63,37 @@ POINTS: dict[StepKind, int] = {
     "known_failed_change": 1,
     "failure": 2,
     "known_failure": 4,
+    "repeated_failure": 3,
+    "old_failure": 2,
     "news": -2,
     "same_call_news": 0,
     "silent": 1,
+    "nothing_found": 1,
     "known_lines": 1,
     "known": 2,
 }
 """Points of a step by its kind.
 
 none: only calls that control the agent itself (think, plan, ask), or that poll. talk: no call at all.
-waiting: its calls only wait, and nothing new came.
+waiting: its calls only wait, or all of them ran out of time, and nothing new came.
 change: it changed the work. change_before: in a way in which it did some steps before, with other changes between.
-same_change: it made the latest change once more. old_change: the result has `LONG_LINES` or more, all of them known.
-failed_change: a new change, which was refused with a new message; known_failed_change: with a known one. Both get few
-points, because another try may succeed.
-failure: all calls failed otherwise, with a new message; known_failure: with a known one.
+same_change: it made the latest change once more.
+failed_change: a change that was refused with a new message; known_failed_change: with a known one. Both get few points,
+because another try may succeed, unless it is the same as the step before.
+failure: all calls failed otherwise, with a new message; repeated_failure: with a known one, right after a step that
+failed; old_failure: with a known one, after a step that did not.
 news: something new came back. same_call_news: from calls that were made before, if only another number.
-silent: calls made for the first time that gave nothing back, and may have done something.
+silent: calls made for the first time that gave nothing back, and may have done something. nothing_found: the same of
+calls that only read.
 known_lines: known lines, in a result that was not seen as a whole. known: a known result, or none.
+
+Only records from before 2026-11-24 hold two more: old_change, a change whose result had five or more lines, all of them
+known; known_failure, for what is a repeated or an old failure now.
 """
+
+
+PROGRESS: frozenset[StepKind] = frozenset({"change", "change_before", "news"})
+"""Kinds of steps that changed the work or brought news."""
 
 
 def add_points(points: int, kind: StepKind) -> int:
@@ -109,6 +119,8 @@ class StepHistory(Struct, frozen=True):
     """Marks of the same calls with their results."""
     latest_change: int = 0
     """The mark of the latest step that changed the work."""
+    failed: bool = False
+    """Whether all calls of the latest step failed."""
     answer: int = 0
     """The mark of the latest step's tools and results, whatever the arguments were."""
     ignored: frozenset[str] = frozenset()
@@ -158,34 +170,41 @@ class StepHistory(Struct, frozen=True):
             calls=(*self.calls[1 - REMEMBERED_STEPS :], step.call_mark),
             results=(*self.results[1 - REMEMBERED_STEPS :], step.result_mark),
             latest_change=step.call_mark if step.changed else self.latest_change,
+            failed=step.failed == step.counted,
             answer=step.answer_mark,
         )
 
     def _judge(self, step: _Step) -> StepKind:
         made_before, seen_before = step.call_mark in self.calls, step.result_mark in self.results
-        failed = step.failed == step.counted
         if step.only_waits and not step.new_lines:
+            failed = step.failed == step.counted
             return "waiting" if failed or seen_before or not made_before else "same_call_news"
+        if step.timed_out == step.counted:
+            return "waiting"
         if step.changed:
             return self._judge_change(step, made_before, seen_before)
-        if failed:
-            if step.changes and not made_before:
-                return "failed_change" if step.new_lines else "known_failed_change"
-            return "failure" if step.new_lines else "known_failure"
+        if step.failed == step.counted:
+            return self._judge_failure(step, made_before)
         if made_before:
             return "same_call_news" if step.new_lines or not seen_before else "known"
         if step.new_lines or step.new_exact_lines:
             return "news"
-        if step.acts and not step.found:
-            return "silent"
+        if not step.found:
+            return "silent" if step.acts else "nothing_found"
         return "known_lines" if step.new_result else "known"
+
+    def _judge_failure(self, step: _Step, made_before: bool) -> StepKind:
+        again = made_before and step.call_mark == self.calls[-1]
+        if step.changes and not again:
+            return "failed_change" if step.new_lines else "known_failed_change"
+        if step.new_lines or (step.new_message and not made_before):
+            return "failure"
+        return "repeated_failure" if self.failed else "old_failure"
 
     def _judge_change(self, step: _Step, made_before: bool, seen_before: bool) -> StepKind:
         if step.call_mark == self.latest_change and seen_before:
             return "same_change"
-        if made_before:
-            return "change_before"
-        return "change" if step.declared or step.new_lines or step.found < LONG_LINES else "old_change"
+        return "change_before" if made_before else "change"
 
 
 class _Step:
@@ -197,12 +216,14 @@ class _Step:
         self.counted = self.failed = self.found = self.new_lines = 0
         self.new_exact_lines = 0
         """New lines of short results, and of our own tools, if digits count, too."""
+        self.new_message = False
+        """Whether a failed call's result was never seen before, to the last digit."""
+        self.timed_out = 0
+        """Calls that ran out of time, or whose tool was restarted."""
         self.changes = False
         """Whether a call was meant to change the work."""
         self.changed = False
         """Whether a call has changed the work."""
-        self.declared = False
-        """Whether a tool of our own was called that may change the work: it does not declare that it only reads."""
         self.new_result = False
         """Whether a result differs, as a whole, from all earlier ones."""
         self.acts = False
@@ -217,12 +238,11 @@ class _Step:
         certain = reads is False and not runs_commands(call.name)
         if certain:
             effect = "changes"  # a tool that does not declare that it only reads may be the work itself
-            self.declared = True
         text = essential_text(content)
         # a tool that only reads may return any text, also one that speaks of errors
         failed = status == "error" if reads else has_failed(text, status, effect)
         if failed or not certain:
-            self._add_lines(text, call.arguments, declared=reads is not None)
+            self._add_lines(text, call.arguments, declared=reads is not None, failed=failed)
         named = crc32(call.name.encode("utf-8", "surrogatepass"))
         called = crc32(call.arguments.encode("utf-8", "surrogatepass"), named)
         returned = crc32(without_line_numbers(text).encode("utf-8", "surrogatepass"))
@@ -231,14 +251,18 @@ class _Step:
         self.answer_mark += named ^ returned
         self.counted += 1
         self.failed += failed
+        self.timed_out += ran_out_of_time(text, failed)
         self.changes = self.changes or effect == "changes"
         self.changed = self.changed or (effect == "changes" and not failed)
         self.acts = self.acts or effect not in ("reads", "waits")
         self.only_waits = self.only_waits and effect == "waits"
 
-    def _add_lines(self, text: str, arguments: str, declared: bool) -> None:
+    def _add_lines(self, text: str, arguments: str, declared: bool, failed: bool) -> None:
         """Count what of a result is new. declared: of a tool of our own, each word and number of which may matter."""
         found = distinct_lines(text)
+        if failed:
+            self.lines, new_message = add_text(self.lines, b"\n".join(found))
+            self.new_message = self.new_message or new_message
         short = len(found) <= SHORT_LINES
         if short and not declared and len(arguments) <= SHORT_ARGUMENTS:
             found = _without_echo(found, arguments)

@@ -282,6 +282,7 @@ class SummaryBuilder:
             self._facts = facts
             self._leave_out_copies()
         started, outcome, claim = self._started, self._outcome, self._claim.facts
+        limits = started.policy.limits
         end = ResourceUse.of(facts)
         anchors = self._anchors
         anchors.end_step(facts)
@@ -305,8 +306,8 @@ class SummaryBuilder:
             failed_calls=facts.failures.names,
             reward=self._reward,
             exceeded_limit=outcome.exceeded_limit if outcome is not None else False,
-            allowed=started.policy.limits.hard_steps,
-            soft=started.policy.limits.soft_steps or 0,
+            allowed=0 if limits.steps is None else limits.steps + facts.grants.steps,
+            soft=limits.soft_steps or 0,
             start=self._start,
             origin=started.origin,
             source=started.source,

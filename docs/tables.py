@@ -225,8 +225,8 @@ def settings() -> str:
 def policies() -> str:
     """The shipped policies by what they set differently."""
     values = {key: dict(_leaves("", policy)) for key, policy in POLICIES.items()}
-    names = [name for name in values["agent"] if name != "name" and len({v[name] for v in values.values()}) > 1]
-    rows = [(f"`{key}`", *(_default(them[name]) for name in names)) for key, them in values.items()]
+    names = [name for name in values["agent"] if name != "name" and len({v.get(name) for v in values.values()}) > 1]
+    rows = [(f"`{key}`", *(_default(them.get(name)) for name in names)) for key, them in values.items()]
     return _table(("policy", *(f"`{name}`" for name in names)), rows)
 
 

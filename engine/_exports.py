@@ -11,7 +11,7 @@ from .approvals import Approve, Deny
 from .batch import Fleet, ProviderSummary, Summary
 from .budget import Budget
 from .config import Hooks, ModelOptions, Observers, RecordOptions, Runtime
-from .decision import Image, Limits, Outcome, Policy, WrongUse
+from .decision import Extend, Image, Limits, Outcome, Policy, WrongUse
 from .durability import ResumeRefused
 from .engine import Engine
 from .evaluation import Evaluation, EvaluationInput
@@ -62,6 +62,7 @@ __all__ = [
     "Engine",
     "Evaluation",
     "EvaluationInput",
+    "Extend",
     "Fleet",
     "Happened",
     "Hooks",

@@ -45,6 +45,7 @@ from .validation import (
     check_buffer,
     check_clock,
     check_combination,
+    check_ends,
     check_measurable,
     check_output,
     check_policy,
@@ -284,6 +285,7 @@ class RunConfig:
         check_combination(policy, hooks.judge, toolbox.specs, model_options.tool_choice)
         check_budget(policy, budget)
         if runtime.replay is None:
+            check_ends(policy)
             check_measurable(policy, budget, provider, config.known_prices)
         config.decide(Facts(), policy)  # a policy that names unknown rules fails here, not in a run
         return config

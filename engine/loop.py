@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
 
 from .cancel_scope import RoundScope
 from .compaction import compact
@@ -45,7 +44,7 @@ from .decision.events import (
     StepStarted,
     ToolCallResult,
 )
-from .decision.limit_usage import cost_flag
+from .decision.limit_usage import cost_flag, extension
 from .decision.transcript import UNANSWERED
 from .durability import RunLost
 from .effects import EffectKey, Response
@@ -158,13 +157,18 @@ def _add_next_step_prompt(context: Context) -> None:
     after_prompt = context.prompt is not None and context.log.facts.rounds == 1
     if not prompt.strip() or not after_prompt or context.skip_next_step:
         return
-    latest = takewhile(lambda message: isinstance(message, UserMessage), reversed(context.transcript.messages))
-    if all(message.text.strip() != prompt.strip() for message in latest):
-        context.log.append(MessageAdded(text=prompt, origin="next_step"))
+    for message in reversed(context.transcript.messages):
+        if not isinstance(message, UserMessage):
+            break
+        if message.text.strip() == prompt.strip():
+            return
+    context.log.append(MessageAdded(text=prompt, origin="next_step"))
 
 
 async def _prepare(context: Context, decision: GoOn) -> None:
-    """Do what a GoOn asks for before the next request: compact the context, add a nudge, add a reminder."""
+    """Do what a GoOn asks for before the next request: grant steps, compact the context, add a nudge or a reminder."""
+    if decision.extend:
+        context.log.append(extension(decision.extend, context.log.facts, context.policy))
     for call in context.transcript.open_calls:  # only if the policy leaves out the rule that pauses
         context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=UNANSWERED, status="unanswered"))
     if decision.compact:

@@ -231,6 +231,18 @@ def check_record(record: Any) -> None:
         raise WrongUse(f"record is {preview(record)}: write the path of a file, or leave it out")
 
 
+def check_ends(policy: Policy) -> None:
+    """A run of ours must end: without a limit of steps it needs another hard limit."""
+    limits, session = policy.limits, policy.session_limits
+    if limits.steps is None and all(
+        getattr(group, name) is None for group in (limits, session) for name in STOP_REASONS
+    ):
+        raise WrongUse(
+            f"policy {policy.name!r} has no limit of steps and no other hard limit, so nothing would end a run whose "
+            "model never does: set limits.steps, limits.seconds or limits.cost_usd"
+        )
+
+
 def check_combination(policy: Policy, judge: object, tools: Sequence[object], tool_choice: ToolChoice) -> None:
     """Settings must not contradict each other."""
     if judge is not None and "judged" not in policy.guards:

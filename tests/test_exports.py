@@ -19,8 +19,8 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "endstop.decision": """
         GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction TraceEntry
-        AttemptEnded Deadlines Decision Degeneration Echo Event Facts FinishReason FinishReport GoOn Image LimitUse
-        Limits Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
+        AttemptEnded Deadlines Decision Degeneration Echo Event Extend Facts FinishReason FinishReport GoOn Image
+        LimitUse Limits Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
         ReasoningDelta Repetition Rule SessionLimits Stagnation Status StepJudge Stop SystemMessage
         Asker CutSavings SubagentUse
         ModelSelected TextDelta TextKind ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage
@@ -36,7 +36,7 @@ PUBLIC = {
         CASES Behaviour Cannot Ending Endpoint Passed ProviderCase check
     """,
     "endstop": """
-        Accept Answer Approve Budget Bus Clock Completion Continue Deny Engine Evaluation EvaluationInput Fleet
+        Accept Answer Approve Budget Bus Clock Completion Continue Deny Engine Evaluation EvaluationInput Extend Fleet
         Happened Hooks Image InvalidArguments
         Lagged Limits LiteLLM ModelCompactor ModelJudge ModelOptions NotHappened Observers OpenAICompatible
         Outcome Phase Policy Prepare Progress ProgressUpdate ProviderSummary RaceResult RecordOptions Redaction Reject
@@ -94,7 +94,7 @@ EVENTS = """
     USAGE_REPORTED TOOL_EXECUTION_STARTED TOOL_CALL_RESULT COMPLETION_ACCEPTED COMPLETION_REJECTED PHASE_REPORTED
     QUESTION_ASKED QUESTION_ANSWERED THOUGHT_RECORDED VERDICT_GIVEN CONTEXT_COMPACTED STAGE_FINISHED
     EVALUATION_FINISHED BUDGET_REFUSED LIMIT_REACHED SUBAGENT_STARTED SUBAGENT_USED TOOL_PROGRESS
-    ALARM_RAISED
+    ALARM_RAISED LIMIT_EXTENDED
 """
 """As they stand in records. A new one may come; one that has been in a release never goes and is never renamed."""
 

@@ -172,7 +172,7 @@ def with_limits(policy: Policy, max_steps: int | None, max_tokens: int | None = 
     if max_steps < 1:
         raise WrongUse(f"--max-steps is {max_steps}: use 1 or more")
     try:
-        return replace(policy, limits=replace(policy.limits, steps=max_steps))
+        return replace(policy, limits=policy.limits.with_steps(max_steps))
     except WrongUse as error:
         raise WrongUse(f"--max-steps {max_steps} with policy {policy.name!r}: {error}") from None
 

@@ -52,6 +52,7 @@ from ..decision.cost import Price, with_cost
 from ..decision.decide import applies_before_first_step, go_on_in_round
 from ..decision.errors import did_you_mean, error_text
 from ..decision.facts import add_usage, usage_of
+from ..decision.limit_usage import extension
 from ..decision.outcome import STATUS_OF
 from ..decision.run_origin import FOLLOW_PREFIX
 from ..event_log import Log
@@ -388,6 +389,8 @@ class Follower:
         log.append(ev.DecisionMade(round=log.facts.rounds, decision=decision))
         self.decision = decision
         if isinstance(decision, GoOn):
+            if decision.extend:
+                log.append(extension(decision.extend, log.facts, self.policy))
             self._say(decision)
         else:
             self.outcome = write_outcome(log, self.policy, decision)

@@ -225,7 +225,7 @@ def test_outside_of_a_backtest_a_rule_that_looks_at_calls_says_so() -> None:
 
 
 async def test_guards_alone_end_nothing_by_a_text_and_stop_as_the_policy_does() -> None:
-    agent = Policy(repetition=Repetition(nudge_at=(), stop_at=6))
+    agent = Policy(limits=Limits(steps=30), repetition=Repetition(nudge_at=(), stop_at=6))
     alone = guards_alone(agent, "alone")
     (result,) = backtest(await recorded(*[a()] * 8), [agent, alone])
     assert [finding.stops and finding.stops.steps for finding in result.findings] == [6, 6]

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 from endstop import Engine, Limits, Policy, tool
-from endstop.decision import POLICIES, Facts, ToolCall, WrongUse, fold
-from endstop.decision.events import MessageAdded, StepFinished
+from endstop.decision import POLICIES, Facts, GoOn, Stop, ToolCall, WrongUse, decide, fold
+from endstop.decision.events import MessageAdded, StepFinished, StepStarted
 from endstop.decision.messages import ResultStatus, ToolSpec
 from endstop.decision.novelty import NO_LINES, Marks, add_marks, distinct_lines, essential_text, marks_of
 from endstop.decision.policy import Repetition, Stagnation, for_recorded_run
@@ -52,6 +52,9 @@ def shell(command: str, content: str) -> Step:
     return "bash", f'{{"command": "{command}"}}', content
 
 
+REFUSED = [shell("frob", "bash: frob: command not found")]
+
+
 @pytest.mark.parametrize(
     ("steps", "kind"),
     [
@@ -66,18 +69,35 @@ def shell(command: str, content: str) -> Step:
         ([edit("x"), edit("x")], "same_change"),
         ([edit("x"), edit("y"), edit("x")], "change_before"),
         ([edit("x"), edit("y")], "change"),
-        ([edit("x", "a\nb\nc\nd\ne"), edit("y", "a\nb\nc\nd\ne")], "old_change"),
+        ([edit("x", "a\nb\nc\nd\ne"), edit("y", "a\nb\nc\nd\ne")], "change"),
         ([edit("x", "Error: no such file: a.py")], "failed_change"),
         ([edit("x", "Error: no such file"), edit("y", "Error: no such file")], "known_failed_change"),
         ([shell("frob", "bash: frob: command not found")], "failure"),
         (
             [shell("frob", "bash: frob: command not found"), shell("grob", "bash: grob: command not found")],
-            "known_failure",
+            "failure",
         ),
-        ([shell("frob", "bash: line 3: frob: command not found")] * 2, "known_failure"),
+        ([shell("frob -a", "bash: no room"), shell("frob -b", "bash: no room: error: x")], "failure"),
+        ([shell("frob", "bash: line 3: frob: command not found")] * 2, "repeated_failure"),
+        ([shell("view -r 5", "Error: line 5"), shell("view -r 7", "Error: line 7")], "failure"),
+        (
+            [shell("frob", "bash: frob: command not found"), read("a.py", "import os"), *REFUSED],
+            "old_failure",
+        ),
+        (
+            [edit("x", "Error: 2 matches"), read("a.py", "import os"), edit("x", "Error: 2 matches")],
+            "known_failed_change",
+        ),
+        ([edit("x", "Error: 2 matches"), edit("x", "Error: 2 matches")], "repeated_failure"),
         ([shell("python job.py", "")], "silent"),
-        ([shell("grep -rn foo .", "")], "known"),
+        ([shell("grep -rn foo .", "")], "nothing_found"),
+        ([shell("grep -rn foo .", ""), shell("grep -rn foo .", "")], "known"),
         ([shell("sleep 30", "")], "waiting"),
+        (
+            [shell("pytest -q", "Error: timed out: bash has not returned in 120 seconds and must be restarted")],
+            "waiting",
+        ),
+        ([shell("restart", "tool has been restarted.")], "waiting"),
         ([("think", '{"thought": "hm"}', "noted")], "none"),
         ([("finish", "{}", "no", "rejected")], "none"),
     ],
@@ -96,7 +116,7 @@ def points_after(*kinds: StepKind) -> int:
 def test_points_fall_with_news_and_end_with_a_change() -> None:
     assert points_after("news", "known", "known", "known") == 3 * POINTS["known"] == 6
     assert points_after("known", "known", "known", "news") == 4
-    assert points_after(*["known_failure"] * 500, "change") == 0
+    assert points_after(*["repeated_failure"] * 500, "change") == 0
 
 
 def ended(brought: StepKind) -> StepFinished:
@@ -114,8 +134,9 @@ def test_the_facts_take_what_a_step_brought_from_its_end() -> None:
 
 def test_a_message_of_the_user_begins_anew() -> None:
     facts = fold(fold(Facts(), ended("known_failure")), ended("known"))
-    assert facts.stalled == 6
-    assert fold(facts, MessageAdded(text="Try the other file.", origin="user")).stalled == 0
+    assert (facts.stalled, facts.points) == (6, (4, 6))
+    anew = fold(facts, MessageAdded(text="Try the other file.", origin="user"))
+    assert (anew.stalled, anew.points) == (0, ())
     assert fold(facts, MessageAdded(text="Go on.", origin="nudge")).stalled == 6
 
 
@@ -217,10 +238,36 @@ def numbered(name: str) -> Scripted:
     return Scripted(lambda request: [call(name, n=next(numbers))])
 
 
-@pytest.mark.parametrize(("name", "steps"), [("boom", 11), ("look", 7), ("work", 40)])
+@pytest.mark.parametrize(("name", "steps"), [("boom", 10), ("look", 8), ("work", 40)])
 async def test_steps_that_bring_nothing_end_a_run_as_stuck(name: str, steps: int) -> None:
     outcome = await Engine(numbered(name), tools=[boom, work, look], policy=Policy(limits=LONG)).run("go")
     assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "stuck", steps)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "stops_at"),
+    [
+        (["known"] * 20, 8),  # no run is stopped in its first 8 steps
+        (["news"] * 10 + ["known"] * 20, 15),  # 2 points a step: told at the third, and then stopped at 10 points
+        (["news"] * 10 + ["repeated_failure"] * 20, 14),  # told at the second step, and two more must follow
+        (["news"] * 10 + ["known", "known", "news", "known"] * 20, 19),  # news in between takes points away
+        (["repeated_failure", "change"] * 20, None),
+    ],
+)
+def test_a_run_is_told_first_and_stopped_if_what_follows_brings_nothing(
+    kinds: list[StepKind], stops_at: int | None
+) -> None:
+    facts, policy = Facts(), Policy(limits=LONG, repetition=Repetition(nudge_at=(3,)))
+    said, stopped = False, None
+    for number, kind in enumerate(kinds, 1):
+        facts = fold(fold(facts, StepStarted(step=number, round=1)), ended(kind))
+        decision = decide(facts, policy)
+        said = said or (isinstance(decision, GoOn) and bool(decision.say))
+        if isinstance(decision, Stop):
+            stopped = number
+            break
+    assert stopped == stops_at
+    assert said or stops_at is None
 
 
 async def test_the_model_is_told_once_before() -> None:
@@ -287,7 +334,7 @@ def test_a_run_of_an_older_version_goes_on_with_the_defaults_of_its_time() -> No
     older = settings_from_record(Policy, {"guards": ["stuck", "step_limit"], "limits": {"steps": 30}})
     mine = Policy(guards=(*older.guards, "stagnation", "no_progress"), limits=Limits(steps=50))
     kept = for_recorded_run(mine, older)
-    assert kept.stagnation == Stagnation(nudge_at=None, stop_at=None, same_results=None)
+    assert kept.stagnation == settings_from_record(Stagnation, {})
     assert (kept.guards, kept.limits.steps) == (older.guards, 50), "what the user changed is changed"
     chosen = replace(mine, repetition=Repetition(same_text=9))
     assert for_recorded_run(chosen, older).repetition.same_text == 9

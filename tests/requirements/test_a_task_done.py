@@ -16,6 +16,7 @@ from endstop.decision.events import (
     ToolExecutionStarted,
     VerdictGiven,
 )
+from endstop.decision.settings import settings_from_record
 from endstop.hooks import Accept, CommandGate, Progress, Reject
 from endstop.providers import Request, Scripted, call, say
 from endstop.replay import replay
@@ -204,7 +205,7 @@ async def test_A1_a_users_own_tool_of_kind_completion_ends_the_run_the_same_way(
 
 async def test_A3_at_25_of_30_steps_the_model_is_reminded_once_and_the_reminder_never_piles_up() -> None:
     provider = Scripted(*[[call("work", path=str(n))] for n in range(40)])
-    policy = Policy(closing=False)
+    policy = Policy(limits=Limits(steps=30), closing=False)
     session = Engine(provider, tools=[spy("work", [])], presets=[task_done], policy=policy).session()
     async with session.start("go") as run:
         events = [event async for event in run]
@@ -377,6 +378,46 @@ async def test_A4_a_run_with_gates_replays_the_same_without_them(tmp_path: Path)
     report = await replay(str(path))
     assert report.same, report.runs[0].divergence
     assert report.runs[0].outcome.answer == "attempt 3"
+
+
+async def gated(*between: str, good_at: int, policy: Policy = Policy()) -> Any:  # noqa: B008
+    """The outcome of a run whose gate accepts its so-manieth completion; what the steps between two of them call."""
+    asked: list[int] = []
+
+    def gate(completion: Completion, run: Progress) -> Accept | Reject:
+        asked.append(1)
+        return Accept() if len(asked) >= good_at else Reject(f"{good_at - len(asked)} tests fail")
+
+    @tool
+    async def edit(n: int) -> str:
+        """Edit a file."""
+        return "edited"
+
+    @tool(reads=True)
+    async def look(n: int) -> str:
+        """Look at a file."""
+        return "the same as ever"
+
+    script: list[Any] = []
+    for n in range(good_at + 2):
+        script += [[call(name, n=n)] for name in between] + [[call("finish_task", summary=f"attempt {n}")]]
+    engine = Engine(Scripted(*script), tools=[edit, look], hooks=Hooks(gates=[gate]), policy=policy)
+    return await engine.run("Make the tests pass.")
+
+
+async def test_A4_rejections_count_only_in_a_row_without_progress() -> None:
+    assert (await gated("edit", good_at=9)).status == "completed", "each attempt after a change is a new one"
+    outcome = await gated("look", good_at=9)
+    assert (outcome.status, outcome.stop_reason) == ("exhausted", "completion_rejected")
+    assert "handed back 4 times without progress in between" in outcome.detail
+    assert (await gated(good_at=9)).stop_reason == "completion_rejected"
+
+
+async def test_A4_a_record_from_before_counts_all_of_them() -> None:
+    before = settings_from_record(Policy, {})
+    assert before.patience.rejections_counted == "all"
+    outcome = await gated("edit", good_at=9, policy=Policy(patience=before.patience))
+    assert (outcome.stop_reason, "handed back 4 times" in outcome.detail) == ("completion_rejected", True)
 
 
 # ---- A7

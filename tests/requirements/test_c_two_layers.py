@@ -25,6 +25,7 @@ from endstop.decision import (
     fold,
 )
 from endstop.decision import events as ev
+from endstop.decision.policy import REMEMBERED_POINTS
 from endstop.providers import Scripted, call, say
 from endstop.replay import replay
 from endstop.testing import check_transcript
@@ -530,7 +531,7 @@ def test_C9_folding_and_deciding_look_at_no_history() -> None:
             facts = fold(facts, event)
     sizes = {name: len(value) for name in facts.__struct_fields__ if isinstance(value := getattr(facts, name), tuple)}
     assert facts.steps == 2000
-    assert set(sizes.values()) == {0}
+    assert {name: size for name, size in sizes.items() if size} == {"points": REMEMBERED_POINTS}
     for rule in (*RULES, *GUARDS):
         for name in rule.sees:
             assert hasattr(facts, name)

@@ -8,12 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
-from endstop import Engine, Hooks, Runtime, Tool, read_record
-from endstop.decision import Limits, Outcome, Policy, ToolResult, Usage, UsageReport, UserMessage, WrongUse, policy_from
+from endstop import Engine, Extend, Hooks, Runtime, Tool, read_record
+from endstop.decision import (
+    POLICIES,
+    Limits,
+    Outcome,
+    Policy,
+    SessionLimits,
+    ToolResult,
+    Usage,
+    UsageReport,
+    UserMessage,
+    WrongUse,
+    policy_from,
+)
 from endstop.decision import events as ev
+from endstop.decision.backtest import backtest
 from endstop.decision.limits import STOP_REASONS
 from endstop.decision.policy import Patience, Repetition
+from endstop.decision.policy_files import with_setting
+from endstop.decision.settings import settings_from_record, settings_to_record
 from endstop.evaluation import CommandEvaluator, Evaluation, EvaluationInput
 from endstop.hooks import Answer
 from endstop.providers import Scripted, Unavailable, call, say
@@ -280,6 +296,145 @@ async def test_E4_a_run_that_ends_at_its_soft_limit_is_not_over_it() -> None:
     assert (outcome.steps, outcome.exceeded_limit) == (3, False)
 
 
+# ---- E4: limits that are extended while the work makes progress
+
+
+def changes(steps: int, *then: Any) -> list[Any]:
+    """So many steps that each change something else, and what comes then."""
+    return busy(steps, *then)
+
+
+def granted(events: list[Any]) -> list[tuple[int, int]]:
+    return [(event.by, event.allowed) for event in events if isinstance(event, ev.LimitExtended)]
+
+
+async def test_E4_a_healthy_run_is_granted_15_steps_at_the_default_limit_and_finishes(tmp_path: Path) -> None:
+    engine = Engine(Scripted(*changes(50, DONE)), tools=[WORK], policy=Policy(reminder=None))
+    async with engine.start("go", record=tmp_path / "r.jsonl") as run:
+        events = [event async for event in run]
+    assert (run.outcome.status, run.outcome.steps) == ("completed", 51)
+    assert granted(events) == [(15, 45), (15, 60)]
+    assert (run.outcome.limits["steps"].allowed, run.outcome.exceeded_limit) == (60, False)
+    report = await replay(str(tmp_path / "r.jsonl"))
+    assert [(one.divergence, one.difference) for one in report.runs] == [(None, None)]
+
+
+@pytest.mark.parametrize("policy", [Policy(limits=Limits(steps=30)), policy_from({"limits": {"steps": 30}})])
+async def test_E4_a_number_of_steps_that_a_user_writes_is_that_number(policy: Policy) -> None:
+    events, outcome = await run_of(changes(50, DONE), policy=replace_closing(policy))
+    assert (outcome.stop_reason, outcome.steps, granted(events)) == ("step_limit", 30, [])
+
+
+def replace_closing(policy: Policy) -> Policy:
+    return msgspec.structs.replace(policy, closing=False)
+
+
+async def test_E4_grants_are_finite_and_a_run_that_nothing_else_ends_still_ends() -> None:
+    policy = Policy(limits=Limits(steps=4, extend=Extend(by=2, most=3)), closing=False)
+    events, outcome = await run_of(changes(30), policy=policy)
+    assert granted(events) == [(2, 6), (2, 8), (2, 10)]
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "step_limit", 10)
+
+
+async def test_E4_no_grant_without_progress_since_the_last_one() -> None:
+    """After the first grant the calls only repeat what is known."""
+
+    async def look(n: int) -> str:
+        return "the same text as ever"
+
+    script = [*changes(5), *[[call("look", n=n)] for n in range(20)]]
+    tools = [WORK, Tool(look, description="Look.", reads=True)]
+    guards = tuple(name for name in Policy().guards if name not in ("stagnation", "no_progress"))
+    policy = Policy(limits=Limits(steps=4, extend=Extend(by=3)), guards=guards, closing=False)
+    async with Engine(Scripted(*script), tools=tools, policy=policy).start("go") as run:
+        events = [event async for event in run]
+    assert granted(events) == [(3, 7), (3, 10)], "its text was news at step 6, and at no later one"
+    assert (run.outcome.stop_reason, run.outcome.steps) == ("step_limit", 10)
+
+
+@pytest.mark.parametrize(
+    ("limits", "session_limits", "steps_made", "reason"),
+    [
+        ({"tool_calls": 6}, {}, 6, "tool_call_limit"),
+        ({"rounds": 2}, {}, 14, "step_limit"),
+        ({}, {"steps": 7}, 7, "step_limit"),
+    ],
+)
+async def test_E4_a_grant_goes_beyond_no_other_limit(
+    limits: dict[str, int], session_limits: dict[str, int], steps_made: int, reason: str
+) -> None:
+    policy = Policy(
+        limits=Limits(steps=4, extend=Extend(), **limits),
+        session_limits=SessionLimits(**session_limits),
+        closing=False,
+        reminder=None,
+    )
+    _, outcome = await run_of(changes(50), policy=policy)
+    assert (outcome.stop_reason, outcome.steps) == (reason, steps_made)
+
+
+async def test_E4_what_was_granted_is_carried_over_a_question() -> None:
+    policy = Policy(limits=Limits(steps=3, extend=Extend(by=2)), closing=False, reminder=None)
+    script = [*changes(4), [call("ask_user", question="Which?", id="q")], *changes(9)]
+    session = Engine(Scripted(*script), tools=[WORK], presets=[ask_user], policy=policy).session()
+    paused = await session.run("go")
+    assert (paused.status, paused.limits["steps"].allowed) == ("awaiting_input", 5)
+    async with session.start_answer("q", "this") as run:
+        events = [event async for event in run]
+    assert granted(events)[0] == (2, 7), "the answer is news, and the limit of 5 is reached"
+
+
+async def test_E4_without_a_limit_of_steps_another_limit_is_needed() -> None:
+    with pytest.raises(WrongUse, match="has no limit of steps and no other hard limit"):
+        Engine(Scripted(), policy=Policy(limits=Limits(steps=None)))
+    _, outcome = await run_of(changes(50), policy=Policy(limits=Limits(steps=None, tool_calls=40), closing=False))
+    assert (outcome.stop_reason, outcome.steps) == ("tool_call_limit", 40)
+    assert "steps" not in outcome.limits
+    assert policy_from({"limits": {"steps": "off", "seconds": 60}}).limits.steps is None
+
+
+@pytest.mark.parametrize(
+    ("extend", "said"),
+    [({"by": 500}, "limits.extend.by is 500: use 1 to 15"), ({"most": 0}, "limits.extend.most is 0: use 1 or more")],
+)
+def test_E4_a_grant_of_many_steps_would_be_no_limit(extend: dict[str, int], said: str) -> None:
+    with pytest.raises(WrongUse, match=said):
+        Extend(**extend)
+    with pytest.raises(WrongUse, match=said):
+        policy_from({"limits": {"extend": extend}})
+
+
+def test_E4_policies_in_python_in_files_and_in_records_agree_on_grants() -> None:
+    extended = Policy().limits.extend
+    assert extended == Extend() == POLICIES["strict"].limits.extend
+    assert POLICIES["chat"].limits == Limits(steps=30) == Limits(extend=None)
+    assert policy_from({"limits": {"cost_usd": 2.0}}).limits.extend == extended
+    assert policy_from({"limits": {"steps": 40, "extend": {"by": 5}}}).limits.extend == Extend(by=5)
+    assert policy_from({"limits": {"extend": "off"}}).limits == Limits(steps=30)
+    assert msgspec.structs.replace(Policy().limits, steps=40) == Limits(steps=40)
+    assert with_setting(Policy(), "limits.steps", 40).limits == Limits(steps=40)
+    assert with_setting(Policy(), "limits.extend.by", 5).limits.extend == Extend(by=5)
+    assert settings_from_record(Policy, {}).limits == Limits(steps=30), "a record from before"
+    for policy in (*POLICIES.values(), Policy(limits=Limits(steps=None)), Policy(limits=Limits(soft_steps=20))):
+        assert settings_from_record(Policy, settings_to_record(policy)) == policy
+
+
+async def test_E4_a_backtest_grants_as_the_policy_does_that_it_asks(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    recorded = Policy(limits=Limits(steps=60), reminder=None, closing=False)
+    await Engine(Scripted(*changes(50, DONE)), tools=[WORK], policy=recorded).run("go", record=path)
+    asked = {
+        "agent": Policy(reminder=None, closing=False),
+        "30": Policy(limits=Limits(steps=30), reminder=None, closing=False),
+        "one grant": Policy(limits=Limits(steps=30, extend=Extend(most=1)), reminder=None, closing=False),
+    }
+    (result,) = backtest(read_record(path).runs[0].events, list(asked.values()))
+    ends = {
+        name: (one.parting, one.stops and one.stops.steps) for name, one in zip(asked, result.findings, strict=True)
+    }
+    assert ends == {"agent": ("same", 51), "30": ("earlier", 30), "one grant": ("earlier", 45)}
+
+
 # ---- E5
 
 
@@ -379,7 +534,9 @@ async def test_E6_the_same_call_with_other_results_is_no_repetition() -> None:
         seen.append(1)
         return f"{len(seen)} files"
 
-    nudged, outcome = await stuck([[call("look")]], tools=[Tool(look, description="Look.")])
+    nudged, outcome = await stuck(
+        [[call("look")]], Policy(limits=Limits(steps=30)), tools=[Tool(look, description="Look.")]
+    )
     assert (nudged, outcome.stop_reason, outcome.steps) == ([], "step_limit", 30)
 
 
@@ -388,7 +545,9 @@ async def test_E6_other_calls_with_the_same_result_are_no_repetition() -> None:
         return "ok"
 
     tools = [Tool(touch, description="Touch.")]
-    nudged, outcome = await stuck([[call("touch", n=n)] for n in range(40)], tools=tools)
+    nudged, outcome = await stuck(
+        [[call("touch", n=n)] for n in range(40)], Policy(limits=Limits(steps=30)), tools=tools
+    )
     assert (nudged, outcome.stop_reason) == ([], "step_limit")
 
 

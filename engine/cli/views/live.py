@@ -43,6 +43,7 @@ from .text import (
     duration,
     first_lines,
     limit_texts,
+    steps_text,
     trace_lines,
     usage_line,
 )
@@ -147,7 +148,7 @@ class LiveView(ScreenView, RunView):
         facts: tuple[str, ...] = (
             started.model,
             f"policy {policy.name}",
-            f"up to {counted(policy.limits.hard_steps, 'step')}",
+            steps_text(policy.limits),
         )
         facts = (*facts, *limit_texts(policy))
         shown.append(Text(one_line(" · ".join(facts), MEASURE), style="dim"))
@@ -158,7 +159,7 @@ class LiveView(ScreenView, RunView):
 
     def step(self, number: int, closing: bool) -> None:
         """Print a horizontal rule with the step, and what was used so far."""
-        left = " closing step " if closing else f" step {number} of {self._narrator.allowed} "
+        left = " closing step " if closing else f" step {number}{self._narrator.of_allowed} "
         used = self._narrator.usage_parts(self._narrator.t)
         timed = self._narrator.policy.limits.seconds is not None
         elapsed = self._narrator.t + self._narrator.facts.carried_ms
@@ -396,7 +397,7 @@ class LiveView(ScreenView, RunView):
         line = Text(f"  {spinner(monotonic())} ", no_wrap=True)
         line.append(doing, style=style)
         if narrator.facts.steps:
-            line.append(f" · step {narrator.facts.steps} of {narrator.allowed}", style="dim")
+            line.append(f" · step {narrator.facts.steps}{narrator.of_allowed}", style="dim")
         for part in narrator.usage_parts(narrator.t + round((monotonic() - self._heard) * 1000)):
             line.append(f" · {part}", style="dim")
         line.truncate(self._width - 4, overflow="ellipsis")  # leaves room for the ^C that the terminal prints

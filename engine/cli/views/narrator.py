@@ -81,9 +81,10 @@ class EventNarrator:
         """Whether parts of the latest response were shown before it was whole."""
 
     @property
-    def allowed(self) -> int:
-        """Steps that the run may make."""
-        return self.policy.limits.hard_steps
+    def of_allowed(self) -> str:
+        """How many steps the run may make, as " of 30"; empty without a limit."""
+        steps = self.policy.limits.steps
+        return "" if steps is None else f" of {steps + self.facts.grants.steps}"
 
     def usage_parts(self, t: int) -> tuple[str, ...]:
         """Return the usage at this time (milliseconds since the run began), with the limits."""
@@ -382,6 +383,9 @@ class EventNarrator:
         vain = ", which is not enough" if event.in_vain or event.not_enough else ""
         self._note("▸ context compacted", f"{words}, {sizes}{vain}", "warning" if vain else "loop")
 
+    def _limit_extended(self, event: ev.LimitExtended) -> None:
+        self._note("▸ limit extended", f"{event.by} steps more, {event.allowed} in all", "loop")
+
     def _stage(self, event: ev.StageFinished) -> None:
         if event.stage == "run":
             self.activity = "evaluating"
@@ -439,6 +443,7 @@ _HANDLERS: dict[type, Callable[[EventNarrator, Any], None]] = {
     ev.QuestionAnswered: EventNarrator._question_answered,
     ev.VerdictGiven: EventNarrator._verdict,
     ev.ContextCompacted: EventNarrator._compacted,
+    ev.LimitExtended: EventNarrator._limit_extended,
     ev.StageFinished: EventNarrator._stage,
     ev.EvaluationFinished: EventNarrator._evaluated,
 }

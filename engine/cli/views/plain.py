@@ -26,6 +26,7 @@ from .text import (
     duration,
     first_lines,
     limit_texts,
+    steps_text,
     trace_lines,
     usage_line,
 )
@@ -86,9 +87,8 @@ class PlainView(RunView):
     def begin(self, started: RunStarted) -> None:
         """Print the run, the model, the policy and its limits."""
         policy = started.policy
-        more = "".join(f", {allowed}" for allowed in limit_texts(policy))
-        steps = f"{counted(policy.limits.hard_steps, 'step')}{more}"
-        self._line(one_line(f"endstop {started.run_id}: {started.model}, policy {policy.name}, {steps}", LINE))
+        limits = ", ".join((steps_text(policy.limits), *limit_texts(policy)))
+        self._line(one_line(f"endstop {started.run_id}: {started.model}, policy {policy.name}, {limits}", LINE))
         if started.origin is not None:
             self._line(one_line(describe_origin(started.origin), LINE))
         if started.prompt:
@@ -96,7 +96,7 @@ class PlainView(RunView):
 
     def step(self, number: int, closing: bool) -> None:
         """Print the number of the step."""
-        self._line("closing step" if closing else f"step {number} of {self._narrator.allowed}")
+        self._line("closing step" if closing else f"step {number}{self._narrator.of_allowed}")
 
     def write(self, kind: Kind, delta: str) -> None:
         """Print the text, line by line."""

@@ -198,7 +198,7 @@ class RaceColumn(RunView):
         else:
             t = narrator.t + round((now - self._heard) * 1000)
             line.append(f"{spinner(now)} {narrator.activity}")
-            allowed = f" of {narrator.allowed}" if width > ROOMY else ""
+            allowed = narrator.of_allowed if width > ROOMY else ""
             shown = (f"step {narrator.facts.steps}{allowed}", duration(t // 1000 * 1000 or t), *narrator.usage_parts(t))
             for part in shown[: None if width > ROOMY else 2]:
                 line.append(f" · {part}", style="dim")

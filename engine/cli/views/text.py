@@ -18,7 +18,7 @@ from ..._plural import counted as counted
 from ..._sanitize import one_line, sanitize
 from ...decision import AnyChunk, Decision, LimitUse, Outcome, Policy, Usage, Work
 from ...decision.events import AttemptFailed, CutOff, ResponseFinished
-from ...decision.limits import STOP_REASONS
+from ...decision.limits import STOP_REASONS, Limits
 from ...decision.outcome import SubagentUse
 from ...records.format import summarize_drained
 from ...replay.diff import RECORD_ENDS
@@ -393,6 +393,15 @@ def usage_parts(usage: Usage, limits: Mapping[str, LimitUse]) -> tuple[str, ...]
         used = {"tokens": tokens(usage)}
     used["cost_usd"] = cost(usage)
     return _some(*(used | {name: _share(name, use) for name, use in hard.items()}).values())
+
+
+def steps_text(limits: Limits) -> str:
+    """How many steps a run may make."""
+    if limits.steps is None:
+        return "no limit of steps"
+    extend = limits.extend
+    more = "" if extend is None else f", up to {limits.most_steps:g} while it makes progress"
+    return counted(limits.steps, "step") + more
 
 
 def limit_texts(policy: Policy) -> tuple[str, ...]:

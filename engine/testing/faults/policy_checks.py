@@ -128,10 +128,10 @@ class _Model:
         self._never = number % 5 == 1
         self.kind = "completes at once" if self.completes else "only calls tools" if self._never else "does anything"
         self._chance = Random(number)
-        steps = min(policy.limits.hard_steps, policy.limits.rounds or policy.limits.hard_steps)
+        steps = min(policy.limits.most_steps, policy.limits.rounds or policy.limits.most_steps)
         self._works_first = steps > FEW_STEPS
         self._by_text = policy.completion == "none"
-        self._most = REQUESTS_PER_STEP * policy.limits.hard_steps + MORE_REQUESTS
+        self._most = REQUESTS_PER_STEP * policy.limits.most_steps + MORE_REQUESTS
 
     def respond(self, request: Request) -> Any:
         """The next response."""

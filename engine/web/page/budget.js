@@ -22,7 +22,8 @@ function all(run, t) {
     .map((name) => ({ name, scope, used: of(name), hard: limits[name] ?? null, soft: limits[`soft_${name}`] ?? null,
       reminder: policy.reminder && limits[name] != null ? policy.reminder * limits[name] : null }));
   const flag = run.usage.cost_usd != null && policy.limits?.cost_usd == null && { soft_cost_usd: policy.flag_cost_usd };
-  const found = [...set({ ...policy.limits, ...flag }, "", used), ...set(policy.session_limits, "session", spent)];
+  const steps = policy.limits?.steps != null && { steps: policy.limits.steps + run.granted };
+  const found = [...set({ ...policy.limits, ...steps, ...flag }, "", used), ...set(policy.session_limits, "session", spent)];
   if (run.refused) {
     found.push({ name: run.refused.limit, scope: "budget", used: run.refused.used, hard: run.refused.allowed, soft: null });
   }

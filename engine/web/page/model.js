@@ -42,7 +42,7 @@ function started(state, event) {
     items: [], step: null, calls: new Map(), doing: "starting", previous: state.runs.at(-1) ?? null,
     planning: new Set(tools.filter(takesPlans).map((tool) => tool.name)), round: null, planned: 0,
     foreign: /^(?:import|follow):/.test(event.engine ?? ""),
-    phases: [...(carried.phases ?? [])], limited: false, accepted: null, failure: null, cause: "", outcome: null,
+    phases: [...(carried.phases ?? [])], granted: carried.grants?.steps ?? 0, limited: false, accepted: null, failure: null, cause: "", outcome: null,
   };
 }
 
@@ -326,6 +326,10 @@ const HEARD = {
   },
   EVALUATION_FINISHED(run, { verdict, name = "", details = {} }) {
     add(run, { kind: "evaluation", verdict, name, details });
+  },
+  LIMIT_EXTENDED(run, { by, allowed }) {
+    run.granted += by;
+    note(run, "quiet", "▸", `${by} steps more are granted, ${allowed} in all, since the work makes progress`);
   },
   LIMIT_REACHED(run) {
     run.limited = true;
