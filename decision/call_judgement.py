@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from . import events as ev
 from .call_effects import call_effect, runs_commands
-from .call_results import CallEnd, call_end, has_failed
+from .call_results import CallEnd, call_end, has_failed, still_runs
 from .call_verbs import CallEffect, Effect
 from .facts import Facts
 from .fold import fold
@@ -131,7 +131,7 @@ class CallJudge:
             case "changes" if not failed or does.checks:  # it may be the check that failed
                 self._remember(event.name, arguments, does.files)
                 return True, file_names((*does.files, *written))
-            case "unknown" if not failed:
+            case "unknown" if not failed and not still_runs(event.content):
                 files = file_names((*written, *files_in_output(event.content, arguments)))
                 return bool(files), files
             case _:

@@ -59,15 +59,13 @@ _GOOD_FIELD = re.compile(
 """A field that reports a success."""
 _FIRST_FIELD_ERROR = re.compile(r'\{\s{0,8}"error"\s{0,4}:\s{0,4}+(?!null|""|false|\{\}|\[\])')
 _SAYS_DONE = re.compile(
-    r"\[File: |File (?:updated|created|written|saved|edited|deleted)\b|Successfully |Replaced |Created |diff --git"
-    r"|Here's the result of running `cat -n`|Your command ran successfully"
-    r"|(?:The |Your )?(?:files?|edits?|content|changes?|directory) [^\n]{0,300}?(?:has been|have been|was|were) "
-    r"(?:successfully )?"
+    r"\[File: |File (?:updated|created|written|saved|edited|deleted)\b|Successfully |diff --git"
+    r"|Here's the result of running `cat -n`|Your command ran successfully|(?P<claim>Replaced |Created )"
+    r"|(?:The |Your )?(?:[Ff]iles?|[Ee]dits?|[Cc]ontent|[Cc]hanges?|[Dd]irectory|[Tt]odos?|[Nn]otebook|[Cc]ell)"
+    r" [^\n]{0,300}?(?:has been|have been|was|were) (?:successfully )?"
     r"(?:edited|updated|created|written|saved|overwritten|replaced|applied|deleted|removed|moved|renamed|modified)\b"
 )
-"""How a result begins with which a tool says that it did its work."""
-_SUCCESSFULLY = re.compile(r"(?![^\n]{0,200} not )[A-Z][^\n]{0,200} successfully\b")
-"""How a result begins that says so, if nothing in it reports an error."""
+"""How a result begins with which a tool says that it did its work. Any program may say the `claim`."""
 _FIRST_WORDS = re.compile(
     r"(?:STDERR:\s{0,4}|<error>|\[?stderr\]?:?\s{0,4})?(?:"
     r"(?:(?:fatal|internal|execution|parse|syntax|tool|runtime|api|http) |[\w.]{0,80})"
@@ -133,17 +131,16 @@ def call_end(content: str, status: str | None = None, effect: Effect = "unknown"
     text = _edges(content)
     if text.startswith("{"):
         return "failed" if _is_bad_json(text) else "succeeded" if _GOOD_FIELD.search(text[:_NEAR]) else "unknown"
-    if _SAYS_DONE.match(text):
-        return "unknown" if effect != "reads" and _reports_error(text) else "succeeded"
+    if done := _SAYS_DONE.match(text):
+        return "unknown" if done["claim"] or (effect != "reads" and _reports_error(text)) else "succeeded"
     if _FIRST_WORDS.match(text):
         return "failed"
     if effect == "reads":
         return "failed" if text.count("\n", 0, EDGE) <= 4 and _complains(text) else "unknown"
     if effect == "checks" and (passed := _report(text)) is not None:
-        return "succeeded" if passed else "failed"
-    if _reports_error(text):
-        return "failed"
-    return "succeeded" if _SUCCESSFULLY.match(text) else "unknown"
+        nothing = any(words in text for words in _NOTHING_RAN)
+        return "failed" if not passed else "unknown" if nothing else "succeeded"
+    return "failed" if _reports_error(text) else "unknown"
 
 
 def has_failed(content: str, status: str | None = None, effect: Effect = "unknown") -> bool:
@@ -163,6 +160,16 @@ def ran_out_of_time(content: str, failed: bool) -> bool:
     if len(content) > _NEAR:
         return False
     return bool(_OUT_OF_TIME.search(content) if failed else _RESTARTED.match(content))
+
+
+_STILL_RUNS = re.compile(
+    r"\W{0,8}(?:the )?(?:command|process|task|job|program)\b[^\n]{0,60} (?:running|in the background)", re.I
+)
+
+
+def still_runs(content: str) -> bool:
+    """Whether a result says that the program goes on in the background, so that nothing is known of its end."""
+    return bool(_STILL_RUNS.match(content))
 
 
 def exit_code(content: str, *, alone: bool = False) -> int | None:
