@@ -126,16 +126,18 @@ class CallJudge:
         if event.status not in ("ok", "error"):
             return False, ()
         failed = has_failed(event.content, event.status, does.effect)
-        written = [file for script in does.scripts for file in self._scripts.get(_base(script), ())]
         match does.effect:
             case "changes" if not failed or does.checks:  # it may be the check that failed
                 self._remember(event.name, arguments, does.files)
-                return True, file_names((*does.files, *written))
+                return True, file_names((*does.files, *self._written_by(does.scripts)))
             case "unknown" if not failed and not still_runs(event.content):
-                files = file_names((*written, *files_in_output(event.content, arguments)))
+                files = file_names((*self._written_by(does.scripts), *files_in_output(event.content, arguments)))
                 return bool(files), files
             case _:
                 return False, ()
+
+    def _written_by(self, scripts: tuple[str, ...]) -> list[str]:
+        return [file for script in scripts for file in self._scripts.get(_base(script), ())]
 
     def _remember(self, name: str, arguments: str, files: tuple[str, ...]) -> None:
         """Remember the programs among the files that a call wrote, if their text writes files."""

@@ -150,12 +150,14 @@ def files_in_code(code: str) -> tuple[str, ...]:
 _SAYS_WRITTEN = re.compile(
     r"(?:^|(?<=[\s:\]*✓✔✅]))(?:[Ww]rote|[Ww]ritten|[Ww]riting|[Ss]aved|[Ss]aving|[Ee]xported|[Gg]enerated|[Cc]reated"
     r"|[Dd]umped|[Ss]tored)(?P<between>(?: [\w,()%+-]{1,30}){0,6}?):? [`'\"]?"
-    r"(?P<file>[\w./@~+-]{2,300})(?![\w`'\"]*\()",
+    r"(?=[\w@~+-]*[./])(?=[\d.]*[A-Za-z/_~])(?P<file>[\w./@~+-]{2,300})(?![\w`'\"]*\()",
     re.MULTILINE,
 )
 """A sentence of a program as `Saved 3 rows to out.csv`."""
 _IS_FILE = re.compile(r"(?=.*[A-Za-z])(?:.*/.*[^/]|[\w@~+.-]*\w\.[A-Za-z]\w{0,7})")
-_DENIED = re.compile(r"\b(?:not|never|nothing|no|would|will|should|can|could|cannot|be)\b", re.IGNORECASE)
+_DENIED = re.compile(
+    r"\b(?:not|never|nothing|no|would|will|should|can|could|cannot|be|dir|directory|folder)\b", re.IGNORECASE
+)
 
 
 def files_in_output(content: str, arguments: str) -> tuple[str, ...]:
