@@ -197,10 +197,10 @@ class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "如果需要使用工具",
     )
     """A text with one of these and nothing of substance is an echo. In any language; case, white space, punctuation and
-    full-width forms do not count."""
-    beside: Literal["filler", "nothing"] = "filler"
-    """What an echo may hold beside the phrases: words without substance ("Okay, ...", "... your question", 谢谢), or
-    nothing."""
+    full-width forms do not count, and simplified and traditional Chinese characters are the same."""
+    beside: Literal["filler", "nothing", "anything"] = "filler"
+    """What an echo may hold beside the phrases: clauses without substance ("Okay, ...", "... and follow the rules"),
+    nothing, or anything: then every short text with a phrase is an echo."""
     shorter_than: int = 100
     """Only texts with fewer characters are checked; 0 switches the filter off."""
     announcements: tuple[str, ...] = ()

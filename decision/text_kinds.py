@@ -24,6 +24,7 @@ import unicodedata
 from functools import cache, lru_cache
 from typing import Literal
 
+from .chinese_script import SIMPLIFIED, simplified
 from .confirmation import ASKING_ENDINGS
 from .phrases import Phrases
 
@@ -78,7 +79,8 @@ _REQUESTS = {
     r"necesitar[ií]a|(me )?(puede|podr[ií]a|puedes|podr[ií]as) (indicar|decir|proporcionar|confirmar|enviar|dar)",
     "fr": r"veuillez|merci de (m |me |bien |nous )?(\w+er|\w+ir|\w+re)\b|(pouvez|pourriez)[ -]vous|(peux|"
     r"pourrais)[ -]tu|j ?'?ai (encore |aussi )?besoin (de|d|que|du)|(dites|indiquez|donnez|envoyez|confirmez|"
-    r"pr[eé]cisez|dis|indique|donne|envoie)[ -](moi|nous)|s'?il (vous|te) pla[iî]t,? (\w+ez|\w+e)\b|il me faut (votre|"
+    r"pr[eé]cisez|dis|indique|donne|envoie)[ -](moi|nous)(?! une? (seconde|instant|minute|moment))|"
+    r"s'?il (vous|te) pla[iî]t,? (\w+ez|\w+e)\b|il me faut (votre|"
     r"vos|ton|le|la|les)",
     "de": r"bitte (\w+ )?(geben|nennen|teilen|best[aä]tigen|sagen|senden|schicken|w[aä]hlen|pr[uü]fen|gib|nenne?|"
     r"teile?|best[aä]tige?|sage?|sende?|schicke?|w[aä]hle?|pr[uü]fe?|beschreib|beschreiben|laden|lade|entscheiden|"
@@ -102,7 +104,7 @@ _REQUESTS = {
     "zh": r"请(您|你)?(先|再|问|提供|告诉|告知|确认(一下)?(是否|以下|您|你|要|哪|$)|选择|输入|说明|发送|指定|回复|"
     r"给我|补充|描述|核对|上传|提交|明确|澄清)|(需要|还需要|需)(您|你)(先)?(提供|确认|告诉|的|补充|选择|授权)|麻烦(您|"
     r"你)?(提供|告诉|告知|确认|发)|(是否|要不要|能否|可否|可以)(需要)?(我|继续|告诉我|提供).{0,20}$|您(想|希望|要|"
-    r"打算)(要|让|选)?.{0,12}(哪|什么|怎么)|請(問|提供|告訴|確認|選擇|輸入|說明)",
+    r"打算)(要|让|选)?.{0,12}(哪|什么|怎么)",
     "ja": r"(教えて|お知らせ|お聞かせ|ご?確認して?|ご?提供(して)?|ご?指定(して)?|ご?選択(して)?|選んで|お選び|"
     r"入力して|ご?入力|送って|お送り|共有して|ご?共有|お伝え|ご?記入)(ください|下さい|いただけ|頂け|もらえ|願)|(必要|"
     r"知りたい)です(が|ので).{0,12}(お|ご|教|$)",
@@ -158,6 +160,19 @@ _TO_USER = (
 _TO_USER_UNSPACED = r"您|你|请|ください|いただけ|ますか|でしょうか|주세요|주시|까요|나요|습니까"
 """What tells that a question is meant for the user, where more text follows it."""
 
+_NOT_PAST = (
+    r"(?!(prepar|gener|compar|configur|mejor|encontr|mostr|entr|logr|retir|borr|cerr|repar|separ|integr|registr|filtr|"
+    r"administr|declar|explor|mir|compr|restaur|depur|incorpor)é\b)"
+)
+"""No past tense of a Spanish verb that looks like a future ("preparé": I prepared)."""
+_NOT_A_STATE = (
+    r"(?!(habe|sehe(?! mir)|finde|denke|glaube|empfehle|kenne|verstehe|brauche|ben[oö]tige|hoffe|rate|vermute|"
+    r"bedau\w+|bitte|danke|best[aä]tige|freue|entschuldige|schlage|gehe davon|lasse|meine|halte|sch[aä]tze|nenne|"
+    r"nutze|verwende|benutze|bleibe|stehe|w[uü]nsche|weise|biete|erwarte|rechne|bevorzuge|gerne|heute|keine|eine|"
+    r"diese|alle|ohne|werde|wurde|w[uü]rde|h[aä]tte|w[aä]re)\b)"
+)
+"""No German verb of what one has, knows, thinks or advises."""
+
 _ANNOUNCING = {
     "en": r"\b(i|we)('ll| will| shall|'m going to| am going to|'re going to| are going to)(?! (be (happy|glad|able|"
     r"here|available|sure|more than)|need|require|gladly|happily|assist you|be in touch|let you know|wait)\b)|"
@@ -170,18 +185,40 @@ _ANNOUNCING = {
     r"currently )?(checking|looking|going|running|trying|updating|searching|processing|reviewing|working|starting|"
     r"opening|reading|proceeding|about to|verifying)|(hold on (while|for|a )|one (moment|second)|bear with me|hang on|"
     r"(give|allow) me a (moment|second|minute|few)|just a (moment|second|sec)|stand by|please wait)|(proceeding|"
-    r"starting|continuing|moving on|on it)\b(?=[^.]{0,60}$)|working on it|time to (run|check|write|test|fix)",
+    r"starting|continuing|moving on|on it)\b(?=[^.]{0,60}$)|working on it|time to (run|check|write|test|fix)|"
+    r"^(next up|on to the|now for|off to)\b|^(check|runn|look|updat|fix|creat|read|search|open|install|retry|"
+    r"test)ing\b.{0,80}\bnow$",
     "es": r"\b(voy|vamos) a|d[eé]j[ea](me|nme)|perm[ií]t[ea]me|un momento|un segundo|en un instante|^(ahora|"
-    r"a continuaci[oó]n|primero|luego|despu[eé]s|entonces|bien|de acuerdo|vale|perfecto|claro|"
-    r"y)?,? ?(mismo )?\w{2,}(ar|er|ir|dr|br|rr)(é|emos)\b|(procedo|empiezo|paso) a|estoy (revisando|buscando|"
-    r"ejecutando|comprobando)",
+    r"a continuaci[oó]n|primero|luego|despu[eé]s|entonces|bien|de acuerdo|vale|perfecto|claro|y)?,? ?(mismo )?"
+    + _NOT_PAST
+    + r"\w{2,}(ar|er|ir|dr|br|rr)(é|emos)\b|(procedo|empiezo|paso) a|estoy (revisando|buscando|ejecutando|"
+    r"comprobando)|(^|[;,:] ?|\by )((ahora|a continuaci[oó]n|luego|despu[eé]s|primero),? )?(mismo )?(lo|la|los|las|le|"
+    r"te) "
+    + _NOT_PAST
+    + r"\w{2,}(ar|er|ir|dr)é\b|\biré \w+ndo|(^|[;,:] ?|\b(ahora|mismo|enseguida|as[ií] que|primero|luego|entonces|"
+    r"segundo|momento),? (y )?)((lo|la|los|las|te|le) )?(reviso|busco|corrijo|ampl[ií]o|empiezo|ejecuto|compruebo|"
+    r"consulto|miro|leo|abro|pruebo|instalo|lanzo|actualizo|a[ñn]ado|agrego|elimino|genero|preparo|analizo|comparo|"
+    r"verifico|descargo|traduzco|escribo|sigo|paso|vuelvo|intento|modifico|configuro|despliego|inspecciono|examino|"
+    r"extraigo|calculo)\b(?= \w)|\b(lo|la|los|las) (cambio|arreglo|reinicio|borro|hago|corrijo|reviso|compruebo|"
+    r"ejecuto|miro|busco|pruebo)\b|(necesito|tengo que|debo|quiero) (leer|revisar|ver|comprobar|mirar|consultar|"
+    r"ejecutar|buscar|probar|abrir|entender|verificar|analizar)\b|^toca \w+r\b|^veamos\b",
     "fr": r"\bje vais|\bnous allons|on va\b|laisse[zr]?[ -]moi|permettez[ -]moi|(un|juste un) (instant|moment)|"
     r"^(maintenant|ensuite|d'?abord|tout d'?abord|puis|alors|bien|parfait|d'?accord|enfin)?,? ?je (\w+erai|\w+irai|"
-    r"\w+rai|commence|proc[eè]de|lance|v[eé]rifie|passe|regarde|suis en train)\b|je m'appr[eê]te",
+    r"\w+rai|commence|proc[eè]de|lance|v[eé]rifie|passe|regarde|suis en train)\b|je m'appr[eê]te|(^|[,;:*]\W{0,4}|"
+    r"\b(maintenant|ensuite|puis|alors|donc|et),? )(je (l'|le |la |les |m'en |m'|vous |te |t'|y )?|j'(en |"
+    r"y )?)(?!(ne|n|me|te|le|la|que|pense|trouve|recommande|conseille|sugg[eè]re|constate|confirme|propose|remarque|"
+    r"note|rappelle|regrette|esp[eè]re|suppose|pr[eé]f[eè]re|aime|doute|reste|parle|compte|estime|signale|ignore|"
+    r"h[eé]site|consid[eè]re|imagine|souhaite|manque|affirme|juge|accepte|refuse|utilise|dispose|"
+    r"remercie)\b)(\w{2,}e|lis|relis|reprends|poursuis|traduis|fais|mets)\b|^(essayons|voyons|commen[cç]ons|"
+    r"regardons|v[eé]rifions|passons|lan[cç]ons|continuons|poursuivons|allons)\b",
     "de": r"\b(ich|wir) werden?(?! (sie|dich|ihnen|dir) (gern|informieren))\b|werde ich|lass(en)? (sie )?(mich|uns)|"
     r"als n[aä]chstes|einen (moment|augenblick)|(jetzt|nun|zuerst|zun[aä]chst|anschlie[sß]+end|danach|dann) \w+e (ich|"
     r"wir)|\bich \w+e [^.]{0,60}?\b(jetzt|nun|zuerst|zun[aä]chst|gleich|sofort|kurz)\b|ich (beginne|fange|mache mich|"
-    r"starte)",
+    r"starte)|(^|[,;:*]\W{0,4})ich "
+    + _NOT_A_STATE
+    + r"(\w+(?<!t)e|teste|starte|schalte|werte|richte|bearbeite|bereite|leite)\b|\b"
+    + _NOT_A_STATE
+    + r"\w+(?<!t)e ich (?!nicht\b)|(schauen|sehen|pr[uü]fen) wir|^mal sehen\b",
     "pt": r"(^|[,.] ?|agora |eu |primeiro,? |em seguida,? )(vou|irei|vamos)(?! (ficar|estar))\b|deixe?[ -]me|me deixe|"
     r"um (momento|instante|segundo)|^(agora|em seguida|primeiro|depois|ent[aã]o|certo|ok)?,? ?(eu )?\w{2,}(ar|er|"
     r"ir)ei\b|estou (verificando|executando|procurando|atualizando)",
@@ -195,15 +232,24 @@ _ANNOUNCING = {
     r"секунду)|подождите|приступаю|начинаю|^(проверю|обновлю|запущу|посмотрю|сделаю|исправлю|выполню|создам|открою|"
     r"прочитаю|начну|поищу|найду|добавлю|изменю)\b",
     "zh": r"(现在|接下来|下面|马上|随后|首先|先|这就|下一步|然后|稍后|现)[,，]? ?(我|我们|让我|将|会|来|去|就|我来|"
-    r"需要|检查|运行|更新|修改|查看|开始|进行)|(我|我们)(现在|接下来|马上|先|将|会(?!很?(高兴|乐意))|来|这就|再|要|"
-    r"准备|需要|正在|开始|去|得|打算)|让我|让我们|请?(稍等|稍候|等一下|等待片刻)|正在(为您|查询|检查|处理|运行)|現在|"
-    r"讓我|接下來",
-    "ja": r"(これから|次に|まず|今から|それでは|では|続いて|さっそく|早速|最後に|引き続き|ここで|今すぐ).{0,80}(ます|"
-    r"ましょう|します|みます)$|(して(い?き|み|まいり)|を(確認|実行|更新|修正|作成|検索|調査|開始|追加|変更|確認いた|"
-    r"実行いた)(いた)?し|見て(み|い?き)|調べ(て(み|い?き))?)ます$|(少々|しばらく|少し)お待ち|(しま|み|いき|進め|"
-    r"始め)ましょう$|取り掛かります$|始めます$",
+    r"需要|检查|运行|更新|修改|查看|开始|进行)|(我|我们)(现在|接下来|马上|先|将|会(?!很?(高兴|乐意))|来(?!自)|这就|再|要|"
+    r"准备|需要|正在|开始|去|得|打算)|(^|[,;] ?|那 ?|那么 ?)我(这边)?(?!的|们|在|是|有|没|不|已|刚|认为|觉得|建议|"
+    r"推荐|无|发现|注意|相信|希望|猜|怀疑|估计|也|知道|理解|明白|了解|喜欢|只|共|总|确[认定]|用|测|同意|支持|叫|姓|"
+    r"来自|能|可|会|选|爱|很|都|就[能可是]|最|"
+    r"[查找看收得遇想做拿读测][到不])(?![^,;]{0,40}(?<![然之最随稍])后)[^,;:了过完]{1,40}$|让我|让我们|请?(稍等|稍候|"
+    r"等一下|等待片刻)|正在(为您|查询|检查|处理|运行)|"
+    r"我把[^了过完]{1,30}(一下|再|然后|下来|出来|起来)(?!.{0,60}(了|过|完|是))",
+    "ja": r"(これから|次に|まず|今から|それでは|では|続いて|さっそく|早速|最後に|引き続き|ここで|今すぐ|次のステップ|"
+    r"次の手順|もう一度).{0,80}(ます|ましょう|します|みます)[ねよ]?$|(して(い?き|み|まいり)|を(確認|実行|更新|修正|"
+    r"作成|検索|調査|開始|追加|変更|確認いた|実行いた)(いた)?し|見て(み|い?き)|調べ(て(み|い?き))?)ます$|(少々|"
+    r"しばらく|少し)お待ち|(しま|み|いき|進め|始め)ましょう$|取り掛かります$|始めます$|"
+    r"(^|[、,:] ?)(では|それでは|まずは|次は)?[^はが、,:]{0,80}(を|に|で|て|から)[^はが、,:]{0,16}"
+    r"(?<!い)(?<!れ)(?<!でき)(?<!あり)(?<!おり)(?<!なり)(?<!かり)(?<!願いし)(?<!めし)(?<!推奨し)(?<!意味し)"
+    r"(?<!表し)(?<!示し)(?<!返し)(?<!含み)(?<!対応し)(?<!了し)(?<!待ちし)(?<!提案し)(?<!報告し)(?<!使用し)(?<!利用し)"
+    r"ます[ねよ]?$|^(確認|実行|調査|修正|検索|再試行)(いた)?し?ます[ねよ]?$",
     "ko": r"(이제|지금|먼저|다음으로|우선|곧|그럼|이어서|바로).{0,80}(겠습니다|게요|합니다|봅시다|하죠|할 것입니다|"
-    r"예정입니다)$|(?<!알)(?<!되)겠습니다$|(볼|할|갈|릴|을|줄)게요$|잠시만|기다려 ?(주|줘)|보죠$|봅시다$",
+    r"예정입니다)$|(?<!알)(?<!되)(?<!좋)(?<![가이] 오)겠습니다$|(볼|할|갈|릴|을|줄)게요$|잠시만|"
+    r"기다려 ?(주|줘)|보죠$|봅시다$",
 }
 """What says in a sentence that something comes next."""
 _CONDITIONAL = (
@@ -220,7 +266,7 @@ _REGRET = (
 _APOLOGY = (
     r"i'?m (very |so |really |truly )?(sorry|afraid)|i apologi[sz]e|sorry|lo siento|d[eé]sol[eé]e?|je regrette|"
     r"es tut mir (sehr )?leid|bedaure|desculp[ea]|lamento|sinto muito|mi dispiace|spiacente|извините|простите|сожалею|"
-    r"抱歉|对不起|對不起|申し訳|すみません|恐れ入りますが|죄송"
+    r"抱歉|对不起|申し訳|すみません|恐れ入りますが|죄송"
 )
 _CANNOT = (
     r"\b(i|we)('m| am| are|'re)? (currently |afraid i |sorry but i |simply |really |also |still )?(can('t|not| not)|"
@@ -233,7 +279,7 @@ _CANNOT = (
     r"n[aã]o (posso|podemos|consigo|tenho (acesso|permiss)|[eé] poss[ií]vel|estou autoriz)|non (posso|possiamo|"
     r"sono (in grado|autorizz)|[eè] possibile|mi [eè] possibile|ho accesso)|(я )?не (могу|можем|имею (доступа|"
     r"возможности|права)|в состоянии|вправе)|невозможно|(我|我们)?.{0,6}(无法|不能(?!够)|没办法|没有(办法|权限)|"
-    r"不可以|不便|拒绝)|無法|(でき|いたしかね|致しかね|お答えし?かね|しかね|お受けでき)(ません|ます|ない)|お断り|(할|"
+    r"不可以|不便|拒绝)|(でき|いたしかね|致しかね|お答えし?かね|しかね|お受けでき)(ません|ます|ない)|お断り|(할|"
     r"드릴|해드릴|도와드릴|수행할|제공할) 수(가|는)? 없|불가능|어렵습니다|거절"
 )
 """Says that the speaker cannot or will not."""
@@ -275,8 +321,8 @@ _DONE = (
 )
 """Reports that the work is done."""
 
-_MARKS = str.maketrans(dict.fromkeys("？﹖︖⁇⁈⁉‽؟⸮⳺⳻፧꘏꛷᥅⹔𑅃❓❔", "?") | dict.fromkeys("’‘ʼ＇`´", "'"))
-"""Question marks of all scripts, and apostrophes."""
+_MARKS = str.maketrans(dict.fromkeys("？﹖︖⁇⁈⁉‽؟⸮⳺⳻፧꘏꛷᥅⹔𑅃❓❔", "?") | dict.fromkeys("’‘ʼ＇`´", "'")) | SIMPLIFIED
+"""Question marks of all scripts, apostrophes, and traditional Chinese characters."""
 _ARMENIAN = re.compile(r"՞([^։\n]*)։?")
 _GREEK = re.compile(r"(?<=[\u0370-\u03ff\u1f00-\u1fff]);")
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -285,6 +331,11 @@ _ITEM = re.compile(r"\s*(?:[-*•·●▪✓✔✅❌☑]|\(?[a-z]\))\s")
 _NUMBER = re.compile(r"\s*\d{1,3}[.)、]\s")
 """The number of an item of a list, which is not the end of a sentence."""
 _LEFT_OUT = re.compile(r"\s*(?:#{1,6}\s|\||[-=*_]{3,}\s*$)")
+_ANSWERED = re.compile(
+    r"(回答|作答|答复|answer(ing)?|directly|respon[ds]\w*|reply|répond\w*|antworte\w*|rispond\w*|отве[тч]\w*|"
+    r"答えし?ます|하겠습니다) ?: ?\w"
+)
+"""An answer that follows its announcement ("I will answer directly: 42")."""
 _THOUGHT = re.compile(r"\s*(?:thought|thoughts|discussion|reasoning|plan)s?\s*:", re.IGNORECASE)
 _DRESSING = r"*_~>\"'“”«»「」()[] 	"
 
@@ -379,14 +430,24 @@ def _announces(last: list[str], closing: str) -> bool:
         if _ITEM.match(sentence):
             items = True
         elif not _is_beside(sentence):
-            bare = sentence.rstrip(_DRESSING + ".。!…")
+            bare = _without_signs_at_the_end(sentence)
             return (bare.endswith(":") or not items) and _says_what_comes(bare.rstrip(":"))
     return False
 
 
+def _without_signs_at_the_end(sentence: str) -> str:
+    """The sentence up to its last letter, digit or colon."""
+    end = len(sentence)
+    while end and not (sentence[end - 1].isalnum() or sentence[end - 1] == ":"):
+        end -= 1
+    return sentence[:end]
+
+
 def _says_what_comes(sentence: str) -> bool:
     found = _phrases()["announcing"].find(sentence)
-    return found >= 0 and _phrases()["conditional"].find(sentence[:found]) < 0
+    if found < 0 or _ANSWERED.search(sentence, found):
+        return False
+    return _phrases()["conditional"].find(sentence[:found]) < 0
 
 
 def _is_beside(sentence: str) -> bool:
@@ -404,7 +465,7 @@ def _sentences(part: str, cut: bool) -> list[str]:
 
 
 def _fold(text: str) -> str:
-    """Lower case and normal width, with one question mark for all scripts."""
+    """Lower case, normal width and simplified characters, with one question mark for all scripts."""
     if text.isascii():
         return text.replace("`", "'").lower()
     text = _GREEK.sub("?", _ARMENIAN.sub(r"\1?", text.translate(_MARKS)))
@@ -422,30 +483,34 @@ def _begins(name: str, text: str) -> bool:
 @cache
 def _phrases() -> dict[str, Phrases]:
     """What is searched for, by name."""
-    return {
-        "request": Phrases("|".join(_REQUESTS.values())),
-        "announcing": Phrases("|".join(_ANNOUNCING.values())),
-        "more": Phrases(_MORE),
-        "courtesy": Phrases(_COURTESY),
-        "offer": Phrases(_OFFER),
-        "to_user": Phrases(rf"\b(?:{_TO_USER})\b|{_TO_USER_UNSPACED}"),
-        "conditional": Phrases(_CONDITIONAL),
-        "regret": Phrases(_REGRET),
-        "apology": Phrases(_APOLOGY),
-        "cannot": Phrases(_CANNOT),
-        "elsewhere": Phrases(_ELSEWHERE),
-        "cannot_be": Phrases(_CANNOT_BE),
-        "seeking": Phrases(_SEEKING),
-        "done": Phrases(_DONE),
+    expressions = {
+        "request": "|".join(_REQUESTS.values()),
+        "announcing": "|".join(_ANNOUNCING.values()),
+        "more": _MORE,
+        "courtesy": _COURTESY,
+        "offer": _OFFER,
+        "to_user": rf"\b(?:{_TO_USER})\b|{_TO_USER_UNSPACED}",
+        "conditional": _CONDITIONAL,
+        "regret": _REGRET,
+        "apology": _APOLOGY,
+        "cannot": _CANNOT,
+        "elsewhere": _ELSEWHERE,
+        "cannot_be": _CANNOT_BE,
+        "seeking": _SEEKING,
+        "done": _DONE,
     }
+    return {name: Phrases(simplified(expression)) for name, expression in expressions.items()}
 
 
 @cache
 def _beginnings() -> dict[str, re.Pattern[str]]:
     """What a text or a sentence begins with, by name, compiled on first use."""
-    return {"error": re.compile(rf"\W{{0,8}}(?:{_ERROR})"), "afterthought": re.compile(_AFTERTHOUGHT)}
+    return {
+        "error": re.compile(rf"\W{{0,8}}(?:{simplified(_ERROR)})"),
+        "afterthought": re.compile(_AFTERTHOUGHT),
+    }
 
 
 @cache
 def _sought() -> re.Pattern[str]:
-    return re.compile(_SEEKING)
+    return re.compile(simplified(_SEEKING))

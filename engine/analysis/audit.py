@@ -15,8 +15,10 @@ from ..decision import GUARDS, RULES, Event, Facts, Policy, Status, TextKind, To
 from ..decision import events as ev
 from ..decision.backtest import BacktestResult, Finding, Parting, backtest
 from ..decision.call_judgement import CallJudge
+from ..decision.foreign_loops import without_shipped_limit
 from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
+from ..decision.run_origin import is_foreign
 from ..decision.summary import ResourceUse, RunSummary, is_copied, is_error
 
 MAX_TEXT = 2_000
@@ -165,8 +167,12 @@ def audit(events: Iterable[Event], policies: Sequence[Policy], lost: dict[str, i
     """Audit the events of one session, with or without stream parts.
 
     events: iterated twice, so that a large record need not be held in memory; a one-shot iterator does not work.
-    policies: the policies to compare. lost: losses of the import, if the session was imported.
+    policies: the policies to compare; for a loop that is not ours without a limit of steps that nobody has chosen.
+    lost: losses of the import, if the session was imported.
     """
+    started = next((event for event in events if isinstance(event, ev.RunStarted)), None)
+    if started is not None and is_foreign(started.engine):
+        policies = [without_shipped_limit(policy) for policy in policies]
     backtested = list(backtest(events, policies))
     auditors: list[_RunAuditor] = []
     for event in events:

@@ -82,7 +82,7 @@ def _event(frame: Frame, with_run: bool) -> bytes:
 
 def _judgement(frame: Frame, judged: CallJudgement) -> bytes:
     """The event for what is known of a call, before that of its result. It has no id: whoever gets one gets both."""
-    told = {"run_id": frame.run_id, "seq": frame.seq, **to_builtins(judged)}
+    told = {"type": "CALL_JUDGED", "run_id": frame.run_id, "seq": frame.seq, **to_builtins(judged)}
     return b"event: judged\ndata: %b\n\n" % msgspec.json.encode(told)
 
 

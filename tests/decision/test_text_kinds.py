@@ -4,11 +4,14 @@ import time
 from collections import Counter
 
 import pytest
+from endstop import Engine, Tool
 from endstop.decision.text_kinds import SEEN, classify_text
+from endstop.providers import Scripted, call
 from hypothesis import given
 from hypothesis import strategies as st
 
 from . import text_labels
+from .labelled import labelled_parts
 from .text_labels import KINDS, Labelled, confusion, labels, own, recorded, right_and_all
 
 here = pytest.mark.skipif(
@@ -69,10 +72,41 @@ def test_sentences_of_18_languages_are_told_apart(part: str) -> None:
     assert len(wrong) <= 0.06 * len(texts), wrong
 
 
+ANNOUNCEMENTS = labelled_parts("announcement_texts.tsv")
+
+
+@pytest.mark.parametrize(("part", "share"), [("held", 0.93), ("tuned", 1.0), ("own", 1.0)])
+def test_B1_announcements_in_eight_languages_are_told_from_answers(part: str, share: float) -> None:
+    announcements = [one for one in ANNOUNCEMENTS[part] if one.label == "announcement"]
+    missed = [one for one in announcements if classify_text(one.text) != "announcement"]
+    assert len(missed) <= (1 - share) * len(announcements), missed
+
+
+@pytest.mark.parametrize("part", list(ANNOUNCEMENTS))
+def test_B1_no_answer_is_taken_for_an_announcement(part: str) -> None:
+    answers = [one for one in ANNOUNCEMENTS[part] if one.label == "answer"]
+    assert [one for one in answers if classify_text(one.text) == "announcement"] == []
+
+
+@pytest.mark.parametrize("text", ["我來執行測試。", "我来执行测试。", "好的，我馬上修改。", "好的，我马上修改。"])
+async def test_B1_an_announcement_in_either_chinese_script_does_not_end_a_run(text: str) -> None:
+    async def look() -> str:
+        return "port=8080"
+
+    script = Scripted([call("look")], text, "8080")
+    outcome = await Engine(script, tools=[Tool(look, description="Look.")]).run("go")
+    assert (outcome.answer, outcome.steps) == ("8080", 3)
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
         ("", "answer"),
+        ("我会直接回答：42。", "answer"),
+        ("I will answer directly: 42.", "answer"),
+        ("請問您的訂單編號是多少", "question"),
+        ("請提供訂單編號。", "question"),
+        ("抱歉，我無法推送到這個分支。", "refusal"),
         ("   \n", "answer"),
         ("👍", "answer"),
         ("```python\nprint('What is your name?')\n```", "answer"),

@@ -8,8 +8,11 @@ from typing import Any
 from endstop import Engine, tool
 from endstop.analysis.audit import Audit, audit
 from endstop.analysis.timeline import record_timeline
-from endstop.decision import Limits, Policy
+from endstop.decision import Event, Limits, Policy, ToolCall, ToolResult
+from endstop.decision.events import RunStarted
 from endstop.decision.policy import POLICIES
+from endstop.follow import Follower
+from endstop.formats.reconstruction import IMPORTED_POLICY
 from endstop.providers import Scripted, call, say
 from endstop.records.scan import scan
 from endstop.tools import ask_user
@@ -49,6 +52,23 @@ def test_a_loop_that_went_on_is_told_with_where_it_was_done_and_what_would_have_
     agent = run.stoppings[1]
     assert (agent.policy, agent.step, agent.saved_steps, agent.rule) == ("agent", 3, 27, "P0.5 control_flow")
     assert agent.supposed, "the record asked for the next step, and agent would not have"
+
+
+def test_a_loop_of_others_has_no_limit_of_steps_that_nobody_has_set() -> None:
+    events: list[Event] = []
+    with Follower(IMPORTED_POLICY, speaks=False, on_event=events.append) as follower:
+        follower.prompt("go")
+        for n in range(40):
+            call = ToolCall(f"c{n}", "look", f'{{"n": {n}}}')
+            follower.step(calls=[call], results=[ToolResult(call.id, "look", "abcdefgh"[n % 8] * (n // 8 + 3))])
+        follower.step("The port is 8080.")
+    (run,) = audit(events, [*THREE, Policy(name="mine", limits=Limits(steps=30))]).runs
+    assert [(stop.policy, stop.step) for stop in run.stoppings if stop.rule == "guard step_limit"] == [("mine", 30)]
+    (started, *rest) = events
+    assert isinstance(started, RunStarted)
+    ours = [replace(started, engine="0.1.0"), *rest]
+    (run,) = audit(ours, THREE).runs
+    assert [stop.policy for stop in run.stoppings if stop.rule == "guard step_limit"] == ["chat"]
 
 
 async def test_the_step_of_each_anchor_is_named_and_what_there_is_none_of() -> None:

@@ -346,7 +346,7 @@ async def test_what_is_known_of_a_call_goes_before_its_result_and_has_no_id() ->
     known = CallJudgement(effect="reads", end="failed", only_read=True)
     portions = _portions([Frame("r", 3, b"{}", judged=known)])
     wire = b"".join([chunk async for chunk in encode_sse(portions, with_run=True)])
-    told = b'{"run_id":"r","seq":3,"effect":"reads","end":"failed","only_read":true}'
+    told = b'{"type":"CALL_JUDGED","run_id":"r","seq":3,"effect":"reads","end":"failed","only_read":true}'
     assert wire == b"retry: 1000\n\nevent: judged\ndata: " + told + b"\n\nid: r:3\ndata: {}\n\n"
 
 
