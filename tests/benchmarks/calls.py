@@ -3,9 +3,9 @@
     python tests/benchmarks/calls.py FOLDER_WITH_DATA [--files N] [--ticks N]
 
 `labelled_sessions.py` says which sessions. Each call is judged as the list, the audit, the report and the pages are
-told it (`CallJudge`). What a result says is found here by other means than there: an exit code by the exact words in which
-these agents' tools report one, a traceback by its lines. --files and --ticks print a random sample of the files that
-are listed as changed, and of the calls that have a tick without an exit code, to be looked at by hand.
+told it (`CallJudge`). What a result says is found here by other means than there: an exit code by the exact words in
+which these agents' tools report one, a traceback by its lines. --files and --ticks print a random sample of the files
+that are listed as changed, and of the calls that have a tick without an exit code, to be looked at by hand.
 """
 
 from __future__ import annotations
