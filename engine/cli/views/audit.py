@@ -216,7 +216,7 @@ def _line(step: AuditedStep, run: AuditedRun) -> RenderableType:
     calls = "; ".join(_call(call) for call in step.calls)
     again = f"   (the same for the {_ordinal(step.repeats)} time)" if step.repeats > 1 else ""
     ends = any(call.kind == "completion" for call in step.calls)
-    failed = any(call.status in ("error", "invalid", "truncated") for call in step.calls)
+    failed = any(call.failed for call in step.calls)
     style = f"bold {_style(run)}" if ends and not step.after_done else "yellow" if again or step.after_done else ""
     head = Text(f"  {step.step:>4} " if not step.closing else "   end ", style="dim")
     line = Text(one_line(calls or text or "nothing", LINE), style="red" if failed and not style else style)
@@ -224,7 +224,8 @@ def _line(step: AuditedStep, run: AuditedRun) -> RenderableType:
 
 
 def _call(call: AuditedCall) -> str:
-    return call_summary(call.name, call.arguments) + _MARKS.get(call.status, f" ({call.status})")
+    mark = " (failed)" if call.failed and call.status == "ok" else _MARKS.get(call.status, f" ({call.status})")
+    return call_summary(call.name, call.arguments) + mark
 
 
 def _ordinal(number: int) -> str:

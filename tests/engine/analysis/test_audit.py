@@ -7,6 +7,7 @@ from typing import Any
 
 from endstop import Engine, tool
 from endstop.analysis.audit import Audit, audit
+from endstop.analysis.timeline import record_timeline
 from endstop.decision import Event, Limits, Policy, ToolCall, ToolResult
 from endstop.decision.events import RunStarted
 from endstop.decision.policy import POLICIES
@@ -16,6 +17,8 @@ from endstop.providers import Scripted, call, say
 from endstop.records.scan import scan
 from endstop.tools import ask_user
 from msgspec.structs import replace
+
+from ..other_loops import ENDS, FAILED, record_of_calls
 
 RECORDS = Path(__file__).parents[2] / "records"
 THREE = list(POLICIES.values())
@@ -171,3 +174,19 @@ async def test_an_audit_tells_what_waited_for_approval_and_what_the_user_said(tm
     notes = [[note for step in run.steps for note in step.notes] for run in runs]
     waits = "delete waits for the user's approval"
     assert notes == [[waits, waits], ["the user on delete: yes: yes"], ["the user on delete: no: keep it"]]
+
+
+def test_audit_timeline_report_and_list_count_the_same_failed_calls_of_another_loop(tmp_path: Path) -> None:
+    path = record_of_calls(tmp_path / "calls.jsonl")
+    (run,) = audit(scan(path), THREE).runs
+    assert [call.failed for step in run.steps for call in step.calls] == [
+        end in ("failed", "nothing_found") for end in ENDS
+    ]
+    assert sum(run.failed.values()) == FAILED
+    (timeline,) = record_timeline(path).runs
+    assert sum(call.failed for cell in timeline.cells for call in cell.calls) == FAILED
+    assert [cell.mark for cell in timeline.cells].count("error") == FAILED
+    assert timeline.digest.errors == FAILED
+    assert timeline.digest.tools["bash"].failed == FAILED
+    assert run.changed is not None
+    assert (run.changed.by, run.changed.step) == ("bash", len(ENDS)), "the program that says what it wrote"
