@@ -31,12 +31,13 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     section: ClassVar[str] = "patience."
     legacy_defaults: ClassVar[Mapping[str, Any]] = {
+        "empty_answers": 2,
         "unfinished": None,
         "announcements": None,
         "rejections_counted": "all",
     }
 
-    empty_answers: int = 2
+    empty_answers: int = 5
     """Responses with neither text nor calls; then `no_answer`."""
     truncated: int = 2
     """Responses cut off by the provider's own length limit; then `no_answer`."""
