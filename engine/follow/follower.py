@@ -538,7 +538,8 @@ def followed_policy(policy: Policy | str, *, speaks: bool = True) -> Policy:
             )
         policy = POLICIES[policy]
     rules = tuple(name for name in policy.rules if name != "compaction")
-    followed = replace(policy, closing=False, rules=rules)
+    limits = replace(policy.limits, extend=None) if policy.limits.asks else policy.limits  # we can ask nobody
+    followed = replace(policy, closing=False, rules=rules, limits=limits)
     if speaks:
         return followed
     repetition = replace(followed.repetition, nudge_at=())
