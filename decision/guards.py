@@ -99,6 +99,9 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
 
 
 def _step_limit(facts: Facts, policy: Policy) -> Decision | None:
+    if facts.grants.refused:
+        detail = f"{facts.steps} steps used, and the user grants no more"
+        return Stop(rule="step_limit", reason="step_limit", detail=detail)
     reached = _limit("step_limit")(facts, policy)
     extend, granted = policy.limits.extend, facts.grants
     if reached is None or extend is None:
@@ -107,16 +110,14 @@ def _step_limit(facts: Facts, policy: Policy) -> Decision | None:
     longer = replace(facts, grants=Grants(steps=granted.steps + by, times=granted.times + 1, at=facts.steps))
     still = _limit("step_limit")(longer, policy)  # a limit on rounds, or one of the session, is not extended
     if policy.limits.asks:
-        return still or _ask_for_steps(facts, policy, by, reached)
+        return still or _ask_for_steps(facts, policy, by)
     if granted.times >= extend.most or facts.progressed <= granted.at or facts.stalled >= extend.below:
         return reached
     return still or GoOn(rule="step_limit", extend=by, why=f"{by} steps more, since the work makes progress")
 
 
-def _ask_for_steps(facts: Facts, policy: Policy, by: int, reached: Decision) -> Decision | None:
-    """Pause to ask the user for so many steps; stop if the user has refused. None if another limit ends the run."""
-    if facts.grants.refused:
-        return reached
+def _ask_for_steps(facts: Facts, policy: Policy, by: int) -> Pause | None:
+    """Pause to ask the user for so many steps; None if another limit ends the run."""
     others = (guard for guard in _OTHER_LIMITS if guard.name in policy.guards)
     if any(guard.judge(facts, policy) is not None for guard in others):
         return None

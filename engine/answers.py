@@ -207,7 +207,7 @@ def record_answers(context: Context, answers: Sequence[AnswerGiven]) -> None:
             )
         )
         _settle_confirmation(context, question, given.text, given.says)
-        if given.extends and question.is_about_limit:
+        if given.extends and question.is_about_limit and context.policy.limits.steps is not None:
             context.log.append(extension(given.extends, context.log.facts, context.policy))
 
 

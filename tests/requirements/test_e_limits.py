@@ -443,6 +443,15 @@ def asking(hard: int = 3, by: int = 2, **more: Any) -> Policy:
     return Policy(limits=limits, **{"closing": False, "reminder": None, **more})
 
 
+ENGINES = {
+    "60": Limits(steps=60),
+    "off": Limits(steps=None, seconds=60),
+    "fixed": Limits(steps=3),
+    "progress": Limits(steps=3, extend=Extend()),
+}
+"""Limits with which a paused run may go on."""
+
+
 def asked(events: Sequence[Any]) -> list[tuple[str, str, int]]:
     return [(e.call_id, e.text, e.extends) for e in events if isinstance(e, ev.QuestionAsked)]
 
@@ -490,6 +499,7 @@ async def test_E4_a_no_ends_the_run_at_its_limit_with_the_closing_step_and_asks_
     assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "step_limit", 3)
     assert (outcome.answer, outcome.answer_from) == ("Three things are done.", "closing")
     assert outcome.limits["steps"].allowed == 3
+    assert outcome.detail == "3 steps used, and the user grants no more"
     assert session.questions == ()
     with pytest.raises(WrongUse, match=r"nothing in session .* asks for more steps \(asking: none\)"):
         session.start_extend(5)
@@ -546,6 +556,23 @@ async def test_E4_a_new_prompt_in_place_of_an_answer_has_a_limit_of_its_own_and_
         session.start_answer("limits.steps.3", "yes")
     for request in provider.requests:
         check_transcript(request.messages)
+
+
+@pytest.mark.parametrize(
+    ("reply", "steps_made"), [("5", {"60": 9, "off": 9, "fixed": 8, "progress": 9}), ("no", dict.fromkeys(ENGINES, 3))]
+)
+async def test_E4_the_answer_holds_for_another_policy_too(
+    reply: str, steps_made: dict[str, int], tmp_path: Path
+) -> None:
+    for name, limits in ENGINES.items():
+        record = tmp_path / f"{name}.jsonl"
+        await Engine(Scripted(*busy(3)), tools=[WORK], policy=asking()).run("go", record=record)
+        policy = Policy(limits=limits, closing=False, reminder=None)
+        session = Engine(Scripted(*busy(5, DONE)), tools=[WORK], policy=policy).session(record=record)
+        session.load(read_record(record).runs)
+        outcome = await session.answer(session.questions[0].call_id, reply)
+        assert outcome.steps == steps_made[name]
+        assert outcome.stop_reason == ("completed" if outcome.steps == 9 else "step_limit")
 
 
 @pytest.mark.parametrize(
