@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Limits, Policy, WrongUse, read_record
+from endstop import Extend, Limits, Policy, WrongUse, read_record
 from endstop.decision import GoOn, Pause, Stop, ToolCall, ToolResult, ToolSpec, Usage
 from endstop.decision.chunks import FinishReport, TextDelta, ToolCallDelta, UsageReport
 from endstop.decision.events import MessageAdded, QuestionAnswered, ResponseFinished, RunStarted
@@ -179,6 +179,17 @@ def test_a_loop_that_ends_in_the_middle_is_not_called_complete() -> None:
     outcome = one.end()
     assert outcome is not None
     assert (outcome.status, outcome.stop_reason) == ("cancelled", "custom:unfinished")
+
+
+def test_a_limit_that_asks_stops_where_nobody_can_be_asked(tmp_path: Path) -> None:
+    policy = Policy(limits=Limits(steps=3, extend=Extend(when="ask")))
+    one = follower(policy, record=tmp_path / "r.jsonl")
+    for n in range(3):
+        decision = one.step(calls=[call(f"c{n}", arguments=f'{{"n": {n}}}')], results=[result(f"c{n}", f"done {n}")])
+    assert isinstance(decision, Stop)
+    assert (decision.reason, one.policy.limits) == ("step_limit", Limits(steps=3))
+    one.close()
+    assert read_record(tmp_path / "r.jsonl").runs[0].started.policy.limits == Limits(steps=3)
 
 
 def test_limits_on_steps_and_on_the_session_hold() -> None:
