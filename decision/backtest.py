@@ -260,7 +260,7 @@ class PolicySimulation:
 
     def _steps_beyond_limit(self, digest: RunSummary) -> int:
         """Recorded steps that the policy's hard limit rules out, whatever the model does."""
-        if "step_limit" not in self._policy.guards:
+        if "step_limit" not in self._policy.guards or self._policy.limits.asks:
             return 0
         return int(max(0, digest.end.steps - self._policy.limits.most_steps))
 
@@ -273,6 +273,12 @@ class PolicySimulation:
         """Update the facts to decide by: this event came between the end of a step and the decision about the step."""
         if self._deciding and (self._pending is not None or self._at_start):
             self._pending = self._facts
+
+    def _user_said(self, event: ev.QuestionAnswered | ev.LimitExtended) -> None:
+        """Take what the user has granted or refused before the first decision, under any policy."""
+        if self._deciding and self._at_start:
+            self._grants = self._facts.grants
+            self._run_event(event)
 
     def _verdict(self, event: ev.VerdictGiven) -> None:
         self._gates_ran = self._gates_ran or event.role == "gate"
@@ -450,7 +456,7 @@ class PolicySimulation:
     def _stop(self, decision: Decision, facts: Facts) -> None:
         if not self._stops_alike_if_cut_off(decision):
             self._diverge_if_used_up(facts.steps)
-        if isinstance(decision, Pause) and not facts.questions:
+        if isinstance(decision, Pause) and not self._facts.questions:  # those of the record, at its end
             self._diverge("it would ask the user whether to go on", facts.steps)
         by_text = isinstance(decision, Stop) and decision.reason == "text_final"
         if by_text and "gate" in self._hook_roles and not self._gates_ran:
@@ -536,7 +542,8 @@ _CHANGES: dict[type, Callable[[PolicySimulation, Any], None]] = {
     ev.RunResumed: PolicySimulation._resumed,
     ev.VerdictGiven: PolicySimulation._verdict,
     ev.BudgetRefused: PolicySimulation._run_event,
-    ev.QuestionAnswered: PolicySimulation._run_event,
+    ev.QuestionAnswered: PolicySimulation._user_said,
+    ev.LimitExtended: PolicySimulation._user_said,
     ev.ToolCallResult: PolicySimulation._run_event,
     ev.DecisionMade: PolicySimulation._decided,
     ev.MessageAdded: PolicySimulation._message,

@@ -53,7 +53,8 @@ def decide(facts: Facts, policy: Policy, user_rules: tuple[Rule, ...] = (), *, t
             if isinstance(said, GoOn):
                 added.append(said)
             else:
-                decision = said
+                asks = isinstance(said, Pause) and said.extend
+                decision = replace(said, say=decision.say) if asks else said
                 break
     if isinstance(decision, GoOn):
         for more in added:
@@ -94,9 +95,11 @@ def needs_closing_step(facts: Facts, policy: Policy, stop: Stop) -> bool:
 
     By default after every exhausted ending, with `policy.closing_after == "limits"` only after a limit. Never when a
     shared budget is used up (it is not this run's alone), when the context is too large for another request, or when
-    no request was made, so that there is nothing to sum up.
+    no request was made, so that there is nothing to sum up, unless the run begins with the user's no to more steps.
     """
-    if not policy.closing or stop.final_status != "exhausted" or facts.refused is not None or not facts.attempt:
+    if not policy.closing or stop.final_status != "exhausted" or facts.refused is not None:
+        return False
+    if not facts.attempt and not facts.grants.refused:
         return False
     if _gave_same_text(facts, stop.reason):
         return False
@@ -112,6 +115,8 @@ def build_outcome(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outco
         status, reason, detail = decision.final_status, decision.reason, decision.detail
     else:
         status, reason, detail = "awaiting_input", "awaiting_input", "the model waits for the user's answer"
+        if any(question.is_about_limit for question in facts.questions):
+            detail = "the limit of steps is reached, and the user is asked for more"
     spent = list(limit_statuses(facts, policy))
     answer, answer_from = _answer(facts, reason)
     return Outcome(
@@ -168,8 +173,8 @@ def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
 
 
 def _asks_in_text(facts: Facts, reason: str) -> bool:
-    """Whether the run waits for a reply to its last text, and not to a question asked by a call."""
-    return reason == "awaiting_input" and not facts.calls
+    """Whether the run waits for a reply to its last text, and not to a question asked by a call or by itself."""
+    return reason == "awaiting_input" and not facts.calls and not facts.questions
 
 
 def _gave_same_text(facts: Facts, reason: str) -> bool:

@@ -66,6 +66,10 @@ class Pause(_BaseDecision, frozen=True, tag="pause", kw_only=True, omit_defaults
     """Wait for the user's answers to the questions with these call ids."""
 
     questions: tuple[str, ...]
+    extend: int = 0
+    """Steps for which the user is to be asked, under the id in `questions`. 0: the questions are asked already."""
+    say: str = ""
+    """With `extend`: what the model is told before the next step."""
 
     def __str__(self) -> str:
         return "pause(awaiting_input)"

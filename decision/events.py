@@ -369,7 +369,10 @@ class PhaseReported(_Event, frozen=True, kw_only=True, tag="PHASE_REPORTED"):
 
 
 class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
-    """The model asks the user. The call stays open until QuestionAnswered, or a result `unanswered`."""
+    """The model asks the user. The call stays open until QuestionAnswered, or a result `unanswered`.
+
+    With `extends` the run itself asks, at its limit of steps, and there is no call.
+    """
 
     call_id: str
     text: str
@@ -385,6 +388,8 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
     """For a call that waits for the user's approval: after this time (ISO 8601) it counts as denied; empty: never."""
     asker: Asker | None = None
     """For a question of a sub-agent: which one asks. Its call goes on once all its questions are answered."""
+    extends: int = 0
+    """For the question whether the run may make more steps than its limit: how many it proposes."""
 
     @property
     def waiting_call(self) -> str:
@@ -398,12 +403,14 @@ class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED
     call_id: str
     text: str
     says: Literal["yes", "no", "unclear"] | None = None
-    """How a confirmation or an approval was understood. None for other questions, and in older records."""
+    """How an answer was understood that is to be a yes or a no. None for other questions, and in older records."""
     arguments: dict[str, Any] | None = None
     """For an approved call: the arguments that the user gave it instead of the model's; None if it keeps those."""
     expired: bool = False
     """True if nobody answered before the question's `expires_at`, so that the call is denied."""
     images: tuple[Image, ...] = ()
+    extends: int = 0
+    """For a yes to the question whether the run may make more steps: how many the user grants."""
 
 
 class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED"):

@@ -328,8 +328,11 @@ def _question_answered(facts: Facts, event: ev.QuestionAnswered) -> Facts:
         said = facts.unclear
         again = tuple(ask_again(q, said) if q.call_id == event.call_id else q for q in facts.questions)
         return replace(facts, questions=again, t=event.t)
-    if any(q.call_id == event.call_id and q.confirms is not None for q in facts.questions):
+    question = next((q for q in facts.questions if q.call_id == event.call_id), None)
+    if question is not None and question.confirms is not None:
         facts = replace(facts, confirmed=event.call_id)
+    if question is not None and question.is_about_limit and event.says == "no":
+        facts = replace(facts, grants=replace(facts.grants, refused=True))
     return _question_closed(facts, event.call_id)
 
 
@@ -346,7 +349,7 @@ def _context_compacted(facts: Facts, event: ev.ContextCompacted) -> Facts:
 
 def _limit_extended(facts: Facts, event: ev.LimitExtended) -> Facts:
     so_far = facts.grants
-    grants = ev.Grants(steps=so_far.steps + event.by, times=so_far.times + 1, at=facts.steps)
+    grants = replace(so_far, steps=so_far.steps + event.by, times=so_far.times + 1, at=facts.steps)
     return replace(facts, grants=grants, t=event.t)
 
 

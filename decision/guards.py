@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
-from .decisions import Decision, GoOn, Stop
+from .decisions import Decision, GoOn, Pause, Stop
 from .facts import Facts
 from .limit_usage import LimitStatus, limit_statuses
 from .limits import STOP_REASONS
@@ -99,16 +99,31 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
 
 
 def _step_limit(facts: Facts, policy: Policy) -> Decision | None:
+    if facts.grants.refused:
+        detail = f"{facts.steps} steps used, and the user grants no more"
+        return Stop(rule="step_limit", reason="step_limit", detail=detail)
     reached = _limit("step_limit")(facts, policy)
     extend, granted = policy.limits.extend, facts.grants
-    if reached is None or extend is None or granted.times >= extend.most:
-        return reached
-    if facts.progressed <= granted.at or facts.stalled >= extend.below:
+    if reached is None or extend is None:
         return reached
     by = extend.by
     longer = replace(facts, grants=Grants(steps=granted.steps + by, times=granted.times + 1, at=facts.steps))
     still = _limit("step_limit")(longer, policy)  # a limit on rounds, or one of the session, is not extended
+    if policy.limits.asks:
+        return still or _ask_for_steps(facts, policy, by)
+    if granted.times >= extend.most or facts.progressed <= granted.at or facts.stalled >= extend.below:
+        return reached
     return still or GoOn(rule="step_limit", extend=by, why=f"{by} steps more, since the work makes progress")
+
+
+def _ask_for_steps(facts: Facts, policy: Policy, by: int) -> Pause | None:
+    """Pause to ask the user for so many steps; None if another limit ends the run."""
+    others = (guard for guard in _OTHER_LIMITS if guard.name in policy.guards)
+    if any(guard.judge(facts, policy) is not None for guard in others):
+        return None
+    id = f"limits.steps.{facts.before.steps + facts.steps}"  # of the session, so that no later question has the same
+    asked = any(question.call_id == id for question in facts.questions)
+    return Pause(rule="step_limit", questions=(id,), extend=0 if asked else by)
 
 
 def _was_cut_off(facts: Facts, status: LimitStatus) -> bool:
@@ -212,8 +227,8 @@ GUARDS: tuple[Rule, ...] = (
     Rule(
         "guard",
         "step_limit",
-        "Stops at the limit on steps or rounds. Grants more steps instead while the work makes progress "
-        "(`limits.extend`).",
+        "Stops at the limit on steps or rounds. Grants more steps instead while the work makes progress, or asks the "
+        "user for them (`limits.extend`).",
         ("steps", "rounds", "grants", "progressed", "stalled"),
         _step_limit,
     ),
@@ -259,6 +274,7 @@ GUARDS: tuple[Rule, ...] = (
 )
 """The guards that come with endstop. They are asked in this order, and only if no rule stopped or paused the run."""
 
+_OTHER_LIMITS = tuple(guard for guard in GUARDS if guard.name in STOP_REASONS.values() and guard.name != "step_limit")
 _OF_STEPS = tuple(guard for guard in GUARDS if guard.name in ("invalid_calls", "stuck", "stagnation"))
 
 

@@ -103,13 +103,16 @@ class Extend(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     section: ClassVar[str] = "limits.extend."
 
     by: int = 15
-    """Steps of one grant, 1 to 15."""
+    """Steps of one grant, 1 to 15. With `ask` the user may grant any other number."""
     most: int = 8
-    """Grants that a run gets at most, 1 or more; then the limit ends it."""
+    """Grants on progress that a run gets at most, 1 or more; then the limit ends it."""
     below: int = 8
-    """Points for steps without progress (`stagnation`) below which the run must be, 1 or more."""
-    when: Literal["progress"] = "progress"
-    """`progress`: if, since the last grant, a step changed the work or brought news, and the points are low."""
+    """Points for steps without progress (`stagnation`) below which the run must be for a grant on progress, 1 or more.
+    """
+    when: Literal["progress", "ask"] = "progress"
+    """`progress`: if, since the last grant, a step changed the work or brought news, and the points are low. `ask`: the
+    run pauses and asks the user, who grants any number of steps, as often as asked, or ends it. A loop that is not ours
+    asks nobody and stops."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,10 +169,15 @@ class Limits(SessionLimits, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def most_steps(self) -> float:
-        """The steps that a run can make at most, with all grants; infinite without a limit."""
+        """The steps that a run can make at most, with all grants but a user's; infinite without a limit."""
         if self.steps is None:
             return inf
-        return self.steps + (0 if self.extend is None else self.extend.by * self.extend.most)
+        return self.steps + (0 if self.extend is None or self.asks else self.extend.by * self.extend.most)
+
+    @property
+    def asks(self) -> bool:
+        """Whether the user is asked for more steps at the limit."""
+        return self.extend is not None and self.extend.when == "ask"
 
 
 RECOMMENDED: dict[str, Limits] = {

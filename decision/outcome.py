@@ -103,11 +103,14 @@ class Asker(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Question(Struct, frozen=True):
-    """A question to the user, answered under its call id. With a `tool`, it asks to approve a call of that tool."""
+    """A question to the user, answered under its call id.
+
+    With a `tool`, it asks to approve a call of that tool; with `extends`, whether the run may make more steps.
+    """
 
     call_id: str
-    """The call that waits. For a question of a sub-agent it begins with the run's own call: `CALL/CALL OF THE
-    SUB-AGENT`, and so on for theirs."""
+    """The call that waits; an id of its own if none does (`extends`). For a question of a sub-agent it begins with the
+    run's own call: `CALL/CALL OF THE SUB-AGENT`, and so on for theirs."""
     text: str
     confirms: str | None = None
     """For a question that asks to confirm a completion: the answer that is then accepted."""
@@ -124,6 +127,19 @@ class Question(Struct, frozen=True):
     """For a call that waits for approval: the time after which it counts as denied (ISO 8601); empty: never."""
     asker: Asker | None = None
     """For a question of a sub-agent: which one asks. None: the run itself."""
+    extends: int = 0
+    """For the question whether the run may make more steps than its limit: how many it proposes. The answer is a whole
+    number of steps, a yes for these, or a no, which ends the run."""
+
+    @property
+    def wants_yes_or_no(self) -> bool:
+        """Whether the answer is a yes or a no, and not any text."""
+        return self.confirms is not None or self.tool is not None or self.extends > 0
+
+    @property
+    def is_about_limit(self) -> bool:
+        """Whether the run itself asks for more steps, so that no call waits for the answer."""
+        return self.extends > 0 and self.asker is None
 
     @property
     def waiting_call(self) -> str:

@@ -326,8 +326,11 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """To the user: whether a completion counts, if its tool wants a confirmation; `{answer}` is filled in."""
     approve: str = "May {name} run with {arguments}?"
     """To the user: whether a call that needs an approval may run; `{name}` and `{arguments}` are filled in."""
+    extend: str = "{used} of {allowed} steps are used. May the run make {by} more?"
+    """To the user, with `limits.extend.when = "ask"`: whether the run may go on at its limit of steps; `{used}`,
+    `{allowed}` and `{by}` are filled in."""
     unclear: str = "That was neither a yes nor a no."
-    """To the user: said before the question is asked again, after a reply to one of these two that is neither."""
+    """To the user: said before the question is asked again, after a reply to one of these three that is neither."""
     interrupted: str = (
         "The process died while {name} was running with {arguments}\n"
         "Whether it has taken effect is not known. What shall stand as its result?"

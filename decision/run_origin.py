@@ -55,6 +55,8 @@ class Grants(Struct, frozen=True, omit_defaults=True):
     """Number of grants."""
     at: int = 0
     """The step at which the latest was given."""
+    refused: bool = False
+    """Whether the user was asked for more, and said no."""
 
 
 class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):

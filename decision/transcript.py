@@ -132,7 +132,7 @@ class Transcript:
                 self._asked[asker.call_id] = True
                 self._begun.discard(asker.call_id)
                 self.approvals.pop(id, None)  # what was said to an earlier question of this id
-            case ev.QuestionAsked(call_id=id, tool=tool):
+            case ev.QuestionAsked(call_id=id, tool=tool) if not event.extends:
                 self._asked[id] = tool is not None
             case ev.QuestionAnswered(call_id=id, text=text, says=says):
                 if id in self.askers and says != "unclear":

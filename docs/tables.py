@@ -125,13 +125,14 @@ ENDINGS = {
     "judged": Ending("The judge decided after a round that the task is complete.", AGAIN),
     "handled": Ending("A prompt handler answered; the model was not asked.", AGAIN),
     "awaiting_input": Ending(
-        "The model asked a question, or a completion or a call needs the user's approval.",
+        "The model asked a question, a completion or a call needs the user's approval, or the run needs more steps.",
         "To answer: `session.answer(call_id, text)` or `--resume RECORD --answer TEXT`. "
-        "To approve a call: `session.approve(call_id)` or `--approve CALL_ID`.",
-        "`control_flow`",
+        "To approve a call: `session.approve(call_id)` or `--approve CALL_ID`. "
+        "To grant steps: `session.extend(20)` or `--extend 20`.",
+        "`control_flow`, `step_limit`",
     ),
     "step_limit": Ending(
-        "The run reached its limit on steps or rounds.",
+        "The run reached its limit on steps or rounds, or asked for more steps and the user said no.",
         "Raise `--max-steps N`, `limits.steps` or `limits.rounds`.",
     ),
     "token_limit": Ending(

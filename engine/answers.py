@@ -1,11 +1,13 @@
 """Checks answers to the open questions of a paused run, and records them in the run that begins with them.
 
 A question of the model is answered with any text, or with texts and images as a prompt. One that asks to confirm a
-completion, or to approve a call, is answered with yes or no, and asked again if the answer is neither.
+completion, to approve a call, or for more steps is answered with yes or no, and asked again if the answer is neither;
+for more steps their number is a yes, too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +18,7 @@ from .context import Context
 from .decision import AssistantMessage, Image, Question, ToolCall, UserMessage, WrongUse
 from .decision.confirmation import Reply, parse_reply
 from .decision.events import CompletionRejected, QuestionAnswered
+from .decision.limit_usage import extension
 from .records.format import encode_line
 from .tool_calls import record_acceptance
 from .tools.results import Completion
@@ -27,8 +30,13 @@ Answer = Prompt | Approve | Deny
 """What an open question is answered with."""
 
 ASK_AGAIN = 2
-"""How often the user is asked again if the reply to a confirmation or an approval is neither yes nor no. After that,
-such a reply counts as a no, and the model gets its text."""
+"""How often the user is asked again if the reply to a question is neither yes nor no, but should be. After that, such a
+reply counts as a no, and the model gets its text if the question was about a call."""
+MOST_STEPS_GRANTED = 999_999
+"""Most steps that the user may grant at once."""
+
+_STEPS = re.compile(r"\+?(\d{1,6})( more)?( steps?)?\.?", re.IGNORECASE)
+"""A reply that is a number of steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +46,15 @@ class AnswerGiven:
     question: Question
     text: str
     says: Reply | None = None
-    """How the reply to a confirmation or an approval was understood, if that is known."""
+    """How a reply that should be a yes or a no was understood, if that is known."""
     arguments: dict[str, Any] | None = None
     """For an approved call: the arguments that replace those of the model."""
     expired: bool = False
     """True if nobody answered in time, which counts as a denial."""
     images: tuple[Image, ...] = ()
     """Images of an answer to the model's own question; `text` has their marks."""
+    extends: int = 0
+    """For a yes to a question for more steps: how many the user grants."""
 
 
 def calls_of(questions: Sequence[Question]) -> tuple[ToolCall, ...]:
@@ -93,29 +103,51 @@ def _read(question: Question, given: Any, toolbox: Toolbox) -> AnswerGiven:
                 check_prompt(reason, "reason")
             return AnswerGiven(question, reason.strip() or "no", "no")
         case str():
-            return AnswerGiven(question, given, understood(question, given))
+            return _read_message(question, UserMessage(given))
         case _:
-            return _read_parts(question, user_message(given, "answer"))
+            return _read_message(question, user_message(given, "answer"))
 
 
-def _read_parts(question: Question, message: UserMessage) -> AnswerGiven:
+def _read_message(question: Question, message: UserMessage) -> AnswerGiven:
     """An answer of texts and images. The text counts where a yes or a no is wanted, which no image can say."""
     says = understood(question, message.text)
     if message.images and says is not None:
-        asks = "to confirm a completion" if question.tool is None else "for an approval"
+        asks = "for an approval" if question.tool is not None else "to confirm a completion"
+        if question.extends:
+            asks = "for more steps"
         raise WrongUse(
             f"question {question.call_id!r} asks {asks}: answer yes or no in words. An image can go into a message or "
             "the next prompt"
         )
-    return AnswerGiven(question, message.text, says, images=message.images)
+    extends = (_steps_in(message.text) or question.extends) if says == "yes" else 0
+    return AnswerGiven(question, message.text, says, images=message.images, extends=extends)
 
 
 def understood(question: Question, text: str) -> Reply | None:
-    """Return how a text answers a confirmation or an approval; None for a question that takes any text."""
-    if question.confirms is None and question.tool is None:
+    """Return how a text answers a question that wants a yes or a no; None for a question that takes any text."""
+    if not question.wants_yes_or_no:
         return None
-    says = parse_reply(text)
+    says = _parse_extension(text) if question.extends else parse_reply(text)
     return "no" if says == "unclear" and question.unclear >= ASK_AGAIN else says
+
+
+def check_granted(steps: int) -> None:
+    """Raise WrongUse unless the user may grant so many steps."""
+    if type(steps) is not int or not 1 <= steps <= MOST_STEPS_GRANTED:
+        raise WrongUse(f"{steps!r} steps cannot be granted: use a whole number from 1 to {MOST_STEPS_GRANTED}")
+
+
+def _parse_extension(text: str) -> Reply:
+    """Parse a reply to a question for more steps: their number is a yes, and one among other words is unclear."""
+    if _steps_in(text):
+        return "yes"
+    return "unclear" if any(map(str.isdecimal, text)) else parse_reply(text)
+
+
+def _steps_in(text: str) -> int:
+    """The number of steps that a reply consists of; 0 if it is no number."""
+    number = _STEPS.fullmatch(text.strip())
+    return int(number[1]) if number is not None else 0
 
 
 def with_expired(
@@ -142,6 +174,7 @@ def recorded_answers(questions: Sequence[Question], events: Sequence[QuestionAns
             event.arguments,
             event.expired,
             event.images,
+            event.extends,
         )
         for event in events
         if event.call_id in by_id
@@ -156,7 +189,10 @@ def _recorded_reply(question: Question, answer: QuestionAnswered) -> Reply | Non
 
 
 def record_answers(context: Context, answers: Sequence[AnswerGiven]) -> None:
-    """Log the answers with which a run begins. An answer to a confirmation also accepts or rejects its completion."""
+    """Log the answers with which a run begins, and what follows from them at once.
+
+    An answer to a confirmation accepts or rejects its completion, and one to a question for more steps grants them.
+    """
     for given in answers:
         question = given.question
         context.log.append(
@@ -167,9 +203,12 @@ def record_answers(context: Context, answers: Sequence[AnswerGiven]) -> None:
                 arguments=given.arguments,
                 expired=given.expired,
                 images=given.images,
+                extends=given.extends,
             )
         )
         _settle_confirmation(context, question, given.text, given.says)
+        if given.extends and question.is_about_limit and context.policy.limits.steps is not None:
+            context.log.append(extension(given.extends, context.log.facts, context.policy))
 
 
 def _settle_confirmation(context: Context, question: Question, text: str, says: Reply | None) -> None:

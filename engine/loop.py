@@ -38,6 +38,7 @@ from .decision.events import (
     DecisionMade,
     LimitReached,
     MessageAdded,
+    QuestionAsked,
     ResponseFinished,
     RoundStarted,
     StepFinished,
@@ -45,6 +46,7 @@ from .decision.events import (
     ToolCallResult,
 )
 from .decision.limit_usage import cost_flag, extension
+from .decision.policy import fill_in
 from .decision.transcript import UNANSWERED
 from .durability import RunLost
 from .effects import EffectKey, Response
@@ -79,12 +81,28 @@ async def run_rounds(context: Context) -> Outcome:
             case Stop() | Pause():
                 if isinstance(decision, Stop) and needs_closing_step(context.log.facts, context.policy, decision):
                     await run_closing_step(context)
+                if isinstance(decision, Pause) and decision.extend:
+                    _ask_for_steps(context, decision)
                 if FLAGGED_COST not in context.log.facts.reminded:
                     _log_flagged_cost(context)
                 return build_outcome(context.log.facts, context.policy, decision)
             case GoOn():
                 await _prepare(context, decision)
         decision = None
+
+
+def _ask_for_steps(context: Context, pause: Pause) -> None:
+    """Ask the user whether the run may make more steps. What the model is to be told is said before that."""
+    if pause.say:
+        context.log.append(MessageAdded(text=pause.say, origin="nudge"))
+    facts, (id,) = context.log.facts, pause.questions
+    text = fill_in(
+        context.policy.prompts.extend,
+        used=str(facts.steps),
+        allowed=str(context.policy.limits.hard_steps + facts.grants.steps),
+        by=str(pause.extend),
+    )
+    context.log.append(QuestionAsked(call_id=id, text=text, extends=pause.extend))
 
 
 def _log_flagged_cost(context: Context) -> None:

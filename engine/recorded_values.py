@@ -77,6 +77,8 @@ def recorded_values(events: Sequence[ev.Event], tools: Sequence[ToolSpec]) -> di
                 values[id] = RecordedValue(event.t, SubagentAsks((*so_far, question_of(event))))
             case ev.QuestionAsked(tool=str()):
                 pass  # the call waits for approval: its function has not been called
+            case ev.QuestionAsked() if event.extends:
+                pass  # no call asks
             case ev.QuestionAsked(call_id=id, text=text, confirms=str() as answer, pending_issues=pending):
                 asked = Completion(answer=answer, confirm=text, pending_issues=pending, percentage=event.percentage)
                 values[id] = RecordedValue(event.t, asked)

@@ -40,6 +40,7 @@ _IDENTITY: dict[type, tuple[str, ...]] = {
     ev.MessageAdded: ("origin",),
     ev.BudgetRefused: ("step",),
     ev.LimitReached: ("step",),
+    ev.LimitExtended: ("allowed",),
     ev.StepStarted: ("step",),
     ev.ResponseFinished: ("step",),
     ev.ToolExecutionStarted: _BY_CALL,

@@ -16,7 +16,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Literal, cast
 
-from .answers import Answer, AnswerGiven, calls_of, check_answers, with_expired
+from .answers import Answer, AnswerGiven, calls_of, check_answers, check_granted, with_expired
 from .approvals import Approve, Deny
 from .checkpoint import Durable
 from .config import RunConfig
@@ -182,6 +182,28 @@ class Session(Generic[DepsT, OutputT]):
     async def deny(self, call_id: str, reason: str = "", *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Deny a call that waits for approval, and wait for the outcome. reason: given to the model as the result."""
         return await self.answer_all({call_id: Deny(reason)}, deps=deps)
+
+    async def extend(self, steps: int, call_id: str | None = None, *, deps: DepsT | None = None) -> Outcome[OutputT]:
+        """Grant a run that asks for more steps so many, and wait for the outcome. See `start_extend`."""
+        async with self.start_extend(steps, call_id, deps=deps) as run:
+            return await run.wait()
+
+    def start_extend(
+        self, steps: int, call_id: str | None = None, *, deps: DepsT | None = None, run_id: str | None = None
+    ) -> Run[OutputT]:
+        """Return a run that continues the paused one, which asks for more steps, with so many.
+
+        call_id: which question is meant, where several sub-agents ask. Raises WrongUse if nothing asks for steps, or
+        for less than one. The answer "no" ends the run at its limit.
+        """
+        check_granted(steps)
+        asked = [question.call_id for question in self.questions if question.extends]
+        if call_id is None and len(asked) > 1:
+            raise WrongUse(f"several runs ask for more steps: say which with call_id ({', '.join(asked)})")
+        if not asked or (call_id is not None and call_id not in asked):
+            which = "nothing" if call_id is None else f"no question {call_id!r}"
+            raise WrongUse(f"{which} in session {self.id} asks for more steps (asking: {', '.join(asked) or 'none'})")
+        return self.start_answer(call_id or asked[0], str(steps), deps=deps, run_id=run_id)
 
     async def answer_all(self, answers: Mapping[str, Answer], *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Answer several open questions at once, by their call ids, and wait for the outcome."""

@@ -182,7 +182,7 @@ class Subagent:
             (question, said.get(f"{self._call.call_id}/{question.call_id}")) for question in self._session.questions
         )
         return [
-            AnswerGiven(q, one.text, one.says, one.arguments, one.expired, one.images)
+            AnswerGiven(q, one.text, one.says, one.arguments, one.expired, one.images, one.extends)
             for q, one in both
             if one is not None
         ]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from .._sanitize import one_line
-from ..approvals import Approve, Deny
+from ..answers import Answer
 from ..config import Hooks, ModelOptions, RecordOptions
 from ..decision import Facts, Policy, Question, WrongUse, fold
 from ..decision.events import RunStarted
@@ -193,14 +193,14 @@ class ResumedSession:
         return recorded + [tool for tool in (*own, *defaults) if tool.name not in names]
 
     def starts(
-        self, session: Session, prompt: Prompt | None, answers: Sequence[str], approvals: Mapping[str, Approve | Deny]
+        self, session: Session, prompt: Prompt | None, answers: Sequence[str], others: Mapping[str, Answer]
     ) -> list[Start]:
         """The runs to start, one after another; each but the last takes one answer and waits for the next.
 
-        Raises WrongUse.
+        answers: those of `--answer`. others: those of other options, by call id. Raises WrongUse.
         """
         path = self.record.path
-        answered = [*self._match_answers(answers), *approvals.items()]
+        answered: list[tuple[str, Answer]] = [*self._match_answers(answers), *others.items()]
         if len(dict(answered)) < len(answered):
             raise WrongUse("a question is given two answers")
         if prompt is not None and answered:
@@ -209,7 +209,9 @@ class ResumedSession:
             raise WrongUse(f"{path}: its last run was killed: resume it first, without a PROMPT")
         if prompt is None and not answered and self.questions:
             waits = any(question.tool is not None for question in self.questions)
+            asks = any(question.extends for question in self.questions)
             options = "--approve CALL_ID, --deny CALL_ID or --answer TEXT" if waits else "--answer TEXT"
+            options = f"--extend N, {options}" if asks else options
             raise WrongUse(f"{path} waits for an answer: give it with {options}\n{_listed(self.questions)}")
         if prompt is None and not answered and not self.killed:
             ended = self.last.finished

@@ -1,4 +1,4 @@
-"""Answers to open questions on the command line: from options (`--approve`, `--deny`), or asked for at the terminal.
+"""Answers to open questions on the command line: from options such as `--approve`, or asked for at the terminal.
 
 At the terminal all open questions are asked one by one. Whoever leaves at one of them, with Ctrl-C or Ctrl-D, answers
 none: no call runs because of half an answer.
@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from .._sanitize import one_line, sanitize
-from ..answers import Answer, understood
+from ..answers import Answer, check_granted, understood
 from ..approvals import MAX_SHOWN_ARGUMENTS, Approve, Deny, check_edited
 from ..decision import Question, WrongUse
 from ..tools.tool import Toolbox
@@ -30,6 +30,7 @@ else:
 
 ANSWER = "Your answer: "
 CONFIRM = "Is it done? [y]es, or [n]o and what is missing: "
+EXTEND = "More steps? [y]es, how many, or [n]o: "
 APPROVE = "Run it? [y]es, [n]o, [e]dit the arguments, or a reason why not: "
 EDIT = "All arguments, as a JSON object (empty: back): "
 LEAVE = "Ctrl-D leaves it open."
@@ -62,6 +63,19 @@ def _approval(option: str, call_id: str, text: str) -> Approve:
         return Approve(json.loads(text) if text else None)
     except ValueError as error:
         raise WrongUse(f"{option} {call_id}=...: the arguments are no JSON: {error}") from None
+
+
+def parse_extension(steps: int | None, questions: Sequence[Question]) -> dict[str, str]:
+    """The answer of `--extend N`. Raises WrongUse."""
+    if steps is None:
+        return {}
+    asking = [question.call_id for question in questions if question.extends]
+    if not asking:
+        raise WrongUse(f"--extend {steps}: no run asks for more steps")
+    if len(asking) > 1:
+        raise WrongUse(f"--extend {steps}: several runs ask for more steps: write --answer {asking[0]}={steps}")
+    check_granted(steps)
+    return {asking[0]: str(steps)}
 
 
 def is_interactive() -> bool:
@@ -140,13 +154,16 @@ def _asked(question: Question, number: int, many: int, seen: bool) -> Iterator[L
 def _ask(question: Question, toolbox: Toolbox, show: Show, read: Read) -> Answer:
     if question.tool is not None:
         return _ask_approval(question, toolbox, show, read)
-    if question.confirms is None:
+    if not question.wants_yes_or_no:
         return _text(read)
+    prompt, hint = CONFIRM, "Please begin with yes or no, as in: no, the tests still fail"
+    if question.extends:
+        prompt, hint = EXTEND, f"Please answer yes ({question.extends} more), no (it ends here) or a number of steps"
     while True:
-        text = read(CONFIRM).strip()
+        text = read(prompt).strip()
         if understood(question, text) != "unclear":
             return text
-        show([[("Please begin with yes or no, as in: no, the tests still fail", "warning")]])
+        show([[(hint, "warning")]])
 
 
 def _text(read: Read) -> str:

@@ -28,7 +28,7 @@ from .commands import add_command
 from .exit_codes import EXIT_CODES, exit_code
 from .factory import check_record, read_prompt
 from .options import add_agent, add_output, add_redaction
-from .question_prompt import ask_questions, ask_text, is_interactive, parse_approvals
+from .question_prompt import ask_questions, ask_text, is_interactive, parse_approvals, parse_extension
 from .views.run_view import RunView
 from .views.select import choose_view, print_lines
 from .views.text import Asking, Recorded, Savings, left_open, savings_of
@@ -36,9 +36,9 @@ from .views.text import Asking, Recorded, Savings, left_open, savings_of
 _ABOUT = """
 The answer goes to stdout, everything else to stderr.
 
-In a terminal, a question of the model and a call that waits for approval are asked where the run pauses, and it goes on
-with the answer. Ctrl-D leaves the question open. Nothing is asked with --no-input, --json or --quiet, or if stdin or
-stderr is no terminal.
+In a terminal, a person is asked where the run pauses, with a question of the model, a call that waits for approval or a
+limit that asks for more steps, and it goes on with the answer. Ctrl-D leaves the question open. Nothing is asked with
+--no-input, --json or --quiet, or if stdin or stderr is no terminal.
 
 --resume takes the model, the policy, the names of the tools and the settings from the record. A record does not hold
 --api-base, --provider, --tools, --workspace, --gate, --evaluate and --evaluate-plain: give them again.
@@ -51,7 +51,7 @@ _EXIT_CODES = {
     2: "usage error, before the first request",
     3: "exhausted: a limit was reached, or the model was stuck in a loop",
     4: "failed: the provider or the engine gave up",
-    5: "awaiting input: the model asked a question, or a call waits for approval",
+    5: "awaiting input: the model asked a question, a call waits for approval, or the run asks for more steps",
     6: "completed, but the evaluation failed",
     130: "cancelled, for example by Ctrl-C",
 }
@@ -117,6 +117,9 @@ def add_to(commands: Any) -> None:
         help="deny this call, which waits for approval; CALL_ID=REASON with a reason for the model; repeatable",
     )
     again.add_argument(
+        "--extend", type=int, metavar="N", help="grant N more steps to the run, which asks for some at its limit"
+    )
+    again.add_argument(
         "--strict-resume",
         action="store_true",
         help="refuse to resume a killed run that would go on differently from its record; nothing is written then",
@@ -179,8 +182,8 @@ def _check_options(args: argparse.Namespace) -> None:
     """Refuse options that need another one, or exclude it. Raises WrongUse."""
     if args.fork is not None and args.resume is not None:
         raise WrongUse("--fork and --resume cannot be combined: give one of them")
-    for name in ("answer", "approve", "deny"):
-        if getattr(args, name) and args.resume is None:
+    for name in ("answer", "approve", "deny", "extend"):
+        if getattr(args, name) not in (None, []) and args.resume is None:
             raise WrongUse(f"--{name} answers a recorded question: give its record with --resume RECORD")
     if args.strict_resume and args.resume is None:
         raise WrongUse("--strict-resume is for a run that is resumed: give its record with --resume RECORD")
@@ -216,6 +219,7 @@ def _resumed(args: argparse.Namespace, std_streams: StdStreams) -> _Work | None:
     session = engine.session(resumed.record.header.session_id, record=args.resume, drain=args.drain)
     prompt = None if args.prompt is None else _prompt(args)
     answers = parse_approvals(args.approve, args.deny, [one.call_id for one in resumed.questions if one.tool])
+    answers |= parse_extension(args.extend, resumed.questions)
     if resumed.questions and prompt is None and not (args.answer or answers) and _asks(args):
         asked = _ask(resumed.questions, engine.config.toolbox, args, std_streams, seen=False)
         if not isinstance(asked, dict):

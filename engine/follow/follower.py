@@ -581,7 +581,9 @@ def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool =
         policy = POLICIES[policy]
     policy = without_shipped_limit(policy)
     rules = tuple(name for name in policy.rules if name != "compaction")
-    followed = replace(policy, closing=closes and policy.closing, closing_after="limits", rules=rules)
+    limits = replace(policy.limits, extend=None) if policy.limits.asks else policy.limits  # we can ask nobody
+    closing = closes and policy.closing
+    followed = replace(policy, closing=closing, closing_after="limits", rules=rules, limits=limits)
     repetition = followed.repetition
     if speaks:
         bounded = policy.limits.steps is not None or repetition.monologue is not None

@@ -52,6 +52,9 @@ class QuestionResponse(Struct, frozen=True, kw_only=True):
     """For a call that waits for approval: after this time (ISO 8601) it counts as denied; left out: never."""
     asker: Asker | UnsetType = UNSET
     """For a question of a sub-agent: which one asks."""
+    extends: int | UnsetType = UNSET
+    """For the question whether the run may make more steps than its limit: how many it proposes. The answer is a whole
+    number of steps as text, a yes for these, or a no, which ends the run."""
 
 
 class RunResponse(Struct, frozen=True, kw_only=True):
@@ -96,6 +99,7 @@ def question_response(question: Question) -> QuestionResponse:
         arguments=UNSET if question.arguments is None else question.arguments,
         expires_at=question.expires_at or UNSET,
         asker=question.asker or UNSET,
+        extends=question.extends or UNSET,
     )
 
 

@@ -114,7 +114,7 @@ TEXT_FIELDS: dict[type, Mapping[str, str]] = {
     Image: {"url": "text"},
     ToolSpec: {"description": "text", "parameters": "schema"},
     GoOn: {"say": "text", "why": "text", "remind": "text", "trace": "many"},
-    Pause: {"trace": "many"},
+    Pause: {"say": "text", "trace": "many"},
     Stop: {"detail": "text", "trace": "many"},
     TraceEntry: {"saw": "plain", "said": "text"},
     Policy: {"prompts": "struct", "echo": "struct"},

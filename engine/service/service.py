@@ -224,8 +224,8 @@ class Service(SessionQueries):
     ) -> StoredSession:
         """Answer an open question by starting the session's next run with the answer.
 
-        text: or texts and images, as in a prompt. call_id: id of the tool call that asked the question; needed only if
-        several questions are open.
+        text: or texts and images, as in a prompt; a number of steps, yes or no for a question with `extends`.
+        call_id: id of the question; needed only if several are open.
         """
         return await self._answer(session_id, owner, {call_id: user_message(text, "answer")})
 

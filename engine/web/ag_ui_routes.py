@@ -13,7 +13,7 @@ from hashlib import sha256
 from starlette.responses import Response
 
 from ..approvals import Approve, Deny
-from ..decision import Event, UserMessage
+from ..decision import Event, Question, UserMessage
 from ..http.sse import HEARTBEAT, RETRY, event_id
 from ..records.format import decode_line
 from ..records.frames import Frame, Frames
@@ -79,14 +79,16 @@ async def _start(service: Service, agent_input: AgUiInput, owner: str) -> Stored
     answers = agent_input.answers_to(session.questions)
     if not answers:
         return await service.start_run(session.id, agent_input.message, owner=owner)
-    approvals = {question.call_id for question in session.questions if question.tool is not None}
-    given = {answer.call_id: _answer_of(answer, answer.call_id in approvals) for answer in answers}
+    open_now = {question.call_id: question for question in session.questions}
+    given = {answer.call_id: _answer_of(answer, open_now[answer.call_id]) for answer in answers}
     return await service.answer_all(session.id, given, owner=owner)
 
 
-def _answer_of(answer: QuestionAnswer, is_approval: bool) -> UserMessage | Approve | Deny:
-    """The answer as the service takes it. is_approval: whether its question is about a call that waits."""
-    if not is_approval or answer.approved is None:
+def _answer_of(answer: QuestionAnswer, question: Question) -> UserMessage | Approve | Deny:
+    """The answer as the service takes it."""
+    if question.extends and answer.approved is False:
+        return UserMessage("no")
+    if question.tool is None or answer.approved is None:
         return answer.said
     return Approve(answer.arguments) if answer.approved else Deny(answer.text)
 

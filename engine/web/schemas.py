@@ -51,7 +51,10 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The answer to an open question. `call_id` is needed if several questions are open."""
+    """The answer to an open question. `call_id` is needed if several questions are open.
+
+    A question with `extends` is answered with a number of steps (`"20"`), a yes or a no.
+    """
 
     text: PromptBody
     call_id: Name | None = None

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Deny, Engine, Tool, read_record
+from endstop import Deny, Engine, Extend, Tool, read_record
 from endstop.cli.question_prompt import ask_questions
 from endstop.cli.views.styled_lines import Line, plain_text
-from endstop.decision import AssistantMessage, Policy, ToolResult, UserMessage, WrongUse
+from endstop.decision import AssistantMessage, Limits, Policy, ToolResult, UserMessage, WrongUse
 from endstop.decision import events as ev
 from endstop.engine import RecordOptions
 from endstop.providers import Scripted, call, say
@@ -394,3 +394,58 @@ async def carried_on(engine: Engine, record: Path) -> Any:
         if outcome.status != "awaiting_input":
             return outcome
     return await session.approve("h/p")
+
+
+# ---- more steps
+
+
+def longer_by_asking() -> Tool:
+    """A sub-agent that needs three steps, and asks for more than one."""
+
+    def respond(request: Any) -> Any:
+        if any("The run ends here" in message.text for message in request.ephemeral):
+            return "Only one is written."
+        steps = sum(isinstance(message, AssistantMessage) for message in request.messages)
+        return [[call("write", id="w1", path="a")], [call("write", id="w2", path="b")], say("Both are written.")][steps]
+
+    policy = Policy(limits=Limits(steps=1, extend=Extend(by=1, when="ask")), reminder=None)
+    return Engine(Scripted(respond), tools=[write], policy=policy).as_tool("writer", "Writes.")
+
+
+async def test_a_sub_agent_asks_for_more_steps_through_its_caller(tmp_path: Path) -> None:
+    record = tmp_path / "run.jsonl"
+    engine = caller(longer_by_asking(), [call("writer", id="h", prompt="go")], "All done.")
+    session = engine.session(record=record)
+    (question,) = (await session.run("go")).questions
+    assert (question.call_id, question.extends) == ("h/limits.steps.1", 1)
+    assert question.text == "writer: 1 of 1 steps are used. May the run make 1 more?"
+    again = await session.answer(question.call_id, "as you like")
+    assert again.questions[0].text.startswith("That was neither a yes nor a no. writer: 1 of 1 steps")
+    outcome = await loaded(engine, record).extend(7)
+    assert (outcome.status, DONE) == ("completed", ["wrote a", "wrote b"])
+    (below,) = (tmp_path / "run.subagents").glob("*.jsonl")
+    granted = [e for run in read_record(below).runs for e in run.events if isinstance(e, ev.LimitExtended)]
+    assert [(one.by, one.allowed) for one in granted] == [(7, 8)]
+    assert not [e for run in read_record(record).runs for e in run.events if isinstance(e, ev.LimitExtended)]
+    await replayed(record)
+
+
+async def test_a_sub_agent_that_gets_no_more_steps_tells_its_caller_so() -> None:
+    session = caller(longer_by_asking(), [call("writer", id="h", prompt="go")], "All done.").session()
+    await session.run("go")
+    outcome = await session.answer("h/limits.steps.1", "no")
+    assert (outcome.status, DONE) == ("completed", ["wrote a"])
+    assert "Only one is written." in results(session)["h"].content
+    assert "step_limit" in results(session)["h"].content
+
+
+async def test_where_two_sub_agents_ask_it_is_said_which_gets_more_steps() -> None:
+    calls = [call("writer", id="h1", prompt="go"), call("writer", id="h2", prompt="go")]
+    session = caller(longer_by_asking(), calls, "All done.").session()
+    await session.run("go")
+    with pytest.raises(WrongUse, match=r"say which with call_id \(h1/limits\.steps\.1, h2/limits\.steps\.1\)"):
+        session.start_extend(5)
+    with pytest.raises(WrongUse, match=r"no question 'limits\.steps\.1' in session .* asks for more steps"):
+        session.start_extend(5, "limits.steps.1")
+    assert (await session.extend(5, "h2/limits.steps.1")).status == "awaiting_input"
+    assert (await session.extend(5)).status == "completed"

@@ -66,7 +66,7 @@ async def test_B1_blank_text_does_not_end_the_run_and_is_asked_for_again(blank: 
 async def test_B1_a_model_that_stays_blank_ends_as_no_answer_and_not_as_completed() -> None:
     outcome = await Engine(Scripted(*[""] * 9)).run("go")
     assert (outcome.status, outcome.stop_reason, outcome.answer) == ("exhausted", "no_answer", "")
-    assert outcome.steps == 3, "one answer and two more chances"
+    assert outcome.steps == 6, "one answer and five more chances"
 
 
 async def test_B1_under_strict_text_never_ends_the_run_and_only_a_completion_does() -> None:

@@ -435,6 +435,245 @@ async def test_E4_a_backtest_grants_as_the_policy_does_that_it_asks(tmp_path: Pa
     assert ends == {"agent": ("same", 51), "30": ("earlier", 30), "one grant": ("earlier", 45)}
 
 
+# ---- E4: limits at which the user is asked
+
+
+def asking(hard: int = 3, by: int = 2, **more: Any) -> Policy:
+    limits = Limits(steps=hard, extend=Extend(by=by, most=1, when="ask"))
+    return Policy(limits=limits, **{"closing": False, "reminder": None, **more})
+
+
+ENGINES = {
+    "60": Limits(steps=60),
+    "off": Limits(steps=None, seconds=60),
+    "fixed": Limits(steps=3),
+    "progress": Limits(steps=3, extend=Extend()),
+}
+"""Limits with which a paused run may go on."""
+
+
+def asked(events: Sequence[Any]) -> list[tuple[str, str, int]]:
+    return [(e.call_id, e.text, e.extends) for e in events if isinstance(e, ev.QuestionAsked)]
+
+
+async def events_of(run: Any) -> list[Any]:
+    async with run:
+        return [event async for event in run]
+
+
+async def test_E4_at_the_limit_the_user_is_asked_and_grants_steps_as_often_as_asked(tmp_path: Path) -> None:
+    provider = Scripted(*busy(26, DONE))
+    session = Engine(provider, tools=[WORK], policy=asking()).session(record=tmp_path / "r.jsonl")
+    paused = await session.run("go")
+    assert (paused.status, paused.stop_reason, paused.steps) == ("awaiting_input", "awaiting_input", 3)
+    (question,) = paused.questions
+    assert (question.call_id, question.extends) == ("limits.steps.3", 2)
+    assert question.text == "3 of 3 steps are used. May the run make 2 more?"
+    assert (paused.exceeded_limit, paused.limits["steps"].allowed) == (False, 3)
+    assert paused.detail == "the limit of steps is reached, and the user is asked for more"
+
+    events = await events_of(session.start_extend(20))
+    assert granted(events) == [(20, 23)], "any number, and neither `by` nor `most` bounds it"
+    assert asked(events) == [("limits.steps.23", "23 of 23 steps are used. May the run make 2 more?", 2)]
+    agreed = await session.answer("limits.steps.23", "yes, go on")
+    assert (agreed.status, agreed.steps, agreed.limits["steps"].allowed) == ("awaiting_input", 25, 25), "`by`"
+    done = await session.extend(9)
+    assert (done.status, done.stop_reason, done.steps) == ("completed", "completed", 27)
+
+    for request in provider.requests:
+        check_transcript(request.messages)
+    assert not any("more" in m.text for m in provider.requests[-1].messages if isinstance(m, UserMessage))
+    report = await replay(str(tmp_path / "r.jsonl"))
+    assert [(one.divergence, one.difference) for one in report.runs] == [(None, None)] * 4
+    started = read_record(tmp_path / "r.jsonl").runs[1].events
+    assert [type(event).__name__ for event in started[:3]] == ["RunStarted", "QuestionAnswered", "LimitExtended"]
+    assert (started[1].says, started[1].extends) == ("yes", 20)
+
+
+async def test_E4_a_no_ends_the_run_at_its_limit_with_the_closing_step_and_asks_no_more(tmp_path: Path) -> None:
+    provider = Scripted(*busy(3, "Three things are done.", "A new answer."))
+    engine = Engine(provider, tools=[WORK], policy=asking(closing=True))
+    session = engine.session(record=tmp_path / "r.jsonl")
+    paused = await session.run("go")
+    outcome = await session.answer(paused.questions[0].call_id, "No, that is enough.")
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "step_limit", 3)
+    assert (outcome.answer, outcome.answer_from) == ("Three things are done.", "closing")
+    assert outcome.limits["steps"].allowed == 3
+    assert outcome.detail == "3 steps used, and the user grants no more"
+    assert session.questions == ()
+    with pytest.raises(WrongUse, match=r"nothing in session .* asks for more steps \(asking: none\)"):
+        session.start_extend(5)
+    report = await replay(str(tmp_path / "r.jsonl"))
+    assert [(one.divergence, one.difference) for one in report.runs] == [(None, None)] * 2
+    again = await session.run("And now?")
+    assert (again.status, again.answer) == ("completed", "A new answer.")
+
+
+@pytest.mark.parametrize(
+    ("reply", "steps_granted"),
+    [
+        *[("7", 7), (" +7 ", 7), ("7 steps", 7), ("7 more steps.", 7), ("1", 1), ("999999", 999_999), ("７", 7)],
+        *[("yes", 2), ("Ja, bitte", 2), ("👍", 2), ("好的", 2)],
+        *[("no", None), ("Stop.", None), ("不", None)],
+        *[("0", 0), ("-5", 0), ("yes, 20", 0), ("only 5", 0), ("1000000", 0), ("twenty", 0), ("2.5", 0), ("maybe", 0)],
+    ],
+)
+async def test_E4_a_number_a_yes_a_no_and_what_is_none_of_them(reply: str, steps_granted: int | None) -> None:
+    """0: the question stays open, and is asked again. None: the run ends."""
+    session = Engine(
+        Scripted(*busy(3), *[[call("ask_user", question="?")]] * 9), tools=[WORK], policy=asking()
+    ).session()
+    (question,) = (await session.run("go")).questions
+    events = await events_of(session.start_answer(question.call_id, reply))
+    outcome = events[-1].outcome
+    if steps_granted:
+        assert granted(events) == [(steps_granted, 3 + steps_granted)]
+        assert events[1].extends == steps_granted
+    elif steps_granted is None:
+        assert (outcome.stop_reason, granted(events), session.questions) == ("step_limit", [], ())
+    else:
+        assert (outcome.status, events[1].says, granted(events)) == ("awaiting_input", "unclear", [])
+        (again,) = outcome.questions
+        assert (again.call_id, again.extends, again.unclear) == (question.call_id, 2, 1)
+        assert again.text == f"That was neither a yes nor a no. {question.text}"
+
+
+async def test_E4_after_three_unclear_replies_the_answer_counts_as_a_no() -> None:
+    session = Engine(Scripted(*busy(9)), tools=[WORK], policy=asking()).session()
+    (question,) = (await session.run("go")).questions
+    ends = [(await session.answer(question.call_id, "Hm, who knows?")).stop_reason for _ in range(3)]
+    assert ends == ["awaiting_input", "awaiting_input", "step_limit"]
+
+
+async def test_E4_a_new_prompt_in_place_of_an_answer_has_a_limit_of_its_own_and_another_question() -> None:
+    provider = Scripted(*busy(9))
+    session = Engine(provider, tools=[WORK], policy=asking()).session()
+    first = await session.run("go")
+    second = await session.run("Do something else.")
+    assert (second.status, second.steps, second.limits["steps"].allowed) == ("awaiting_input", 3, 3)
+    assert [q.call_id for q in (*first.questions, *second.questions)] == ["limits.steps.3", "limits.steps.6"]
+    with pytest.raises(WrongUse, match=r"no question .limits\.steps\.3. is open"):
+        session.start_answer("limits.steps.3", "yes")
+    for request in provider.requests:
+        check_transcript(request.messages)
+
+
+@pytest.mark.parametrize(
+    ("reply", "steps_made"), [("5", {"60": 9, "off": 9, "fixed": 8, "progress": 9}), ("no", dict.fromkeys(ENGINES, 3))]
+)
+async def test_E4_the_answer_holds_for_another_policy_too(
+    reply: str, steps_made: dict[str, int], tmp_path: Path
+) -> None:
+    for name, limits in ENGINES.items():
+        record = tmp_path / f"{name}.jsonl"
+        await Engine(Scripted(*busy(3)), tools=[WORK], policy=asking()).run("go", record=record)
+        policy = Policy(limits=limits, closing=False, reminder=None)
+        session = Engine(Scripted(*busy(5, DONE)), tools=[WORK], policy=policy).session(record=record)
+        session.load(read_record(record).runs)
+        outcome = await session.answer(session.questions[0].call_id, reply)
+        assert outcome.steps == steps_made[name]
+        assert outcome.stop_reason == ("completed" if outcome.steps == 9 else "step_limit")
+
+
+@pytest.mark.parametrize(
+    ("limits", "session_limits", "reason"),
+    [
+        ({"tool_calls": 3}, {}, "tool_call_limit"),
+        ({"rounds": 1}, {}, "step_limit"),
+        ({}, {"steps": 3}, "step_limit"),
+    ],
+)
+async def test_E4_nobody_is_asked_where_another_limit_ends_the_run(
+    limits: dict[str, int], session_limits: dict[str, int], reason: str
+) -> None:
+    extended = Limits(steps=3, extend=Extend(when="ask"), **limits)
+    policy = Policy(limits=extended, session_limits=SessionLimits(**session_limits), closing=False, max_inner_steps=3)
+    events, outcome = await run_of(busy(9), policy=policy)
+    assert (outcome.stop_reason, outcome.steps, asked(events)) == (reason, 3, [])
+
+
+async def test_E4_a_completion_in_the_last_step_needs_no_answer_and_a_question_of_the_model_comes_first() -> None:
+    events, outcome = await run_of(busy(2, DONE), policy=asking())
+    assert (outcome.stop_reason, asked(events)) == ("completed", [])
+    script = busy(2, [call("ask_user", question="Which?", id="q")], *busy(3))
+    session = Engine(Scripted(*script), tools=[WORK], presets=[ask_user], policy=asking()).session()
+    assert [q.call_id for q in (await session.run("go")).questions] == ["q"]
+    assert [q.call_id for q in (await session.answer("q", "This.")).questions] == ["limits.steps.3"]
+    assert (await session.extend(1)).steps == 4
+
+
+async def test_E4_what_the_model_was_to_be_told_at_the_limit_it_is_told_before_the_next_step() -> None:
+    provider = Scripted(*busy(2, "Half of it is done.", DONE))
+    session = Engine(provider, tools=[WORK], policy=asking(text="nudge")).session()
+    paused = await session.run("go")
+    assert (paused.status, paused.answer, paused.answer_from) == (
+        "awaiting_input",
+        "Half of it is done.",
+        "latest_text",
+    ), "it is no text that waits for a reply"
+    await session.extend(5)
+    last = provider.requests[-1].messages[-1]
+    assert isinstance(last, UserMessage)
+    assert "Text alone does not end this task" in last.text
+
+
+async def test_E4_a_fork_at_the_question_decides_anew(tmp_path: Path) -> None:
+    record = tmp_path / "r.jsonl"
+    session = Engine(Scripted(*busy(9)), tools=[WORK], policy=asking()).session(record=record)
+    await session.run("go")
+    decided = [e for e in read_record(record).runs[0].events if isinstance(e, ev.DecisionMade)]
+    at = decided[-1].seq
+    longer = Engine(Scripted(*busy(2, DONE)), tools=[WORK], policy=steps(30))
+    async with session.fork(at=at, engine=longer, record=tmp_path / "longer.jsonl").start_fork() as run:
+        assert (await run.wait()).steps == 6
+    same = Engine(Scripted(*busy(2, DONE)), tools=[WORK], policy=asking())
+    fork = session.fork(at=at, engine=same, record=tmp_path / "same.jsonl")
+    async with fork.start_fork() as run:
+        assert [q.call_id for q in (await run.wait()).questions] == ["limits.steps.3"]
+    assert (await fork.extend(5)).stop_reason == "completed"
+    for name in ("longer", "same"):
+        report = await replay(str(tmp_path / f"{name}.jsonl"))
+        assert all((one.divergence, one.difference) == (None, None) for one in report.runs)
+
+
+async def test_E4_a_backtest_says_that_the_user_would_be_asked_and_takes_recorded_answers(tmp_path: Path) -> None:
+    path = tmp_path / "60.jsonl"
+    await Engine(Scripted(*busy(50, DONE)), tools=[WORK], policy=steps(60, reminder=None)).run("go", record=path)
+    (result,) = backtest(read_record(path).runs[0].events, [asking(30, 15), asking(60)])
+    one, same = result.findings
+    assert (one.parting, one.step, one.why) == ("diverges", 30, "it would ask the user whether to go on")
+    assert (one.stop_reason, one.rule, one.saved, one.least_saved_steps) == ("awaiting_input", "step_limit", None, 0)
+    assert same.parting == "same"
+
+    path = tmp_path / "asked.jsonl"
+    session = Engine(Scripted(*busy(30)), tools=[WORK], policy=asking()).session(record=path)
+    await session.run("go")
+    await session.extend(4)
+    await session.answer(session.questions[0].call_id, "no")
+    for run in read_record(path).runs:
+        (result,) = backtest(run.events, [asking()])
+        assert [finding.parting for finding in result.findings] == ["same"]
+
+
+def test_E4_settings_of_a_question_are_those_of_a_policy_file() -> None:
+    asks = policy_from({"limits": {"steps": 40, "extend": {"when": "ask", "by": 5}}})
+    assert asks.limits == Limits(steps=40, extend=Extend(when="ask", by=5))
+    assert with_setting(Policy(), "limits.extend.when", "ask").limits.asks
+    assert settings_from_record(Policy, settings_to_record(asks)) == asks
+    assert (asks.limits.most_steps, Policy().limits.most_steps) == (40, 150)
+    with pytest.raises(WrongUse, match=r"limits\.extend\.when is .never.: use .progress. or .ask."):
+        policy_from({"limits": {"extend": {"when": "never"}}})
+
+
+@pytest.mark.parametrize("steps_granted", [0, -1, True, "20", 2.0, 1_000_000])
+async def test_E4_what_is_no_number_of_steps_cannot_be_granted(steps_granted: Any) -> None:
+    session = Engine(Scripted(*busy(9)), tools=[WORK], policy=asking()).session()
+    await session.run("go")
+    with pytest.raises(WrongUse, match="steps cannot be granted: use a whole number from 1 to 999999"):
+        session.start_extend(steps_granted)
+    assert session.questions
+
+
 # ---- E5
 
 

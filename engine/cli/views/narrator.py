@@ -384,7 +384,7 @@ class EventNarrator:
         self._note("▸ context compacted", f"{words}, {sizes}{vain}", "warning" if vain else "loop")
 
     def _limit_extended(self, event: ev.LimitExtended) -> None:
-        self._note("▸ limit extended", f"{event.by} steps more, {event.allowed} in all", "loop")
+        self._note("▸ limit extended", f"{counted(event.by, 'step')} more, {event.allowed} in all", "loop")
 
     def _stage(self, event: ev.StageFinished) -> None:
         if event.stage == "run":

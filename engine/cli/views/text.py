@@ -184,6 +184,8 @@ def ending_of(
             title = "Please confirm" if confirming else "A question for you"
             if any(q.tool is not None for q in outcome.questions):
                 title = "Please approve"
+            elif outcome.questions and all(q.extends for q in outcome.questions):
+                title = "More steps?"
             return EndingText(
                 tone="question",
                 title=title,
@@ -272,6 +274,8 @@ def _how_to_answer(outcome: Outcome, recorded: Recorded | None, confirming: bool
         )
     if any(question.tool is not None for question in outcome.questions):
         return ("--deny CALL_ID=REASON tells the model why not.",)
+    if any(question.extends for question in outcome.questions):
+        return ("Any number of steps can be granted; --answer no ends the run at its limit.",)
     return _some(
         "No hands it back to the model, with your text; any other answer asks you again." if confirming else ""
     )
@@ -284,6 +288,8 @@ def _answering(outcome: Outcome, recorded: Recorded, confirming: bool) -> str:
             f"--approve {quote(q.call_id)}" if q.tool else f'--answer {quote(q.call_id)}="..."'
             for q in outcome.questions
         )
+    elif len(outcome.questions) == 1 and outcome.questions[0].extends:
+        answers = f"--extend {outcome.questions[0].extends}"
     elif len(outcome.questions) == 1:
         answers = f'--answer "{"yes" if confirming else "..."}"'
     else:
@@ -399,8 +405,9 @@ def steps_text(limits: Limits) -> str:
     """How many steps a run may make."""
     if limits.steps is None:
         return "no limit of steps"
-    extend = limits.extend
-    more = "" if extend is None else f" ({limits.most_steps:g} on progress)"
+    more = "" if limits.extend is None else f" ({limits.most_steps:g} on progress)"
+    if limits.asks:
+        more = ", then it asks for more"
     return counted(limits.steps, "step") + more
 
 

@@ -128,12 +128,12 @@ def _broken_by(events: Sequence[Event]) -> Iterator[Broken]:
 def results(runs: Sequence[Sequence[Event]]) -> dict[str, int]:
     """How many results each call of a session has that must have one, by the events of its runs.
 
-    The user's answer is the result of a question, unless it approves a call. Results count once that came before their
-    step was begun anew, and calls of responses that never came whole do not count, nor those that wait for the user at
-    the end.
+    The user's answer is the result of a question, unless it approves a call or grants steps. Results count once that
+    came before their step was begun anew, and calls of responses that never came whole do not count, nor those that
+    wait for the user at the end.
     """
     found: dict[str, int] = {}
-    approved: set[str] = set()
+    without_result: set[str] = set()
     for events in runs:
         since_step: list[str] = []
         for event in events:
@@ -147,9 +147,9 @@ def results(runs: Sequence[Sequence[Event]]) -> dict[str, int]:
                 case ev.ToolCallResult():
                     found[event.call_id] = found.get(event.call_id, 0) + 1
                     since_step.append(event.call_id)
-                case ev.QuestionAsked(tool=str()):
-                    approved.add(event.call_id)
-                case ev.QuestionAnswered() if event.call_id not in approved:
+                case ev.QuestionAsked() if event.tool is not None or event.extends:
+                    without_result.add(event.call_id)
+                case ev.QuestionAnswered() if event.call_id not in without_result:
                     found[event.call_id] = 1
                 case _:
                     pass
@@ -157,7 +157,8 @@ def results(runs: Sequence[Sequence[Event]]) -> dict[str, int]:
     whole = {call.id for message in messages for call in message.calls}
     last = runs[-1][-1]
     paused = isinstance(last, ev.RunFinished) and last.outcome.status == "awaiting_input"
-    waiting = whole if paused and any(isinstance(e, ev.QuestionAsked) for e in runs[-1]) else set[str]()
+    asks = any(isinstance(event, ev.QuestionAsked) and not event.extends for event in runs[-1])
+    waiting = whole if paused and asks else set[str]()
     counted = {id: found.get(id, 0) for id in (*found, *whole)}
     return {id: n for id, n in counted.items() if (n or id in whole) and not (n == 0 and id in waiting)}
 

@@ -16,6 +16,7 @@ CONFIRMATION = "confirmation"
 TOOL_CALL = "tool_call"
 TEXT: dict[str, Any] = {"type": "string"}
 YES_NO_OR_TEXT: dict[str, Any] = {"type": ["boolean", "string"]}
+YES_NO_OR_STEPS: dict[str, Any] = {"type": ["boolean", "integer", "string"], "minimum": 1}
 APPROVAL: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -71,6 +72,15 @@ def _interrupt(question: Question, call: str) -> protocol.Interrupt:
             response_schema=APPROVAL,
             expires_at=question.expires_at or None,
             metadata={"endstop": {"tool": question.tool, "arguments": question.arguments, **asker}},
+        )
+    if question.extends:
+        return protocol.Interrupt(
+            id=question.call_id,
+            reason=CONFIRMATION,
+            message=question.text,
+            tool_call_id=None if question.is_about_limit else call,
+            response_schema=YES_NO_OR_STEPS,
+            metadata={"endstop": {"extends": question.extends, **asker}},
         )
     confirms = question.confirms is not None
     more = {"confirms": question.confirms, "pending_issues": question.pending_issues} if confirms else {}

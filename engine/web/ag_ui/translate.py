@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...decision import AssistantMessage, Event, Usage, UserMessage, WrongUse
+from ...decision import AssistantMessage, Event, Question, Usage, UserMessage, WrongUse
 from ...decision import events as ev
 from ...records.format import encode_line
 from . import protocol
@@ -59,8 +59,8 @@ class AgUiTranslator:
         """The message id of each attempt of this step."""
         self._void = VoidIds()  # what was streamed of the latest failed attempt
         self._usage = UsageByModel()
-        self._approvals: set[str] = set()
-        """Ids of the calls that wait for the user's approval."""
+        self._no_results: set[str] = set()
+        """Ids of the questions whose answers are no results of calls: approvals, limits, and all of sub-agents."""
 
     def translate(self, event: Event, *, skip: bool = False) -> list[bytes]:
         """The AG-UI events for this event, each as a JSON object. With `skip`: none, as the reader already has it.
@@ -109,7 +109,7 @@ class AgUiTranslator:
         self._state.at = None if self._began is None else self._began + event.t
         self._model = event.model
         if event.carried is not None:
-            self._approvals.update(one.call_id for one in event.carried.questions if one.lets_call_run)
+            self._no_results.update(one.call_id for one in event.carried.questions if _answer_is_no_result(one))
         prompt = None if event.prompt is None else UserMessage(event.prompt, event.images)
         self._open(event.run_id, self._thread or event.session_id, prompt)
         self._custom(event)
@@ -241,13 +241,13 @@ class AgUiTranslator:
 
     def _question_asked(self, event: ev.QuestionAsked) -> None:
         """`CUSTOM`."""
-        if event.tool is not None or event.asker is not None:
-            self._approvals.add(event.call_id)
+        if _answer_is_no_result(event):
+            self._no_results.add(event.call_id)
         self._custom(event)
 
     def _question_answered(self, event: ev.QuestionAnswered) -> None:
-        """`TOOL_CALL_RESULT` of the question's call, unless it is asked again or is about an approval; `CUSTOM`."""
-        if event.says != "unclear" and event.call_id not in self._approvals:
+        """`TOOL_CALL_RESULT` of the question's call, unless it is asked again, an approval or a grant; `CUSTOM`."""
+        if event.says != "unclear" and event.call_id not in self._no_results:
             content = content_of(UserMessage(event.text, event.images).parts)
             self._state.answer(self._id_of(event), event.call_id, content)
         self._custom(event)
@@ -291,6 +291,10 @@ class AgUiTranslator:
     def _message_of(self, attempt: str, event: Event) -> str:
         """The id of the message of an attempt: that of the event that started it."""
         return self._messages.get(attempt) or self._messages.setdefault(attempt, self._id_of(event))
+
+
+def _answer_is_no_result(question: Question | ev.QuestionAsked) -> bool:
+    return question.tool is not None or question.asker is not None or question.extends > 0
 
 
 HANDLERS: dict[type, Callable[[AgUiTranslator, Any], None]] = {

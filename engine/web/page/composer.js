@@ -1,7 +1,7 @@
 // The box under the timeline. What it is for follows from how the session stands.
 import { ask, words } from "./api.js";
 import { $, h } from "./dom.js";
-import { pretty } from "./text.js";
+import { counted, pretty } from "./text.js";
 import { underWay, yesNo } from "./words.js";
 
 /** What was typed and not sent, by what it is for: no event loses it. */
@@ -37,9 +37,12 @@ function forms(id, status, questions, on) {
 
 const fault = () => h("p", { class: "error", role: "alert" });
 
-function form(key, title, verb, send) {
+const TEXT = ["textarea", { rows: 2 }];
+const STEPS = ["input", { type: "number", min: 1, max: 999_999, placeholder: "or how many" }];
+
+function form(key, title, verb, send, [kind, more] = TEXT) {
   const name = `box-${++boxes}`;
-  const box = h("textarea", { id: name, rows: 2, required: true, oninput: () => drafts.set(key, box.value) });
+  const box = h(kind, { id: name, required: true, oninput: () => drafts.set(key, box.value), ...more });
   box.value = drafts.get(key) ?? "";
   const error = fault();
   const button = h("button", { class: "primary" }, verb);
@@ -67,14 +70,19 @@ function answerForms(id, question, post, on) {
     on.changed(now);
   };
   const answer = (text) => send("answers", { text, call_id: call });
-  const made = form(key, question.text || "A question for you", "Answer", answer);
+  const steps = question.extends;
+  const made = form(key, question.text || "A question for you", steps ? "Grant" : "Answer", answer, steps ? STEPS : TEXT);
   made.classList.add("question");
   const label = made.querySelector("label");
-  label.prepend(h("strong", { class: "asks" }, yesNo(question) ? "Please confirm" : "It asks you"));
+  label.prepend(h("strong", { class: "asks" }, steps ? "More steps?" : yesNo(question) ? "Please confirm" : "It asks you"));
   for (const issue of question.pending_issues ?? []) label.append(h("small", {}, `\nstill open: ${issue}`));
   if (!yesNo(question)) return [made];
   const error = made.querySelector(".error");
-  const say = (word) => h("button", { type: "button", onclick: (event) => attempt(event.target, error, () => answer(word.toLowerCase())) }, word);
+  const say = (word, text = word.toLowerCase()) => h("button", { type: "button", onclick: (event) => attempt(event.target, error, () => answer(text)) }, word);
+  if (steps) {
+    made.querySelector(".row").prepend(say(counted(steps, "more step"), String(steps)), say("End the run", "no"));
+    return [made];
+  }
   made.querySelector("textarea").setAttribute("placeholder", "or say why not");
   made.querySelector(".row").prepend(say("Yes"), say("No"));
   if (!question.tool) return [made];

@@ -2,7 +2,7 @@
 // `stamp` is the number of the event that changed it last, so points are compared by places and stamps.
 
 import { planOf, takesPlans } from "./plan.js";
-import { number, parsed } from "./text.js";
+import { counted, number, parsed } from "./text.js";
 
 export const begin = () => ({ stamp: 0, runs: [] });
 
@@ -329,7 +329,8 @@ const HEARD = {
   },
   LIMIT_EXTENDED(run, { by, allowed }) {
     run.granted += by;
-    note(run, "quiet", "▸", `${by} steps more are granted, ${allowed} in all, since the work makes progress`);
+    const why = run.began.policy?.limits?.extend?.when === "ask" ? "" : ", since the work makes progress";
+    note(run, "quiet", "▸", `${counted(by, "more step")} granted, ${allowed} in all${why}`);
   },
   LIMIT_REACHED(run) {
     run.limited = true;

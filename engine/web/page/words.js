@@ -16,7 +16,7 @@ export const STATUS = {
 /** Whether a session of this status gets an end by itself. */
 export const underWay = (status) => status === "running" || status === "queued";
 
-export const yesNo = ({ tool, confirms }) => !!tool || confirms != null;
+export const yesNo = ({ tool, confirms, extends: steps }) => !!tool || confirms != null || !!steps;
 
 /** Of each status of a result: tone, sign, and words unless all is well. */
 export const RESULT = {
@@ -149,8 +149,9 @@ export function ending(run) {
         advice: "The task was not reported as done." };
     default: {
       const asked = outcome.questions ?? [];
-      const confirming = asked.length > 0 && asked.every(yesNo);
-      return { tone: "main", sign: "?", title: confirming ? "Please confirm" : "A question for you",
+      const all = (kind) => asked.length > 0 && asked.every(kind);
+      const title = all((one) => one.extends) ? "More steps?" : all(yesNo) ? "Please confirm" : "A question for you";
+      return { tone: "main", sign: "?", title,
         text: asked.map((question) => question.text).join("\n\n"), advice: "The run waits for the answer, and goes on from it." };
     }
   }

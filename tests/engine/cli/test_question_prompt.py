@@ -99,6 +99,111 @@ async def test_approvals_without_a_record_are_refused() -> None:
     assert "--resume RECORD" in (await endstop("run", "Hi", "--approve", "d1", "--model", "x")).err
 
 
+# ---- a limit that asks
+
+LOOK = """
+from endstop import tool
+
+@tool(reads=True)
+def look(n: int) -> str:
+    "Look."
+    return f"seen {n}"
+"""
+ASKS = """
+closing = false
+[limits]
+steps = 2
+[limits.extend]
+when = "ask"
+by = 4
+"""
+
+
+def looks(*numbers: int) -> list[list[object]]:
+    return [[call("look", id=f"l{n}", n=n)] for n in numbers]
+
+
+def asks_at_its_limit(folder: Path, server: ChatServer) -> tuple[object, ...]:
+    (folder / "tools.py").write_text(LOOK)
+    (folder / "asks.toml").write_text(ASKS)
+    return (*scripted(server), "--tools", folder / "tools.py", "--policy", folder / "asks.toml")
+
+
+async def test_a_run_that_asks_for_more_steps_is_extended_by_an_option(tmp_path: Path) -> None:
+    record = tmp_path / "r.jsonl"
+    async with ChatServer(*looks(*range(5)), END) as server:
+        where = asks_at_its_limit(tmp_path, server)
+        asked = await endstop("run", "Look", *where, "--record", record)
+        assert asked.code == 5
+        assert "the limit of steps is reached, and the user is asked for more" in asked.err
+        assert "2 of 2 steps are used. May the run make 4 more?" in asked.err
+        assert f"endstop run --resume {record} --extend 4 --api-base {server.url}" in asked.err
+        missing = await resume(tmp_path, server)
+        assert (missing.code, "give it with --extend N, --answer TEXT" in missing.err) == (2, True)
+        again = await resume(tmp_path, server, "--extend", "1", "--json")
+        (question,) = again.json["questions"]
+        assert (again.code, again.json["status"]) == (5, "awaiting_input")
+        assert (question["call_id"], question["extends"]) == ("limits.steps.3", 4)
+        done = await resume(tmp_path, server, "--extend", "20", "--json")
+        assert (done.code, done.json["steps"], done.json["limits"]["steps"]["allowed"]) == (0, 6, 23)
+        replayed = await endstop("replay", record)
+        assert replayed.code == 0
+        assert "limit extended: 20 steps more, 23 in all" in replayed.err
+
+
+async def test_a_run_that_gets_no_more_steps_ends_as_exhausted(tmp_path: Path) -> None:
+    async with ChatServer(*looks(*range(2))) as server:
+        where = asks_at_its_limit(tmp_path, server)
+        await endstop("run", "Look", *where, "--record", tmp_path / "r.jsonl")
+        ended = await resume(tmp_path, server, "--answer", "no", "--json")
+    assert (ended.code, ended.json["stop_reason"]) == (3, "step_limit")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--extend", "0"], "0 steps cannot be granted: use a whole number from 1 to 999999"),
+        (["--extend", "5", "--answer", "no"], "a question is given two answers"),
+        (["--extend", "5", "Do it"], "PROMPT and an answer cannot be combined"),
+        (["--extend", "some"], "invalid int value"),
+        (["--approve", "limits.steps.2"], "no such call waits for approval"),
+    ],
+)
+async def test_a_wrong_grant_is_said_before_anything_runs(tmp_path: Path, arguments: list[str], why: str) -> None:
+    async with ChatServer(*looks(*range(2))) as server:
+        where = asks_at_its_limit(tmp_path, server)
+        await endstop("run", "Look", *where, "--record", tmp_path / "r.jsonl")
+        before = (tmp_path / "r.jsonl").read_bytes()
+        done = await resume(tmp_path, server, *arguments)
+    assert (done.code, why in done.err) == (2, True), done.err
+    assert (tmp_path / "r.jsonl").read_bytes() == before
+
+
+async def test_steps_are_granted_only_to_a_run_that_asks(tmp_path: Path) -> None:
+    async with ChatServer(FIRST) as server:
+        assert "--resume RECORD" in (await endstop("run", "Look", *scripted(server), "--extend", "5")).err
+        await paused(tmp_path, server)
+        done = await resume(tmp_path, server, "--extend", "5")
+    assert (done.code, "--extend 5: no run asks for more steps" in done.err) == (2, True)
+
+
+async def test_more_steps_are_asked_for_at_the_terminal_and_the_run_goes_on(tmp_path: Path) -> None:
+    async with ChatServer(*looks(*range(4)), END) as server:
+        where = asks_at_its_limit(tmp_path, server)
+        async with in_terminal("run", "Look", *where, "--record", tmp_path / "r.jsonl") as (terminal, process):
+            await terminal.prompts("or [n]o:", 1)
+            assert "2 steps, then it asks for more" in terminal.text
+            assert "? More steps?" in terminal.text
+            terminal.press(b"1\r")
+            await terminal.prompts("or [n]o:", 2)
+            assert "limit extended: 1 step more, 3 in all" in terminal.text
+            terminal.press(b"yes\r")
+            await terminal.closed()
+            assert await exit_code(process) == 0
+    steps = [run.finished.outcome.steps for run in read_record(tmp_path / "r.jsonl").runs if run.finished]
+    assert steps == [2, 3, 5]
+
+
 # ---- at the terminal
 
 
@@ -171,7 +276,7 @@ async def test_questions_are_asked_one_by_one_and_the_run_goes_on_in_the_same_re
     answers = [message["content"] for message in server.requests[-1]["messages"] if message["role"] == "tool"]
     assert answers == ["80", "größer 漢字"]
     assert [run.finished is not None for run in read_record(tmp_path / "r.jsonl").runs] == [True, True]
-    assert terminal.text.count("up to 30 steps") == 1, "the run that goes on is not introduced again"
+    assert terminal.text.count("30 steps, up to 150") == 1, "the run that goes on is not introduced again"
     assert "--answer" not in terminal.text
     assert terminal.text.count("endstop replay") == 1
     assert [bad for bad in ("\x1b[2J", "\x1b]0;", "\x9b", "\u202e") if bad in terminal.raw] == []
@@ -261,6 +366,9 @@ APPROVAL = Question("d1", "May it?", tool="delete", arguments={"path": "prod"})
 CONFIRMATION = Question("c1", "Is it done?", confirms="All is set.")
 
 
+STEPS = Question("limits.steps.30", "30 of 30 steps are used. May the run make 15 more?", extends=15)
+
+
 def asked(*lines: str, questions: Sequence[Question] = (APPROVAL,)) -> tuple[dict[str, Answer] | None, str]:
     """What comes of these lines, and all that is shown; the input ends after them."""
     given, shown = iter(lines), list[Line]()
@@ -305,6 +413,15 @@ def test_a_confirmation_takes_a_yes_or_a_no_and_asks_again_for_all_else() -> Non
     assert answers == {"c1": "no, the port is wrong"}
     assert shown.count("Please begin with yes or no") == 2
     assert asked("Yes!", questions=[CONFIRMATION])[0] == {"c1": "Yes!"}
+
+
+def test_a_question_for_more_steps_takes_a_number_a_yes_or_a_no_and_asks_again_for_all_else() -> None:
+    answers, shown = asked("", "yes, 5", "0", "12", questions=[STEPS])
+    assert answers == {"limits.steps.30": "12"}
+    assert "30 of 30 steps are used. May the run make 15 more?" in shown
+    assert shown.count("Please answer yes (15 more), no (it ends here) or a number of steps") == 3
+    assert asked("y", questions=[STEPS])[0] == {"limits.steps.30": "y"}
+    assert asked("n", questions=[STEPS])[0] == {"limits.steps.30": "n"}
 
 
 def test_who_leaves_at_one_question_answers_none() -> None:

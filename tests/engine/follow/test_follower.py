@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Limits, Policy, WrongUse, read_record
+from endstop import Extend, Limits, Policy, WrongUse, read_record
 from endstop.cli.factory import with_limits
 from endstop.decision import (
     POLICIES,
@@ -30,7 +30,6 @@ from endstop.decision.events import (
     RunStarted,
     ToolCallResult,
 )
-from endstop.decision.limits import Extend
 from endstop.decision.policy import Stagnation
 from endstop.decision.policy_files import policy_from
 from endstop.follow import Cut, Follower
@@ -220,7 +219,7 @@ def after_work(texts: list[str], **more: Any) -> tuple[list[Decision], Follower]
     [
         (["The port is 8080."], "text_final", 0),
         ([ANNOUNCED, ANNOUNCED], "no_answer", 1),
-        (["", "", ""], "no_answer", 2),
+        ([""] * 6, "no_answer", 5),
         (["I understand."] * 3, "no_answer", 2),
     ],
     ids=["answer", "announcements", "empty", "echoes"],
@@ -341,6 +340,17 @@ def test_what_a_decision_says_does_not_keep_a_loop_going_for_ever(speaks: bool, 
     stops = [n for n, decision in enumerate(decisions, 1) if isinstance(decision, Stop)]
     assert stops == ([30] if speaks else [])
     assert (one.outcome.stop_reason if one.outcome else "") == ends
+
+
+def test_a_limit_that_asks_stops_where_nobody_can_be_asked(tmp_path: Path) -> None:
+    policy = Policy(limits=Limits(steps=3, extend=Extend(when="ask")))
+    one = follower(policy, record=tmp_path / "r.jsonl")
+    for n in range(3):
+        decision = one.step(calls=[call(f"c{n}", arguments=f'{{"n": {n}}}')], results=[result(f"c{n}", f"done {n}")])
+    assert isinstance(decision, Stop)
+    assert (decision.reason, one.policy.limits) == ("step_limit", Limits(steps=3))
+    one.close()
+    assert read_record(tmp_path / "r.jsonl").runs[0].started.policy.limits == Limits(steps=3)
 
 
 def test_limits_on_steps_and_on_the_session_hold() -> None:

@@ -185,7 +185,7 @@ EVENTS: list[Event] = [
     ev.AttemptFailed(attempt="1.1", kind="unavailable", message=S, text=S),
     ev.ResponseFinished(step=1, message=MESSAGE, finish="stop"),
     ev.DecisionMade(round=1, decision=GoOn(rule="r", say=S, why=S, remind=S, trace=(SAW,))),
-    ev.DecisionMade(round=1, decision=Pause(rule="r", questions=("c",), trace=(SAW,))),
+    ev.DecisionMade(round=1, decision=Pause(rule="r", questions=("c",), extend=1, say=S, trace=(SAW,))),
     ev.DecisionMade(round=1, decision=Stop(rule="r", reason="completed", detail=S, trace=(SAW,))),
     ev.ProviderToolReported(attempt="1.1", id="p", name="search", arguments=json.dumps(NESTED), result=S),
     ev.ToolCallResult(call_id="c", name="t", content=S, fingerprint="00ff", images=PICTURES),

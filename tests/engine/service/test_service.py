@@ -9,16 +9,18 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, read_record
-from endstop.decision import WrongUse
+from endstop import Engine, Extend, read_record
+from endstop.decision import Limits, Policy, WrongUse
 from endstop.providers import Scripted, call, say
 from endstop.replay import replay
 from endstop.service.errors import Conflict, Refusal, ServiceUnavailable, TooMany, Unknown
 from endstop.service.service import Service
 from endstop.store.base import EventBatch, StoreError
+from endstop.testing import MemorySteps
 
 from ..held import Held, seqs, to_end
 from ..temporary_store import TemporaryStore, opened
+from .kept_jobs import Queue
 
 FINISH = call("finish_task", summary="The port is 8080.")
 
@@ -115,6 +117,21 @@ async def test_a_question_is_answered_once() -> None:
         assert (await ended(service, session.run_id)).status == "completed"
         assert await refused(service.answer(session.id, "80", call_id="q1")) == (Conflict, "answered")
         assert await refused(service.answer(session.id, "80")) == (Conflict, "no_open_question")
+
+
+async def test_steps_are_granted_to_a_run_that_a_worker_takes_from_a_queue() -> None:
+    queue = Queue()
+    policy = Policy(limits=Limits(steps=1, extend=Extend(by=2, when="ask")), closing=False, text="nudge")
+    engine = Engine(Scripted("Hm.", "So.", "Well.", FINISH), policy=policy)
+    async with Service(engine, store=TemporaryStore(), queue=queue, grace=0) as service:
+        session = await service.start("Set the port")
+        await queue.work(queue.jobs[0], MemorySteps())
+        (question,) = (await service.session(session.id)).questions
+        assert (question.call_id, question.extends) == ("limits.steps.1", 2)
+        await service.answer(session.id, "7")
+        await queue.work(queue.jobs[1], MemorySteps())
+        outcome = await ended(service, queue.jobs[1].run_id)
+    assert (outcome.status, outcome.steps, outcome.limits["steps"].allowed) == ("completed", 4, 8)
 
 
 async def test_a_message_is_heard_by_the_run_or_by_one_that_begins_by_itself() -> None:

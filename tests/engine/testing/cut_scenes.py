@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from endstop import Approve, Engine, Hooks, Run, Tool, read_record
+from endstop import Approve, Engine, Extend, Hooks, Run, Tool, read_record
 from endstop.decision import (
     AnyChunk,
     Limits,
@@ -191,6 +191,30 @@ async def out_of_time(n: int) -> str:
     return "late"
 
 
+def limited(when: Any, *, by: int = 2) -> MakeEngine:
+    """A limit of two steps, which is extended."""
+    script = (
+        [call("put", n=1, id="a")],
+        [call("put", n=2, id="b")],
+        [call("put", n=3, id="c")],
+        [DONE],
+        "Two are put.",
+    )
+
+    def respond(request: Request) -> Any:
+        closing = any("The run ends here" in message.text for message in request.ephemeral)  # type: ignore[union-attr]
+        return by_step(*script[-1:] * 9 if closing else script)(request)
+
+    policy = Policy(limits=Limits(steps=2, extend=Extend(by=by, when=when)), reminder=None)
+    return lambda effects: Engine(Scripted(respond), tools=tools(effects), policy=policy)
+
+
+def with_a_subagent_that_asks_for_steps(effects: SideEffects) -> Engine:
+    helper = limited("ask", by=1)(effects).as_tool("helper", "Helps.")
+    above = ([call("helper", prompt="put three", id="h")], [call("put", n=9, id="p1")], [DONE])
+    return Engine(Scripted(by_step(*above)), tools=[*tools(effects), helper])
+
+
 def timed_out(effects: SideEffects) -> Engine:
     waits = Tool(out_of_time, name="wait", description="Wait.", reads=True, timeout=None)
     script = ([call("put", n=1, id="a")], [call("wait", n=1, id="b"), call("put", n=2, id="c")], "Half is done.")
@@ -300,6 +324,10 @@ CUT_SCENES: dict[str, CutScene] = {
     "timed_out": CutScene(make_engine=timed_out),
     "degenerate": CutScene(make_engine=degenerate),
     **{f"over_{name}": CutScene(make_engine=over(wire)) for name, wire in WIRES.items()},
+    "extended": CutScene(make_engine=limited("progress", by=1)),
+    "asked_for_steps": CutScene(make_engine=limited("ask", by=1), answer=lambda question: "yes"),
+    "refused_steps": CutScene(make_engine=limited("ask"), answer=lambda question: "no"),
+    "subagent_asks_for_steps": CutScene(make_engine=with_a_subagent_that_asks_for_steps, answer=lambda question: "1"),
     "fork": begun(_fork),
     "killed": begun(_killed),
 }

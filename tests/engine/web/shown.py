@@ -92,7 +92,7 @@ async def move_file(path: str, size: int) -> str:
 class Site:
     """The server, as the tests see it."""
 
-    def __init__(self, agents: Sequence[str] = ("worker",)) -> None:
+    def __init__(self, agents: Sequence[str] = ("worker",), policy: Policy | None = None) -> None:
         self.scripts: dict[str, list[Any]] = {}
         """What the model answers to a prompt, response by response."""
         self.requests: list[Request] = []
@@ -109,7 +109,8 @@ class Site:
             yield f"indexed {folder}"
 
         provider = Scripted(self._response, model="scripted-1")
-        policy = Policy(limits=Limits(steps=12, soft_steps=8, output_tokens=2_000, seconds=600))
+        limits = Limits(steps=12, soft_steps=8, output_tokens=2_000, seconds=600)
+        policy = Policy(limits=limits) if policy is None else policy
         tools = [read_file, write_file, delete_file, move_file, index, think, ask_user]
         self.engines = {name: Engine(provider, tools=tools, presets=(task_done,), policy=policy) for name in agents}
         self._loop: asyncio.AbstractEventLoop | None = None
