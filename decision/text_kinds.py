@@ -22,19 +22,28 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache, lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
+from . import report_phrases
 from .chinese_script import SIMPLIFIED, simplified
 from .confirmation import ASKING_ENDINGS
 from .phrases import Phrases
 
-TextKind = Literal["answer", "question", "announcement", "refusal", "error"]
-"""What a text of a model is, as `classify_text` tells it."""
+TextKind = Literal[
+    "answer", "partial", "question", "announcement", "refusal", "refusal_with_offer", "echo", "error"
+]  # fmt: skip
+"""What a text of a model is, as `classify_text` tells it. An `echo` repeats a tool's result; texts that repeat an
+instruction are another matter (`Policy.echo`, `echoes.py`)."""
+TEXT_KINDS: frozenset[str] = frozenset(get_args(TextKind))
+LAST_WORDS: frozenset[TextKind] = frozenset({"answer", "refusal"})
+"""Kinds of text with which a model ends its work: it has nothing more to do, and waits for nothing."""
 
 SEEN = 2_000
 """Characters that are looked at from the beginning of a text, and as many from its end."""
 _LONGEST_ERROR = 1_500
 """Most characters of a text that is an error; a longer one reports about errors."""
+_REPORT = 8
+"""Sentences at the end in which a report says what is left."""
 _OPENING = 4
 """Sentences at the beginning in which a refusal stands."""
 _CLOSING = 4
@@ -54,40 +63,62 @@ _ERROR = (
     r"credit balance is too low|(invalid|incorrect|missing) (api[ -]key|x-api-key|auth)|(model|service|"
     r"server) (is )?(currently |temporarily )?(overloaded|unavailable)|overloaded_error|overloaded$|错误[:(]|"
     r"出错了?[:,]|请求失败|エラー[:(]|エラーが発生|오류[:(]|오류가 발생|erreur ?[:(\d]|fehler ?[:(\d]|errore ?[:(\d]|"
-    r"erro ?[:(\d]|ошибка ?[:(\d]"
+    r"erro ?[:(\d]|ошибка ?[:(\d]|[\w.]{1,80}(error|exception|timeout)\b ?[:(]|(econnre|etimedout|econnaborted)|"
+    r"failed to (connect|fetch|reach)\b|(the )?(service|server|model|upstream) (is )?(temporarily )?(unavailable|busy)|"
+    r"service unavailable|(fehler|zeit[uü]berschreitung) (bei|beim|w[aä]hrend|in)\b[^:\n]{0,80}:|"
+    r"verbindung (\w+ )?(abgelehnt|verweigert|fehlgeschlagen|unterbrochen)|(anfrage|aufruf) (ist )?fehlgeschlagen|"
+    r"(anfrage|raten)limit|erreur (lors|de|pendant|interne|serveur|r[eé]seau)[^:\n]{0,80}:|(le |la )?(quota|limite|"
+    r"d[eé]lai)[^.\n]{0,60}d[eé]pass|connexion (refus|perdue|r[eé]initialis|interrompue)|error (al|de|en|"
+    r"interno)\b[^:\n]{0,80}:|(se ha |has )(superado|excedido|alcanzado) (la|el|su|tu) (cuota|l[ií]mite)|(l[ií]mite|"
+    r"cuota) [^.\n]{0,40}(superad|excedid|alcanzad)|(conexi[oó]n|solicitud|petici[oó]n) (rechazada|fallida|agotada|"
+    r"interrumpida)|(请求|连接|调用|接口)(失败|超时|被拒绝|出错)|服务(器)?(内部错误|繁忙|暂时不可用|不可用|过载)|"
+    r"(已)?(超出|达到|超过)了?[^,。\n]{0,8}(限制|上限|配额)|错误(码|代码)|(リクエスト|接続|通信|"
+    r"サーバー?)[^。\n]{0,12}(失敗|タイムアウト|切断|過負荷|エラー)|(レート|利用)(制限|上限)|タイムアウト(しま|エラー|"
+    r":)|(内部|サーバー?|通信|接続)エラー|エラー(コード)?\s?\d|요청(이)? (실패|한도)"
 )
 
 _REQUESTS = {
     "en": r"please,? (also |first |kindly |try to |do |could you )?(provide|confirm|share|specify|tell|choose|select|"
     r"send|enter|give|clarify|double[ -]?check|re-?check|locate|upload|paste|attach|reply|respond|answer|indicate|"
     r"advise|describe|pick|decide|grant|supply|state|list|name|verify (that|your|the|whether)|make sure (the|that|"
-    r"your)|review and|approve|authori[sz]e|log ?in|sign ?in|type|let me know (which|what|how|who|whether|where|when|"
-    r"the|your|if you('d| would| want| wish| are| still| have)|once|by))|let me know (which|what|how|who|whether|"
-    r"where|when (you|it)|your|the|if you('d| would| want| wish)? ?(like|want|wish|prefer)? (to|me to) (go ahead|"
-    r"proceed|continue|confirm|do (this|that|it|so)))|(tell|give|send) me (which|what|how|who|whether|where|when|your|"
-    r"the|more)|to (go on|proceed|continue|start|begin|help|assist)\b[^.]{0,60}\b(i|we)('ll| will| would|"
-    r" still)? need|(i|we)('ll| will| would| still| also| first| just| do)? ?(still |also |first |just )?need (your|"
-    r"to (know|confirm)( your|\b)|you to|more (info|detail|context)|some (more |additional |basic )?(info|detail|"
-    r"context)|(a few|one|a bit) more|the [\w -]{1,40} (from|of your|you|and|to|in order|before|for)|the following|"
-    r"access to|either|confirmation|permission|clarification)|(could|can|would|will) you (please|kindly)|"
-    r"waiting for your|once (you have|i have|you('ve| provide)|i get) .{0,60}(please|let me know)|what would you like|"
-    r"which (one )?(would|do) you|may i have|before i (proceed|continue|begin|start|go|can)[^.]{0,60}(please|need|"
-    r"confirm)|if you (can |could )?(provide|give|share|send|tell)( me)? .{0,120}(i can|i'll|i will|we can)",
+    r"your)|review and|approve|authori[sz]e|log ?in|sign ?in|type|let me know (which|what|how|who|whether|where|"
+    r"when|the|your|if you('d| would| want| wish| are| still| have)|once|by))|let me know (which|what|how|who|"
+    r"whether|where|when (you|it)|your|the|if you('d| would| want| wish)? ?(like|want|wish|prefer)? (to|"
+    r"me to) (go ahead|proceed|continue|confirm|do (this|that|it|so)))|(tell|give|send) me (which|what|how|who|"
+    r"whether|where|when|your|the|more)|to (go on|proceed|continue|start|begin|help|assist)\b[^.]{0,60}\b(i|"
+    r"we)('ll| will| would| still)? need|(i|we)('ll| will| would| still| also| first| just| do)? ?(still |also |"
+    r"first |just )?need (your|to (know|confirm)( your|\b)|you to|more (info|detail|context)|some (more |"
+    r"additional |basic )?(info|detail|context)|(a few|one|a bit) more|the [\w -]{1,40} (from|of your|you|and|to|"
+    r"in order|before|for)|the following|access to|either|confirmation|permission|clarification)|(could|can|would|"
+    r"will) you (please|kindly)|waiting for your|once (you have|i have|you('ve| provide)|i get) .{0,60}(please|"
+    r"let me know)|what would you like|which (one )?(would|do) you|may i have|before i (proceed|continue|begin|"
+    r"start|go|can)[^.]{0,60}(please|need|confirm)|\byour call\b|(^|[,;:] )i('ll| will) wait\b|i need (both|these|"
+    r"those|them|all (of )?(these|them|three|four)|either)\b|(can't|cannot|can not|won't) (proceed|continue|go on|"
+    r"start) (without|until)|waiting (for|on) (you\b|your\b)|\b(reply|answer|type|respond)( with)? ('|\"|“)?(yes|"
+    r"ok|no|confirm)\b|\bsay ('|\"|“)?yes\b|over to you\b|once you('ve| have)? (confirm|approv|decid|answer|repl|"
+    r"pick|cho)|if you (can |could )?(provide|give|share|send|tell)( me)? .{0,120}(i can|i'll|i will|we can)",
     "es": r"por favor,? (indi(que|ca)|proporcion[ea]|confirm[ea]|d[ií](ga|me)|env[ií][ea]|compart[ea]|elija|elige|"
-    r"escrib[ea]|especifi(que|ca)|seleccion[ea]|aclar[ea]|facilit[ea]|revis[ea]|haz|hága|comun[ií])|(ind[ií]qu?[ea]|"
-    r"d[ií]ga|di|conf[ií]rm[ae]|env[ií][ea]|proporci[oó]n[ea])me |necesito (su|tu|que|saber|conocer|m[aá]s)|"
-    r"necesitar[ií]a|(me )?(puede|podr[ií]a|puedes|podr[ií]as) (indicar|decir|proporcionar|confirmar|enviar|dar)",
+    r"escrib[ea]|especifi(que|ca)|seleccion[ea]|aclar[ea]|facilit[ea]|revis[ea]|haz|hága|comun[ií])|"
+    r"(ind[ií]qu?[ea]|d[ií]ga|di|conf[ií]rm[ae]|env[ií][ea]|proporci[oó]n[ea])me |necesito (su|tu|que|saber|"
+    r"conocer|m[aá]s)|(espero|aguardo|quedo a la espera de) (su|tu|que)\b|tengo que saber|me (falta|faltan) (su|tu|"
+    r"saber|por saber)|(conf[ií]rm|d[ií]g|ind[ií]qu|av[ií]s)[aeá]\w*melo\b|necesitar[ií]a|(me )?(puede|podr[ií]a|"
+    r"puedes|podr[ií]as) (indicar|decir|proporcionar|confirmar|enviar|dar)",
     "fr": r"veuillez|merci de (m |me |bien |nous )?(\w+er|\w+ir|\w+re)\b|(pouvez|pourriez)[ -]vous|(peux|"
     r"pourrais)[ -]tu|j ?'?ai (encore |aussi )?besoin (de|d|que|du)|(dites|indiquez|donnez|envoyez|confirmez|"
     r"pr[eé]cisez|dis|indique|donne|envoie)[ -](moi|nous)(?! une? (seconde|instant|minute|moment))|"
     r"s'?il (vous|te) pla[iî]t,? (\w+ez|\w+e)\b|il me faut (votre|"
-    r"vos|ton|le|la|les)",
+    r"vos|ton|le|la|les)|j'attends (votre|ta|ton|vos|que)|en attente de (votre|ta|vos)|faites[ -](le )?moi savoir|"
+    r"il me manque (encore )?(votre|la|le|les|une?)\b",
     "de": r"bitte (\w+ )?(geben|nennen|teilen|best[aä]tigen|sagen|senden|schicken|w[aä]hlen|pr[uü]fen|gib|nenne?|"
     r"teile?|best[aä]tige?|sage?|sende?|schicke?|w[aä]hle?|pr[uü]fe?|beschreib|beschreiben|laden|lade|entscheiden|"
     r"entscheide|antworten?|um)\b|(teilen|nennen|geben|sagen|schicken|senden) sie (mir|uns)|(teile?|nenne?|gib|sag|"
-    r"schicke?) (mir|uns)|(ich|wir) (brauche|ben[oö]tige)n? (noch |daf[uü]r |dazu |zuerst |vorher )?(ihre|deine|die|"
-    r"den|das|eine|weitere|mehr|von)|(k[oö]nnen|k[oö]nnten|w[uü]rden) sie (mir|bitte|uns)|(kannst|"
-    r"k[oö]nntest) du (mir|bitte|uns)",
+    r"schicke?) (mir|uns)|(ich|wir) (brauche|ben[oö]tige)n? (noch |daf[uü]r |dazu |zuerst |vorher )?(ihre|deine|"
+    r"die|den|das|eine|weitere|mehr|von)|(k[oö]nnen|k[oö]nnten|w[uü]rden) sie (mir|bitte|uns)|(kannst|"
+    r"k[oö]nntest) du (mir|bitte|uns)|schreiben sie (mir |bitte |einfach )?('|\"|„|»|ja\b)|schreib (mir |"
+    r"einfach )?('|\"|„|ja\b)|(ich )?warte (noch )?auf (ihre|deine)|dazu (brauche|ben[oö]tige) ich|(brauche|"
+    r"ben[oö]tige) ich (noch |von ihnen |vorher |zuerst )*(ihre|deine|die|den|das|eine|ein)\b|(lassen sie|"
+    r"lass) mich wissen,? (welch|was|wie|ob (ich|das))|(mir )?(fehlt|fehlen) mir (noch )?(die|der|das|ihre|deine|"
+    r"eine)",
     "pt": r"por favor,? (me )?(inform[ea]|forne[cç]a|confirm[ea]|envi[ea]|dig?a|indique|escolha|selecione|especifique|"
     r"compartilhe|esclare[cç]a|verifique|responda)|(informe|confirme|diga|envie|indique)[ -]me|preciso (que|saber|"
     r"de mais|do seu|da sua|do n|dos seus|das suas|do teu|do c[oó]digo)|(voc[eê] )?(pode|poderia) (me )?(informar|"
@@ -101,10 +132,11 @@ _REQUESTS = {
     r"(укажите|подтвердите|сообщите|предоставьте|уточните|выберите|скажите|пришлите|назовите|введите),? (пожалуйста|"
     r"ваш|мне|свой|какой|какую|номер)|(мне|нам) (ещё |также )?(нуж(ен|на|но|ны)|потребуется) (ваш|знать|номер|ещё|"
     r"уточнить|подтверждение|дополнительн)|жду (вашего|ответа)",
-    "zh": r"请(您|你)?(先|再|问|提供|告诉|告知|确认(一下)?(是否|以下|您|你|要|哪|$)|选择|输入|说明|发送|指定|回复|"
-    r"给我|补充|描述|核对|上传|提交|明确|澄清)|(需要|还需要|需)(您|你)(先)?(提供|确认|告诉|的|补充|选择|授权)|麻烦(您|"
-    r"你)?(提供|告诉|告知|确认|发)|(是否|要不要|能否|可否|可以)(需要)?(我|继续|告诉我|提供).{0,20}$|您(想|希望|要|"
-    r"打算)(要|让|选)?.{0,12}(哪|什么|怎么)",
+    "zh": r"请(您|你)?(先|再|问|提供|告诉|告知|确认(一下)?(是否|以下|您|你|要|哪|$)|选择|输入|说明|发送|指定|回复|给出|"
+    r"把|将|决定|定一下|授权|允许|批准|给我|补充|描述|核对|上传|提交|明确|澄清)|(需要|还需要|需)(您|你)(先)?(提供|"
+    r"确认|告诉|的|补充|选择|授权)|麻烦(您|你)?(提供|告诉|告知|确认|发)|(是否|要不要|能否|可否|可以)(需要)?(我|"
+    r"继续|告诉我|提供).{0,20}$|您(想|希望|要|打算)(要|让|选)?.{0,12}(哪|什么|怎么)|(等|等待|等候)(您|你)的?(确认|"
+    r"回复|答复|决定|指示|同意|批准)|(由|听)(您|你)(来)?(决定|定)",
     "ja": r"(教えて|お知らせ|お聞かせ|ご?確認して?|ご?提供(して)?|ご?指定(して)?|ご?選択(して)?|選んで|お選び|"
     r"入力して|ご?入力|送って|お送り|共有して|ご?共有|お伝え|ご?記入)(ください|下さい|いただけ|頂け|もらえ|願)|(必要|"
     r"知りたい)です(が|ので).{0,12}(お|ご|教|$)",
@@ -114,19 +146,19 @@ _REQUESTS = {
 """Requests to the user that need no question mark."""
 
 _MORE = (
-    r"anything else|any ?thing more|(something|anyone) else|any (other |more |further |additional )?(questions?|"
-    r"concerns|requests|issues|tweaks|adjustments)|(other|more|further|additional) (questions?|concerns|requests)|"
-    r"how (does|did) (that|this) (look|sound)|algo m[aá]s|otra (cosa|pregunta|duda|consulta)|alguna (otra )?(duda|"
-    r"pregunta|consulta)|m[aá]s ayuda|no dud[ea]s? en|autre chose|d'? ?autres? (question|demande|besoin)|"
-    r"besoin d'? ?(autre|aide)|n'? ?h[eé]sitez pas|n'? ?h[eé]site pas|noch (etwas|was)|sonst noch|weitere[nr]? (frage|"
-    r"hilfe|w[uü]nsche|unterst)|weiterhelfen|bei fragen|mais (alguma|algo)|algo mais|outra (d[uú]vida|pergunta|coisa)|"
-    r"alguma (outra )?d[uú]vida|mais ajuda|qualquer d[uú]vida|(qualcos'?|nient|qualcosa d'? ?)altro|altr[ei] domand|"
-    r"ulterior[ei]|bisogno di (altro|aiuto)|чем[- ](нибудь|то|либо)? ?(ещ[её]|помочь)|что[- ](нибудь|то|либо) ещ[её]|"
-    r"ещ[её] (чем|что|вопрос)|(другие|дополнительные) вопрос|обращайтесь|(如果|如|若|要是).{0,6}(还有|有|"
-    r"需要)?.{0,4}(其他|其它|任何|别的|更多|进一步|疑问|问题)|还有(什么|其他|其它|别的)|其他.{0,6}(帮|问题|需要)|随时|"
-    r"(他|ほか)に.{0,10}(何か|ご|質問|あり|手伝)|何か(あれば|ございましたら|ご不明|他に)|ご不明な?点|お気軽に|"
-    r"遠慮なく|いつでも|다른 .{0,8}(도움|질문|필요|문의)|더 (필요|도와|궁금)|추가로 .{0,8}(필요|궁금|도)|"
-    r"궁금한 .{0,6}(있|점)|언제든"
+    r"anything else|any ?thing more|(something|anyone) else[^.]{0,80}\?|any (other |more |further |"
+    r"additional )?(questions?|concerns|requests|issues|tweaks|adjustments)|(other|more|further|"
+    r"additional) (questions?|concerns|requests)|how (does|did) (that|this) (look|sound)|algo m[aá]s|otra (cosa|"
+    r"pregunta|duda|consulta)|alguna (otra )?(duda|pregunta|consulta)|m[aá]s ayuda|no dud[ea]s? en|autre chose|"
+    r"d'? ?autres? (question|demande|besoin)|besoin d'? ?(autre|aide)|n'? ?h[eé]sitez pas|n'? ?h[eé]site pas|"
+    r"noch (etwas|was)|sonst noch|weitere[nr]? (frage|hilfe|w[uü]nsche|unterst)|weiterhelfen|bei fragen|mais (alguma|"
+    r"algo)|algo mais|outra (d[uú]vida|pergunta|coisa)|alguma (outra )?d[uú]vida|mais ajuda|qualquer d[uú]vida|"
+    r"(qualcos'?|nient|qualcosa d'? ?)altro|altr[ei] domand|ulterior[ei]|bisogno di (altro|aiuto)|чем[- ](нибудь|то|"
+    r"либо)? ?(ещ[её]|помочь)|что[- ](нибудь|то|либо) ещ[её]|ещ[её] (чем|что|вопрос)|(другие|дополнительные) вопрос|"
+    r"обращайтесь|(如果|如|若|要是).{0,6}(还有|有|需要)?.{0,4}(其他|其它|任何|别的|更多|进一步|疑问|问题)|还有(什么|"
+    r"其他|其它|别的)|其他.{0,6}(帮|问题|需要)|随时|(他|ほか)に.{0,10}(何か|ご|質問|あり|手伝)|何か(あれば|"
+    r"ございましたら|ご不明|他に)|ご不明な?点|お気軽に|遠慮なく|いつでも|다른 .{0,8}(도움|질문|필요|문의)|더 (필요|"
+    r"도와|궁금)|추가로 .{0,8}(필요|궁금|도)|궁금한 .{0,6}(있|점)|언제든"
 )
 """An offer of anything more, as a question too: it is not needed to go on."""
 _COURTESY = (
@@ -138,6 +170,50 @@ _COURTESY = (
     r"i'd)|have a (great|nice|good|wonderful|safe|pleasant)|safe travels|you're welcome|enjoy"
 )
 """Statements that close a text without being needed to go on."""
+_PROCEED = (
+    r"(would|do) you (like|want|wish) (me )?to (continue|proceed|go (on|ahead)|carry on|keep going|resume|move on)\b|"
+    r"(shall|should|may|can) i (now )?(continue|proceed|go (on|ahead)|carry on|keep going|resume)\b|if you('d|"
+    r" would)? ?(like|want|wish|prefer)( me)? to (proceed|continue|go (ahead|"
+    r"on))\b(?! differently)[^.]{0,160}let me know|let me know (whether|if) i (should|may|can) (continue|proceed|"
+    r"go (on|ahead))|(quiere|quieres|desea) que (contin[uú]e|siga|proceda)|¿(contin[uú]o|sigo|procedo)|(souhaitez|"
+    r"voulez|veux)[- ](vous|tu) que je (continue|poursuive)|je continue ?\?|(dois|puis)-je (continuer|poursuivre)|"
+    r"soll ich (jetzt |nun |damit )?(fortfahren|weitermachen|weiter)|m[oö]cht\w+ (sie|du), dass ich (fortfahre|"
+    r"weitermache)|(posso|devo) continuar|(posso|devo) (continuare|procedere)|(мне )?продолж(ать|ить) ?\?|(要|需要|"
+    r"是否|可以)?(我)?(继续|接着做)(吗|么|\?)|(需要|是否|要不要)(让)?我?继续|続けて?(も(いい|よろしい)|よいでしょうか|"
+    r"よろしいでしょうか|ましょうか)|続行し(ますか|てよろしい|ましょうか)|계속 ?(할까요|진행할까요|해도)"
+)
+"""Asks whether to go on; that is needed to go on, whatever was reported before."""
+_AGREEMENT = (
+    r"let me know (if|whether)\b|say the word|would (that|this) (be|work|suit|help)|(is|does) (that|this) (ok|okay|"
+    r"work)|dites[ -]moi si|dis[ -]moi si|d[ií]game(lo)? (si|y)|dímelo|dígamelo|(sagen sie|"
+    r"sag) (mir )?(einfach )?(bescheid|ob)|(lassen sie|lass) (es )?mich wissen,? (wenn|ob)|¿(le|te) parece|¿lo hago|"
+    r"m[oö]chten sie das|需要吗|行吗|可以吗|好吗|お申し付け|お知らせください$"
+)
+"""Asks whether the user takes what was offered."""
+_ALTERNATIVE = (
+    r"(?<!wish )\b(i|we)( can|'ll| will| could|'d| would)( however,?| also| instead| still| certainly| gladly|"
+    r",? though,?| of course| only)* ?(be |feel )?(happy|glad|able|pleased|willing|help|offer|provide|show|give|"
+    r"transfer|connect|book|cancel|draft|write|prepare|suggest|look|summari[sz]e|point|walk|explain|assist|switch|"
+    r"check|do|set|make|send|put|run|create|try|build|share|arrange|place|add|refer|schedule|generate|list|search|find|"
+    r"recommend)\b(?! not)|\b(happy|glad) to\b|if you('d| would)? (like|prefer)\b|if you (want|wish)( me\b|,)|if (that|"
+    r"this|it)('d| would|'s| is)? ?(be )?(useful|helps?|of interest|okay|ok|works?|acceptable)|\byou('d| would)? (like|"
+    r"want|prefer) me to\b|\bwould (like|want|prefer) me to\b|\bsay the word\b|\bwhat i can (do|offer) (is|instead)\b|"
+    r"\bhere's what i can\b|\binstead[,.?!]?\W*$|\binstead, (i|we)\b|\b(i|we) (can|could|will)[^.]{0,120}\binstead\b|"
+    r"\balternative(ly|s)?\b|(?<!no )\b(puedo|podr[ií]a|podemos) (\w+ )?(ofrecer|buscar|ayudar|cancel|prepar|redact|"
+    r"envi|pasar|cambi|hacer|darle|mostr|reserv)|(si|cuando) (lo )?(quieres?|prefier|desea|le parece|te parece|gusta)|"
+    r"en (su|tu) lugar|en cambio|otra opci[oó]n|como alternativa|en revanche|je peux (vous |te |toutefois|cependant|"
+    r"par contre|plut[oô]t|en revanche)|si vous (le )?(souhaitez|voulez|pr[eé]f)|si (tu|cela|[cç]a) (veux|vous|te)|"
+    r"dites[ -]moi si|à la place|je vous propose|stattdessen|auf wunsch|alternativ|gerne? (kann|schreibe|stelle|helfe|"
+    r"biete|erstelle|suche|schicke|mache|leite|verbinde|\w+e ich)|(k[oö]nnte|kann|w[uü]rde) ich (ihnen|dir|aber|jedoch|"
+    r"gerne?|stattdessen)|ich (kann|k[oö]nnte) (ihnen|dir|aber|jedoch|gerne?|stattdessen)(?![^.]{0,80}(nicht|"
+    r"keine?n?)\b)|(?<!não )(?<!non )\bposso (oferecer|ajudar|cancelar|sugerir|preparar|ofrirle|offrir|proporre|aiutar|"
+    r"cercare|prepararle)|se (quiser|preferir|desejar|vuole|preferisce|desidera)|em vez disso|in alternativa|(но|"
+    r"однако|зато) (я )?(могу|можем)|если хотите|вместо этого|(不过|但|但是|我)(是)?,?(我)?(可以|能)(帮|为|给|替|先|改|"
+    r"提供|把|协助|代)|可以(帮|为|给|替)(您|你)|(如果|若|如)(您|你)?(愿意|需要|想|希望|同意|方便)|要不要|需要吗|行吗|"
+    r"可以吗|或者(您|你|我)|代わりに|(なら|であれば|でしたら|形で)[^。]{0,40}(でき|可能|対応|いたし|お手伝い|し)|"
+    r"よければ|よろしければ|ご希望|お申し付け|(대신|원하시면|괜찮으시면|필요하시면)|(드릴|도와드릴) 수 ?(는 )?있"
+)
+"""Names something else that the speaker would do."""
 _AFTERTHOUGHT = (
     r"\(|(this|that|it|which|these)( [\w`'.]+)? (will|should|would|way|helps|lets|includes|ensures|allows)\b"
 )
@@ -232,13 +308,13 @@ _ANNOUNCING = {
     r"секунду)|подождите|приступаю|начинаю|^(проверю|обновлю|запущу|посмотрю|сделаю|исправлю|выполню|создам|открою|"
     r"прочитаю|начну|поищу|найду|добавлю|изменю)\b",
     "zh": r"(现在|接下来|下面|马上|随后|首先|先|这就|下一步|然后|稍后|现)[,，]? ?(我|我们|让我|将|会|来|去|就|我来|"
-    r"需要|检查|运行|更新|修改|查看|开始|进行)|(我|我们)(现在|接下来|马上|先|将|会(?!很?(高兴|乐意))|来(?!自)|这就|再|要|"
-    r"准备|需要|正在|开始|去|得|打算)|(^|[,;] ?|那 ?|那么 ?)我(这边)?(?!的|们|在|是|有|没|不|已|刚|认为|觉得|建议|"
-    r"推荐|无|发现|注意|相信|希望|猜|怀疑|估计|也|知道|理解|明白|了解|喜欢|只|共|总|确[认定]|用|测|同意|支持|叫|姓|"
-    r"来自|能|可|会|选|爱|很|都|就[能可是]|最|"
-    r"[查找看收得遇想做拿读测][到不])(?![^,;]{0,40}(?<![然之最随稍])后)[^,;:了过完]{1,40}$|让我|让我们|请?(稍等|稍候|"
-    r"等一下|等待片刻)|正在(为您|查询|检查|处理|运行)|"
-    r"我把[^了过完]{1,30}(一下|再|然后|下来|出来|起来)(?!.{0,60}(了|过|完|是))",
+    r"需要|检查|运行|更新|修改|查看|开始|进行)|(我|我们)(现在|接下来|马上|先|将|会(?!很?(高兴|乐意))|来(?!自)|这就|"
+    r"再|要|准备|需要|正在|开始|去|得|打算)|(^|[,;] ?|那 ?|那么 ?)我(这边)?(?!的|们|在|是|有|没|不|已|刚|认为|觉得|"
+    r"建议|推荐|无|发现|注意|相信|希望|猜|怀疑|估计|也|知道|理解|明白|了解|喜欢|只|共|总|确[认定]|用|测|同意|支持|"
+    r"叫|姓|来自|能|可|会|选|爱|很|都|就[能可是]|最|"
+    r"[查找看收得遇想做拿读测][到不])(?![^,;]{0,40}(?<![然之最随稍])后)[^,;:了过完]{1,40}$|让我|让我们|请?(稍等|"
+    r"稍候|等一下|等待片刻)|正在(为您|查询|检查|处理|运行)|我把[^了过完]{1,30}(一下|再|然后|下来|出来|"
+    r"起来)(?!.{0,60}(了|过|完|是))",
     "ja": r"(これから|次に|まず|今から|それでは|では|続いて|さっそく|早速|最後に|引き続き|ここで|今すぐ|次のステップ|"
     r"次の手順|もう一度).{0,80}(ます|ましょう|します|みます)[ねよ]?$|(して(い?き|み|まいり)|を(確認|実行|更新|修正|"
     r"作成|検索|調査|開始|追加|変更|確認いた|実行いた)(いた)?し|見て(み|い?き)|調べ(て(み|い?き))?)ます$|(少々|"
@@ -272,29 +348,48 @@ _CANNOT = (
     r"\b(i|we)('m| am| are|'re)? (currently |afraid i |sorry but i |simply |really |also |still )?(can('t|not| not)|"
     r"(not able|unable) to|wo(n't)|will not|do(n't| not) have (the |any |a )?(access|ability|capability|permission|"
     r"authority|way|means|real|information)|must decline|have to decline|decline|refuse|(not )?(only )?(allowed|"
-    r"permitted) to|can only)|am (not able|unable) to|not comfortable|against my|no puedo|no podemos|no me es posible|"
-    r"no es posible|no tengo acceso|no estoy autorizad|je ne (peux|suis|saurais|dispose)|nous ne pouvons|"
+    r"permitted) to|can only)|\b(this|that|it) (can(no|')t|can not|won't) be done\b|\bi (have to|must|need to|"
+    r"will) (say no|turn (this|that|it) down|pass on)\b|\b(isn't|is not|not) something (that )?(i|we)('ll| will| can|"
+    r"'m| am)\b|\b(it('s| is)|that('s| is)|this is) (simply |just |technically |currently )?(impossible|"
+    r"not possible)\b|\b(i'm|i am|we're|we are) not (going|allowed|authori[sz]ed|permitted|prepared|willing) to\b|"
+    r"\b(policy|policies|rules?|terms|guidelines|regulations?|fares?|law) (does|do|will)(n't| not) (permit|allow|"
+    r"cover)|\b(policy|policies|rules?|terms|guidelines|law) (forbids?|prohibits?|excludes?)\b|\bthere('s|"
+    r" is) nothing (more )?(i|we) can\b|\bno exceptions?( (can|are|is)|$)|\b(reservation|booking|ticket|order|fare|"
+    r"refund|flight|account|subscription|purchase|payment|item|passenger)s?\b[^.]{0,80}\b(can(no|')t|can not|"
+    r"can no longer|may not) be (modified|changed|cancell?ed|refunded|exchanged|returned|transferred|altered|upgraded|"
+    r"reversed|added|reopened)|\b(outside|beyond) (of )?(what i|my (scope|capabilit|remit|abilit))|\bagainst (our|my|"
+    r"the|company) (policy|policies|rules|terms|guidelines)\b|\bnot eligible for (a |any )?(refund|cancell|chang|modif|"
+    r"compensat|exchang|return|upgrad)|am (not able|unable) to|not comfortable|against my|no (lo |la |le |te |"
+    r"se )?puedo|no podemos|no me es posible|me niego|no voy a (?!\w+ (nada|m[aá]s))|no es posible|no tengo acceso|"
+    r"no estoy autorizad|je (ne|n') ?(vous |te |le |la |l'|les )?(peux|suis|saurais|dispose|ai pas (le droit|acc[eè]s)|"
+    r"\w+rai pas)|je (refuse|d[eé]cline)|je me (refuse|dois de refuser)|nous ne pouvons|"
     r"il (ne )?m'?est (pas )?(im)?possible|(il est |c'est )?impossible (de|d)|(ich|wir) (kann|k[oö]nnen|darf|"
-    r"d[uü]rfen)[^.]{0,120}\b(nicht|keine?n?)\b|kann ich[^.]{0,120}\b(nicht|keine?n?)\b|(nicht|un)m[oö]glich|"
-    r"n[aã]o (posso|podemos|consigo|tenho (acesso|permiss)|[eé] poss[ií]vel|estou autoriz)|non (posso|possiamo|"
-    r"sono (in grado|autorizz)|[eè] possibile|mi [eè] possibile|ho accesso)|(я )?не (могу|можем|имею (доступа|"
-    r"возможности|права)|в состоянии|вправе)|невозможно|(我|我们)?.{0,6}(无法|不能(?!够)|没办法|没有(办法|权限)|"
-    r"不可以|不便|拒绝)|(でき|いたしかね|致しかね|お答えし?かね|しかね|お受けでき)(ません|ます|ない)|お断り|(할|"
+    r"d[uü]rfen)[^.]{0,120}\b(nicht|keine?n?)\b|kann ich[^.]{0,120}\b(nicht|keine?n?)\b|(helfe|mache|tue|schreibe|gebe|"
+    r"l[oö]sche|erstelle|werde|unterst[uü]tze|umgehe|[aä]ndere) ich (\w+ ){0,5}nicht\b|ich (werde|"
+    r"helfe) [^.]{0,60}\bnicht\b|(buchung|reservierung|ticket|bestellung|fahrkarte|tarif|flug|erstattung|konto|"
+    r"vertrag)\w*\b[^.]{0,80}(nicht|keine?\w*) (\w+ ){0,3}(ge[aä]ndert|storniert|erstattet|umgebucht|umgetauscht|"
+    r"zur[uü]ckgegeben|gek[uü]ndigt)|(r[eé]servation|billet|commande|tarif|vol|remboursement|"
+    r"abonnement)s?\b[^.]{0,80}ne (peu\w+|sont|est|sera) (pas|plus|ni) [^.]{0,20}(modifi|annul|rembours|[eé]chang|"
+    r"r[eé]sili)|(reserva|billete|pedido|tarifa|vuelo|compra|suscripci[oó]n|passagem|bilhete)s?\b[^.]{0,80}n(o|"
+    r"ã?o) (se )?(puede|admite|permite|pode)\w* (ser )?(modific|cancel|cambi|reembols|devol|alter)|(prenotazione|"
+    r"biglietto|ordine|tariffa|volo)\b[^.]{0,80}non (si )?(pu[oò]|possono) (essere )?(modific|annull|cancell|rimbors|"
+    r"cambi)|lehne ich ab|ich lehne|ich weigere|ausgeschlossen$|(ist|sind) (leider )?ausgeschlossen\b|(nicht |"
+    r"un)m[oö]glich|n[aã]o (posso|podemos|consigo|tenho (acesso|permiss)|[eé] poss[ií]vel|estou autoriz)|non (posso|"
+    r"possiamo|sono (in grado|autorizz)|[eè] possibile|mi [eè] possibile|ho accesso)|(я )?не (могу|можем|имею (доступа|"
+    r"возможности|права)|в состоянии|вправе)|невозможно|(我|我们)?.{0,6}(无法|不能(?!够)|没办法|没有(办法|权限)|不可以|"
+    r"不便|拒绝|恕不|不会(帮|为|替|协助)|做不到)|不得(退|改|转|修|取消|更)|(でき|いたしかね|致しかね|お答えし?かね|"
+    r"しかね|お受けでき)(ません|ます|ない)|お断り|承(れ|ることが(でき|出来))ません|応じ(られ|かね)|いたしません$|(할|"
     r"드릴|해드릴|도와드릴|수행할|제공할) 수(가|는)? 없|불가능|어렵습니다|거절"
 )
 """Says that the speaker cannot or will not."""
-_ELSEWHERE = (
-    r"transfer|human|representative|colleague|instead|alternativ|another (way|option)|agente|operador|conseiller|"
-    r"mitarbeiter|operatore|оператор|人工|客服|担当|상담"
-)
-"""Where a refusal sends the user."""
 _CANNOT_BE = (
     r"\bthere('s| is| are) no (way|option|possibility|exceptions?|tools?)\b|\b(is|are|it's|was)( not|n't) (possible|"
     r"allowed|permitted|eligible|supported|available)|can(not|'t| not) be|(does|do)( not|n't) (allow|permit|include|"
     r"cover|meet)|not (eligible|permitted|allowed|covered)|no se puede|no (est[aá]|son) permitid|n'?est pas (possible|"
-    r"autoris)|ne peut pas|n'?est pas permis|nicht (m[oö]glich|erlaubt|zul[aä]ssig|gestattet)|n[aã]o (pode|podem|"
-    r"[eé] permitid)|non (pu[oò]|possono|[eè] consentit)|нельзя|не (может|могут|разреш|допуск)|不(能|允许|可|支持|"
-    r"符合)|无法|できません|できない|없습니다|불가"
+    r"autoris)|ne peu(t|vent) (pas|plus|faire|[eê]tre)|ne (sera|seront|pourra|pourront) pas|n'?est pas permis|"
+    r"nicht (m[oö]glich|erlaubt|zul[aä]ssig|gestattet)|(kann|k[oö]nnen) (\w+ ){0,5}(nicht|kein\w*) (\w+ ){0,4}werden|"
+    r"n[aã]o (pode|podem|[eé] permitid)|non (pu[oò]|possono|[eè] consentit)|нельзя|не (может|могут|разреш|допуск)|"
+    r"不(能|允许|可|支持|符合|得)|无法|できません|できない|없습니다|불가"
 )
 """Says that something cannot be; a refusal only beside an apology, or in the words of `_CANNOT`."""
 _SEEKING = (
@@ -330,6 +425,15 @@ _SENTENCE = re.compile(r"(?<=[.!?…])[\"')*_\]]{0,4}\s+|(?<=[。!?])(?=[^\s\"')
 _ITEM = re.compile(r"\s*(?:[-*•·●▪✓✔✅❌☑]|\(?[a-z]\))\s")
 _NUMBER = re.compile(r"\s*\d{1,3}[.)、]\s")
 """The number of an item of a list, which is not the end of a sentence."""
+_BOX = re.compile(r"\W{0,4}?(?:(?P<done>\[x\]|[✅☑✔✓])|(?P<open>\[[ ~-]?\]|[⬜☐□◻⏳🔲🚧]))")
+"""An item of a checklist."""
+_COUNT = re.compile(report_phrases.COUNT)
+_COUNTED_UNIT = re.compile(
+    rf"\b{report_phrases.UNIT} {report_phrases.COUNT}|^\W*{report_phrases.COUNT} (?:[^\W\d_]+ ){{0,4}}?"
+    rf"{report_phrases.WORKED}".replace("?P<done>", "?:").replace("?P<all>", "?:")
+)
+_OWN_WORDS = re.compile(r"[^\W\d_](?:[^|{}<>]*\s){2}[^|{}<>]*[.!?]\W*$|[^|{}<>]{6,}[。!?]$")
+"""A sentence of prose."""
 _LEFT_OUT = re.compile(r"\s*(?:#{1,6}\s|\||[-=*_]{3,}\s*$)")
 _ANSWERED = re.compile(
     r"(回答|作答|答复|answer(ing)?|directly|respon[ds]\w*|reply|répond\w*|antworte\w*|rispond\w*|отве[тч]\w*|"
@@ -340,6 +444,11 @@ _THOUGHT = re.compile(r"\s*(?:thought|thoughts|discussion|reasoning|plan)s?\s*:"
 _DRESSING = r"*_~>\"'“”«»「」()[] 	"
 
 
+def is_last_word(kind: TextKind | None) -> bool:
+    """Whether a model that says this says that it is done; None stands for a completion call, which does."""
+    return kind is None or kind in LAST_WORDS
+
+
 def classify_text(text: str) -> TextKind:
     """Tell what a text of a model is. It looks at the first and the last `SEEN` characters only."""
     return _classify(text[:SEEN], text[-SEEN:], len(text) > SEEN, len(text) <= _LONGEST_ERROR)
@@ -348,17 +457,71 @@ def classify_text(text: str) -> TextKind:
 @lru_cache(maxsize=64)  # a decision, its trace and the summary ask about the same text
 def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
     """cut: whether `closing` may begin in mid-text; short: whether the whole text is short enough for an error."""
-    if short and _begins("error", _fold(opening[:400].lstrip())):
+    beginning = _fold(opening[:400].lstrip())
+    if short and _begins("error", beginning):
         return "error"
     if _THOUGHT.match(opening) and closing.rstrip().endswith("```"):
         return "announcement"  # thought and action, as agents write them that call no tools by name
     first, last = _sentences(opening, cut=False)[:_OPENING], _sentences(closing, cut)
+    if _begins("echo", beginning) and not _concludes(first, last):
+        return "echo"
     asked = _asked(first, last)
     if _declines(first, last, asked):
-        return "refusal"
+        return "refusal_with_offer" if asked or _offers(first, last) else "refusal"
     if asked:
         return "question"
+    if _is_partial(first, last):
+        return "partial"
     return "announcement" if _announces(last, closing) else "answer"
+
+
+def _concludes(first: list[str], last: list[str]) -> bool:
+    """Whether a text that begins with a tool's result goes on with the model's own words."""
+    if first and _finds("conclusion", first[0]):
+        return True
+    later = [one for one in last if one not in first[:1]]
+    return any(_OWN_WORDS.match(one) and not _begins("echo", one) for one in later[-3:])
+
+
+def _offers(first: list[str], last: list[str]) -> bool:
+    """Whether a refusal names something else that the speaker would do."""
+    return any(_finds("alternative", one) and not _finds("more", one) for one in dict.fromkeys((*first, *last)))
+
+
+def _is_partial(first: list[str], last: list[str]) -> bool:
+    """Whether a text reports of work of which the speaker has done a part and is to do the rest."""
+    told = list(dict.fromkeys((*first, *last[-_REPORT:])))
+    if any(_finds("left", one) and not _finds("conditional", one) for one in told):
+        return True
+    counts = [one for one in told if _counts_a_part(one)]
+    boxes = [_BOX.match(one) for one in last]
+    opened, ticked = (any(box is not None and box[name] for box in boxes) for name in ("open", "done"))
+    not_yet = [one for one in told if _finds("not_yet", one)]
+    if opened and ticked:
+        return True
+    if told and _finds("progress", told[0]):
+        return bool(not_yet or counts or opened)
+    if any(_COUNTED_UNIT.search(one) for one in counts):
+        return True
+    if not not_yet or any(_finds("whole", one) for one in first[:2]):
+        return False
+    return bool(counts) or _done_before(not_yet[0], told)
+
+
+def _done_before(open_part: str, told: list[str]) -> bool:
+    """Whether a part of the work is reported as done before the words that say what is not."""
+    before = told[: told.index(open_part)]
+    clause = open_part[: _phrases()["not_yet"].find(open_part)]
+    return any(_finds("part_done", one) for one in (*before, clause))
+
+
+def _counts_a_part(sentence: str) -> bool:
+    """Whether a sentence counts how much of how much there is, and that is not all."""
+    for found in _COUNT.finditer(sentence):
+        done, everything = ("".join(filter(str.isdigit, found[name])) for name in ("done", "all"))
+        if int(done) < int(everything):
+            return True
+    return False
 
 
 def _asked(first: list[str], last: list[str]) -> list[str]:
@@ -371,12 +534,19 @@ def _asked(first: list[str], last: list[str]) -> list[str]:
     for sentence in reversed(last):
         if seen == _CLOSING:
             break
-        if _asks(sentence, ends_text=not seen) and not (_finds("offer", sentence) and _reports_done(first)):
+        if _is_needed(sentence, first, ends_text=not seen):
             found.append(sentence)
         elif _ITEM.match(sentence) or _is_beside(sentence):
             continue
         seen += 1
     return found
+
+
+def _is_needed(sentence: str, first: list[str], ends_text: bool) -> bool:
+    """Whether a sentence asks for something that is needed to go on."""
+    if _finds("proceed", sentence):
+        return True
+    return _asks(sentence, ends_text) and not (_finds("offer", sentence) and _reports_done(first))
 
 
 def _reports_done(first: list[str]) -> bool:
@@ -400,25 +570,35 @@ def _asks(sentence: str, ends_text: bool) -> bool:
 
 def _declines(first: list[str], last: list[str], asked: list[str]) -> bool:
     """Whether a text begins by declining, and asks for nothing afterwards but whether an offer is taken."""
-    if not all(_finds("offer", sentence) and not _finds("request", sentence) for sentence in asked):
+    if not all(_only_offers(sentence) for sentence in asked):
         return False
+    offers = bool(asked) or _offers(first, last)
     for sentence in first:
-        done = _phrases()["done"].find(sentence)
-        if _refuses(sentence if done < 0 else sentence[:done], last, bool(asked)):
+        sorry = _finds("regret", sentence) or _finds("apology", sentence)
+        done = -1 if sorry else _phrases()["done"].find(sentence)
+        if _refuses(sentence if done < 0 else sentence[:done], bool(asked), offers):
             return True
         if done >= 0:
             return False
     return False
 
 
-def _refuses(sentence: str, last: list[str], offers: bool) -> bool:
+def _only_offers(sentence: str) -> bool:
+    if _finds("proceed", sentence):
+        return True
+    if _finds("agreement", sentence):
+        return True
+    return (_finds("offer", sentence) or _finds("alternative", sentence)) and not _finds("request", sentence)
+
+
+def _refuses(sentence: str, asks: bool, offers: bool) -> bool:
     rest = _sought().sub(" ", sentence) if _finds("seeking", sentence) else sentence
     regrets = _finds("regret", rest)
-    if _finds("cannot", rest) or (regrets and offers):
+    if _finds("cannot", rest) or (regrets and asks):
         return True
     if not _finds("cannot_be", rest):
         return False
-    return regrets or _finds("apology", rest) or (offers and any(_finds("elsewhere", one) for one in last))
+    return regrets or _finds("apology", rest) or offers
 
 
 def _announces(last: list[str], closing: str) -> bool:
@@ -480,6 +660,10 @@ def _begins(name: str, text: str) -> bool:
     return _beginnings()[name].match(text) is not None
 
 
+def _joined(by_language: dict[str, str]) -> str:
+    return "|".join(by_language.values())
+
+
 @cache
 def _phrases() -> dict[str, Phrases]:
     """What is searched for, by name."""
@@ -494,10 +678,18 @@ def _phrases() -> dict[str, Phrases]:
         "regret": _REGRET,
         "apology": _APOLOGY,
         "cannot": _CANNOT,
-        "elsewhere": _ELSEWHERE,
         "cannot_be": _CANNOT_BE,
         "seeking": _SEEKING,
         "done": _DONE,
+        "proceed": _PROCEED,
+        "agreement": _AGREEMENT,
+        "alternative": _ALTERNATIVE,
+        "left": _joined(report_phrases.LEFT),
+        "not_yet": _joined(report_phrases.NOT_YET),
+        "part_done": _joined(report_phrases.PART_DONE),
+        "whole": report_phrases.WHOLE,
+        "progress": report_phrases.PROGRESS,
+        "conclusion": report_phrases.CONCLUSION,
     }
     return {name: Phrases(simplified(expression)) for name, expression in expressions.items()}
 
@@ -507,6 +699,7 @@ def _beginnings() -> dict[str, re.Pattern[str]]:
     """What a text or a sentence begins with, by name, compiled on first use."""
     return {
         "error": re.compile(rf"\W{{0,8}}(?:{simplified(_ERROR)})"),
+        "echo": re.compile(rf"[\W_]{{0,8}}(?:{simplified(_joined(report_phrases.ECHO))})|<tool_|<function_"),
         "afterthought": re.compile(_AFTERTHOUGHT),
     }
 

@@ -99,6 +99,7 @@ ONE_IMPORTER = {
     "decision.echo_phrases_other": "languages as data; one file for all would have more than 600 lines",
     "decision.novelty": "what of a text is new, apart from what a step is judged by",
     "decision.phrases": "how expressions are searched for, apart from the phrases of text_kinds.py",
+    "decision.report_phrases": "phrases as data; text_kinds.py says what follows from them",
     "decision.shell_commands": "what programs do, as a table, apart from what tools do",
     "decision.shell_syntax": "how a shell reads a text, apart from what its programs do",
     "engine.cli.main": "what programs call; what the console script calls imports nothing before it can be interrupted",

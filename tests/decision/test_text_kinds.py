@@ -35,7 +35,7 @@ def test_the_two_passes_agree_as_often_as_the_paragraph_says() -> None:
     turns = [one for one in labels() if "second" in one]
     agreed = [one for one in turns if one["first"] == one["second"]]
     assert (len(agreed), len(turns)) == (447, 448)
-    assert all(one["kind"] == one["first"] for one in agreed)
+    assert all(one["kind"].removesuffix("_with_offer") == one["first"] for one in agreed)
 
 
 @here
@@ -116,7 +116,20 @@ async def test_B1_an_announcement_in_either_chinese_script_does_not_end_a_run(te
         ("Τι θέλετε;", "question"),
         ("I will now update the file and run the tests.", "announcement"),
         ("Thought: the file is missing.\n```bash\nls\n```", "announcement"),
-        ("I'm sorry, I can't do that. Would you like me to book another one?", "refusal"),
+        ("I'm sorry, I can't do that. Would you like me to book another one?", "refusal_with_offer"),
+        ("This booking cannot be modified.", "refusal"),
+        ("This file cannot be parsed. I can convert it first. Shall I?", "refusal_with_offer"),
+        ("I have migrated 3 of 7 files. Would you like me to continue?", "question"),
+        ("All tests pass. Shall I proceed with the deployment?", "question"),
+        ("3 of 7 files migrated, remaining: a.py, b.py, c.py, d.py", "partial"),
+        ("I updated 12 of the 40 files; the other 28 did not need a change.", "answer"),
+        ("The order has not shipped yet. It was placed on May 3.", "answer"),
+        ("- [x] parser\n- [ ] printer", "partial"),
+        ("- [x] parser\n- [x] printer", "answer"),
+        ('The tool returned: {"ok": true}', "echo"),
+        ("`search` returned None for an empty query; it now raises ValueError.", "answer"),
+        ("The tool returned 3 rows, so no order is open.", "answer"),
+        ("The tool returned an error. Let me try another path.", "announcement"),
         ("API Error: 529 overloaded", "error"),
         ("All four tests pass. Is there anything else I can help with?", "answer"),
     ],

@@ -1,0 +1,207 @@
+"""Phrases of texts that are no end although they ask for nothing: reports of unfinished work, and repeated results.
+
+Expressions of folded text for `text_kinds.py`, by language: in lower case, with `'` for every quotation mark of code.
+"""
+
+LEFT = {
+    "en": r"\b(i|we) (still|also) (need|have|must|ought) to\b(?! (know|confirm|ask|hear|get your))|\b(i|we)('ve| have)"
+    r" (still |yet )(got )?to\b|\b(i|we) have yet to\b|\b(i|we)('ve| have)(n't| not) (yet )?(started|touched|begun|"
+    r"reached|got(ten)? to|looked at|done|finished|processed|migrated|converted|translated|checked|written|run|"
+    r"reviewed|tested)\b[^.]{0,60}|\bstill (to do|to come|to go|ahead|outstanding|to be \w+)\b|"
+    r"^\W*(still )?(remaining|left|left to do|still to do|to[ -]?do|outstanding|not (yet )?(started|done)|"
+    r"in progress|up next|next steps? for me)( (work|steps|tasks|items|files|parts|services|modules))?\W{0,4}:"
+    r"(?!\W*(none|nothing|0\b|n/a))|\b(is|are|remains?) (still )?(outstanding|untouched|unfinished|unprocessed|"
+    r"undone|not started|to be done|half[ -]?done)\b|\b(is|are) still (ahead|missing|to come|left|open|unchecked|"
+    r"running|in progress)\b|\bwhat('s| is| remains)? (still )?(left|remains|missing|remaining|outstanding)\b[^.]{0,40}"
+    r"(\bis\b|\bare\b|:)|\b(half|part|mid)[ -]?way (there|through|done)\b|\bbefore i can (give|finish|hand|deliver|"
+    r"report|send|call)\b|^\W*(interim|intermediate|partial|preliminary) (result|report|update|status|summary)s?\b|"
+    r"^\W*(work|task) in progress\b|\b(the )?(rest|others?|remainder|remaining \w+)( \w+){0,3} (will follow|(is|are) "
+    r"next|(is|are) (still )?(to come|pending|not (yet )?(done|started))|(is|are) still)\b|\bi('m| am) (\d+|about "
+    r"\w+|roughly \w+|half[ -]?way|partway)( ?%| percent)? (of the way |done|through)",
+    "es": r"\b(a[uú]n|todav[ií]a) (me |nos )?(tengo|tenemos|debo|debemos|queda|quedan|falta|faltan|hay) (que )?|\b(me|"
+    r"nos) (queda|quedan|falta|faltan)\b|\b(queda|quedan|falta|faltan) (a[uú]n |todav[ií]a )?(por|\d+) |\b(faltan?|"
+    r"quedan?) (a[uú]n|todav[ií]a|solo)\b|\b(sigue|siguen|queda|quedan|est[aá]n?) (a[uú]n |"
+    r"todav[ií]a )?(pendientes?|sin \w+[aei]r)\b(?! de pago)|\b(los |las )?tengo todav[ií]a|\bpor delante\b|(^|"
+    r"[.;,] )(s[oó]lo |solo |a[uú]n )?faltan? (los|las|el|la|por|\d+)\b|\bavance parcial\b|\btengo pendientes?\b|"
+    r"^\W*(pendientes?|por hacer|falta|restante|queda)\W{0,4}:",
+    "fr": r"\b(il )?(m'|me |nous )(en )?reste\b|\bil (en )?reste (encore |donc )?(à|\d+|deux|trois|quatre|cinq|six) |"
+    r"\breste(nt)? (encore )?(à (faire|\w+(er|ir)|\w+(?<!vot)(?<!not)(?<!aut)re)|en attente)\b|\bje (dois|"
+    r"n'ai pas) encore\b|\bje n'ai pas (encore|fini|termin)|\bje dois (maintenant |ensuite |toujours )|"
+    r"\bon en est à\b|\brestent (les|la|le|l'|\d)|\bsont (encore )?à (faire|traiter|venir)\b|^\W*(reste|restant|"
+    r"à faire|à venir|en cours)\W{0,4}:",
+    "de": r"\b(muss|m[uü]ssen|habe|haben) (ich|wir) (aber |allerdings |nun |jetzt )?noch\b|\b(ich|wir) (muss|m[uü]ssen)"
+    r" (\w+ ){0,5}noch\b|\bmuss ich noch\b|\b(steht|stehen|fehlt|fehlen|bleibt|bleiben|folgt|folgen) (\w+ ){0,3}noch\b"
+    r"|\b(steht|stehen|fehlt|fehlen) noch|\bnoch ((aus|offen|ausstehend)$|zu (tun|erledigen|bearbeiten|"
+    r"pr[uü]fen|machen)\b)|"
+    r"\bzwischen(stand|bericht|ergebnis|meldung)\b|^\W*(offen|ausstehend|verbleibend\w*|noch offen|noch zu tun|"
+    r"in arbeit)\W{0,4}:|\bkommen (noch|als n[aä]chstes)\b|\bsind noch (nicht|unbearbeitet|unver[aä]ndert|offen)\b|"
+    r"\bhabe ich (\w+ ){0,3}noch nicht\b|\bich habe (\w+ ){0,6}noch nicht (angefangen|begonnen|bearbeitet|angefasst)",
+    "pt": r"\b(ainda|me) (faltam?|restam?|preciso|tenho que|devo|n[aã]o (fiz|comecei|terminei|migrei))\b|\bfaltam? "
+    r"(ainda|\d+|os|as) |\brestam? (ainda |\d+ |os |as )|\bcontinuam? pendentes?\b|^\W*(pendentes?|faltam?|restantes?)"
+    r"\W{0,4}:",
+    "it": r"\b(mi|ci) (resta|restano|manca|mancano|rimane|rimangono)\b|\b(restano|mancano|rimangono) (ancora |da |\d)|"
+    r"\b(devo|dobbiamo) ancora\b|\bnon ho ancora (iniziato|fatto|finito|toccato|controllato)|\bancora da \w+re\b|"
+    r"^\W*(da fare|in corso|rimanenti)\W{0,4}:",
+    "ru": r"\b(осталось|остались|осталась|остаётся|остается)\b|\b(мне )?(ещё|еще) (нужно|предстоит|надо|не (сделан|"
+    r"начат|готов|перенес))|\b(пока не (начат|сделан|готов|перенес))|^\W*(осталось|не начато|в работе)\W{0,4}:",
+    "zh": r"(我)?(还|仍|尚)(需要?|得|要|须)(?!您|你|我)[^,。;]{0,24}(处理|完成|升级|迁移|继续|做|写|补|翻译|测试|检查|"
+    r"整理|核对|转换|更新|验证|修改|清洗|分析|下载|上传|部署|修复)|(尚未|还未|还没有?|仍未|未)(开始|处理|完成|动|"
+    r"迁移|翻译|做|测试|校对|转换|整理|核对|检查|验证|写|修改|修复|分析|接入|升级)|(待|尚待|有待|等待)(处理|完成|"
+    r"办|整理|补|验证|迁移|测试|续)|(剩下|剩余|其余|余下|还剩|尚余)[^。;]{0,30}(没|未|待|需要|接着|继续|稍后|进行|"
+    r"个(?!月|小时|工作日|座位|名额)|部分)|未开始|进行中(?!的)|进度(汇报|更新|报告|:)|阶段性(结果|进展|汇报)|"
+    r"完成(了|到|至)?(一半|大半|大约|约)|(完成|做)了?一(半|部分)",
+    "ja": r"(残って|残ってい|残り(は|の)[^。]{0,40}(これから|続け|進め|未|直し|必要|処理)|残り\d+(件|章|本|個|つ|社|"
+    r"ファイル)?[^。]{0,30}(未|まだ|これから|続|進|直))|(まだ|未)[^。]{0,20}(できて(い|お)|終わって(い|お)|"
+    r"済んで(い|お)|手を付け|手をつけ|着手して|完了して(い|お)|移行して|確認して|対応して|翻訳して)[^。]{0,4}(ない|"
+    r"ません)|これからです|これから(着手|取り|行|進)|未(着手|対応|処理|完了|実施|移行|翻訳)|作業中|途中経過|"
+    r"中間報告|進捗(状況|報告|です|:)|進行中|引き続き[^。]{0,30}(必要|予定|続け|進め)|(必要|予定)があ(ります|"
+    r"る)。?$(?<=直していく必要があります)|半分(まで|ほど|が|終)",
+    "ko": r"(남아 ?있|남았|남은 (작업|파일|항목|것|부분)|아직 (완료|처리|시작|진행|끝나|하지|마치|착수)[^.]{0,12}(않|"
+    r"못)|진행 ?중(입|이)|미완료|미착수|중간 ?보고|진행 ?상황)",
+}
+"""Says that a part of the work is left, and that the speaker is to do it."""
+
+NOT_YET = {
+    "en": r"\b(is|are|was|were|has|have)(n't| not)( been)?( \w+){0,2} yet\b|\bnot( yet)? (been )?(\w+ed|done|started|"
+    r"written) yet\b|\bnot yet (been )?(\w+ed|done|started|written|complete)|\b(remain|remains) (on the old|to be|"
+    r"undone|unfinished|untouched|unprocessed)\b|\bremains?\W*$|\bstill needs? to be \w+|\buntouched\b|"
+    r"\b\d+ (\w+ ){0,2}(left|to go)$|\bis about \d+ ?%",
+    "es": r"\b(a[uú]n|todav[ií]a) no\b|\bpendientes?$|\bsin (hacer|empezar|terminar|revisar|migrar)\b|\bal \d+ ?%",
+    "fr": r"\bpas encore\b|\bà faire$|\ben cours$|\ben attente$|\ben revanche, (\w+ ){1,4}(n'est|ne sont) pas\b",
+    "de": r"\bnoch nicht\b|\b(offen|ausstehend|in arbeit)$|\bnoch\b[^.]{0,40}\bunver[aä]ndert",
+    "pt": r"\bainda n[aã]o\b|\bpendentes?$",
+    "it": r"\b(non|non è) ancora\b|\bin sospeso$|\bda fare$",
+    "ru": r"\b(ещё|еще|пока) не\b|\bв процессе$",
+    "zh": r"还没|尚未|仍未|还停留|剩下的",
+    "ja": r"まだ",
+    "ko": r"아직|남은",
+}
+"""Says that something is not done; a report of unfinished work where another sentence or clause says what is done."""
+
+PART_DONE = {
+    "en": r"\b(is|are|was|were|has been|have been|now|been) (now |all |both |fully )?(\w+ed|done|complete|clean|"
+    r"in place|written|through|up|finished|matched)\b|\b(i|we)('ve| have)?( now| already)? (\w+ed|done|set|written|"
+    r"built|put|made|got|run|sent)\b|^\W*(\d+ (of|out of|/)|done\b|completed?\b|finished\b)|\bso far\b|\b(phase|"
+    r"step|batch|stage|part|chunk|chapter|section|milestone)s? \d+",
+    "es": r"\b(he|hemos|est[aá]n?|ha|han|queda|quedan|ya) (ya )?\w+(ado|ada|ados|adas|ido|ida|idos|idas|hecho|listos?)"
+    r"\b|\bde momento\b|\bpor ahora\b|\bhasta ahora\b|: (hech[oa]|list[oa]|complet\w+)s?$|\bya est[aá]n?\b",
+    "fr": r"\bj'ai (d[eé]j[aà] )?\w+[eéits]\b|\b(est|sont|ont [eé]t[eé]|a [eé]t[eé]) (d[eé]j[aà] )?(\w+[eé]e?s?|fait|"
+    r"faits)\b|\bpour l'instant\b|\bjusqu'ici\b|: (fait|termin[eé]|ok)e?s?$|\bavancement\b",
+    "de": r"\b(ist|sind|wurden?|habe|bisher|bislang|schon|bereits)\b[^.]{0,60}(ge\w+t|ge\w+en|\w+iert|fertig|durch|"
+    r"abgeschlossen|erledigt|umgestellt|\w+t)\b|: (erledigt|fertig|abgeschlossen)$",
+    "pt": r"\b(j[aá]|foi|foram|at[eé] agora|por enquanto|est[aá]|est[aã]o) \w+|: (feito|conclu[ií]do|pronto)$",
+    "it": r"\b(ho|è stat\w|sono stat\w|finora|per ora|già) \w+|: (fatto|completato|pronto)$",
+    "ru": r"\b(готов\w*|сделан\w*|перенес\w*|заверш\w*|обработан\w*|пока что|на данный момент)\b",
+    "zh": r"已|完成了?|好了|目前|截至",
+    "ja": r"(ました|完了|済み|済んで|ここまで|終わり)",
+    "ko": r"(했습니다|완료|마쳤|지금까지)",
+}
+"""Says that a part is done."""
+
+WHOLE = (
+    r"\bsuccess(fully)?\b|\ball (of )?(the |your |my )?(tasks?|requested|changes|modifications|requests?|steps|items|"
+    r"done|\d+)\b|\beverything\b|\b(the )?(task|implementation|work|request|fix|migration|upgrade|order|job|"
+    r"refactoring) (is|has been|was) (now )?(complete|completed|done|finished)\b|\bsummary\b|\bconfirmed\b|"
+    r"\bhere's what\b"
+)
+"""Reports the work as a whole."""
+PROGRESS = (
+    r"^\W*(progress|status) (update|report|so far)\b|^\W*(current|present) (state|status|progress)\b|"
+    r"^\W*progress\W{0,4}(:|$)|^\W*so far\b|^\W*(estado actual|avance|progreso)\b|^\W*(point|[eé]tat) d'avancement|"
+    r"^\W*avancement\b|^\W*(aktueller stand|stand der dinge|fortschritt|bisheriger stand)\b|^\W*(stato attuale|"
+    r"avanzamento)\b|^\W*(ход работы|прогресс|текущий статус|промежуточный)|^\W*(当前进度|进度|目前进展|现状)|"
+    r"^\W*(現在の(状況|進捗)|進捗)|^\W*(현재 (상황|진행))"
+)
+"""Begins a report of progress; of unfinished work only if something in it is open."""
+
+UNIT = (
+    r"(step|phase|batch|stage|part|chunk|milestone|task|section|chapter|round|iteration|item|file|page|module|"
+    r"schritt|phase|teil|etappe|paso|fase|bloque|lote|parte|[eé]tape|partie|lot|этап|шаг|часть|passo)s?"
+)
+"""What work is counted in: `step 2 of 5`."""
+WORKED = (
+    r"(?:migrat|transcrib|process|translat|convert|complet|finish|done|label|annotat|upload|download|import|export|"
+    r"index|port|updat|check|review|scrap|crawl|render|clean|summari|tagg|analy|scann|draft|patch|upgrad|deploy|"
+    r"document|refactor|fetch|extract|pars|generat|written|read\b|booked|sent\b)"
+)
+"""Says after a count what was done."""
+COUNT = (
+    r"(?P<done>\d[\d.,' ]{0,12}?) ?(?:/|of(?: the)?|out of(?: the)?|von|de(?: los| las)?|sur|di|из|中的|"
+    r"(?=\D{0,6}のうち)) ?(?P<all>\d[\d.,']{0,12})"
+)
+"""How much of how much is done."""
+
+ECHO = {
+    "en": r"<(tool_(response|result|output)s?|function_results?|function_response|stdout|stderr|output|result)\b|"
+    r"\[?tool (result|output|response)s?\]?( \([^)]{0,60}\))?( (of|for|from) [^:\n]{0,80})?\s?:|(here (is|are) |"
+    r"this is )?(the |raw |full |complete |console |terminal |shell |command |program |query |tool |function |api |"
+    r"script )*(output|stdout|stderr|standard output|return value|returned value|response body|exit code|"
+    r"exit status)( (of|from|for|by)\b[^:\n]{0,100})?( (is|was|reads|follows|below))?\s?[:\n]|(here (is|"
+    r"are) )?(the )?(raw )?(result|response|reply|contents?|data|answer)s? (returned |received |"
+    r"that came back )?(of|from|by) (calling |running |executing |the )*('[^'\n]{1,80}'|\w+_\w+|\w+\(\)|"
+    r"(\w+ )?(tool|command|call|function|query|api|endpoint|request|script|file)\b)[^:\n]{0,60}:|(the |this |your |"
+    r"my |a |that )?([\w'./-]+ ){0,3}?(tool|function|command|query|call|request|api|endpoint|search|lookup|script|"
+    r"program|server|shell|terminal|service|process)\b[^.:\n]{0,80}?\b(returned|gave back|responded|answered|"
+    r"replied|printed|output|outputted|produced|yielded|wrote|came back|sent back|found \d+ (results|matches|rows|"
+    r"items|records|entries)\b(?=[^.\n]{0,40}:)|exited|(finished|ended|completed|terminated) with (exit|return|"
+    r"status|code))\b|(calling|running|executing|invoking) [^.:\n]{1,100}\b(returned|printed|gave|produced|yielded|"
+    r"exited|output)\b|(i |we )?(ran|executed|called|invoked) '?[^.:\n]{1,80}'?(, | and |; )(it |which |that |"
+    r"got )?(returned|printed|back|exited|output|gave)\b|('[^'\n]{1,80}'|\w+_\w+(\([^)\n]{0,60}\))?|"
+    r"\w+\([^)\n]{0,60}\))(\s(for|on|with)\s[^.:\n]{1,60}?)?,? ?(has )?(returned|says|said|output|outputs|printed|"
+    r"prints|produced|gave|responded|exited|reported|:(?= ?[\n{\[<]))|\w+ (produced no output|printed nothing|"
+    r"exited with|returned\s?:|returned (nothing|no output|true|false|null|none|an? empty|\d|[{\[<\"']|:))|"
+    r"http(/[\d.]+)? ?[123]\d\d\b|status( code)?:? [123]\d\d\b|(exit|return) code:? ?\d|"
+    r"[\w.'(){}\":, =/-]{2,80} ?(→|->|=>|⇒) ?[{\[\"'\d<]|(i )?(ran|executed|"
+    r"called) '[^'\n]{1,80}'[.:,] (the )?(output|result)s?( was| is)?\s?:|(received|got)( back)? (the following |"
+    r"this |back |a )*(response|output|result|reply)\b[^.:\n]{0,60}:|nothing was (returned|printed)",
+    "es": r"(la |el )?(salida|respuesta|resultado|contenido|valor) (devuelt[oa] |obtenid[oa] |est[aá]ndar |"
+    r"completa )?(por |del?|de la|de los|de)? ?(la |el |ejecutar |llamar a )?(comando|herramienta|funci[oó]n|"
+    r"llamada|consulta|script|api|servidor|archivo|fichero|orden|'|\w+_\w+)[^:\n]{0,80}( es| fue)?\s?:|(salida|"
+    r"stdout|c[oó]digo de (salida|estado))\s?:|(la |el |una )?([\w']+ )?(herramienta|comando|funci[oó]n|consulta|"
+    r"llamada|api|script|servidor|orden|b[uú]squeda|petici[oó]n|solicitud)\b[^.:\n]{0,80}?(devolvi[oó]|devuelve|"
+    r"ha devuelto|respondi[oó]|ha respondido|imprimi[oó]|ha impreso|mostr[oó]|produjo|dio como|arroj[oó]|"
+    r"(termin[oó]|finaliz[oó]|sali[oó]|acab[oó]|ha terminado) con (el |un )?(c[oó]digo|estado))|('[^'\n]{1,80}'|"
+    r"\w+_\w+) (ha )?(devolvi[oó]|devuelve|devuelto|respondi[oó]|imprimi[oó])|(ejecutar|llamar a|al (ejecutar|"
+    r"llamar))[^.:\n]{1,80}(devolvi[oó]|devuelve|se obtuvo|imprime)",
+    "fr": r"(la |le |voici (la |le )?)?(sortie|r[eé]sultat|r[eé]ponse|contenu|valeur|retour) (brute? |renvoy[eé]e? |"
+    r"standard )?(par |de la |du |de l'|de |d'|obtenu\w* )?(la |l'|le )?(commande|outil|fonction|appel|requ[eê]te|"
+    r"script|api|serveur|fichier|'|\w+_\w+)[^:\n]{0,80}\s?:|(sortie( standard)?|code (de (sortie|retour))|"
+    r"stdout)\s?:|(l'|la |le )?(outil|commande|fonction|appel|requ[eê]te|api|script|serveur|recherche|"
+    r"service)\b[^.:\n]{0,80}?( a renvoy| renvoie| a retourn| retourne| a affich| affiche|s'est (termin|achev|"
+    r"conclu)\w+ (avec|sur)| a r[eé]pondu| a produit| a donn| a [eé]chou[eé] avec le code)|('[^'\n]{1,80}'|"
+    r"\w+_\w+) (a )?(renvoy|renvoie|retourn|affich|r[eé]pond)",
+    "de": r"(die |das |der )?(ausgabe|r[uü]ckgabe(wert)?|antwort|ergebnis|inhalt|r[uü]ckmeldung|standardausgabe) (von|"
+    r"des|der|vom|aus) (dem |der |des |den )?('|\w+_\w+|befehls?|tools?|werkzeugs?|aufrufs?|funktion|abfrage|"
+    r"skripts?|api|servers?|kommandos?|datei|schnittstelle)[^:\n]{0,80}\s?:|(ausgabe|r[uü]ckgabewert|exit-?code|"
+    r"stdout|standardausgabe|fehlerausgabe)\s?:|(das |der |die |ein )?([\w'-]+ )?[\w-]*(werkzeug|tool|befehl|"
+    r"aufruf|funktion|abfrage|skript|api|suche|server|kommando|schnittstelle|programm)\b[^.:\n]{0,80}?\b(lieferte?|"
+    r"ergab|gab|hat [^.\n]{0,80}(zur[uü]ckgegeben|ausgegeben|geliefert|zur[uü]ckgeliefert)|meldete|antwortete|"
+    r"(wurde|ist|hat sich|endete) [^.\n]{0,20}(exit|code|status|r[uü]ckgabe))|('[^'\n]{1,80}'|\w+_\w+) (lieferte?|"
+    r"gab|ergab|hat [^.\n]{0,60}(zur[uü]ckgegeben|ausgegeben|geliefert))",
+    "pt": r"(a )?(sa[ií]da|resposta) (do|da|de) (comando|ferramenta|fun[cç][aã]o|consulta|api|')[^:\n]{0,80}:|(a |"
+    r"o )?(ferramenta|comando|fun[cç][aã]o|consulta|api|chamada)\b[^.:\n]{0,80}(retornou|devolveu|respondeu|"
+    r"imprimiu|terminou com (o )?c[oó]digo)",
+    "it": r"(l')?(output|risposta|uscita) (del|della|dello|di|dal) (comando|strumento|funzione|chiamata|query|api|')"
+    r"[^:\n]{0,80}:|(lo |il |la |l')?(strumento|comando|funzione|chiamata|query|api)\b[^.:\n]{0,80}(ha restituito|"
+    r"restituisce|ha risposto|ha stampato|(è )?terminato con)",
+    "ru": r"(вывод|ответ|результат) (команды|инструмента|функции|вызова|запроса|api|')[^:\n]{0,80}:|(инструмент|"
+    r"команда|функция|вызов|запрос|api)\b[^.:\n]{0,80}(вернул|ответил|вывел|заверш\w+ с кодом)",
+    "zh": r"(以下(是|为)?)?[^,。:\n]{0,24}(工具|命令|指令|函数|接口|脚本|查询|搜索|调用|请求|程序|api|'[^'\n]{1,60}'|"
+    r"\w+_\w+|ls|grep|git|curl)[^,。:\n]{0,24}(返回|输出|回传|打印|退出码|响应|执行结果|结果(如下|:))|(命令|脚本|"
+    r"程序|指令|工具|函数)?(已)?(执行|运行|调用)(完毕|完成|结束|成功)?,?(退出码|返回|输出)|(工具|命令|执行|运行|"
+    r"查询)?(返回值|返回结果|返回内容|输出结果|输出内容|执行结果|输出|回传值|退出码)(如下|为|是)?\s?:",
+    "ja": r"[^。、:\n]{0,30}(ツール|コマンド|関数|クエリ|スクリプト|検索|api|呼び出し|リクエスト|'[^'\n]{1,60}'|"
+    r"\w+_\w+)[^。:\n]{0,30}(出力(は|結果|内容|:|が|です|\s?\n)|の出力|返し(まし|てき)|返され|返って|返りまし|返却|"
+    r"戻り値|戻りまし|の結果:|の結果(は(次|以下)|です)|終了コード|レスポンス|応答)|(実行結果|出力|標準出力|戻り値|"
+    r"ツールの?結果|終了コード|レスポンス)(は(次|以下)[^。\n]{0,10})?\s?[:\n]",
+    "ko": r"[^.:\n]{0,30}(도구|명령|함수|쿼리|스크립트|호출|api|'[^'\n]{1,60}'|\w+_\w+)[^.:\n]{0,30}(반환(했|값|하였|"
+    r"한)|출력(은|했|값|:|결과)|종료 코드|응답)",
+}
+"""Begins a text that says what a tool returned."""
+CONCLUSION = (
+    r"\b(so|because|since|therefore|thus|hence|which means|meaning|that means|this means|indicat\w+|suggest\w*|"
+    r"confirm\w*|i (have|fixed|changed|added|updated)|i've|now|; ?(it|i|we)|as expected|por lo (que|tanto)|porque|"
+    r"as[ií] que|donc|parce que|car|ce qui|also|weil|daher|deshalb|somit|das hei[sß]+t|quindi|perch[eé]|portanto|"
+    r"значит|поэтому)\b|因此|所以|说明|表明|意味|因为|ので|ため|したがって|つまり|따라서|때문"
+)
+"""Concludes something from a result."""
