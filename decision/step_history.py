@@ -24,6 +24,7 @@ from .call_effects import effect_of, runs_commands
 from .call_results import has_failed, ran_out_of_time
 from .messages import ResultStatus, ToolCall, ToolSpec
 from .novelty import NO_LINES, add_marks, add_text, distinct_lines, essential_text, marks_of, without_line_numbers
+from .text_kinds import TextKind
 
 REMEMBERED_STEPS = 32
 """Steps in which a call counts as made before."""
@@ -48,6 +49,9 @@ class StepJudgement(Struct, frozen=True):
     same_results: int = 0
     """Number of steps in a row, this one included, in which the same tools gave the same results, whatever their
     arguments were. 1 for the first of them."""
+    text_kind: TextKind | None = None
+    """What its text is, if it has one and no calls, as the user's text rule or `classify_text` said at the time. None
+    in records of older versions, too: such a text is judged when it is asked about."""
 
 
 RESET = -1_000
