@@ -4,20 +4,21 @@ Expressions of folded text for `text_kinds.py`, by language: in lower case, with
 """
 
 LEFT = {
-    "en": r"\b(i|we) (still|also) (need|have|must|ought) to\b(?! (know|confirm|ask|hear|get your))|\b(i|we)('ve| have)"
-    r" (still |yet )(got )?to\b|\b(i|we) have yet to\b|\b(i|we)('ve| have)(n't| not) (yet )?(started|touched|begun|"
-    r"reached|got(ten)? to|looked at|done|finished|processed|migrated|converted|translated|checked|written|run|"
-    r"reviewed|tested)\b[^.]{0,60}|\bstill (to do|to come|to go|ahead|outstanding|to be \w+)\b|"
-    r"^\W*(still )?(remaining|left|left to do|still to do|to[ -]?do|outstanding|not (yet )?(started|done)|"
-    r"in progress|up next|next steps? for me)( (work|steps|tasks|items|files|parts|services|modules))?\W{0,4}:"
-    r"(?!\W*(none|nothing|0\b|n/a))|\b(is|are|remains?) (still )?(outstanding|untouched|unfinished|unprocessed|"
-    r"undone|not started|to be done|half[ -]?done)\b|\b(is|are) still (ahead|missing|to come|left|open|unchecked|"
-    r"running|in progress)\b|\bwhat('s| is| remains)? (still )?(left|remains|missing|remaining|outstanding)\b[^.]{0,40}"
-    r"(\bis\b|\bare\b|:)|\b(half|part|mid)[ -]?way (there|through|done)\b|\bbefore i can (give|finish|hand|deliver|"
-    r"report|send|call)\b|^\W*(interim|intermediate|partial|preliminary) (result|report|update|status|summary)s?\b|"
-    r"^\W*(work|task) in progress\b|\b(the )?(rest|others?|remainder|remaining \w+)( \w+){0,3} (will follow|(is|are) "
-    r"next|(is|are) (still )?(to come|pending|not (yet )?(done|started))|(is|are) still)\b|\bi('m| am) (\d+|about "
-    r"\w+|roughly \w+|half[ -]?way|partway)( ?%| percent)? (of the way |done|through)",
+    "en": r"\b(i|we) (still|also) (need|have|must|ought) to\b(?! (know|confirm|ask|hear|get your))|\b(i|we)('ve|"
+    r" have) (still |yet )(got )?to\b|\b(i|we) have yet to\b|\b(i|we)('ve| have)(n't| not) (yet )?(started|touched|"
+    r"begun|reached|got(ten)? to|looked at|done|finished|processed|migrated|converted|translated|checked|written|"
+    r"run|reviewed|tested)\b[^.]{0,60}|\bstill (to do|to come|to go|ahead|outstanding|to be \w+)\b|"
+    r"^\W*(still )?(remaining|left|left to do|still to do|todo|to do|to-do|outstanding|not started|not done|"
+    r"not yet started|not yet done|in progress|up next|next steps? for me)( (work|steps|tasks|items|files|parts|"
+    r"services|modules))?\W{0,4}:(?!\W*(none|nothing|0\b|n/a))|\b(is|are|remains?) (still )?(outstanding|untouched|"
+    r"unfinished|unprocessed|undone|not started|to be done|half[ -]?done)\b|\b(is|are) still (ahead|missing|"
+    r"to come|left|open|unchecked|running|in progress)\b|\bwhat('s| is| remains)? (still )?(left|remains|missing|"
+    r"remaining|outstanding)\b[^.]{0,40}(\bis\b|\bare\b|:)|\b(half|part|mid)[ -]?way (there|through|done)\b|"
+    r"\bbefore i can (give|finish|hand|deliver|report|send|call)\b|^\W*(interim|intermediate|partial|"
+    r"preliminary) (result|report|update|status|summary)s?\b|^\W*(work|task) in progress\b|\b(the )?(rest|others?|"
+    r"remainder|remaining \w+)( \w+){0,3} (will follow|(is|are) next|(is|are) (still )?(to come|pending|"
+    r"not (yet )?(done|started))|(is|are) still)\b|\bi('m| am) (\d+|about \w+|roughly \w+|half[ -]?way|"
+    r"partway)( ?%| percent)? (of the way |done|through)",
     "es": r"\b(a[uú]n|todav[ií]a) (me |nos )?(tengo|tenemos|debo|debemos|queda|quedan|falta|faltan|hay) (que )?|\b(me|"
     r"nos) (queda|quedan|falta|faltan)\b|\b(queda|quedan|falta|faltan) (a[uú]n |todav[ií]a )?(por|\d+) |\b(faltan?|"
     r"quedan?) (a[uú]n|todav[ií]a|solo)\b|\b(sigue|siguen|queda|quedan|est[aá]n?) (a[uú]n |"
@@ -64,12 +65,13 @@ LEFT = {
 NOT_YET = {
     "en": r"\b(is|are|was|were|has|have)(n't| not)( been)?( \w+){0,2} yet\b|\bnot( yet)? (been )?(\w+ed|done|started|"
     r"written) yet\b|\bnot yet (been )?(\w+ed|done|started|written|complete)|\b(remain|remains) (on the old|to be|"
-    r"undone|unfinished|untouched|unprocessed)\b|\bremains?\W*$|\bstill needs? to be \w+|\buntouched\b|"
+    r"undone|unfinished|untouched|unprocessed)\b|\bstill needs? to be \w+|\buntouched\b|"
     r"\b\d+ (\w+ ){0,2}(left|to go)$|\bis about \d+ ?%",
-    "es": r"\b(a[uú]n|todav[ií]a) no\b|\bpendientes?$|\bsin (hacer|empezar|terminar|revisar|migrar)\b|\bal \d+ ?%",
+    "es": r"\baún no\b|\baun no\b|\btodavía no\b|\btodavia no\b|\bpendientes?$|\bsin (hacer|empezar|terminar|revisar|"
+    r"migrar)\b",
     "fr": r"\bpas encore\b|\bà faire$|\ben cours$|\ben attente$|\ben revanche, (\w+ ){1,4}(n'est|ne sont) pas\b",
     "de": r"\bnoch nicht\b|\b(offen|ausstehend|in arbeit)$|\bnoch\b[^.]{0,40}\bunver[aä]ndert",
-    "pt": r"\bainda n[aã]o\b|\bpendentes?$",
+    "pt": r"\bainda não\b|\bainda nao\b|\bpendentes?$",
     "it": r"\b(non|non è) ancora\b|\bin sospeso$|\bda fare$",
     "ru": r"\b(ещё|еще|пока) не\b|\bв процессе$",
     "zh": r"还没|尚未|仍未|还停留|剩下的",
@@ -151,7 +153,7 @@ ECHO = {
     r"prints|produced|gave|responded|exited|reported|:(?= ?[\n{\[<]))|\w+ (produced no output|printed nothing|"
     r"exited with|returned\s?:|returned (nothing|no output|true|false|null|none|an? empty|\d|[{\[<\"']|:))|"
     r"http(/[\d.]+)? ?[123]\d\d\b|status( code)?:? [123]\d\d\b|(exit|return) code:? ?\d|"
-    r"[\w.'(){}\":, =/-]{2,80} ?(→|->|=>|⇒) ?[{\[\"'\d<]|(i )?(ran|executed|"
+    r"[\w.'(){}\":,=/-]{2,80} ?(→|->|=>|⇒) ?[{\[\"'\d<]|(i )?(ran|executed|"
     r"called) '[^'\n]{1,80}'[.:,] (the )?(output|result)s?( was| is)?\s?:|(received|got)( back)? (the following |"
     r"this |back |a )*(response|output|result|reply)\b[^.:\n]{0,60}:|nothing was (returned|printed)",
     "es": r"(la |el )?(salida|respuesta|resultado|contenido|valor) (devuelt[oa] |obtenid[oa] |est[aá]ndar |"

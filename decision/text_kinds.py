@@ -485,27 +485,34 @@ def _concludes(first: list[str], last: list[str]) -> bool:
 
 def _offers(first: list[str], last: list[str]) -> bool:
     """Whether a refusal names something else that the speaker would do."""
-    return any(_finds("alternative", one) and not _finds("more", one) for one in dict.fromkeys((*first, *last)))
+    return any(not _finds("more", one) for one in _with("alternative", list(dict.fromkeys((*first, *last)))))
 
 
 def _is_partial(first: list[str], last: list[str]) -> bool:
     """Whether a text reports of work of which the speaker has done a part and is to do the rest."""
     told = list(dict.fromkeys((*first, *last[-_REPORT:])))
-    if any(_finds("left", one) and not _finds("conditional", one) for one in told):
+    if any(not _finds("conditional", one) for one in _with("left", told)):
         return True
     counts = [one for one in told if _counts_a_part(one)]
-    boxes = [_BOX.match(one) for one in last]
-    opened, ticked = (any(box is not None and box[name] for box in boxes) for name in ("open", "done"))
-    not_yet = [one for one in told if _finds("not_yet", one)]
-    if opened and ticked:
-        return True
-    if told and _finds("progress", told[0]):
-        return bool(not_yet or counts or opened)
     if any(_COUNTED_UNIT.search(one) for one in counts):
         return True
+    boxes = [box for one in last if (box := _BOX.match(one))]
+    opened = any(box["open"] for box in boxes)
+    if opened and any(box["done"] for box in boxes):
+        return True
+    not_yet = _with("not_yet", told)
+    if told and _finds("progress", told[0]):
+        return bool(not_yet or counts or opened)
     if not not_yet or any(_finds("whole", one) for one in first[:2]):
         return False
     return bool(counts) or _done_before(not_yet[0], told)
+
+
+def _with(name: str, sentences: list[str]) -> list[str]:
+    """The sentences that have one of the phrases."""
+    if not _phrases()[name].may_be_in("\n".join(sentences)):
+        return []
+    return [one for one in sentences if _finds(name, one)]
 
 
 def _done_before(open_part: str, told: list[str]) -> bool:
@@ -572,11 +579,11 @@ def _declines(first: list[str], last: list[str], asked: list[str]) -> bool:
     """Whether a text begins by declining, and asks for nothing afterwards but whether an offer is taken."""
     if not all(_only_offers(sentence) for sentence in asked):
         return False
-    offers = bool(asked) or _offers(first, last)
     for sentence in first:
         sorry = _finds("regret", sentence) or _finds("apology", sentence)
         done = -1 if sorry else _phrases()["done"].find(sentence)
-        if _refuses(sentence if done < 0 else sentence[:done], bool(asked), offers):
+        refused = _refuses(sentence if done < 0 else sentence[:done], bool(asked))
+        if refused or (refused is None and (asked or _offers(first, last))):
             return True
         if done >= 0:
             return False
@@ -591,14 +598,15 @@ def _only_offers(sentence: str) -> bool:
     return (_finds("offer", sentence) or _finds("alternative", sentence)) and not _finds("request", sentence)
 
 
-def _refuses(sentence: str, asks: bool, offers: bool) -> bool:
+def _refuses(sentence: str, asks: bool) -> bool | None:
+    """Whether a sentence declines; None if it does so where something else is offered."""
     rest = _sought().sub(" ", sentence) if _finds("seeking", sentence) else sentence
     regrets = _finds("regret", rest)
     if _finds("cannot", rest) or (regrets and asks):
         return True
     if not _finds("cannot_be", rest):
         return False
-    return regrets or _finds("apology", rest) or offers
+    return True if regrets or _finds("apology", rest) else None
 
 
 def _announces(last: list[str], closing: str) -> bool:
