@@ -18,25 +18,30 @@ LEFT = {
     r"preliminary) (result|report|update|status|summary)s?\b|^\W*(work|task) in progress\b|\b(the )?(rest|others?|"
     r"remainder|remaining \w+)( \w+){0,3} (will follow|(is|are) next|(is|are) (still )?(to come|pending|"
     r"not (yet )?(done|started))|(is|are) still)\b|\bi('m| am) (\d+|about \w+|roughly \w+|half[ -]?way|"
-    r"partway)( ?%| percent)? (of the way |done|through)",
+    r"partway)( ?%| percent)? (of the way |done|through)|\b(one|two|three|four|five|six|seven|eight|nine|ten|"
+    r"\d+) (more )?to go\b|\bstill (uploading|running|processing|downloading|importing|converting|waiting|working|"
+    r"migrating|translating|copying|training|indexing)\b|\b[a-z] to [a-z] will follow\b|\bwill follow\W*$|\bi('m|"
+    r" am) (currently |now )?(\w+ing) the (rest|others|remaining|second half)\b",
     "es": r"\b(a[uú]n|todav[ií]a) (me |nos )?(tengo|tenemos|debo|debemos|queda|quedan|falta|faltan|hay) (que )?|\b(me|"
     r"nos) (queda|quedan|falta|faltan)\b|\b(queda|quedan|falta|faltan) (a[uú]n |todav[ií]a )?(por|\d+) |\b(faltan?|"
     r"quedan?) (a[uú]n|todav[ií]a|solo)\b|\b(sigue|siguen|queda|quedan|est[aá]n?) (a[uú]n |"
     r"todav[ií]a )?(pendientes?|sin \w+[aei]r)\b(?! de pago)|\b(los |las )?tengo todav[ií]a|\bpor delante\b|(^|"
     r"[.;,] )(s[oó]lo |solo |a[uú]n )?faltan? (los|las|el|la|por|\d+)\b|\bavance parcial\b|\btengo pendientes?\b|"
-    r"^\W*(pendientes?|por hacer|falta|restante|queda)\W{0,4}:",
+    r"^\W*(pendientes?|por hacer|falta|restante|queda)\W{0,4}:|\bquedan? para despu[eé]s|\best[aá]n? (a[uú]n |"
+    r"todav[ií]a )?en (curso|proceso|marcha)\b(?! de env)",
     "fr": r"\b(il )?(m'|me |nous )(en )?reste\b|\bil (en )?reste (encore |donc )?(à|\d+|deux|trois|quatre|cinq|six) |"
     r"\breste(nt)? (encore )?(à (faire|\w+(er|ir)|\w+(?<!vot)(?<!not)(?<!aut)re)|en attente)\b|\bje (dois|"
     r"n'ai pas) encore\b|\bje n'ai pas (encore|fini|termin)|\bje dois (maintenant |ensuite |toujours )|"
     r"\bon en est à\b|\brestent (les|la|le|l'|\d)|\bsont (encore )?à (faire|traiter|venir)\b|^\W*(reste|restant|"
-    r"à faire|à venir|en cours)\W{0,4}:",
-    "de": r"\b(muss|m[uü]ssen|habe|haben) (ich|wir) (aber |allerdings |nun |jetzt )?noch\b|\b(ich|wir) (muss|m[uü]ssen)"
-    r" (\w+ ){0,5}noch\b|\bmuss ich noch\b|\b(steht|stehen|fehlt|fehlen|bleibt|bleiben|folgt|folgen) (\w+ ){0,3}noch\b"
-    r"|\b(steht|stehen|fehlt|fehlen) noch|\bnoch ((aus|offen|ausstehend)$|zu (tun|erledigen|bearbeiten|"
-    r"pr[uü]fen|machen)\b)|"
-    r"\bzwischen(stand|bericht|ergebnis|meldung)\b|^\W*(offen|ausstehend|verbleibend\w*|noch offen|noch zu tun|"
-    r"in arbeit)\W{0,4}:|\bkommen (noch|als n[aä]chstes)\b|\bsind noch (nicht|unbearbeitet|unver[aä]ndert|offen)\b|"
-    r"\bhabe ich (\w+ ){0,3}noch nicht\b|\bich habe (\w+ ){0,6}noch nicht (angefangen|begonnen|bearbeitet|angefasst)",
+    r"à faire|à venir|en cours)\W{0,4}:|\b(est|sont) (encore |toujours )?en cours\b(?! d'acheminement)",
+    "de": r"\b(muss|m[uü]ssen|habe|haben) (ich|wir) (aber |allerdings |nun |jetzt )?noch\b|\b(ich|wir) (muss|"
+    r"m[uü]ssen) (\w+ ){0,5}noch\b|\bmuss ich noch\b|\b(steht|stehen|fehlt|fehlen|bleibt|bleiben|folgt|"
+    r"folgen) (\w+ ){0,3}noch\b|\b(steht|stehen|fehlt|fehlen) noch|\bnoch ((aus|offen|ausstehend)$|zu (tun|"
+    r"erledigen|bearbeiten|pr[uü]fen|machen)\b)|\bzwischen(stand|bericht|ergebnis|meldung)\b|^\W*(offen|ausstehend|"
+    r"verbleibend\w*|noch offen|noch zu tun|in arbeit)\W{0,4}:|\bkommen (noch|als n[aä]chstes)\b|"
+    r"\bsind noch (nicht|unbearbeitet|unver[aä]ndert|offen)\b|\bhabe ich (\w+ ){0,3}noch nicht\b|"
+    r"\bich habe (\w+ ){0,6}noch nicht (angefangen|begonnen|bearbeitet|angefasst)|\bl[aä]uft noch\b|"
+    r"\blaufen noch\b|\bin bearbeitung\b",
     "pt": r"\b(ainda|me) (faltam?|restam?|preciso|tenho que|devo|n[aã]o (fiz|comecei|terminei|migrei))\b|\bfaltam? "
     r"(ainda|\d+|os|as) |\brestam? (ainda |\d+ |os |as )|\bcontinuam? pendentes?\b|^\W*(pendentes?|faltam?|restantes?)"
     r"\W{0,4}:",
@@ -50,7 +55,8 @@ LEFT = {
     r"迁移|翻译|做|测试|校对|转换|整理|核对|检查|验证|写|修改|修复|分析|接入|升级)|(待|尚待|有待|等待)(处理|完成|"
     r"办|整理|补|验证|迁移|测试|续)|(剩下|剩余|其余|余下|还剩|尚余)[^。;]{0,30}(没|未|待|需要|接着|继续|稍后|进行|"
     r"个(?!月|小时|工作日|座位|名额)|部分)|未开始|进行中(?!的)|进度(汇报|更新|报告|:)|阶段性(结果|进展|汇报)|"
-    r"完成(了|到|至)?(一半|大半|大约|约)|(完成|做)了?一(半|部分)",
+    r"完成(了|到|至)?(一半|大半|大约|约)|(完成|做)了?一(半|部分)|正在(导入|处理|迁移|翻译|生成|整理|下载|上传|转换|"
+    r"训练|编写|修改|分析)(?!.{0,12}(问题|原因))|(后端|前端|其他|剩下的|后面的?)[^,。]{0,12}还没(动|做|写|改)",
     "ja": r"(残って|残ってい|残り(は|の)[^。]{0,40}(これから|続け|進め|未|直し|必要|処理)|残り\d+(件|章|本|個|つ|社|"
     r"ファイル)?[^。]{0,30}(未|まだ|これから|続|進|直))|(まだ|未)[^。]{0,20}(できて(い|お)|終わって(い|お)|"
     r"済んで(い|お)|手を付け|手をつけ|着手して|完了して(い|お)|移行して|確認して|対応して|翻訳して)[^。]{0,4}(ない|"
@@ -66,7 +72,7 @@ NOT_YET = {
     "en": r"\b(is|are|was|were|has|have)(n't| not)( been)?( \w+){0,2} yet\b|\bnot( yet)? (been )?(\w+ed|done|started|"
     r"written) yet\b|\bnot yet (been )?(\w+ed|done|started|written|complete)|\b(remain|remains) (on the old|to be|"
     r"undone|unfinished|untouched|unprocessed)\b|\bstill needs? to be \w+|\buntouched\b|"
-    r"\b\d+ (\w+ ){0,2}(left|to go)$|\bis about \d+ ?%",
+    r"\b\d+ (\w+ ){0,2}(left|to go)$|\bis about \d+ ?%|\b(is|are)( still)? not\W*$|\b(is|are)(n't)\W*$",
     "es": r"\baún no\b|\baun no\b|\btodavía no\b|\btodavia no\b|\bpendientes?$|\bsin (hacer|empezar|terminar|revisar|"
     r"migrar)\b",
     "fr": r"\bpas encore\b|\bà faire$|\ben cours$|\ben attente$|\ben revanche, (\w+ ){1,4}(n'est|ne sont) pas\b",
@@ -128,10 +134,16 @@ WORKED = (
 )
 """Says after a count what was done."""
 COUNT = (
-    r"(?P<done>\d[\d.,' ]{0,12}?) ?(?:/|of(?: the)?|out of(?: the)?|von|de(?: los| las)?|sur|di|из|中的|"
-    r"(?=\D{0,6}のうち)) ?(?P<all>\d[\d.,']{0,12})"
+    r"(?P<done>\d[\d.,' ]{0,12}?) ?(?:/|of(?: the)?|out of(?: the)?|von|de(?: los| las)?|sur|di|из) ?"
+    r"(?P<all>\d[\d.,']{0,12})"
 )
-"""How much of how much is done."""
+COUNT_OF_ALL = r"(?P<whole>\d[\d.,]{0,12}) ?[^\d\s。,]{1,8}(?:のうち|中的?|当中)[^\d。]{0,10}(?P<part>\d[\d.,]{0,12})"
+"""How much of how much is done, in this order or in the other."""
+COUNTED = (
+    rf"\b{UNIT} {COUNT}|^\W*{COUNT} (?:[^\W\d_]+ ){{0,4}}?{WORKED}|完成了? ?{COUNT}|"
+    rf"{COUNT_OF_ALL}[^。]{{0,12}}(?:完了|終わ|終え|済|完成|处理|翻译|迁移)"
+)
+"""A count that reports progress by itself."""
 
 ECHO = {
     "en": r"<(tool_(response|result|output)s?|function_results?|function_response|stdout|stderr|output|result)\b|"
@@ -143,7 +155,7 @@ ECHO = {
     r"that came back )?(of|from|by) (calling |running |executing |the )*('[^'\n]{1,80}'|\w+_\w+|\w+\(\)|"
     r"(\w+ )?(tool|command|call|function|query|api|endpoint|request|script|file)\b)[^:\n]{0,60}:|(the |this |your |"
     r"my |a |that )?([\w'./-]+ ){0,3}?(tool|function|command|query|call|request|api|endpoint|search|lookup|script|"
-    r"program|server|shell|terminal|service|process)\b[^.:\n]{0,80}?\b(returned|gave back|responded|answered|"
+    r"program|server|shell|terminal|service|process)\b[^.:\n]{0,80}?\b(returned(?! to\b)|gave back|responded|answered|"
     r"replied|printed|output|outputted|produced|yielded|wrote|came back|sent back|found \d+ (results|matches|rows|"
     r"items|records|entries)\b(?=[^.\n]{0,40}:)|exited|(finished|ended|completed|terminated) with (exit|return|"
     r"status|code))\b|(calling|running|executing|invoking) [^.:\n]{1,100}\b(returned|printed|gave|produced|yielded|"
@@ -155,7 +167,12 @@ ECHO = {
     r"http(/[\d.]+)? ?[123]\d\d\b|status( code)?:? [123]\d\d\b|(exit|return) code:? ?\d|"
     r"[\w.'(){}\":,=/-]{2,80} ?(→|->|=>|⇒) ?[{\[\"'\d<]|(i )?(ran|executed|"
     r"called) '[^'\n]{1,80}'[.:,] (the )?(output|result)s?( was| is)?\s?:|(received|got)( back)? (the following |"
-    r"this |back |a )*(response|output|result|reply)\b[^.:\n]{0,60}:|nothing was (returned|printed)",
+    r"this |back |a )*(response|output|result|reply)\b[^.:\n]{0,60}:|nothing was (returned|printed)|\$ [a-z]|"
+    r"search results?( for [^:\n]{1,80})?:|(query|lookup|search|database|api|request|call|file|tool|test) (result|"
+    r"output|response|content)s?( \([^)\n]{0,30}\))?\s?[:\n]|exit status:? ?\d|contents? of '?[\w./-]{2,80}'?\s?:|"
+    r"(file|page) contents?\s?:|the following (was|is what was) (returned|printed|reported)|\w+ (printed|prints|"
+    r"reported|says|said) ['\"“]|(the )?(call|request|command|query) (succeeded|failed|completed|finished|"
+    r"worked)( successfully)? (with|without|and)\b|no output\b|\(no output\)|'?\w+'? gave me (this|the following)",
     "es": r"(la |el )?(salida|respuesta|resultado|contenido|valor) (devuelt[oa] |obtenid[oa] |est[aá]ndar |"
     r"completa )?(por |del?|de la|de los|de)? ?(la |el |ejecutar |llamar a )?(comando|herramienta|funci[oó]n|"
     r"llamada|consulta|script|api|servidor|archivo|fichero|orden|'|\w+_\w+)[^:\n]{0,80}( es| fue)?\s?:|(salida|"
@@ -164,14 +181,16 @@ ECHO = {
     r"ha devuelto|respondi[oó]|ha respondido|imprimi[oó]|ha impreso|mostr[oó]|produjo|dio como|arroj[oó]|"
     r"(termin[oó]|finaliz[oó]|sali[oó]|acab[oó]|ha terminado) con (el |un )?(c[oó]digo|estado))|('[^'\n]{1,80}'|"
     r"\w+_\w+) (ha )?(devolvi[oó]|devuelve|devuelto|respondi[oó]|imprimi[oó])|(ejecutar|llamar a|al (ejecutar|"
-    r"llamar))[^.:\n]{1,80}(devolvi[oó]|devuelve|se obtuvo|imprime)",
+    r"llamar))[^.:\n]{1,80}(devolvi[oó]|devuelve|se obtuvo|imprime)|(resultados?|respuesta) de (la )?(b[uú]squeda|"
+    r"consulta)[^:\n]{0,60}:|sin salida\b",
     "fr": r"(la |le |voici (la |le )?)?(sortie|r[eé]sultat|r[eé]ponse|contenu|valeur|retour) (brute? |renvoy[eé]e? |"
     r"standard )?(par |de la |du |de l'|de |d'|obtenu\w* )?(la |l'|le )?(commande|outil|fonction|appel|requ[eê]te|"
     r"script|api|serveur|fichier|'|\w+_\w+)[^:\n]{0,80}\s?:|(sortie( standard)?|code (de (sortie|retour))|"
     r"stdout)\s?:|(l'|la |le )?(outil|commande|fonction|appel|requ[eê]te|api|script|serveur|recherche|"
     r"service)\b[^.:\n]{0,80}?( a renvoy| renvoie| a retourn| retourne| a affich| affiche|s'est (termin|achev|"
     r"conclu)\w+ (avec|sur)| a r[eé]pondu| a produit| a donn| a [eé]chou[eé] avec le code)|('[^'\n]{1,80}'|"
-    r"\w+_\w+) (a )?(renvoy|renvoie|retourn|affich|r[eé]pond)",
+    r"\w+_\w+) (a )?(renvoy|renvoie|retourn|affich|r[eé]pond)|r[eé]sultats? de (la )?(recherche|"
+    r"requ[eê]te)[^:\n]{0,60}:|aucune sortie\b",
     "de": r"(die |das |der )?(ausgabe|r[uü]ckgabe(wert)?|antwort|ergebnis|inhalt|r[uü]ckmeldung|standardausgabe) (von|"
     r"des|der|vom|aus) (dem |der |des |den )?('|\w+_\w+|befehls?|tools?|werkzeugs?|aufrufs?|funktion|abfrage|"
     r"skripts?|api|servers?|kommandos?|datei|schnittstelle)[^:\n]{0,80}\s?:|(ausgabe|r[uü]ckgabewert|exit-?code|"
@@ -179,7 +198,9 @@ ECHO = {
     r"aufruf|funktion|abfrage|skript|api|suche|server|kommando|schnittstelle|programm)\b[^.:\n]{0,80}?\b(lieferte?|"
     r"ergab|gab|hat [^.\n]{0,80}(zur[uü]ckgegeben|ausgegeben|geliefert|zur[uü]ckgeliefert)|meldete|antwortete|"
     r"(wurde|ist|hat sich|endete) [^.\n]{0,20}(exit|code|status|r[uü]ckgabe))|('[^'\n]{1,80}'|\w+_\w+) (lieferte?|"
-    r"gab|ergab|hat [^.\n]{0,60}(zur[uü]ckgegeben|ausgegeben|geliefert))",
+    r"gab|ergab|hat [^.\n]{0,60}(zur[uü]ckgegeben|ausgegeben|geliefert))|(such|"
+    r"abfrage)ergebnisse?( f[uü]r [^:\n]{1,60})?\s?:|inhalt (von|der datei) [^:\n]{1,60}:|"
+    r"r[uü]ckgabe( von [^:\n]{1,60})?\s?:|keine ausgabe",
     "pt": r"(a )?(sa[ií]da|resposta) (do|da|de) (comando|ferramenta|fun[cç][aã]o|consulta|api|')[^:\n]{0,80}:|(a |"
     r"o )?(ferramenta|comando|fun[cç][aã]o|consulta|api|chamada)\b[^.:\n]{0,80}(retornou|devolveu|respondeu|"
     r"imprimiu|terminou com (o )?c[oó]digo)",
@@ -191,11 +212,14 @@ ECHO = {
     "zh": r"(以下(是|为)?)?[^,。:\n]{0,24}(工具|命令|指令|函数|接口|脚本|查询|搜索|调用|请求|程序|api|'[^'\n]{1,60}'|"
     r"\w+_\w+|ls|grep|git|curl)[^,。:\n]{0,24}(返回|输出|回传|打印|退出码|响应|执行结果|结果(如下|:))|(命令|脚本|"
     r"程序|指令|工具|函数)?(已)?(执行|运行|调用)(完毕|完成|结束|成功)?,?(退出码|返回|输出)|(工具|命令|执行|运行|"
-    r"查询)?(返回值|返回结果|返回内容|输出结果|输出内容|执行结果|输出|回传值|退出码)(如下|为|是)?\s?:",
+    r"查询)?(返回值|返回结果|返回内容|输出结果|输出内容|执行结果|输出|回传值|退出码)(如下|为|是)?\s?:|(执行|运行|"
+    r"调用)[^,。\n]{1,40}[,，]?(后得到|返回|得到|输出|结果(是|为))|(运行|查询|搜索|检索|调用|测试)(的)?(结果|"
+    r"返回)(如下|为|是)?\s?:|文件内容(如下|为)?\s?:",
     "ja": r"[^。、:\n]{0,30}(ツール|コマンド|関数|クエリ|スクリプト|検索|api|呼び出し|リクエスト|'[^'\n]{1,60}'|"
     r"\w+_\w+)[^。:\n]{0,30}(出力(は|結果|内容|:|が|です|\s?\n)|の出力|返し(まし|てき)|返され|返って|返りまし|返却|"
     r"戻り値|戻りまし|の結果:|の結果(は(次|以下)|です)|終了コード|レスポンス|応答)|(実行結果|出力|標準出力|戻り値|"
-    r"ツールの?結果|終了コード|レスポンス)(は(次|以下)[^。\n]{0,10})?\s?[:\n]",
+    r"ツールの?結果|終了コード|レスポンス)(は(次|以下)[^。\n]{0,10})?\s?[:\n]|(検索|照会|クエリ)結果(は(次|"
+    r"以下)[^。\n]{0,10})?\s?[:\n]|ファイルの内容(は|:)",
     "ko": r"[^.:\n]{0,30}(도구|명령|함수|쿼리|스크립트|호출|api|'[^'\n]{1,60}'|\w+_\w+)[^.:\n]{0,30}(반환(했|값|하였|"
     r"한)|출력(은|했|값|:|결과)|종료 코드|응답)",
 }

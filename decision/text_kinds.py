@@ -74,7 +74,23 @@ _ERROR = (
     r"interrumpida)|(请求|连接|调用|接口)(失败|超时|被拒绝|出错)|服务(器)?(内部错误|繁忙|暂时不可用|不可用|过载)|"
     r"(已)?(超出|达到|超过)了?[^,。\n]{0,8}(限制|上限|配额)|错误(码|代码)|(リクエスト|接続|通信|"
     r"サーバー?)[^。\n]{0,12}(失敗|タイムアウト|切断|過負荷|エラー)|(レート|利用)(制限|上限)|タイムアウト(しま|エラー|"
-    r":)|(内部|サーバー?|通信|接続)エラー|エラー(コード)?\s?\d|요청(이)? (실패|한도)"
+    r":)|(内部|サーバー?|通信|接続)エラー|エラー(コード)?\s?\d|요청(이)? (실패|한도)|(upstream|gateway|provider|"
+    r"request|response|connection|stream|server|api|socket)\b[\w ]{0,30}\b(timeout|timed out|hang up|closed|reset|"
+    r"aborted|refused|disconnected|unavailable)|the (server|api|service|provider|model) (had|encountered|returned|is|"
+    r"reported) (an? (internal |unexpected )?error|overloaded|not available|unavailable)|[\w.]{0,60}(exhausted|"
+    r"exceeded|overloaded)\w*( \[[^\]\n]{0,20}\])? ?[:(]|(the )?model '[^'\n]{1,60}' (does not exist|not found|is not)|"
+    r"insufficient (credit|balance|quota|fund)|context_length_exceeded|(tool|function|command|call|task|"
+    r"mcp)[\w ]{0,30}(failed|error|timed out)( ?[-:(]| with| after)|mcp error|"
+    r"[\w/.-]{1,30}: [\w/. -]{1,60}: (command not found|no such file|permission denied)|\w*timeouterror|\[?(error|"
+    r"fatal|err)\]|errno|zeit[uü]berschreitung|(der |die )?(dienst|server|modell|api|"
+    r"schnittstelle)[^.\n]{0,40}(nicht (verf[uü]gbar|erreichbar)|[uü]berlastet)|zu viele anfragen|(api|模型|网络|系统|"
+    r"服务|服务器|请求|接口) ?(服务|调用)?(错误|异常|繁忙|超时|暂时|不可用|过载|无响应)|(当前)?请求(过多|过于频繁)|"
+    r"(配额|余额)(不足|已用完|耗尽)|(api|サーバー|サービス|モデル)[^。\n]{0,12}(混み合|利用でき|応答(が|し)|停止)|"
+    r"(limite|quota) d[e'][^.\n]{0,30}(atteint|d[eé]pass|[eé]puis)|(le )?(service|serveur)[^.\n]{0,20}(indisponible|"
+    r"surcharg|injoignable)|[eé]chec (de|du|lors)[^.\n]{0,30}(requ[eê]te|connexion|appel|authentification)|"
+    r"trop de requ[eê]tes|(la |el )?(conexi[oó]n|servidor|servicio|solicitud|modelo)[^.\n]{0,30}(cerr[oó]|agot|rechaz|"
+    r"no (est[aá] )?disponible|sobrecarg|fall[oó]|interrump)|no se pudo (conectar|completar la (solicitud|petici)|"
+    r"establecer)|demasiadas (solicitudes|peticiones)|tiempo de espera"
 )
 
 _REQUESTS = {
@@ -96,7 +112,8 @@ _REQUESTS = {
     r"those|them|all (of )?(these|them|three|four)|either)\b|(can't|cannot|can not|won't) (proceed|continue|go on|"
     r"start) (without|until)|waiting (for|on) (you\b|your\b)|\b(reply|answer|type|respond)( with)? ('|\"|“)?(yes|"
     r"ok|no|confirm)\b|\bsay ('|\"|“)?yes\b|over to you\b|once you('ve| have)? (confirm|approv|decid|answer|repl|"
-    r"pick|cho)|if you (can |could )?(provide|give|share|send|tell)( me)? .{0,120}(i can|i'll|i will|we can)",
+    r"pick|cho)|if you (can |could )?(provide|give|share|send|tell)( me)? .{0,120}(i can|i'll|i will|we can)|"
+    r"^\W*(choose|pick|select) (one|an option|between|from)\b|are you sure\b",
     "es": r"por favor,? (indi(que|ca)|proporcion[ea]|confirm[ea]|d[ií](ga|me)|env[ií][ea]|compart[ea]|elija|elige|"
     r"escrib[ea]|especifi(que|ca)|seleccion[ea]|aclar[ea]|facilit[ea]|revis[ea]|haz|hága|comun[ií])|"
     r"(ind[ií]qu?[ea]|d[ií]ga|di|conf[ií]rm[ae]|env[ií][ea]|proporci[oó]n[ea])me |necesito (su|tu|que|saber|"
@@ -108,7 +125,7 @@ _REQUESTS = {
     r"pr[eé]cisez|dis|indique|donne|envoie)[ -](moi|nous)(?! une? (seconde|instant|minute|moment))|"
     r"s'?il (vous|te) pla[iî]t,? (\w+ez|\w+e)\b|il me faut (votre|"
     r"vos|ton|le|la|les)|j'attends (votre|ta|ton|vos|que)|en attente de (votre|ta|vos)|faites[ -](le )?moi savoir|"
-    r"il me manque (encore )?(votre|la|le|les|une?)\b",
+    r"il me manque (encore )?(votre|la|le|les|une?)\b|il me faudrait|pourriez[ -]vous",
     "de": r"bitte (\w+ )?(geben|nennen|teilen|best[aä]tigen|sagen|senden|schicken|w[aä]hlen|pr[uü]fen|gib|nenne?|"
     r"teile?|best[aä]tige?|sage?|sende?|schicke?|w[aä]hle?|pr[uü]fe?|beschreib|beschreiben|laden|lade|entscheiden|"
     r"entscheide|antworten?|um)\b|(teilen|nennen|geben|sagen|schicken|senden) sie (mir|uns)|(teile?|nenne?|gib|sag|"
@@ -118,7 +135,7 @@ _REQUESTS = {
     r"einfach )?('|\"|„|ja\b)|(ich )?warte (noch )?auf (ihre|deine)|dazu (brauche|ben[oö]tige) ich|(brauche|"
     r"ben[oö]tige) ich (noch |von ihnen |vorher |zuerst )*(ihre|deine|die|den|das|eine|ein)\b|(lassen sie|"
     r"lass) mich wissen,? (welch|was|wie|ob (ich|das))|(mir )?(fehlt|fehlen) mir (noch )?(die|der|das|ihre|deine|"
-    r"eine)",
+    r"eine)|\b(ihre|deine) [\w-]+ bitte\W*$|ben[oö]tigt werden (noch )?(ihre|die)",
     "pt": r"por favor,? (me )?(inform[ea]|forne[cç]a|confirm[ea]|envi[ea]|dig?a|indique|escolha|selecione|especifique|"
     r"compartilhe|esclare[cç]a|verifique|responda)|(informe|confirme|diga|envie|indique)[ -]me|preciso (que|saber|"
     r"de mais|do seu|da sua|do n|dos seus|das suas|do teu|do c[oó]digo)|(voc[eê] )?(pode|poderia) (me )?(informar|"
@@ -191,27 +208,31 @@ _AGREEMENT = (
 )
 """Asks whether the user takes what was offered."""
 _ALTERNATIVE = (
-    r"(?<!wish )\b(i|we)( can|'ll| will| could|'d| would)( however,?| also| instead| still| certainly| gladly|"
-    r",? though,?| of course| only)* ?(be |feel )?(happy|glad|able|pleased|willing|help|offer|provide|show|give|"
-    r"transfer|connect|book|cancel|draft|write|prepare|suggest|look|summari[sz]e|point|walk|explain|assist|switch|"
-    r"check|do|set|make|send|put|run|create|try|build|share|arrange|place|add|refer|schedule|generate|list|search|find|"
-    r"recommend)\b(?! not)|\b(happy|glad) to\b|if you('d| would)? (like|prefer)\b|if you (want|wish)( me\b|,)|if (that|"
-    r"this|it)('d| would|'s| is)? ?(be )?(useful|helps?|of interest|okay|ok|works?|acceptable)|\byou('d| would)? (like|"
-    r"want|prefer) me to\b|\bwould (like|want|prefer) me to\b|\bsay the word\b|\bwhat i can (do|offer) (is|instead)\b|"
-    r"\bhere's what i can\b|\binstead[,.?!]?\W*$|\binstead, (i|we)\b|\b(i|we) (can|could|will)[^.]{0,120}\binstead\b|"
-    r"\balternative(ly|s)?\b|(?<!no )\b(puedo|podr[ií]a|podemos) (\w+ )?(ofrecer|buscar|ayudar|cancel|prepar|redact|"
-    r"envi|pasar|cambi|hacer|darle|mostr|reserv)|(si|cuando) (lo )?(quieres?|prefier|desea|le parece|te parece|gusta)|"
-    r"en (su|tu) lugar|en cambio|otra opci[oó]n|como alternativa|en revanche|je peux (vous |te |toutefois|cependant|"
-    r"par contre|plut[oô]t|en revanche)|si vous (le )?(souhaitez|voulez|pr[eé]f)|si (tu|cela|[cç]a) (veux|vous|te)|"
-    r"dites[ -]moi si|à la place|je vous propose|stattdessen|auf wunsch|alternativ|gerne? (kann|schreibe|stelle|helfe|"
-    r"biete|erstelle|suche|schicke|mache|leite|verbinde|\w+e ich)|(k[oö]nnte|kann|w[uü]rde) ich (ihnen|dir|aber|jedoch|"
-    r"gerne?|stattdessen)|ich (kann|k[oö]nnte) (ihnen|dir|aber|jedoch|gerne?|stattdessen)(?![^.]{0,80}(nicht|"
-    r"keine?n?)\b)|(?<!não )(?<!non )\bposso (oferecer|ajudar|cancelar|sugerir|preparar|ofrirle|offrir|proporre|aiutar|"
-    r"cercare|prepararle)|se (quiser|preferir|desejar|vuole|preferisce|desidera)|em vez disso|in alternativa|(но|"
-    r"однако|зато) (я )?(могу|можем)|если хотите|вместо этого|(不过|但|但是|我)(是)?,?(我)?(可以|能)(帮|为|给|替|先|改|"
-    r"提供|把|协助|代)|可以(帮|为|给|替)(您|你)|(如果|若|如)(您|你)?(愿意|需要|想|希望|同意|方便)|要不要|需要吗|行吗|"
-    r"可以吗|或者(您|你|我)|代わりに|(なら|であれば|でしたら|形で)[^。]{0,40}(でき|可能|対応|いたし|お手伝い|し)|"
-    r"よければ|よろしければ|ご希望|お申し付け|(대신|원하시면|괜찮으시면|필요하시면)|(드릴|도와드릴) 수 ?(는 )?있"
+    r"(?<!wish )(?<!something )(?<!what )\b(i|we)( can|'ll| will| could|'d| would)( however,?| also| instead| still|"
+    r" certainly| gladly|,? though,?| of course| only)* ?(be |feel )?(happy|glad|able|pleased|willing|help|offer|"
+    r"provide|show|give|transfer|connect|book|cancel|draft|write|prepare|suggest|look|summari[sz]e|point|walk|explain|"
+    r"assist|switch|check|do|set|make|send|put|run|create|try|build|share|arrange|place|add|refer|schedule|generate|"
+    r"list|search|find|recommend)\b(?! not)|\b(happy|glad) to\b|if you('d| would)? (like|prefer)\b|if you (want|"
+    r"wish)( me\b|,)|if (that|this|it)('d| would|'s| is)? ?(be )?(useful|helps?|of interest|okay|ok|works?|acceptable)|"
+    r"\byou('d| would)? (like|want|prefer) me to\b|\bwould (like|want|prefer) me to\b|\bsay the word\b|"
+    r"\bwhat i can (do|offer) (is|instead)\b|\bhere's what i can\b|\binstead[,.?!]?\W*$|\binstead, (i|we)\b|\b(i|"
+    r"we) (can|could|will)[^.]{0,120}\binstead\b|\balternative(ly|s)?\b|(?<!no )\b(puedo|podr[ií]a|"
+    r"podemos) (\w+ )?(ofrecer|buscar|ayudar|cancel|prepar|redact|envi|pasar|cambi|hacer|darle|mostr|reserv)|(si|"
+    r"cuando) (lo )?(quieres?|prefier|desea|le parece|te parece|gusta)|en (su|tu) lugar|en cambio|otra opci[oó]n|"
+    r"como alternativa|en revanche|je peux (vous |te |toutefois|cependant|par contre|plut[oô]t|en revanche)|"
+    r"si vous (le )?(souhaitez|voulez|pr[eé]f)|si (tu|cela|[cç]a) (veux|vous|te)|dites[ -]moi si|à la place|"
+    r"je vous propose|stattdessen|auf wunsch|alternativ|gerne? (kann|schreibe|stelle|helfe|biete|erstelle|suche|"
+    r"schicke|mache|leite|verbinde|\w+e ich)|(k[oö]nnte|kann|w[uü]rde) ich (ihnen|dir|aber|jedoch|gerne?|stattdessen)|"
+    r"ich (kann|k[oö]nnte) (ihnen|dir|aber|jedoch|gerne?|stattdessen)(?![^.]{0,80}(nicht|keine?n?)\b)|"
+    r"(?<!não )(?<!non )\bposso (oferecer|ajudar|cancelar|sugerir|preparar|ofrirle|offrir|proporre|aiutar|cercare|"
+    r"prepararle)|se (quiser|preferir|desejar|vuole|preferisce|desidera)|em vez disso|in alternativa|(но|однако|"
+    r"зато) (я )?(могу|можем)|если хотите|вместо этого|(不过|但|但是|我)(是)?,?(我)?(可以|能)(帮|为|给|替|先|改|提供|"
+    r"把|协助|代)|可以(帮|为|给|替)(您|你)|(如果|若|如)(您|你)?(愿意|需要|想|希望|同意|方便)|要不要|需要吗|行吗|可以吗|"
+    r"或者(您|你|我)|代わりに|(なら|であれば|でしたら|形で)[^。]{0,40}(でき|可能|対応|いたし|お手伝い|し)|よければ|"
+    r"よろしければ|ご希望|お申し付け|(대신|원하시면|괜찮으시면|필요하시면)|(드릴|도와드릴) 수 ?(는 )?있|\bif you (send|"
+    r"give|provide|share|grant|can send)( me)?\b[^.]{0,80}\b(i'll|i can|i will)\b|(ご案内|お調べ|ご紹介|お手伝い|"
+    r"ご用意|提案|お出し|承)(する|し)?(ことが|こと)?(でき|可能|れ)ます|\b(m[oö]chten|w[uü]nschen) sie\b|(souhaitez|"
+    r"voulez|pr[eé]f[eé]r\w+)-vous\b|(quiere|quieres|prefiere|desea)s? (que|una|el|la)\b"
 )
 """Names something else that the speaker would do."""
 _AFTERTHOUGHT = (
@@ -379,7 +400,20 @@ _CANNOT = (
     r"возможности|права)|в состоянии|вправе)|невозможно|(我|我们)?.{0,6}(无法|不能(?!够)|没办法|没有(办法|权限)|不可以|"
     r"不便|拒绝|恕不|不会(帮|为|替|协助)|做不到)|不得(退|改|转|修|取消|更)|(でき|いたしかね|致しかね|お答えし?かね|"
     r"しかね|お受けでき)(ません|ます|ない)|お断り|承(れ|ることが(でき|出来))ません|応じ(られ|かね)|いたしません$|(할|"
-    r"드릴|해드릴|도와드릴|수행할|제공할) 수(가|는)? 없|불가능|어렵습니다|거절"
+    r"드릴|해드릴|도와드릴|수행할|제공할) 수(가|는)? 없|불가능|어렵습니다|거절|\bi('d| would) rather not\b|\b(i|"
+    r"we) (don't|do not) (offer|sell|ship|deliver|accept|price|write|provide|give|share|book|discuss|assist|help)\b|"
+    r"\bthere('s| is) no (tool|way|option|means|function|possibility)\b[^.]{0,60}\b(to me|for me|i can|to (merge|do|"
+    r"send|undo|recover|restore|change|add|call|book))|\b(is|was|are|were|been) (declined|denied|rejected)\W*$|\b(is|"
+    r"are) (strictly )?(prohibited|forbidden|out of the question|non-?refundable)\b|das geht (leider |so |"
+    r"hier )*nicht\W*$|\b(nicht|un)(zul[aä]ssig| gestattet| erlaubt)\b|muss ich (leider )?(ablehnen|absagen|"
+    r"verweigern)|(wir|ich) (bieten?|liefern?|verkaufen?|akzeptieren?|erstatten?) [^.]{0,60}\b(nicht|keine?n?)\b|"
+    r"keine? (berechtigung|befugnis|m[oö]glichkeit)\b|\bno tengo (permiso|forma|manera|autorizaci|la posibilidad|"
+    r"c[oó]mo)|\bno (ofrecemos|aceptamos|enviamos|admitimos|realizamos)\b|\b(debo|tengo que) (rechazar|negarme|"
+    r"declinar)|\b(nous|on) ne (\w+ons|livre|propose|accepte) (pas|plus|que)\b|\bje (dois|suis oblig[eé] de) (refuser|"
+    r"d[eé]cliner)|\bje ne (la |le |les |l')?\w+rai (pas|plus)|hors de question|(不支持|不可以?)(退|换|改|取消)|"
+    r"按(照)?规定[^。]{0,20}(不|无)|根据(规定|政策)[^。]{0,20}(不|无)|违反(了)?(规定|政策|法律|条款)|(承って|"
+    r"受け付けて|対応して|取り扱って|認めて|行って|お受けして)(おりません|いません)|(権限|方法|手段|機能|ツール)(が|"
+    r"は)(ありません|ございません|ない)|禁止されて"
 )
 """Says that the speaker cannot or will not."""
 _CANNOT_BE = (
@@ -389,7 +423,12 @@ _CANNOT_BE = (
     r"autoris)|ne peu(t|vent) (pas|plus|faire|[eê]tre)|ne (sera|seront|pourra|pourront) pas|n'?est pas permis|"
     r"nicht (m[oö]glich|erlaubt|zul[aä]ssig|gestattet)|(kann|k[oö]nnen) (\w+ ){0,5}(nicht|kein\w*) (\w+ ){0,4}werden|"
     r"n[aã]o (pode|podem|[eé] permitid)|non (pu[oò]|possono|[eè] consentit)|нельзя|не (может|могут|разреш|допуск)|"
-    r"不(能|允许|可|支持|符合|得)|无法|できません|できない|없습니다|불가"
+    r"不(能|允许|可|支持|符合|得)|无法|できません|できない|없습니다|불가|\b(is|are) (fully booked|sold out|"
+    r"out of stock|no longer available|unavailable)\b|\b(does|do)(n't| not) (support|work|let|offer|have)\b|"
+    r"\bwon't (be |work)|no (quedan|hay) (plazas|asientos|existencias|disponibilidad)|(ist|sind) (leider )?(ausgebucht|"
+    r"ausverkauft|vergriffen|nicht (mehr )?(verf[uü]gbar|lieferbar))|(unterst[uü]tzt|erlaubt) [^.]{0,40}(nicht|kein)|"
+    r"(est|sont) (complet|[eé]puis|indisponible)\w*|ne (prend|permet|g[eè]re|propose)\w* pas|(已经?)?(售罄|订满|满员|"
+    r"卖完|缺货)|没有(库存|余票|名额)|満席|在庫(が|は)(なく|ない|ございません|ありません)"
 )
 """Says that something cannot be; a refusal only beside an apology, or in the words of `_CANNOT`."""
 _SEEKING = (
@@ -427,11 +466,8 @@ _NUMBER = re.compile(r"\s*\d{1,3}[.)、]\s")
 """The number of an item of a list, which is not the end of a sentence."""
 _BOX = re.compile(r"\W{0,4}?(?:(?P<done>\[x\]|[✅☑✔✓])|(?P<open>\[[ ~-]?\]|[⬜☐□◻⏳🔲🚧]))")
 """An item of a checklist."""
-_COUNT = re.compile(report_phrases.COUNT)
-_COUNTED_UNIT = re.compile(
-    rf"\b{report_phrases.UNIT} {report_phrases.COUNT}|^\W*{report_phrases.COUNT} (?:[^\W\d_]+ ){{0,4}}?"
-    rf"{report_phrases.WORKED}".replace("?P<done>", "?:").replace("?P<all>", "?:")
-)
+_COUNT = re.compile(rf"{report_phrases.COUNT}|{report_phrases.COUNT_OF_ALL}")
+_COUNTED = re.compile(simplified(re.sub(r"\?P<\w+>", "?:", report_phrases.COUNTED)))
 _OWN_WORDS = re.compile(r"[^\W\d_](?:[^|{}<>]*\s){2}[^|{}<>]*[.!?]\W*$|[^|{}<>]{6,}[。!?]$")
 """A sentence of prose."""
 _LEFT_OUT = re.compile(r"\s*(?:#{1,6}\s|\||[-=*_]{3,}\s*$)")
@@ -494,7 +530,7 @@ def _is_partial(first: list[str], last: list[str]) -> bool:
     if any(not _finds("conditional", one) for one in _with("left", told)):
         return True
     counts = [one for one in told if _counts_a_part(one)]
-    if any(_COUNTED_UNIT.search(one) for one in counts):
+    if any(_COUNTED.search(one) for one in counts):
         return True
     boxes = [box for one in last if (box := _BOX.match(one))]
     opened = any(box["open"] for box in boxes)
@@ -525,7 +561,8 @@ def _done_before(open_part: str, told: list[str]) -> bool:
 def _counts_a_part(sentence: str) -> bool:
     """Whether a sentence counts how much of how much there is, and that is not all."""
     for found in _COUNT.finditer(sentence):
-        done, everything = ("".join(filter(str.isdigit, found[name])) for name in ("done", "all"))
+        written = (found["done"] or found["part"], found["all"] or found["whole"])
+        done, everything = ("".join(filter(str.isdigit, one)) for one in written)
         if int(done) < int(everything):
             return True
     return False
