@@ -1,4 +1,4 @@
-"""Tells what a text of a model is: an answer, a question to the user, an announcement, a refusal or an error.
+"""Tells what a text of a model is: an answer, a question to the user, an announcement, or one of five other kinds.
 
 A program that runs an agent reads a response without calls as "done", although most such texts in a conversation ask
 the user for something. `classify_text` tells them apart by how the text begins and how it ends. It looks at the first
@@ -7,8 +7,12 @@ and the last 2,000 characters only, so that its work is bounded, and never raise
 Each kind has one test, and they are asked in this order:
 
 - *error*: a short text that begins as errors of providers and tools do ("API Error: 529 ...");
+- *echo*: the text begins by saying what a tool returned, and draws no conclusion from it;
 - *refusal*: the first sentences decline, and nothing is asked afterwards but whether an offer is taken;
-- *question*: one of the last sentences asks the user for something. What merely offers more help does not count;
+  *refusal_with_offer*, if something else is offered anywhere;
+- *question*: one of the last sentences asks the user for something. What merely offers more help does not count, but
+  whether to go on does;
+- *partial*: it says what is left for the agent to do, or that not all is done of what it counts;
 - *announcement*: the last sentence says what comes next ("Let me run the tests:");
 - *answer*: everything else.
 
@@ -113,7 +117,8 @@ _REQUESTS = {
     r"start) (without|until)|waiting (for|on) (you\b|your\b)|\b(reply|answer|type|respond)( with)? ('|\"|“)?(yes|"
     r"ok|no|confirm)\b|\bsay ('|\"|“)?yes\b|over to you\b|once you('ve| have)? (confirm|approv|decid|answer|repl|"
     r"pick|cho)|if you (can |could )?(provide|give|share|send|tell)( me)? .{0,120}(i can|i'll|i will|we can)|"
-    r"^\W*(choose|pick|select) (one|an option|between|from)\b|are you sure\b",
+    r"^\W*(choose|pick|select) (one|an option|between|from)\b|are you sure\b|\btype '?\w+'? to (confirm|continue|"
+    r"proceed)",
     "es": r"por favor,? (indi(que|ca)|proporcion[ea]|confirm[ea]|d[ií](ga|me)|env[ií][ea]|compart[ea]|elija|elige|"
     r"escrib[ea]|especifi(que|ca)|seleccion[ea]|aclar[ea]|facilit[ea]|revis[ea]|haz|hága|comun[ií])|"
     r"(ind[ií]qu?[ea]|d[ií]ga|di|conf[ií]rm[ae]|env[ií][ea]|proporci[oó]n[ea])me |necesito (su|tu|que|saber|"
@@ -122,10 +127,10 @@ _REQUESTS = {
     r"puedes|podr[ií]as) (indicar|decir|proporcionar|confirmar|enviar|dar)",
     "fr": r"veuillez|merci de (m |me |bien |nous )?(\w+er|\w+ir|\w+re)\b|(pouvez|pourriez)[ -]vous|(peux|"
     r"pourrais)[ -]tu|j ?'?ai (encore |aussi )?besoin (de|d|que|du)|(dites|indiquez|donnez|envoyez|confirmez|"
-    r"pr[eé]cisez|dis|indique|donne|envoie)[ -](moi|nous)(?! une? (seconde|instant|minute|moment))|"
-    r"s'?il (vous|te) pla[iî]t,? (\w+ez|\w+e)\b|il me faut (votre|"
-    r"vos|ton|le|la|les)|j'attends (votre|ta|ton|vos|que)|en attente de (votre|ta|vos)|faites[ -](le )?moi savoir|"
-    r"il me manque (encore )?(votre|la|le|les|une?)\b|il me faudrait|pourriez[ -]vous",
+    r"pr[eé]cisez|dis|indique|donne|envoie)[ -](moi|nous)(?! une? (seconde|instant|minute|moment))|s'?il (vous|"
+    r"te) pla[iî]t,? (\w+ez|\w+e)\b|il me faut (votre|vos|ton|le|la|les)|j'attends (votre|ta|ton|vos|que)|"
+    r"en attente de (votre|ta|vos)|faites[ -](le )?moi savoir|il me manque (encore )?(votre|la|le|les|une?)\b|"
+    r"il me faudrait|pourriez[ -]vous|\bindiquez\b(?! comment)|\bpr[eé]cisez\b",
     "de": r"bitte (\w+ )?(geben|nennen|teilen|best[aä]tigen|sagen|senden|schicken|w[aä]hlen|pr[uü]fen|gib|nenne?|"
     r"teile?|best[aä]tige?|sage?|sende?|schicke?|w[aä]hle?|pr[uü]fe?|beschreib|beschreiben|laden|lade|entscheiden|"
     r"entscheide|antworten?|um)\b|(teilen|nennen|geben|sagen|schicken|senden) sie (mir|uns)|(teile?|nenne?|gib|sag|"
@@ -134,8 +139,8 @@ _REQUESTS = {
     r"k[oö]nntest) du (mir|bitte|uns)|schreiben sie (mir |bitte |einfach )?('|\"|„|»|ja\b)|schreib (mir |"
     r"einfach )?('|\"|„|ja\b)|(ich )?warte (noch )?auf (ihre|deine)|dazu (brauche|ben[oö]tige) ich|(brauche|"
     r"ben[oö]tige) ich (noch |von ihnen |vorher |zuerst )*(ihre|deine|die|den|das|eine|ein)\b|(lassen sie|"
-    r"lass) mich wissen,? (welch|was|wie|ob (ich|das))|(mir )?(fehlt|fehlen) mir (noch )?(die|der|das|ihre|deine|"
-    r"eine)|\b(ihre|deine) [\w-]+ bitte\W*$|ben[oö]tigt werden (noch )?(ihre|die)",
+    r"lass) mich wissen,? (welch|was|wie|ob (ich|das))|\b(ihre|deine) [\w-]+ bitte\W*$|"
+    r"ben[oö]tigt werden (noch )?(ihre|die)|\b(mir|uns) fehl(t|en) noch\b|\bfehl(t|en) (mir|uns) noch\b",
     "pt": r"por favor,? (me )?(inform[ea]|forne[cç]a|confirm[ea]|envi[ea]|dig?a|indique|escolha|selecione|especifique|"
     r"compartilhe|esclare[cç]a|verifique|responda)|(informe|confirme|diga|envie|indique)[ -]me|preciso (que|saber|"
     r"de mais|do seu|da sua|do n|dos seus|das suas|do teu|do c[oó]digo)|(voc[eê] )?(pode|poderia) (me )?(informar|"
@@ -154,9 +159,9 @@ _REQUESTS = {
     r"确认|告诉|的|补充|选择|授权)|麻烦(您|你)?(提供|告诉|告知|确认|发)|(是否|要不要|能否|可否|可以)(需要)?(我|"
     r"继续|告诉我|提供).{0,20}$|您(想|希望|要|打算)(要|让|选)?.{0,12}(哪|什么|怎么)|(等|等待|等候)(您|你)的?(确认|"
     r"回复|答复|决定|指示|同意|批准)|(由|听)(您|你)(来)?(决定|定)",
-    "ja": r"(教えて|お知らせ|お聞かせ|ご?確認して?|ご?提供(して)?|ご?指定(して)?|ご?選択(して)?|選んで|お選び|"
-    r"入力して|ご?入力|送って|お送り|共有して|ご?共有|お伝え|ご?記入)(ください|下さい|いただけ|頂け|もらえ|願)|(必要|"
-    r"知りたい)です(が|ので).{0,12}(お|ご|教|$)",
+    "ja": r"(教えて|お知らせ|お聞かせ|ご?確認して?|ご?提供(して)?|ご?指定(して)?|ご?選択(して)?|選んで|お選び|入力して|"
+    r"ご?入力|送って|お送り|共有して|ご?共有|お伝え|ご?記入)(ください|下さい|いただけ|頂け|もらえ|願)|(必要|"
+    r"知りたい)です(が|ので).{0,12}(お|ご|教|$)|(貼り付けて|ご?記入して|ご?連絡)(ください|下さい|いただけ)",
     "ko": r"(알려|말씀해|제공해|확인해|선택해|입력해|보내|지정해|공유해|골라|설명해|첨부해) ?(주세요|주십시오|주시|줘|"
     r"주실|주겠)|(필요합니다|필요해요)[^.]{0,10}(알려|제공|말씀)|무엇을 (도와|원)",
 }
@@ -204,7 +209,9 @@ _AGREEMENT = (
     r"let me know (if|whether)\b|say the word|would (that|this) (be|work|suit|help)|(is|does) (that|this) (ok|okay|"
     r"work)|dites[ -]moi si|dis[ -]moi si|d[ií]game(lo)? (si|y)|dímelo|dígamelo|(sagen sie|"
     r"sag) (mir )?(einfach )?(bescheid|ob)|(lassen sie|lass) (es )?mich wissen,? (wenn|ob)|¿(le|te) parece|¿lo hago|"
-    r"m[oö]chten sie das|需要吗|行吗|可以吗|好吗|お申し付け|お知らせください$"
+    r"m[oö]chten sie das|需要吗|行吗|可以吗|好吗|お申し付け|お知らせください$|\bpasst (das|es|ihnen)|ist das (ok|"
+    r"in ordnung|recht)|¿(le|te) (sirve|va bien|paso)|([cç]a|cela) (vous )?(va|convient|irait)|您看|要不要我|需要我|"
+    r"いかが|ましょうか|よろしい(です|でしょう)か"
 )
 """Asks whether the user takes what was offered."""
 _ALTERNATIVE = (
@@ -232,7 +239,8 @@ _ALTERNATIVE = (
     r"よろしければ|ご希望|お申し付け|(대신|원하시면|괜찮으시면|필요하시면)|(드릴|도와드릴) 수 ?(는 )?있|\bif you (send|"
     r"give|provide|share|grant|can send)( me)?\b[^.]{0,80}\b(i'll|i can|i will)\b|(ご案内|お調べ|ご紹介|お手伝い|"
     r"ご用意|提案|お出し|承)(する|し)?(ことが|こと)?(でき|可能|れ)ます|\b(m[oö]chten|w[uü]nschen) sie\b|(souhaitez|"
-    r"voulez|pr[eé]f[eé]r\w+)-vous\b|(quiere|quieres|prefiere|desea)s? (que|una|el|la)\b"
+    r"voulez|pr[eé]f[eé]r\w+)-vous\b|(quiere|quieres|prefiere|desea)s? (que|una|el|la)\b|\bsi (me|nos) (pega|manda|"
+    r"env[ií]a|pasa)s?\b|lo que s[ií] puedo|wenn sie das (w[uü]nschen|m[oö]chten)|\bwant me to\b"
 )
 """Names something else that the speaker would do."""
 _AFTERTHOUGHT = (
@@ -413,7 +421,11 @@ _CANNOT = (
     r"d[eé]cliner)|\bje ne (la |le |les |l')?\w+rai (pas|plus)|hors de question|(不支持|不可以?)(退|换|改|取消)|"
     r"按(照)?规定[^。]{0,20}(不|无)|根据(规定|政策)[^。]{0,20}(不|无)|违反(了)?(规定|政策|法律|条款)|(承って|"
     r"受け付けて|対応して|取り扱って|認めて|行って|お受けして)(おりません|いません)|(権限|方法|手段|機能|ツール)(が|"
-    r"は)(ありません|ございません|ない)|禁止されて"
+    r"は)(ありません|ございません|ない)|禁止されて|\b(have|has) no (access|permission|authority|right|tool)\b|\bi('m|"
+    r" am) going to (pass|decline|refuse)\b|\bno est[aá] en (mi|mis) mano|\bno dispongo de\b|\bno me (est[aá]|"
+    r"es) (permitid|posible)|\b(cela|[cç]a|ce) (ne|n') ?(m')?est pas (permis|possible|autoris)|\b(fehlt|"
+    r"fehlen) mir (leider )?(die|der|das) (berechtigung|zugriff|rechte?|befugnis|zugang)|\bnicht mehr m[oö]glich\b|"
+    r"\bnicht zul[aä]ssig\b|\bimpossible de\b"
 )
 """Says that the speaker cannot or will not."""
 _CANNOT_BE = (
@@ -428,7 +440,8 @@ _CANNOT_BE = (
     r"\bwon't (be |work)|no (quedan|hay) (plazas|asientos|existencias|disponibilidad)|(ist|sind) (leider )?(ausgebucht|"
     r"ausverkauft|vergriffen|nicht (mehr )?(verf[uü]gbar|lieferbar))|(unterst[uü]tzt|erlaubt) [^.]{0,40}(nicht|kein)|"
     r"(est|sont) (complet|[eé]puis|indisponible)\w*|ne (prend|permet|g[eè]re|propose)\w* pas|(已经?)?(售罄|订满|满员|"
-    r"卖完|缺货)|没有(库存|余票|名额)|満席|在庫(が|は)(なく|ない|ございません|ありません)"
+    r"卖完|缺货)|没有(库存|余票|名额)|満席|在庫(が|は)(なく|ない|ございません|ありません)|\b(is|are) (already |"
+    r"all )?(taken|gone|fully booked|occupied)\b|締め切って(おり|い)ます|(終了|完売)(して|いたして)(おり|い)ます"
 )
 """Says that something cannot be; a refusal only beside an apology, or in the words of `_CANNOT`."""
 _SEEKING = (
@@ -441,17 +454,17 @@ _DONE = (
     r"^\W*((all )?done|perfect|excellent|finished|completed|fixed|success|all set|great news|"
     r"everything)\b(?![^.!]{0,30}\b(need|could|can you))|successfully|^\W*(i('ve| have)|we('ve| have)) (now |just |"
     r"also |already )*(successfully )?(add|updat|creat|fix|implement|chang|remov|writ|renam|refactor|mov|complet|"
-    r"finish|built|install|configur|cancel|book|process|sent|delet|replac|merg|commit|set up|appl|deploy|clean|"
-    r"convert|resolv|upgrad|schedul|generat|put|made|run)|(has|have) been (now |also )?(add|updat|creat|fix|implement|"
-    r"chang|remov|written|renam|refactor|mov|complet|finish|built|install|configur|cancel|book|process|sent|delet|"
-    r"replac|merg|commit|set|appl|deploy|sav|issu|upgrad|schedul|generat|resolv|confirm)|(is|are) (now )?(complete|"
-    r"completed|done|finished|fixed|in place|confirmed)\b|all tests (pass|are green)|here('s| is) (a |"
-    r"the )?summary of (what|the changes|changes|everything)|^\W*(listo|hecho|he (?!encontrado|visto|revisado|buscado|"
-    r"consultado|comprobado|recibido)(\w+ado|\w+ido|hecho|escrito|puesto)|termin[eé]|fait|termin[eé]|c'est fait|"
-    r"j'ai (?!trouv|v[eé]rifi|cherch|consult|regard|analys)(\w+[eé]|mis|fait|[eé]crit)|erledigt|fertig|"
-    r"ich habe (?!.*(gefunden|gesehen|gepr[uü]ft|gesucht|angesehen))|feito|pronto|conclu[ií]d|fatto|ho (?!trovato|"
-    r"visto|verificato|controllato|cercato)\w+(ato|uto|ito)|готово|я (?!наш|вид|провер|посмотр|искал)(\w+л[аи]?)\b|已|"
-    r"完成|好了|搞定|我已|完了|できました)|しました|完了し|했습니다|완료|已(经|完成)|완성"
+    r"finish|built|install|configur|cancel|book|process|sent|delet|replac|merg|commit|set up|appl|deploy|clean|convert|"
+    r"resolv|upgrad|schedul|generat|put|made|run)|(has|have) been (now |also )?(add|updat|creat|fix|implement|chang|"
+    r"remov|written|renam|refactor|mov|complet|finish|built|install|configur|cancel|book|process|sent|delet|replac|"
+    r"merg|commit|set|appl|deploy|sav|issu|upgrad|schedul|generat|resolv|confirm)|(is|are) (now )?(complete|completed|"
+    r"done|finished|fixed|in place|confirmed)\b|all tests (pass|are green)|here('s| is) (a |the )?summary of (what|"
+    r"the changes|changes|everything)|^\W*(listo|hecho|he (?!encontrado|visto|revisado|buscado|consultado|comprobado|"
+    r"recibido)(\w+ado|\w+ido|hecho|escrito|puesto)|termin[eé]|fait|termin[eé]|c'est fait|j'ai (?!trouv|v[eé]rifi|"
+    r"cherch|consult|regard|analys)(\w+é(e|s|es)?\b|mis|fait|[eé]crit)|erledigt|fertig|ich habe (?!.*(gefunden|gesehen|"
+    r"gepr[uü]ft|gesucht|angesehen))|feito|pronto|conclu[ií]d|fatto|ho (?!trovato|visto|verificato|controllato|"
+    r"cercato)\w+(ato|uto|ito)|готово|я (?!наш|вид|провер|посмотр|искал)(\w+л[аи]?)\b|已|完成|好了|搞定|我已|完了|"
+    r"できました)|しました|完了し|했습니다|완료|已(经|完成)|완성"
 )
 """Reports that the work is done."""
 
@@ -499,7 +512,7 @@ def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
     if _THOUGHT.match(opening) and closing.rstrip().endswith("```"):
         return "announcement"  # thought and action, as agents write them that call no tools by name
     first, last = _sentences(opening, cut=False)[:_OPENING], _sentences(closing, cut)
-    if _begins("echo", beginning) and not _concludes(first, last):
+    if _begins("echo", beginning) and not _concludes(beginning, first, last, closing):
         return "echo"
     asked = _asked(first, last)
     if _declines(first, last, asked):
@@ -511,12 +524,17 @@ def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
     return "announcement" if _announces(last, closing) else "answer"
 
 
-def _concludes(first: list[str], last: list[str]) -> bool:
+def _concludes(beginning: str, first: list[str], last: list[str], closing: str) -> bool:
     """Whether a text that begins with a tool's result goes on with the model's own words."""
-    if first and _finds("conclusion", first[0]):
-        return True
     later = [one for one in last if one not in first[:1]]
-    return any(_OWN_WORDS.match(one) and not _begins("echo", one) for one in later[-3:])
+    said, colon, _ = beginning.partition(":")
+    if not colon or "\n" in said.strip():
+        own = any(_OWN_WORDS.match(one) and not _begins("echo", one) for one in later[-3:])
+        return own or _finds("conclusion", first[0] if first else "")
+    paragraph = _fold(_FENCE.sub("", closing).rstrip().rpartition("\n\n")[2])
+    if later and "\n\n" in closing and _OWN_WORDS.match(paragraph):
+        return True
+    return _finds("conclusion", said) or any(_begins("own_words", one) for one in later[-2:])
 
 
 def _offers(first: list[str], last: list[str]) -> bool:
@@ -629,7 +647,7 @@ def _declines(first: list[str], last: list[str], asked: list[str]) -> bool:
 
 def _only_offers(sentence: str) -> bool:
     if _finds("proceed", sentence):
-        return True
+        return "let me know" in sentence
     if _finds("agreement", sentence):
         return True
     return (_finds("offer", sentence) or _finds("alternative", sentence)) and not _finds("request", sentence)
@@ -744,8 +762,11 @@ def _beginnings() -> dict[str, re.Pattern[str]]:
     """What a text or a sentence begins with, by name, compiled on first use."""
     return {
         "error": re.compile(rf"\W{{0,8}}(?:{simplified(_ERROR)})"),
-        "echo": re.compile(rf"[\W_]{{0,8}}(?:{simplified(_joined(report_phrases.ECHO))})|<tool_|<function_"),
+        "echo": re.compile(
+            rf"[\W_]{{0,8}}(?:{report_phrases.HERE})?(?:{simplified(_joined(report_phrases.ECHO))})|<tool_|<function_"
+        ),
         "afterthought": re.compile(_AFTERTHOUGHT),
+        "own_words": re.compile(simplified(report_phrases.OWN_WORDS)),
     }
 
 

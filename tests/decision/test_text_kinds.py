@@ -1,4 +1,4 @@
-"""What a text is: an answer, a question, an announcement, a refusal or an error, on labelled texts of many agents."""
+"""What a text is: an answer, a question, an announcement or another kind, on labelled texts of many agents."""
 
 import time
 from collections import Counter
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from . import text_labels
+from .labelled import Labelled as LabelledText
 from .labelled import labelled_parts
 from .text_labels import KINDS, Labelled, confusion, labels, own, recorded, right_and_all
 
@@ -70,6 +71,29 @@ def test_sentences_of_18_languages_are_told_apart(part: str) -> None:
     texts = [one for one in own() if one.part == part]
     wrong = [one for one in texts if classify_text(one.text) != one.kind]
     assert len(wrong) <= 0.06 * len(texts), wrong
+
+
+KIND_TEXTS = labelled_parts("kind_texts.tsv")
+ENDS = ("answer", "refusal")
+
+
+@pytest.mark.parametrize(("part", "share"), [("tuned", 0.99), ("held", 0.87)])
+def test_B1_kinds_of_text_in_six_languages_are_told_apart(part: str, share: float) -> None:
+    wrong = [one for one in KIND_TEXTS[part] if kind_of(one) != one.label]
+    assert len(wrong) <= (1 - share) * len(KIND_TEXTS[part]), wrong
+
+
+@pytest.mark.parametrize(("part", "precision", "recall"), [("tuned", 0.98, 0.98), ("held", 0.75, 0.95)])
+def test_B1_marks_of_done_are_answers_and_firm_refusals(part: str, precision: float, recall: float) -> None:
+    texts = KIND_TEXTS[part]
+    marks = [one for one in texts if kind_of(one) in ENDS]
+    right = [one for one in marks if one.label in ENDS]
+    assert len(right) >= precision * len(marks), [one for one in marks if one not in right]
+    assert len(right) >= recall * sum(one.label in ENDS for one in texts)
+
+
+def kind_of(one: LabelledText) -> str:
+    return classify_text(one.text.replace("\\n", "\n"))
 
 
 ANNOUNCEMENTS = labelled_parts("announcement_texts.tsv")
