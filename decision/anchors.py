@@ -22,13 +22,14 @@ from . import events as ev
 from .call_judgement import CallJudge
 from .call_results import has_failed, has_passed
 from .facts import Facts
+from .text_kinds import is_last_word
 
 
 class DoneClaim:
     """Finds the step in which the model first said that it was done, without doing any work after it.
 
-    A claim is a completion call, accepted or not, or a text without calls that is an answer: no question, announcement,
-    refusal or error (`text_kinds.py`), and nothing that the user's text rule keeps from ending the run. Any later call
+    A claim is a completion call, accepted or not, or a text without calls that is an answer or a refusal that offers
+    nothing else (`text_kinds.LAST_WORDS`), unless the user's text rule keeps it from ending the run. Any later call
     of another tool withdraws it, except a think call. If the result is good at the end of the run, the work was already
     done at the claim, because nothing was added to it since. Feed it each event of the run, from RUN_STARTED on, with
     the facts after it.
@@ -41,7 +42,16 @@ class DoneClaim:
         self._idle = self._completion_tools | {tool.name for tool in started.tools if tool.kind == "think"}
         prompts = started.policy.prompts
         self._no_answer = frozenset(
-            (prompts.empty, prompts.truncated, prompts.refused, prompts.echo, prompts.announcement)
+            (
+                prompts.empty,
+                prompts.truncated,
+                prompts.refused,
+                prompts.echo,
+                prompts.announcement,
+                prompts.partial,
+                prompts.result_echo,
+                prompts.decide,
+            )
         )
         self._claims_done = False
 
@@ -64,8 +74,8 @@ class DoneClaim:
         self._claims_done = self._claims_done and event.percentage >= 100
 
     def _step_finished(self, event: ev.StepFinished, facts: Facts) -> None:
-        answers = facts.text_kind in (None, "answer") and facts.text_verdict != "nudge"
-        if self._claims_done and answers and self.facts is None:
+        ends = is_last_word(facts.text_kind) and facts.text_verdict != "nudge"
+        if self._claims_done and ends and self.facts is None:
             self.facts = facts
         self._claims_done = False
 

@@ -34,6 +34,8 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "empty_answers": 2,
         "unfinished": None,
         "announcements": None,
+        "partial_reports": None,
+        "result_echoes": None,
         "rejections_counted": "all",
     }
 
@@ -57,6 +59,14 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     announcements: int | None = 1
     """Texts in a row that only announce what comes next, where a text would end the run and a tool was called in it;
     then `no_answer`. None: such a text is an answer."""
+    partial_reports: int | None = 1
+    """The same for texts that report a part of the work as done and another as left; then `no_answer`. None: such a
+    text ends the run."""
+    result_echoes: int | None = 1
+    """The same for texts that only repeat the result of a tool; if the model says no more than that, the text ends the
+    run. None: the first one does."""
+    questions: int = 2
+    """Texts in a row that ask the user for something, with `question = "decide"`; then `awaiting_input`."""
     compactions: int = 2
     """Compactions in a row that left the context over its threshold; then `compaction_stalled`."""
 
@@ -290,6 +300,20 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """After a text that only echoes or announces."""
     announcement: str = "You said what you will do, but made no call, so nothing has happened. Make the call now."
     """After a text that only announces what comes next, where `patience.announcements` allows it; empty: `echo`."""
+    partial: str = (
+        "You report that a part of the work is still to be done. Go on with it now. If nothing is left for you to do, "
+        "give your final answer."
+    )
+    """After a report of unfinished work, where `patience.partial_reports` allows it."""
+    result_echo: str = (
+        "You only repeated what a tool returned. Go on with the task, or give your final answer and say what it means."
+    )
+    """After a text that only repeats a tool's result, where `patience.result_echoes` allows it."""
+    decide: str = (
+        "Nobody is there to answer. Decide yourself, as fits the task best, and go on; say in your final answer what "
+        "you decided. If you cannot go on without an answer, say what is missing."
+    )
+    """After a text that asks the user for something, with `question = "decide"`."""
     repetition: str = (
         "You have made the same calls with the same results {count} times. Do something else: use what you know, "
         "try another way, or finish and say what is missing."
@@ -381,9 +405,10 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     required_text: Literal["nudge", "as_text"] = "nudge"
     """A plain answer under `tool_choice="required"`, where a completion tool is offered: `nudge` tells the model that
     text does not end the task; `as_text` applies the setting `text`."""
-    question: Literal["as_text", "ask"] = "as_text"
+    question: Literal["as_text", "ask", "decide"] = "as_text"
     """A text that asks the user for something: `as_text` applies the setting `text`; `ask` ends the run as
-    `awaiting_input`, and the session's next prompt is the reply."""
+    `awaiting_input`, and the session's next prompt is the reply; `decide`, for runs where nobody is there, tells the
+    model to decide itself and go on, `patience.questions` times in a row, and then does the same."""
     completion: Literal["offered", "required", "none"] = "offered"
     """`required`: a run without a completion tool is refused at the start. `none`: no completion tool is offered."""
     mixed: Literal["before", "all", "none"] = "before"
@@ -462,7 +487,7 @@ POLICIES: dict[str, Policy] = {
         limits=Limits(extend=None),
         completion="none",
         closing=False,
-        patience=Patience(announcements=None),
+        patience=Patience(announcements=None, partial_reports=None, result_echoes=None),
     ),
     "agent": Policy(),
     "strict": Policy(name="strict", text="nudge", completion="required"),

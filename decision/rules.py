@@ -9,7 +9,8 @@ calls, and `tool_calls` without any. P2 looks at the message alone and decides t
 
 Whether a plain answer ends the run is decided in one place, `decide_on_text`, which P1 and P2 share. The user's own
 text rule comes first, then the filter for short texts that only echo an instruction, then what the text is
-(`text_kinds.py`): a question to the user, or an announcement after a tool call; then the policy. Where every response
+(`text_kinds.py`): a question to the user or, after a tool call, an announcement, a report of unfinished work, or the
+repeated result of a tool; then the policy. Where every response
 has to call a tool (`tool_choice="required"`) and a completion tool is offered, plain text is no end.
 """
 
@@ -228,26 +229,46 @@ def decide_on_text(facts: Facts, policy: Policy, rule: str) -> Decision:
             detail = f"{facts.monologue} texts in a row, and the last only echoes or announces: {facts.text!r}"
             return Stop(rule=rule, reason="no_answer", detail=detail)
         return GoOn(rule=rule, say=policy.prompts.echo, why="the text only echoes or announces")
-    if policy.question == "ask" and facts.text_kind == "question":
-        return Stop(rule=rule, reason="awaiting_input", detail="the text asks the user for something")
+    if policy.question != "as_text" and facts.text_kind == "question":
+        return _asked(facts, policy, rule)
     if facts.tool_choice == "required" and facts.completion_tools and policy.required_text == "nudge":
         say = policy.prompts.text_is_no_end
         return GoOn(rule=rule, say=say, why="every response is to call a tool, and this is text")
     if policy.text == "final":
-        return _announced(facts, policy, rule) or _final(rule, "a plain answer ends the run")
+        return _no_end(facts, policy, rule) or _final(rule, "a plain answer ends the run")
     return GoOn(rule=rule, say=policy.prompts.text_is_no_end, why="text alone is no end")
 
 
-def _announced(facts: Facts, policy: Policy, rule: str) -> Decision | None:
-    """Decide on a text that would end the run; None unless it only announces what comes next, after a tool call."""
-    allowed = policy.patience.announcements
-    if allowed is None or not facts.tool_calls or facts.text_kind != "announcement":
+def _asked(facts: Facts, policy: Policy, rule: str) -> Decision:
+    """Decide on a text that asks the user for something, where it does not count as any other text."""
+    if policy.question == "decide" and facts.monologue <= policy.patience.questions:
+        return GoOn(rule=rule, say=policy.prompts.decide, why="the text asks the user, and nobody is there")
+    return Stop(rule=rule, reason="awaiting_input", detail="the text asks the user for something")
+
+
+def _no_end(facts: Facts, policy: Policy, rule: str) -> Decision | None:
+    """Decide on a text that would end the run after a tool call; None if it does."""
+    if not facts.tool_calls:
         return None
-    if facts.monologue > allowed:
-        detail = f"{facts.monologue} texts in a row without a call, and the last only announces what comes next"
-        return Stop(rule=rule, reason="no_answer", detail=detail)
-    say = policy.prompts.announcement or policy.prompts.echo
-    return GoOn(rule=rule, say=say, why="the text only announces what comes next")
+    patience, prompts = policy.patience, policy.prompts
+    match facts.text_kind:
+        case "announcement":
+            allowed, say = patience.announcements, prompts.announcement or prompts.echo
+            does = "only announces what comes next"
+        case "partial":
+            allowed, say, does = patience.partial_reports, prompts.partial, "reports unfinished work"
+        case "echo":
+            allowed, say, does = patience.result_echoes, prompts.result_echo, "only repeats the result of a tool"
+        case _:
+            return None
+    if allowed is None:
+        return None
+    if facts.monologue <= allowed:
+        return GoOn(rule=rule, say=say, why=f"the text {does}")
+    if facts.text_kind == "echo":
+        return None  # it may be what the user asked for
+    detail = f"{facts.monologue} texts in a row without a call, and the last {does}"
+    return Stop(rule=rule, reason="no_answer", detail=detail)
 
 
 def decide_on_calls(facts: Facts, rule: str, why: str) -> Decision:

@@ -33,6 +33,7 @@ from .novelty import (
     says_nothing_found,
     without_line_numbers,
 )
+from .text_kinds import TextKind
 
 REMEMBERED_STEPS = 32
 """Steps in which a call counts as made before."""
@@ -57,6 +58,9 @@ class StepJudgement(Struct, frozen=True):
     same_results: int = 0
     """Number of steps in a row, this one included, in which the same tools gave the same results, whatever their
     arguments were. 1 for the first of them."""
+    text_kind: TextKind | None = None
+    """What its text is, if it has one and no calls, as the user's text rule or `classify_text` said at the time. None
+    in records of older versions, too: such a text is judged when it is asked about."""
 
 
 RESET = -1_000

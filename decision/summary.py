@@ -18,7 +18,7 @@ from .cut_savings import saved_by_cut
 from .facts import Facts
 from .messages import Usage
 from .outcome import CutSavings, Outcome, Status, Verdict, Work, derive_work
-from .text_kinds import TextKind
+from .text_kinds import TextKind, is_last_word
 
 PREVIEW_LENGTH = 200
 """Characters kept of a prompt, an answer and a detail."""
@@ -130,7 +130,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     """Total usage, `start` included."""
     done: ResourceUse | None = None
     """Usage when the work was reported as done: at the first accepted completion, or at the end of a run that
-    completed, unless it ended on a text that is no answer."""
+    completed, unless it ended on a text that is no end (`text_kinds.LAST_WORDS`)."""
     claimed: ResourceUse | None = None
     """Usage when the model first said that it was done and did no more work after it (`anchors.DoneClaim`)."""
     changed: ResourceUse | None = None
@@ -172,9 +172,9 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
 
     @property
     def work(self) -> Work | None:
-        """What is known about the quality of the work. A run that ended on a text that is no answer says nothing."""
+        """What is known about the quality of the work. A run that ended on a text that is no end says nothing."""
         work = derive_work(self.status, self.verdict)
-        return None if work == "said" and self.last_text not in (None, "answer") else work
+        return work if work != "said" or is_last_word(self.last_text) else None
 
     def used_after(self, point: ResourceUse) -> ResourceUse:
         """Usage of this run alone after this point, which may lie in what a fork copied."""
@@ -287,8 +287,7 @@ class SummaryBuilder:
         anchors = self._anchors
         anchors.end_step(facts)
         done = self._done
-        answered = self._last_text in (None, "answer")
-        if done is None and outcome is not None and outcome.status == "completed" and answered:
+        if done is None and outcome is not None and outcome.status == "completed" and is_last_word(self._last_text):
             done = end
         return RunSummary(
             run_id=started.run_id,

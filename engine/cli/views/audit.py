@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..._sanitize import one_line
 from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, PolicyStop
 from ...decision.events import IMPORT_PREFIX, is_imported
+from ...decision.text_kinds import is_last_word
 from ...fork import describe_origin
 from ...formats.imported_session import describe_losses
 from .text import TEXT_KINDS, Tone, call_summary, cost, counted, duration, work_tone, work_words
@@ -248,7 +249,7 @@ def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
     if known:
         yield f"the work: {known}", _style(run)
     if run.last_text is not None:
-        yield f"the last text: {TEXT_KINDS[run.last_text]}", "" if run.last_text == "answer" else "yellow"
+        yield f"the last text: {TEXT_KINDS[run.last_text]}", "" if is_last_word(run.last_text) else "yellow"
     yield from ((words, "") for words in _anchors(run))
     if run.wasted_steps:
         wasted = f"{counted(run.wasted_steps, 'step')} and {counted(run.wasted_output_tokens, 'output token')}"

@@ -31,6 +31,9 @@ TEXT_KINDS = {
     "question": "a question to the user",
     "announcement": "an announcement of what comes next",
     "refusal": "a refusal",
+    "refusal_with_offer": "a refusal that offers something else",
+    "partial": "a report of unfinished work",
+    "echo": "the repeated result of a tool",
     "error": "an error",
 }
 """The words for each kind of text."""
