@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Literal, get_args
 
@@ -512,7 +513,7 @@ def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
     if _THOUGHT.match(opening) and closing.rstrip().endswith("```"):
         return "announcement"  # thought and action, as agents write them that call no tools by name
     first, last = _sentences(opening, cut=False)[:_OPENING], _sentences(closing, cut)
-    if _begins("echo", beginning) and not _concludes(beginning, first, last, closing):
+    if _begins_as_echo(beginning) and not _concludes(beginning, first, last, closing):
         return "echo"
     asked = _asked(first, last)
     if _declines(first, last, asked):
@@ -529,7 +530,7 @@ def _concludes(beginning: str, first: list[str], last: list[str], closing: str) 
     later = [one for one in last if one not in first[:1]]
     said, colon, _ = beginning.partition(":")
     if not colon or "\n" in said.strip():
-        own = any(_OWN_WORDS.match(one) and not _begins("echo", one) for one in later[-3:])
+        own = any(_OWN_WORDS.match(one) and not _begins_as_echo(one) for one in later[-3:])
         return own or _finds("conclusion", first[0] if first else "")
     paragraph = _fold(_FENCE.sub("", closing).rstrip().rpartition("\n\n")[2])
     if later and "\n\n" in closing and _OWN_WORDS.match(paragraph):
@@ -757,14 +758,27 @@ def _phrases() -> dict[str, Phrases]:
     return {name: Phrases(simplified(expression)) for name, expression in expressions.items()}
 
 
+_OTHER_SCRIPTS = frozenset({"ru", "zh", "ja", "ko"})
+"""Languages of which an ASCII text has no phrase."""
+
+
+def _echoes(wanted: Callable[[str], bool]) -> re.Pattern[str]:
+    """What a repeated result begins with, in some of the languages."""
+    phrases = "|".join(written for language, written in report_phrases.ECHO.items() if wanted(language))
+    return re.compile(rf"[\W_]{{0,8}}(?:{report_phrases.HERE})?(?:{simplified(phrases)})|<tool_|<function_")
+
+
+def _begins_as_echo(text: str) -> bool:
+    return _begins("echo", text) or (not text.isascii() and _begins("echo_in_another_script", text))
+
+
 @cache
 def _beginnings() -> dict[str, re.Pattern[str]]:
     """What a text or a sentence begins with, by name, compiled on first use."""
     return {
         "error": re.compile(rf"\W{{0,8}}(?:{simplified(_ERROR)})"),
-        "echo": re.compile(
-            rf"[\W_]{{0,8}}(?:{report_phrases.HERE})?(?:{simplified(_joined(report_phrases.ECHO))})|<tool_|<function_"
-        ),
+        "echo": _echoes(lambda language: language not in _OTHER_SCRIPTS),
+        "echo_in_another_script": _echoes(lambda language: language in _OTHER_SCRIPTS),
         "afterthought": re.compile(_AFTERTHOUGHT),
         "own_words": re.compile(simplified(report_phrases.OWN_WORDS)),
     }

@@ -166,7 +166,8 @@ ENDINGS = {
         "gate. Setting: `patience.rejections`.",
     ),
     "no_answer": Ending(
-        "Too many responses in a row were empty, cut off by length, echoes, announcements or reports of unfinished work.",
+        "Too many responses in a row were empty, cut off by length, echoes, announcements or reports of unfinished "
+        "work.",
         "Use another model or more `max_tokens`. Settings: `patience.empty_answers`, `patience.truncated`, "
         "`patience.echoes`, `patience.announcements`, `patience.partial_reports`, `echo.phrases`.",
     ),
