@@ -72,8 +72,12 @@ def test_a_phase_an_empty_answer_and_last_words_after_a_limit_claim_nothing() ->
     assert claimed(step(1, "Here is what is missing.", closing=True)) is None
 
 
-def test_only_an_answer_claims_and_not_a_question_an_announcement_a_refusal_or_an_error() -> None:
-    for text in ("What is your user id?", "Let me run the tests:", "I'm sorry, I can't do that.", "API Error: 529"):
+OFFERS = "I'm sorry, I can't do that. Would you like me to book another one?"
+
+
+def test_only_an_answer_claims_or_a_firm_refusal_and_not_what_asks_announces_offers_or_fails() -> None:
+    assert claimed(step(1, "", "look"), step(2, "I'm sorry, I can't do that.")) == 2
+    for text in ("What is your user id?", "Let me run the tests:", OFFERS, "API Error: 529"):
         assert claimed(step(1, "", "look"), step(2, text)) is None, text
         assert claimed(step(1, "", "look"), step(2, text), step(3, "Done.")) == 3, text
         assert claimed(step(1, "", "look"), step(2, text, "finish")) == 2, "a completion call claims, whatever is said"

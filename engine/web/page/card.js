@@ -3,7 +3,7 @@ import { h, put, signed } from "./dom.js";
 import { prose } from "./prose.js";
 import { brief, counted, fileOf, lasted, money, oneLine, parsed, tokens } from "./text.js";
 import { budgets } from "./budget.js";
-import { isFailure } from "./model.js";
+import { isFailure } from "./call_end.js";
 import { ending, reached, workOf } from "./words.js";
 
 export function endCard(item) {

@@ -1,6 +1,7 @@
 // What is shown, as a fold of the events, live or replayed. Lists only grow, and what stands at a place keeps its kind;
 // `stamp` is the number of the event that changed it last, so points are compared by places and stamps.
 
+import { endOf } from "./call_end.js";
 import { planOf, takesPlans } from "./plan.js";
 import { counted, number, parsed } from "./text.js";
 
@@ -132,17 +133,6 @@ function callOf(run, id, name, attempt = "") {
   run.calls.set(id, call);
   return call;
 }
-
-/** How a call ended, as decision/call_judgement.py says it: by its status. In a loop that is not ours a status may only
- * mean that nothing was recorded, so there the judgement comes beside the event; without it the end is unknown. */
-function endOf(run, { status = "ok", judged }) {
-  if (judged) return judged.end;
-  if (status === "ok") return run.foreign ? "unknown" : "succeeded";
-  return status === "error" || status === "invalid" || (status === "truncated" && !run.limited) ? "failed" : "unknown";
-}
-
-/** Whether a call that ended so counts as an error, as in the list: any exit code but 0 is one. */
-export const isFailure = (end) => end === "failed" || end === "nothing_found";
 
 /** The call that waits for an answer: a sub-agent's question is that of its call. */
 const asking = ({ asker, call_id }) => asker?.call_id ?? call_id;

@@ -2,12 +2,13 @@
 import { setPlace } from "./address.js";
 import { ask, at, mode, path, readOnly, token, tokenAfter, words } from "./api.js";
 import { clearBudget, showBudget } from "./budget.js";
+import { isFailure } from "./call_end.js";
 import { attempt, boxOf, compose } from "./composer.js";
 import { $, h, put } from "./dom.js";
 import { followEnd } from "./follow_end.js";
 import { jumps } from "./jump.js";
 import { isReading, refresh } from "./list.js";
-import { begin, fold, isFailure, known, openQuestions, take } from "./model.js";
+import { begin, fold, known, openQuestions, take } from "./model.js";
 import { showStatus } from "./rows.js";
 import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
