@@ -3,9 +3,8 @@
 When a run should have ended has three answers, which are not the same:
 
 - said: the first step in which the model said that it was done and after which it did no work (`DoneClaim`).
-- changed: the last step with a call that changed something and succeeded. A tool of ours that only reads never changes
-  anything, whatever its name. Of any other tool, and of each tool of another loop, the name and the arguments say what
-  a call did (`call_effects.py`).
+- changed: the last step with a call that changed something and succeeded, as `call_judgement.py` judges it. A tool of
+  ours that only reads never changes anything, whatever its name.
 - checked: the first step with a test that passed, or a gate that accepted, since the last change; else the end of a run
   whose evaluation passed. A later change takes it back, and so does a test that failed, or a gate that rejected. A test
   that passed before anything was changed checks nothing that the run has done, and does not count.
@@ -20,17 +19,17 @@ from collections.abc import Callable
 from typing import Any
 
 from . import events as ev
-from .call_effects import call_effect
+from .call_judgement import CallJudge
 from .call_results import has_failed, has_passed
-from .call_verbs import CallEffect
 from .facts import Facts
+from .text_kinds import is_last_word
 
 
 class DoneClaim:
     """Finds the step in which the model first said that it was done, without doing any work after it.
 
-    A claim is a completion call, accepted or not, or a text without calls that is an answer: no question, announcement,
-    refusal or error (`text_kinds.py`), and nothing that the user's text rule keeps from ending the run. Any later call
+    A claim is a completion call, accepted or not, or a text without calls that is an answer or a refusal that offers
+    nothing else (`text_kinds.LAST_WORDS`), unless the user's text rule keeps it from ending the run. Any later call
     of another tool withdraws it, except a think call. If the result is good at the end of the run, the work was already
     done at the claim, because nothing was added to it since. Feed it each event of the run, from RUN_STARTED on, with
     the facts after it.
@@ -43,7 +42,16 @@ class DoneClaim:
         self._idle = self._completion_tools | {tool.name for tool in started.tools if tool.kind == "think"}
         prompts = started.policy.prompts
         self._no_answer = frozenset(
-            (prompts.empty, prompts.truncated, prompts.refused, prompts.echo, prompts.announcement)
+            (
+                prompts.empty,
+                prompts.truncated,
+                prompts.refused,
+                prompts.echo,
+                prompts.announcement,
+                prompts.partial,
+                prompts.result_echo,
+                prompts.decide,
+            )
         )
         self._claims_done = False
 
@@ -66,8 +74,8 @@ class DoneClaim:
         self._claims_done = self._claims_done and event.percentage >= 100
 
     def _step_finished(self, event: ev.StepFinished, facts: Facts) -> None:
-        answers = facts.text_kind in (None, "answer") and facts.text_verdict != "nudge"
-        if self._claims_done and answers and self.facts is None:
+        ends = is_last_word(facts.text_kind) and facts.text_verdict != "nudge"
+        if self._claims_done and ends and self.facts is None:
             self.facts = facts
         self._claims_done = False
 
@@ -90,10 +98,10 @@ _CLAIM_CHANGES: dict[type, Callable[[DoneClaim, Any, Facts], None]] = {
 class WorkAnchors:
     """Finds the last change of the work and the check of it. Feed it each event of the run, with the facts after it.
 
-    foreign: whether a loop that is not ours made it, so that a tool that is not declared to read may still only read.
+    judge: judges its calls.
     """
 
-    def __init__(self, started: ev.RunStarted, *, foreign: bool) -> None:
+    def __init__(self, started: ev.RunStarted, judge: CallJudge) -> None:
         self.changed: Facts | None = None
         """The facts after the step with the last change; None if nothing was changed."""
         self.changed_by = ""
@@ -102,10 +110,8 @@ class WorkAnchors:
         """The facts after the check; None if there is none."""
         self.checked_by = ""
         """The tool that ran the test, or the name of the gate or of the evaluator."""
-        undeclared = None if foreign else False
-        self._reads = {tool.name: tool.reads or undeclared for tool in started.tools if tool.kind == "ordinary"}
-        self._arguments: dict[str, str] = {}
-        """Arguments of the calls of the latest response, by call id."""
+        self._judge = judge
+        self._ordinary = frozenset(tool.name for tool in started.tools if tool.kind == "ordinary")
         self._change = self._pass = self._failure = ""
         """Tools of the current step with a change, a test that passed, and one that failed; the first of each."""
 
@@ -133,15 +139,12 @@ class WorkAnchors:
     def _withdraw_check(self) -> None:
         self.checked, self.checked_by = None, ""
 
-    def _response(self, event: ev.ResponseFinished, facts: Facts) -> None:
-        self._arguments = {call.id: call.arguments for call in event.message.calls}
-
     def _result(self, event: ev.ToolCallResult, facts: Facts) -> None:
         name = event.name
-        if name not in self._reads:
+        if name not in self._ordinary:
             return
-        call = call_effect(name, self._arguments.get(event.call_id, ""), self._reads[name])
-        if self._changes(call, event):
+        call = self._judge.judge(event, facts)
+        if call.changed:
             self._change = self._change or name
         if call.checks:
             passed = has_passed(event.content, event.status)
@@ -149,18 +152,6 @@ class WorkAnchors:
                 self._pass = self._pass or name
             elif passed is False or has_failed(event.content, event.status, "checks"):
                 self._failure = self._failure or name
-
-    def _changes(self, call: CallEffect, event: ev.ToolCallResult) -> bool:
-        """Whether a call changed the work, as far as its result tells."""
-        if event.status != "ok":
-            return False
-        match call.effect:
-            case "changes":  # if it checks as well, it may be the check that failed
-                return call.checks or not has_failed(event.content, event.status, "changes")
-            case "unknown":
-                return self._reads[event.name] is False and not has_failed(event.content, event.status)
-            case "reads" | "checks" | "waits" | "controls":
-                return False
 
     def _step_finished(self, event: ev.StepFinished, facts: Facts) -> None:
         self.end_step(facts)
@@ -180,7 +171,6 @@ class WorkAnchors:
 
 
 _CHANGES: dict[type, Callable[[WorkAnchors, Any, Facts], None]] = {
-    ev.ResponseFinished: WorkAnchors._response,
     ev.ToolCallResult: WorkAnchors._result,
     ev.StepFinished: WorkAnchors._step_finished,
     ev.VerdictGiven: WorkAnchors._verdict,

@@ -11,7 +11,8 @@ anything else that is not sent to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -82,6 +83,8 @@ class BacktestResult(Struct, frozen=True, kw_only=True):
 
     digest: RunSummary
     findings: tuple[Finding, ...]
+    steps: Mapping[str, int]
+    """Number of steps by what they brought (`StepKind`), those of a copied beginning included."""
 
 
 def backtest(
@@ -97,31 +100,36 @@ def backtest(
     facts, judge = Facts(), StepJudge()
     builder: SummaryBuilder | None = None
     simulations: list[PolicySimulation] = []
+    steps: Counter[str] = Counter()
     for event in events:
         if isinstance(event, ev.RunStarted):
             if builder is not None:
-                yield _backtested(builder, facts, simulations)
+                yield _backtested(builder, facts, simulations, steps)
             judge.feed(facts, event)
             facts = fold_event(Facts(), event)
-            builder = SummaryBuilder(event, facts)
+            builder, steps = SummaryBuilder(event, facts), Counter()
             simulations = [PolicySimulation(policy, event, facts, user_rules) for policy in policies]
         elif builder is not None:
             if type(event) is ev.StepFinished and event.judged is None:
                 event = judge.feed(facts, event)  # of an older version
             facts = fold_event(facts, event)
+            steps[facts.brought] += type(event) is ev.StepFinished
             if type(event) in _RELEVANT_EVENTS:
                 builder.feed(event, facts)
                 for simulation in simulations:
                     simulation.feed(event, facts)
     if builder is not None:
-        yield _backtested(builder, facts, simulations)
+        yield _backtested(builder, facts, simulations, steps)
 
 
-def _backtested(builder: SummaryBuilder, facts: Facts, simulations: Iterable[PolicySimulation]) -> BacktestResult:
+def _backtested(
+    builder: SummaryBuilder, facts: Facts, simulations: Iterable[PolicySimulation], steps: Mapping[str, int]
+) -> BacktestResult:
     digest = builder.build(facts)
     if digest.is_copy:
-        return BacktestResult(digest=digest, findings=(_NOTHING_OF_ITS_OWN,) * len(tuple(simulations)))
-    return BacktestResult(digest=digest, findings=tuple(simulation.finding(digest) for simulation in simulations))
+        return BacktestResult(digest=digest, findings=(_NOTHING_OF_ITS_OWN,) * len(tuple(simulations)), steps=steps)
+    findings = tuple(simulation.finding(digest) for simulation in simulations)
+    return BacktestResult(digest=digest, findings=findings, steps=steps)
 
 
 _NOTHING_OF_ITS_OWN = Finding(parting="same", saved=ResourceUse())

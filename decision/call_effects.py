@@ -31,6 +31,7 @@ from msgspec import Struct
 from .call_verbs import CallEffect, Effect, verb_effect
 from .program_text import code_effect
 from .shell_commands import argv_effect, shell_effect
+from .written_files import MAX_PATH, file_names
 
 CACHED_LENGTH = 512
 """Calls with longer arguments are not kept in the cache, so that it has at most 1 MB of text."""
@@ -71,7 +72,14 @@ _PATHS = (
     "path", "file_path", "filePath", "filepath", "absolute_path", "target_file", "notebook_path", "filename", "file",
 )  # fmt: skip
 _COMMANDS = ("command", "cmd", "commands", "script", "shell_command", "code", "input")
-_PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ ) {0,9}\S", re.MULTILINE)
+_PATCHED_FILE = re.compile(
+    r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?) {0,9}(\S[^\t\n]{0,300})", re.MULTILINE
+)
+_FILE_VERBS = re.compile(
+    r"write|edit|creat|patch|replace|insert|delet|remov|sav|append|mov|renam|overwrit|format|refactor|touch|undo",
+    re.IGNORECASE,
+)
+"""Verbs in a tool's name by which the file among its arguments is the one that it changes; `upload_file` reads it."""
 _SUBCOMMANDS: dict[str, Effect] = {
     "view": "reads", "read": "reads", "open": "reads", "find": "reads", "undo_edit": "changes", "create": "changes",
     "str_replace": "changes", "insert": "changes", "write": "changes", "edit": "changes", "delete": "changes",
@@ -226,24 +234,27 @@ def _of_subcommand(given: _Arguments) -> CallEffect | None:
     for value in (given.command, given.action, given.operation):
         if type(value) is str and value:
             words = value.split(None, 1)
-            effect = _SUBCOMMANDS.get(words[0]) if words else None
-            return CallEffect(effect or verb_effect(value[:64]))
+            effect = (_SUBCOMMANDS.get(words[0]) if words else None) or verb_effect(value[:64])
+            return CallEffect(effect, files=_named_files(given) if effect == "changes" else ())
     return None
 
 
 def _of_named_change(given: _Arguments) -> CallEffect:
     """Return the effect of a call whose tool changes files by its name. If it names none, its command decides."""
-    if type(given.command) is str and not _names_file(given):
+    files = _named_files(given)
+    if type(given.command) is str and not files:
         return shell_effect(given.command)  # an action that SWE-agent wrote as text
-    return _CHANGES
+    return CallEffect("changes", files=files)
 
 
-def _names_file(given: _Arguments) -> bool:
-    """Whether an argument is a file, or a patch that names one."""
-    if any(type(path) is str and path for path in (getattr(given, key) for key in _PATHS)):
-        return True
+def _named_files(given: _Arguments) -> tuple[str, ...]:
+    """The file among the arguments, or those that a patch names."""
+    paths = (getattr(given, key) for key in _PATHS)
+    path = next((path for path in paths if type(path) is str and path), None)
+    if path is not None:
+        return (path[:MAX_PATH],)
     text = next((text for text in (given.patch, given.input) if type(text) is str), "")
-    return bool(_PATCHED_FILE.search(text))
+    return file_names(found[1].rstrip() for found in _PATCHED_FILE.finditer(text))
 
 
 def _of_name(name: str, given: _Arguments) -> CallEffect:
@@ -254,4 +265,5 @@ def _of_name(name: str, given: _Arguments) -> CallEffect:
         effect = verb_effect(name)
     if effect == "unknown":
         return _of_subcommand(given) or _UNKNOWN
-    return CallEffect(effect, checks=effect == "checks")
+    files = _named_files(given) if effect == "changes" and _FILE_VERBS.search(name) else ()
+    return CallEffect(effect, checks=effect == "checks", files=files)

@@ -1,13 +1,15 @@
-"""What the result of a tool call says: that the call failed, or that a check passed.
+"""What the result of a tool call says: how the call ended, or that a check passed.
 
 Tools report failure in many shapes: a status, an exit code in a field or a sentence, a message in the first line, an
 exception at the end. Only the first and the last `EDGE` characters of a result are read, so that a result of any
-length costs the same. An exit code says more than words, for output that was read may speak of errors.
+length costs the same. An exit code says more than words, for output that was read may speak of errors; only a
+traceback with which a program ends says more than an exit code of 0, which may be that of the last command in a pipe.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from .call_verbs import Effect
 from .failures import FAILED_STATUSES
@@ -17,12 +19,26 @@ EDGE = 2_000
 _NEAR = 300
 """Characters at each end in which an exit code stands; further inside it is part of the output."""
 
-_NUMBER = r"[\"'`)>]{0,2}\s{0,4}[:=]?\s{0,4}(-?[0-9]{1,10})\b"
+CallEnd = Literal["succeeded", "failed", "nothing_found", "unknown"]
+"""How a call ended, as its result says.
+
+- `succeeded`: an exit code of 0, a field or a sentence says so, or a check passed;
+- `failed`: an exit code, a field, an error message or a traceback says so;
+- `nothing_found`: exit code 1 and nothing else, as a search returns it that found nothing;
+- `unknown`: the result says neither.
+"""
+_NUMBER = r"[\"'`)>]{0,2}[ \t]{0,4}[:=]?[ \t]{0,4}(-?[0-9]{1,10})\b"
 _EXIT_CODE = re.compile(r"exit(?:ed|s)?[ _-]?(?:with[ _]?)?(?:exit[ _])?(?:code|status)" + _NUMBER)
 _RETURN_CODES = {
     words: re.compile(words + _NUMBER) for words in ("returncode", "return code", "return_code", "return-code")
 }
 """Patterns by the words they begin with. A search for the words costs less than one with a pattern."""
+_CODE_LINE = re.compile(
+    r"[\s(\[<*-]{0,8}(?:the )?(?:process|command|program|shell|tool)?[\s:]{0,2}(?:was |has )?"
+    r"(?:exit(?:ed|s)?[ _-]?(?:with )?(?:code|status|signal|exit)|return[ _-]?code|terminated with|killed by)"
+    r"[^\n]{0,40}$"
+)
+"""A line in lower case that says an exit code and nothing else."""
 _KILLED = ("killed by signal", "exited with signal")
 _EMPTY = re.compile(
     r"\"exit_?code\": ?\d+|\"duration_seconds\": ?[\d.]+|<returncode>-?\d+</returncode>|</?output>"
@@ -36,11 +52,20 @@ _BAD_FIELD = re.compile(
     r'|status"\s{0,4}:\s{0,4}"(?:error|failed|failure)")'
 )
 """A field that reports an error. All begin with one quote, for which a text is searched fast."""
+_GOOD_FIELD = re.compile(
+    r'"(?:(?:is_?error|isError)"\s{0,4}:\s{0,4}false|(?:success|ok)"\s{0,4}:\s{0,4}true'
+    r'|status"\s{0,4}:\s{0,4}"(?:success|succeeded|ok)")'
+)
+"""A field that reports a success."""
 _FIRST_FIELD_ERROR = re.compile(r'\{\s{0,8}"error"\s{0,4}:\s{0,4}+(?!null|""|false|\{\}|\[\])')
-_SAYS_DONE = (
-    "[File: ", "File updated", "The file ", "Successfully ", "Here's the result of running `cat -n`", "Replaced ",
-    "Created ", "diff --git",
-)  # fmt: skip
+_SAYS_DONE = re.compile(
+    r"\[File: |File (?:updated|created|written|saved|edited|deleted)\b|Successfully |diff --git"
+    r"|Here's the result of running `cat -n`|Your command ran successfully|(?P<claim>Replaced |Created )"
+    r"|(?:The |Your )?(?:[Ff]iles?|[Ee]dits?|[Cc]ontent|[Cc]hanges?|[Dd]irectory|[Tt]odos?|[Nn]otebook|[Cc]ell)"
+    r" [^\n]{0,300}?(?:has been|have been|was|were) (?:successfully )?"
+    r"(?:edited|updated|created|written|saved|overwritten|replaced|applied|deleted|removed|moved|renamed|modified)\b"
+)
+"""How a result begins with which a tool says that it did its work. Any program may say the `claim`."""
 _FIRST_WORDS = re.compile(
     r"(?:STDERR:\s{0,4}|<error>|\[?stderr\]?:?\s{0,4})?(?:"
     r"(?:(?:fatal|internal|execution|parse|syntax|tool|runtime|api|http) |[\w.]{0,80})"
@@ -51,7 +76,8 @@ _FIRST_WORDS = re.compile(
     r"|unknown (?:tool|command|option)|no such (?:file|tool|command)|no session found|command not found"
     r"|permission denied|access denied|not found\b|file not found"
     r"|(?:the )?(?:file|directory|path|tool|folder) [^\n]{1,200} (?:not found|does not exist|was not found)\b"
-    r"|your proposed edit has introduced|your edit was not applied|your command |no replacement was performed"
+    r"|your proposed edit has introduced|your edit was not applied|your command (?!ran successfully)"
+    r"|no replacement was performed"
     r"|tool call failed|transaction failed|request failed|(?:execution )?timed? ?out\b|string to replace not found"
     r"|old_str(?:ing)? (?:not|did not)|no matches? for old|missing required|exec preflight|validation failed\b"
     r"|please always provide exactly one|the last command <command>[^\n]{0,400} timed out"
@@ -76,35 +102,50 @@ _QUOTED = re.compile(r"[\s\"#(]|\d+[:\t]|[^\s:]{1,200}:\d{1,9}:[^:\n]{0,200}: (?
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,119}+(?=:|$)")
 _EXCEPTIONS = ("Error", "Exception", "Exit", "Interrupt", "NotFound", "Timeout", "Failed", "Failure", "Violation")
 """How the names of exceptions end that a program prints last."""
+_CLOSING = re.compile(
+    r"\s*|\s{0,9}(?:</\w{1,20}>|```|[(\[]?(?:Command |Process )?[Ee]xit(?:ed)?[ _](?:with )?code[^\n]{0,20})\s{0,9}"
+)
+"""A line with which a tool closes a result."""
+_OWN_FRAME = re.compile(r'  File "<(?:string|stdin)>"')
+"""The frame of a program text that was given with the call."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 
 
-def has_failed(content: str, status: str | None = None, effect: Effect = "unknown") -> bool:
-    """Whether a result says that its call failed. Never raises.
+def call_end(content: str, status: str | None = None, effect: Effect = "unknown") -> CallEnd:
+    """How a call ended, as its result says. Never raises.
 
     `status` is that of the result, None where nothing gives one; those in `failures.FAILED_STATUSES` decide. `effect`
     is what the call does (`call_effects.effect_of`): for calls that read, lines inside of the result are what was read,
     and say nothing.
     """
     if status in FAILED_STATUSES:
-        return True
-    code = exit_code(content)
-    if code is not None:
-        return code != 0 and not (code == 1 and len(content) < _NEAR and not _EMPTY.sub("", content))
+        return "failed"
+    code = exit_code(content, alone=effect == "reads")
+    if code:
+        nothing = code == 1 and len(content) < _NEAR and not _EMPTY.sub("", content)
+        return "nothing_found" if nothing else "failed"
+    if _ends_with_traceback(content, effect):
+        return "failed"
+    if code == 0:
+        return "succeeded"
     text = _edges(content)
     if text.startswith("{"):
-        return _is_bad_json(text)
-    if text.startswith(_SAYS_DONE):
-        return False
+        return "failed" if _is_bad_json(text) else "succeeded" if _GOOD_FIELD.search(text[:_NEAR]) else "unknown"
+    if done := _SAYS_DONE.match(text):
+        return "unknown" if done["claim"] or (effect != "reads" and _reports_error(text)) else "succeeded"
     if _FIRST_WORDS.match(text):
-        return True
+        return "failed"
     if effect == "reads":
-        return text.count("\n", 0, EDGE) <= 4 and _complains(text)
-    if effect == "checks":
-        passed = _report(text)
-        if passed is not None:
-            return not passed
-    return bool(_ERROR_LINE.search("\n" + text)) or _complains(text) or _ends_with_exception(text)
+        return "failed" if text.count("\n", 0, EDGE) <= 4 and _complains(text) else "unknown"
+    if effect == "checks" and (passed := _report(text)) is not None:
+        nothing = any(words in text for words in _NOTHING_RAN)
+        return "failed" if not passed else "unknown" if nothing else "succeeded"
+    return "failed" if _reports_error(text) else "unknown"
+
+
+def has_failed(content: str, status: str | None = None, effect: Effect = "unknown") -> bool:
+    """Whether a result says that its call failed (`call_end`). A search that found nothing has not."""
+    return call_end(content, status, effect) == "failed"
 
 
 _OUT_OF_TIME = re.compile(r"timed out|out of time|(?:has been|was|must be) restarted", re.IGNORECASE)
@@ -121,13 +162,28 @@ def ran_out_of_time(content: str, failed: bool) -> bool:
     return bool(_OUT_OF_TIME.search(content) if failed else _RESTARTED.match(content))
 
 
-def exit_code(content: str) -> int | None:
-    """The exit code at the beginning or the end of a result; -1 for a killed process, None without one."""
+_STILL_RUNS = re.compile(
+    r"\W{0,8}(?:the )?(?:command|process|task|job|program)\b[^\n]{0,60} (?:running|in the background)", re.I
+)
+
+
+def still_runs(content: str) -> bool:
+    """Whether a result says that the program goes on in the background, so that nothing is known of its end."""
+    return bool(_STILL_RUNS.match(content))
+
+
+def exit_code(content: str, *, alone: bool = False) -> int | None:
+    """The exit code at the beginning or the end of a result; -1 for a killed process, None without one.
+
+    alone: it must have a line of its own, since a result that was read may speak of others.
+    """
     last = content[-_NEAR:].lower() if len(content) > _NEAR else ""
     first = content[:_NEAR].lower()
     edges = first + last
     if "exit" not in edges and "return" not in edges and "killed" not in edges:
         return None  # the usual case, found without a look for the whole words
+    if alone and not content.lstrip().startswith("{"):
+        first, last = _lines_of_codes(first), _lines_of_codes(last)
     codes = _codes_in(last)
     if codes:
         return int(codes[-1])
@@ -135,6 +191,11 @@ def exit_code(content: str) -> int | None:
     if codes:
         return int(codes[0])
     return -1 if any(words in part for words in _KILLED for part in (first, last)) else None
+
+
+def _lines_of_codes(part: str) -> str:
+    """The lines of a text in lower case that say an exit code and nothing else."""
+    return "\n".join(line for line in part.split("\n") if _CODE_LINE.match(line))
 
 
 def _codes_in(part: str) -> list[str]:
@@ -160,6 +221,11 @@ def _is_bad_json(text: str) -> bool:
     return bool(_FIRST_FIELD_ERROR.match(text) or _BAD_FIELD.search(text))
 
 
+def _reports_error(text: str) -> bool:
+    """Whether a line of a text reports an error, or its last line names an exception."""
+    return bool(_ERROR_LINE.search("\n" + text)) or _complains(text) or _ends_with_exception(text)
+
+
 def _complains(text: str) -> bool:
     """Whether a shell or a program complains in a line of a text."""
     for found in _COMPLAINT.finditer(text):
@@ -171,8 +237,28 @@ def _complains(text: str) -> bool:
 
 def _ends_with_exception(text: str) -> bool:
     """Whether the last line of a text names an exception."""
-    name = _EXCEPTION.match(text[-EDGE:].rstrip().rpartition("\n")[2])
+    name = _EXCEPTION.match(_last_lines(text)[-1])
     return name is not None and name[0].endswith(_EXCEPTIONS)
+
+
+def _ends_with_traceback(content: str, effect: Effect) -> bool:
+    """Whether a result ends with the traceback of Python; for a call that reads, of program text given with it."""
+    if '  File "' not in content[-EDGE:]:
+        return False
+    lines = _last_lines(content)
+    at = next((place for place in range(len(lines) - 2, -1, -1) if lines[place].startswith('  File "')), None)
+    if at is None or (effect == "reads" and not any(_OWN_FRAME.match(line) for line in lines)):
+        return False
+    inside = (line.startswith(("    ", "  [Previous line repeated")) for line in lines[at + 1 : -1])
+    return all(inside) and _EXCEPTION.match(lines[-1]) is not None
+
+
+def _last_lines(text: str) -> list[str]:
+    """The last lines of a text, without those with which a tool closes a result; at least one."""
+    lines = text[-EDGE:].rstrip().split("\n")
+    while len(lines) > 1 and _CLOSING.fullmatch(lines[-1]):
+        lines.pop()
+    return lines
 
 
 _COUNT = re.compile(

@@ -22,12 +22,21 @@ MAX_NAME = 200
 """Longer names say nothing; so the cache of names has at most 100 kB."""
 
 
+MAX_FILES = 20
+"""Files that are named of one call."""
+
+
 class CallEffect(Struct, frozen=True):
     """What one call does."""
 
     effect: Effect
     checks: bool = False
     """Whether it checks, too: `cat > a.py <<EOF ...; pytest` changes and checks."""
+    files: tuple[str, ...] = ()
+    """For a change: the files that it writes, moves or deletes, as far as the arguments name them; at most `MAX_FILES`.
+    A file that is only read is never among them."""
+    scripts: tuple[str, ...] = ()
+    """The scripts that it runs and of which the call does not show what they do, as in `python3 analyze.py`."""
 
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")

@@ -19,6 +19,8 @@ import unicodedata
 from functools import cache
 from typing import Literal
 
+from .chinese_script import simplified
+
 Reply = Literal["yes", "no", "unclear"]
 
 _TABLE: dict[str, dict[str, str]] = {
@@ -43,7 +45,7 @@ _TABLE: dict[str, dict[str, str]] = {
         "no further changes|nothing to add|nothing missing|nothing is missing|nothing else|why not|"
         "don't worry|do not worry|not bad|i am sure|i m sure|can't complain|do as you like|1",
         "zh": "解决了|已解决|已经解决|弄好了|做好了|好了|改好了|办妥了|确认了|认同|支持|点赞|赞|棒|厉害|牛|"
-        "優秀|优秀|满意了|没啥意见|没啥|沒有問題|好喔|好耶|得|善|准|允许|授权|放行|验收通过|审核通过|"
+        "优秀|满意了|没啥意见|没啥|好喔|好耶|得|善|准|允许|授权|放行|验收通过|审核通过|"
         "同意的|没有其他问题|没有别的问题|没有其它问题|没别的了|不用再改|不用再改了|不需要再改|不必改了|"
         "没什么要改的|好的|好吧|好啊|好呀|好滴|好嘞|好哒|好|行|行的|行吧|行啊|可以|可以的|可以啊|可以了|"
         "都可以|可|是|是的|是啊|对|对的|对啊|没错|没有错|没问题|没有问题|没啥问题|没什么问题|没意见|"
@@ -51,7 +53,7 @@ _TABLE: dict[str, dict[str, str]] = {
         "准了|通过|嗯|嗯嗯|恩|当然|当然可以|必须的|必须|完成了|已完成|做完了|完成|搞定|不错|挺好|很好|"
         "非常好|太好了|很棒|完美|满意|收到|了解|明白|知道了|就这样|就这样吧|去吧|来吧|请便|执行吧|开始吧|"
         "继续吧|妥|妥了|中|成|成交|要得|正确|准确|不用改|不用改了|不需要修改|不需要改|无需修改|无误|"
-        "确认无误|一切正常|正常|沒問題|確認|確定|對|通過|當然|沒錯|贊成|為什麼不|为什么不|有道理|"
+        "确认无误|一切正常|正常|为什么不|有道理|"
         "问题不大|没什么大问题|接受",
         "es": "sin duda alguna|excelente|estupendo|fenomenal|magnífico|buenísimo|okis|simón|sip|obvio|me gusta|"
         "me vale|conforme con|verificado|aprobada|nada más|no falta nada|no hay nada que cambiar|"
@@ -117,7 +119,7 @@ _TABLE: dict[str, dict[str, str]] = {
         "退回|撤销|回滚|糟糕|太差|差劲|很差|报错|崩溃|不工作|不认可|否决|才怪|不|不是|不行|不可以|不可|"
         "不好|不对|不同意|不确认|没有|没|还没|还没有|尚未|未|别|不要|不用|不能|否|错|错了|错误|有问题|"
         "有错|有误|不通过|没通过|未通过|未完成|没完成|失败|拒绝|取消|停|停止|停下|反对|驳回|不准|不可能|"
-        "不太好|不太行|休想|缺|缺少|沒有|還沒|錯|錯了|拒絕|不對|反對|才不|算了|免了",
+        "不太好|不太行|休想|缺|缺少|才不|算了|免了",
         "es": "casi|rechazar|insuficiente|fallan|fallo|fallaron|roto|rota|no gracias|objeción|me niego|pésimo|"
         "fatal|deshaz|revierte|vetado|desapruebo|no|nunca|jamás|tampoco|todavía no|aún no|rechazo|"
         "rechazado|rechazada|incorrecto|mal|falta|faltan|cancela|cancelar|detente|para nada|nada|"
@@ -151,7 +153,7 @@ _TABLE: dict[str, dict[str, str]] = {
         "one more|try again|redo|again",
         "zh": "先|首先|但|但是|不过|可是|只是|然而|除非|如果|假如|要是|再|还要|还需要|还得|另外|重新|重做|重来|"
         "改|改成|改为|改一下|修改|修复|修正|更新一下|更改|加上|加一|添加|增加|补充|删除|删掉|去掉|运行|"
-        "跑一下|跑测试|检查|测试一下|帮我|请把|需要|应该|等测试|然后|顺便|还有|還要|修改下|换成|把|得先",
+        "跑一下|跑测试|检查|测试一下|帮我|请把|需要|应该|等测试|然后|顺便|还有|修改下|换成|把|得先",
         "es": "pero|sin embargo|salvo|excepto|a menos que|hasta que|solo si|sólo si|siempre que|cuando|antes|"
         "primero|después de|también|además|debes|debe|deberías|hay que|tienes que|necesito|falta que|"
         "quiero|otra vez|de nuevo|asegúrate",
@@ -225,7 +227,7 @@ _TABLE: dict[str, dict[str, str]] = {
         "are they|will it|would it|isn't it|really|and what|what|which|who|whom|whose|when|where|why|how|"
         "is it|is that|is this|are you|did you|does it|do you|have you|has it|was it|is there|are there",
         "zh": "解释|说明|为啥|咋|啥|干嘛|能不能|会不会|要不要|真的假的|确定吗|真的|什么|为什么|怎么|怎样|哪|"
-        "哪里|哪个|谁|多少|几|什麼",
+        "哪里|哪个|谁|多少|几",
         "es": "explica|explícame|muestra|muéstrame|dime|puedes explicar|es que|cuántos|cuántas|está todo|qué|"
         "cuál|quién|cuándo|dónde|cómo|cuánto",
         "de": "erkläre|erklär|zeig|zeige|sag mir|kannst du erklären|kannst du mir|bist du|sind die|haben wir|"
@@ -242,7 +244,7 @@ _TABLE: dict[str, dict[str, str]] = {
         "everything s|all|very|now|well|oh|so|and|think|i think|just|really|much|as|here|am|m|we|you|re|"
         "me|be|will|can|exactly what i wanted",
         "zh": "谢谢|多谢|感谢|辛苦了|辛苦|我|你|您|请|的|了|吧|啊|呀|哦|哈|嘛|这个|这|那|那就|任务|已经|已|都|"
-        "非常|太|很|是的话|觉得|认为|一切|麻烦|麻烦你|谢了|就|也|亲|你好|再见|特别|給|给",
+        "非常|太|很|是的话|觉得|认为|一切|麻烦|麻烦你|谢了|就|也|亲|你好|再见|特别|给",
         "es": "por favor|gracias|muchas|que|lo|está|es|eso|todo|muy|y|ya|yo|me|parece|la|el|tarea|estoy|porfa|"
         "pues|esto",
         "de": "bitte|danke|vielen dank|dank|ich|es|das|ist|so|alles|sehr|und|jetzt|dem|zu|sieht|aus|mir|hier|"
@@ -267,12 +269,12 @@ _TABLE: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """Phrases by meaning and language. Words in Latin letters match as whole words."""
 
-_ALONE = frozenset("y k n 1 是 对 對 行 可 成 中 妥 恩".split())
+_ALONE = frozenset("y k n 1 是 对 行 可 成 中 妥 恩".split())
 """Phrases that count only as a whole clause: within a sentence they are parts of other words, or mean something else
 (Spanish "y": and)."""
 _ARTICLES = frozenset("the a this that la le el un une der die das".split())
 """A verb after one of these is a noun."""
-ASKING_ENDINGS = ("か", "吗", "嗎", "呢", "까요", "나요", "습니까")
+ASKING_ENDINGS = ("か", "吗", "呢", "까요", "나요", "습니까")
 """Endings of questions that need no question mark."""
 _UNKNOWN_BESIDE_A_YES = 12
 """Most unknown words in a reply that still is a yes."""
@@ -339,19 +341,20 @@ class _Clause:
 
 
 def _folded(text: str) -> str:
-    """Normalise a text: no case, accents, full-width forms, skin tones or drawn-out letters; apostrophes are spaces."""
+    """Normalise a text: no case, accents, full-width forms, skin tones or drawn-out letters; apostrophes are spaces.
+
+    Chinese characters become simplified ones.
+    """
     text = unicodedata.normalize("NFKC", text).casefold().replace("o.k.", "ok")
     apart = unicodedata.normalize("NFD", text)
     text = unicodedata.normalize("NFC", re.sub("[\u0300-\u036f\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]", "", apart))
-    text = re.sub(r"n['’]t\b", " not", text)
+    text = re.sub(r"n['’]t\b", " not", simplified(text))
     return re.sub(r"([^\W\d])\1{2,}", r"\1", re.sub(r"['’`´\"“”«»„*_~()\[\]\s-]+", " ", text))
 
 
 _CLAUSE = re.compile(r"[,.;:!?…、。，；：！？¡¿\n—–]+")
 _BARE = frozenset({"no", "non", "nein", "nope", "不", "いいえ", "いえ", "いや", "nee", "no no", "nah"})
-_WHY_NOT = frozenset(
-    map(_folded, ("why not", "pourquoi pas", "por qué no", "cómo no", "warum nicht", "为什么不", "為什麼不"))
-)
+_WHY_NOT = frozenset(map(_folded, ("why not", "pourquoi pas", "por qué no", "cómo no", "warum nicht", "为什么不")))
 
 
 @cache  # on first use and not on import: it takes 0.1 s, and few runs ask for a confirmation

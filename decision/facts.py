@@ -6,7 +6,7 @@ earlier run of the session cannot stop this one and compaction cannot delete the
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from msgspec import Struct
 
@@ -17,7 +17,7 @@ from .messages import FinishReason, ToolCall, Usage, is_blank
 from .outcome import CutSavings, Question, SubagentUse
 from .repetition import Repetitions
 from .step_history import StepKind
-from .text_kinds import TextKind, classify_text
+from .text_kinds import TEXT_KINDS, TextKind, classify_text
 
 Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
 
@@ -97,6 +97,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """The `tool_choice` of every request: `auto`, `required` or `none`."""
     text_verdict: str | None = None
     """Verdict of the user's text rule: `final`, `nudge`, `default`, or what the text is (`text_kinds.py`)."""
+    text_judged: TextKind | None = None
+    """What the text was judged to be when the step ended; None before that, and in records of older versions."""
     refused: ev.BudgetRefused | None = None
     """Set when the next step was not made because a shared budget is used up."""
     limit_reached: ev.LimitReached | None = None
@@ -173,16 +175,19 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def text_kind(self) -> TextKind | None:
-        """What the latest response says, if it has text and no calls. The user's text rule comes before the words."""
+        """What the latest response says, if it has text and no calls. The user's text rule comes before the words.
+
+        Once the step has ended it is what was recorded then, whatever has become of the text or of the phrases since.
+        """
         if self.shape != "text":
             return None
-        match self.text_verdict:
-            case "final":
-                return "answer"
-            case "answer" | "question" | "announcement" | "refusal" | "error" as kind:
-                return kind
-            case _:
-                return classify_text(self.text)
+        if self.text_judged is not None:
+            return self.text_judged
+        if self.text_verdict == "final":
+            return "answer"
+        if self.text_verdict in TEXT_KINDS:
+            return cast(TextKind, self.text_verdict)
+        return classify_text(self.text)
 
     def answered_calls(self) -> list[tuple[ToolCall, ev.ToolCallResult]]:
         """Return each call of the current step that has a result, with its result, in the order of the calls."""

@@ -95,6 +95,11 @@ def essential_text(content: str) -> str:
     return "" if len(text) < LONGEST_NOTHING and _NOTHING.fullmatch(text) else text
 
 
+def says_nothing_found(text: str) -> bool:
+    """Whether a result begins by saying that a search found nothing, whatever it was that was searched for."""
+    return _NOTHING_FOUND.search(text, 0, LONGEST_NOTHING) is not None
+
+
 def without_line_numbers(text: str) -> str:
     """A result without the numbers that a shell gives to the lines of its input, which say nothing new."""
     return _NUMBERED.sub("line", text[:PROMPT_CHARS]) + text[PROMPT_CHARS:] if "line " in text else text
@@ -112,4 +117,9 @@ _NOTHING = re.compile(
     re.IGNORECASE,
 )
 """Texts that tools return if there is no output."""
+_NOTHING_FOUND = re.compile(
+    r"\b(?:no|0|zero) (?:matches|matching|results|files|occurrences|entries|rows|lines|such|records|items|hits)\b"
+    r"|\b(?:not found|nothing found|does not exist)\b|\bno [^\n]{1,30} found\b",
+    re.IGNORECASE,
+)
 _NUMBERED = re.compile(r"line \d+")

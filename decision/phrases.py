@@ -1,14 +1,16 @@
 """Searches a text for any of many phrases, regular expressions, in much less time than one expression of them all.
 
 Nearly every phrase has words that each of its matches contains (`please`, or one of `tell`, `give` and `send`), and a
-text without them need not be searched. Those words are read off the expression, and looked for with `in`, which costs a
-hundredth of trying the expression at every character. What is found is the same.
+text without them need not be searched. Those words are read off the expression, and looked for by their first three
+characters, which costs a hundredth of trying the expression at every character. What is found is the same.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 _TOKEN = re.compile(r"\\.|\[\^?\]?[^\]\\]*(?:\\.[^\]\\]*)*\]|\(\?(?:[:=!]|<[=!])|.", re.DOTALL)
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d*)(?:,\d*)?\})[?+]?")
@@ -17,6 +19,27 @@ Words = frozenset[str]
 """Words of which each match of an expression contains at least one; empty if none are known."""
 
 _ByWord = list[tuple[str, list[int]]]
+_BEGINNING = 3
+"""Characters of a word by which it is looked up."""
+
+
+class _Words(NamedTuple):
+    """The words of phrases, each with the numbers of its phrases."""
+
+    short: _ByWord
+    """Words of ASCII that are shorter than a beginning."""
+    short_others: _ByWord
+    """Other such words."""
+    by_beginning: dict[str, _ByWord]
+    beginnings: frozenset[str]
+    always: list[int]
+    """Phrases that have no words."""
+
+
+@lru_cache(maxsize=64)  # a sentence is searched for many kinds of phrases
+def _threes(text: str) -> frozenset[str]:
+    """All runs of as many characters as a beginning has."""
+    return frozenset(map("".join, zip(text, text[1:], text[2:], strict=False)))
 
 
 class Phrases:
@@ -29,22 +52,32 @@ class Phrases:
     def __init__(self, expression: str) -> None:
         self._expression = expression
 
+    def may_be_in(self, text: str) -> bool:
+        """Whether a text has the words of a phrase. It is quicker than `find`, for a text that is then taken apart."""
+        return bool(self._words.always) or next(self._found(text), None) is not None
+
     def find(self, text: str) -> int:
         """Where the first phrase in a text begins; -1 if there is none."""
-        latin, others, always = self._words
-        numbers = [number for word, found in latin if word in text for number in found]
-        if not text.isascii():
-            numbers += [number for word, found in others if word in text for number in found]
         first = -1
-        for number in {*always, *numbers} if numbers else always:
+        for number in {*self._words.always, *self._found(text)}:
             match = self._pattern(number).search(text)
             if match is not None and not 0 <= first <= match.start():
                 first = match.start()
         return first
 
+    def _found(self, text: str) -> Iterator[int]:
+        """The numbers of the phrases of which the text has a word."""
+        short, short_others, by_beginning, beginnings, _ = self._words
+        for word, numbers in short if text.isascii() else (*short, *short_others):
+            if word in text:
+                yield from numbers
+        for beginning in beginnings & _threes(text):
+            for word, numbers in by_beginning[beginning]:
+                if word in text:
+                    yield from numbers
+
     @cached_property
-    def _words(self) -> tuple[_ByWord, _ByWord, list[int]]:
-        """The words of ASCII and the others, each with the numbers of its phrases; the phrases that have none."""
+    def _words(self) -> _Words:
         by_word: dict[str, list[int]] = {}
         always = []
         for number, phrase in enumerate(self._phrases):
@@ -53,9 +86,14 @@ class Phrases:
                 by_word.setdefault(word, []).append(number)
             if not words:
                 always.append(number)
-        latin = [(word, numbers) for word, numbers in by_word.items() if word.isascii()]
-        others = [(word, numbers) for word, numbers in by_word.items() if not word.isascii()]
-        return latin, others, always
+        by_beginning: dict[str, _ByWord] = {}
+        for word, numbers in by_word.items():
+            by_beginning.setdefault(word[:_BEGINNING], []).append((word, numbers))
+        short = [one for beginning, found in by_beginning.items() if len(beginning) < _BEGINNING for one in found]
+        latin = [one for one in short if one[0].isascii()]
+        others = [one for one in short if not one[0].isascii()]
+        beginnings = frozenset(one for one in by_beginning if len(one) == _BEGINNING)
+        return _Words(latin, others, by_beginning, beginnings, always)
 
     @cached_property
     def _phrases(self) -> list[str]:

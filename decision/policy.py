@@ -31,12 +31,15 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     section: ClassVar[str] = "patience."
     legacy_defaults: ClassVar[Mapping[str, Any]] = {
+        "empty_answers": 2,
         "unfinished": None,
         "announcements": None,
+        "partial_reports": None,
+        "result_echoes": None,
         "rejections_counted": "all",
     }
 
-    empty_answers: int = 2
+    empty_answers: int = 5
     """Responses with neither text nor calls; then `no_answer`."""
     truncated: int = 2
     """Responses cut off by the provider's own length limit; then `no_answer`."""
@@ -56,6 +59,14 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     announcements: int | None = 1
     """Texts in a row that only announce what comes next, where a text would end the run and a tool was called in it;
     then `no_answer`. None: such a text is an answer."""
+    partial_reports: int | None = 1
+    """The same for texts that report a part of the work as done and another as left; then `no_answer`. None: such a
+    text ends the run."""
+    result_echoes: int | None = 1
+    """The same for texts that only repeat the result of a tool; if the model says no more than that, the text ends the
+    run. None: the first one does."""
+    questions: int = 2
+    """Texts in a row that ask the user for something, with `question = "decide"`; then `awaiting_input`."""
     compactions: int = 2
     """Compactions in a row that left the context over its threshold; then `compaction_stalled`."""
 
@@ -122,15 +133,15 @@ class Stagnation(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     nudge_at: int | None = 5
     """Points at which the model is told to try something else, 1 or more; None: never."""
-    stop_at: int | None = 10
+    stop_at: int | None = 9
     """Points at which the run stops as `stuck`, 2 or more; None: never."""
     after_nudge: int = 2
     """Steps that a run may still make once its points have come to `nudge_at`, 0 to 7, before it is stopped."""
     least_steps: int = 8
     """Steps before which no run is stopped, 0 or more: who begins looks around first."""
-    same_results: int | None = 40
+    same_results: int | None = 100
     """Steps in a row in which the same tools gave the same results, whatever their arguments were, after which the run
-    stops as `stuck`, 2 or more; None: never."""
+    stops as `stuck`, 2 or more; None: never. Changes that another loop's tools made by their names do not count."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -197,10 +208,10 @@ class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "如果需要使用工具",
     )
     """A text with one of these and nothing of substance is an echo. In any language; case, white space, punctuation and
-    full-width forms do not count."""
-    beside: Literal["filler", "nothing"] = "filler"
-    """What an echo may hold beside the phrases: words without substance ("Okay, ...", "... your question", 谢谢), or
-    nothing."""
+    full-width forms do not count, and simplified and traditional Chinese characters are the same."""
+    beside: Literal["filler", "nothing", "anything"] = "filler"
+    """What an echo may hold beside the phrases: clauses without substance ("Okay, ...", "... and follow the rules"),
+    nothing, or anything: then every short text with a phrase is an echo."""
     shorter_than: int = 100
     """Only texts with fewer characters are checked; 0 switches the filter off."""
     announcements: tuple[str, ...] = ()
@@ -289,6 +300,20 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """After a text that only echoes or announces."""
     announcement: str = "You said what you will do, but made no call, so nothing has happened. Make the call now."
     """After a text that only announces what comes next, where `patience.announcements` allows it; empty: `echo`."""
+    partial: str = (
+        "You report that a part of the work is still to be done. Go on with it now. If nothing is left for you to do, "
+        "give your final answer."
+    )
+    """After a report of unfinished work, where `patience.partial_reports` allows it."""
+    result_echo: str = (
+        "You only repeated what a tool returned. Go on with the task, or give your final answer and say what it means."
+    )
+    """After a text that only repeats a tool's result, where `patience.result_echoes` allows it."""
+    decide: str = (
+        "Nobody is there to answer. Decide yourself, as fits the task best, and go on; say in your final answer what "
+        "you decided. If you cannot go on without an answer, say what is missing."
+    )
+    """After a text that asks the user for something, with `question = "decide"`."""
     repetition: str = (
         "You have made the same calls with the same results {count} times. Do something else: use what you know, "
         "try another way, or finish and say what is missing."
@@ -380,9 +405,10 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     required_text: Literal["nudge", "as_text"] = "nudge"
     """A plain answer under `tool_choice="required"`, where a completion tool is offered: `nudge` tells the model that
     text does not end the task; `as_text` applies the setting `text`."""
-    question: Literal["as_text", "ask"] = "as_text"
+    question: Literal["as_text", "ask", "decide"] = "as_text"
     """A text that asks the user for something: `as_text` applies the setting `text`; `ask` ends the run as
-    `awaiting_input`, and the session's next prompt is the reply."""
+    `awaiting_input`, and the session's next prompt is the reply; `decide`, for runs where nobody is there, tells the
+    model to decide itself and go on, `patience.questions` times in a row, and then does the same."""
     completion: Literal["offered", "required", "none"] = "offered"
     """`required`: a run without a completion tool is refused at the start. `none`: no completion tool is offered."""
     mixed: Literal["before", "all", "none"] = "before"
@@ -461,7 +487,7 @@ POLICIES: dict[str, Policy] = {
         limits=Limits(extend=None),
         completion="none",
         closing=False,
-        patience=Patience(announcements=None),
+        patience=Patience(announcements=None, partial_reports=None, result_echoes=None),
     ),
     "agent": Policy(),
     "strict": Policy(name="strict", text="nudge", completion="required"),

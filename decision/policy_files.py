@@ -23,11 +23,11 @@ from .settings import Settings, settings_from_record
 OFF = "off"
 """Written in a file for None, which TOML does not have: the setting is switched off."""
 
-FITTED_FORMAT = 1
+FITTED_FORMAT = 2
 """The `format` of the table `fitted`. Increased when its meaning changes; a file with a higher one is refused."""
 
 
-class Fitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Fitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What `endstop fit` guarantees of a policy, and by which data: the table `fitted` of its file."""
 
     format: int
@@ -58,6 +58,8 @@ class Fitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seed: int
     settings: str
     """A digest of all settings of the file."""
+    steps: dict[str, float] | None = None
+    """The share of each kind of step in those sessions (`StepKind`), from 0 to 1; None in a file of format 1."""
 
 
 def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
@@ -95,7 +97,8 @@ def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
 def _fitted_policy(data: Mapping[str, Any], where: str) -> Policy:
     """The policy of a file that `endstop fit` wrote. Raises WrongUse if its guarantee cannot be known to hold."""
     given = dict(data)
-    fitted = _check_fitted(given.pop("fitted"), where)
+    fitted = fitted_from(given, where)
+    del given["fitted"]
     if fitted.settings != _settings_digest(given):
         raise WrongUse(
             f"{where}: its settings were changed after `endstop fit` chose them, so that the guarantee in [fitted] is "
@@ -112,8 +115,9 @@ def _fitted_policy(data: Mapping[str, Any], where: str) -> Policy:
         raise WrongUse(f"{where}: {error}") from None
 
 
-def _check_fitted(table: Any, where: str) -> Fitted:
-    """The table, read. Raises WrongUse if a newer endstop wrote it, or if it is damaged."""
+def fitted_from(data: Mapping[str, Any], where: str) -> Fitted:
+    """The table `fitted` of a policy file. Raises WrongUse if a newer endstop wrote it, or if it is damaged."""
+    table = data["fitted"]
     made = table.get("format") if isinstance(table, Mapping) else None
     if isinstance(made, int) and made > FITTED_FORMAT:
         raise WrongUse(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .call_verbs import CallEffect
+from .written_files import files_in_code
 
 MAX_LENGTH = 16_384
 """Characters of a program text that are read."""
@@ -40,7 +41,7 @@ def code_effect(code: str) -> CallEffect:
             continue
         if ".write(" in hit[0] and _to_console(code, hit.start()):
             continue
-        return CallEffect("changes")
+        return CallEffect("changes", files=files_in_code(code))
     if _RUNS_TESTS.search(code):
         return CallEffect("checks", checks=True)
     return CallEffect("unknown" if _RUNS_PROGRAMS.search(code) else "reads")

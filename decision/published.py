@@ -9,7 +9,7 @@ as ours, in a backtest only. Where the same rule can be said nearly in our setti
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -229,7 +229,7 @@ def guards_alone(policy: Policy, name: str) -> Policy:
     )
 
 
-def _policy(name: str, *guards: str, steps: int = UNLIMITED, cost_usd: float | None = None, **patience: int) -> Policy:
+def _policy(name: str, *guards: str, steps: int = UNLIMITED, cost_usd: float | None = None, **patience: Any) -> Policy:
     """A policy that does nothing but what these guards and limits say."""
     limits = [*(["step_limit"] if steps < UNLIMITED else []), *(["cost_limit"] if cost_usd is not None else [])]
     alone = guards_alone(Policy(guards=(*guards, *limits), patience=Patience(**patience)), name)

@@ -11,9 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from .call_verbs import CallEffect, Effect, verb_effect
 from .program_text import code_effect
 from .shell_syntax import NO_FILES, split_commands, unquoted
+from .written_files import file_names, output_of, written_by
 
 MAX_LENGTH = 16_384
 """Characters of a command that are read."""
@@ -56,7 +59,9 @@ def _strongest(found: list[CallEffect]) -> CallEffect:
         checks = checks or each.checks
         if _RANK[each.effect] > _RANK[effect]:
             effect = each.effect
-    return CallEffect(effect, checks=checks)
+    files = file_names(file for each in found for file in each.files)
+    scripts = file_names(script for each in found for script in each.scripts)
+    return CallEffect(effect, checks=checks, files=files, scripts=scripts)
 
 
 def _all_effects(text: str, depth: int) -> list[CallEffect]:
@@ -66,8 +71,8 @@ def _all_effects(text: str, depth: int) -> list[CallEffect]:
         found = _effect_of(command.words, command.document, depth)
         if command.piped and before.effect == "checks" and _name(command.words) == "tee":
             continue  # the log of a check
-        if found.effect != "checks" and command.writes:
-            found = CallEffect("changes", checks=found.checks)
+        if found.effect != "checks" and command.files:
+            found = replace(found, effect="changes", files=(*command.files, *found.files))
         effects.append(found)
         before = found
     return effects
@@ -96,14 +101,19 @@ def _effect_of(words: list[str], document: str, depth: int) -> CallEffect:
     if not words:
         return _READS
     name = _name(words)
-    found = _PROGRAMS.get(name) if name != "test" or words[0] == name else "checks"
+    known = _PROGRAMS.get(name) if name != "test" or words[0] == name else "checks"
     special = _SPECIAL.get(name)
-    if found is not None and special is None:
-        return _BY_EFFECT[found]
+    if special is None and known is not None and known != "changes":
+        return _BY_EFFECT[known]
     arguments = [unquoted(word) for word in words[1:]]
     if special is not None:
-        return special(arguments, document, depth)
-    return _of_unknown(name, words[0], arguments, document, depth)
+        found = special(arguments, document, depth)
+    elif known is not None:
+        found = _BY_EFFECT[known]
+    else:
+        return _of_unknown(name, words[0], arguments, document, depth)
+    files = written_by(name, arguments) if found.effect == "changes" else ()
+    return replace(found, files=(*found.files, *files)) if files else found
 
 
 def _without_prefixes(words: list[str]) -> list[str]:
@@ -201,7 +211,13 @@ def _script(path: str, arguments: list[str]) -> CallEffect:
         return _CHECKS if _first(arguments) in ("test", "build", "build_ext", "check", "pytest") else _CHANGES
     if "--help" in arguments:
         return _READS
-    return _CHECKS if _is_test(path) else _UNKNOWN
+    return _CHECKS if _is_test(path) else _of_output(path, arguments)
+
+
+def _of_output(program: str, arguments: list[str]) -> CallEffect:
+    """What a program does of which no more is known than its arguments: it changes what an option names as output."""
+    written = output_of(arguments)
+    return CallEffect("unknown", scripts=(program,)) if written is None else CallEffect("changes", files=(written,))
 
 
 def _manage(arguments: list[str]) -> CallEffect:
@@ -218,7 +234,7 @@ def _shell(arguments: list[str], document: str, depth: int) -> CallEffect:
         if word[:1] == "-" and word[1:2] != "-" and "c" in word and at + 1 < len(arguments):
             return _nested(arguments[at + 1], depth)
         if word[:1] not in "-+":
-            return _CHECKS if _is_test(word) else _UNKNOWN
+            return _CHECKS if _is_test(word) else _of_output(word, arguments[at + 1 :])
     return _nested(document, depth) if document else _UNKNOWN
 
 
@@ -416,9 +432,8 @@ def _of_unknown(name: str, word: str, arguments: list[str], document: str, depth
         return _READS
     if _is_test(name) and ("/" in word or "." in name):
         return _CHECKS
-    if "/" not in word and "." not in name and ("_" in name or "-" in name):
-        return _BY_EFFECT[verb_effect(name)]
-    return _UNKNOWN
+    found = verb_effect(name) if "/" not in word and "." not in name and ("_" in name or "-" in name) else "unknown"
+    return _of_output(name, arguments) if found == "unknown" else _BY_EFFECT[found]
 
 
 _BY_EFFECT: dict[Effect, CallEffect] = {
@@ -433,7 +448,7 @@ for _effect, _names in (
     ("reads",
      "ls cat head tail less more grep egrep fgrep zgrep rg ag ack fd tree wc stat file du df pwd printf which"
      " whereis type locate printenv whoami id hostname uname date ps top free lsof netstat ss ifconfig ip ping dig"
-     " nslookup diff cmp comm sort uniq cut tr jq xxd od hexdump strings nl column md5sum sha1sum sha256sum sha512sum"
+     " nslookup diff cmp comm uniq cut tr jq xxd od hexdump strings nl column md5sum sha1sum sha256sum sha512sum"
      " cksum basename dirname realpath readlink test [ [[ true false : cd pushd popd dirs history man help tac rev"
      " fold paste join seq nm objdump readelf ldd otool javap zcat bat exa eza alias export set unset source . read"
      " let local declare shopt ulimit umask trap exit return break continue jobs apt-cache nproc lscpu arch getconf"
@@ -520,6 +535,7 @@ _SPECIAL: dict[str, Callable[[list[str], str, int], CallEffect]] = {
     "manage.py": lambda arguments, _document, _depth: _manage(arguments),
     "apt": _by_task("", "install remove purge update upgrade", "list show search policy", "changes"),
     "apt-get": _by_task("", "install remove purge update upgrade", "download", "changes"),
+    "sort": _in_place("-o", "--output"),
     "dpkg": _in_place("-i", "-r", "-P", "--install", "--configure"),
     "pip": _by_task("check", "install uninstall download", "list show freeze index config cache", "changes"),
     "pip3": _by_task("check", "install uninstall download", "list show freeze index config cache", "changes"),

@@ -25,13 +25,13 @@ NO_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"
 
 
 class Command:
-    """One simple command: its words, whether its output goes to a file, and the text of its here document."""
+    """One simple command: its words, the files to which its output goes, and the text of its here document."""
 
-    __slots__ = ("document", "piped", "words", "writes")
+    __slots__ = ("document", "files", "piped", "words")
 
     def __init__(self, piped: bool) -> None:
         self.words: list[str] = []
-        self.writes = False
+        self.files: list[str] = []
         self.document = ""
         self.piped = piped
 
@@ -50,7 +50,8 @@ def split_commands(text: str) -> list[Command]:
         if kind == "word":
             if into == "to":
                 file = unquoted(shown)
-                command.writes = command.writes or (file not in NO_FILES and not file.isdigit())
+                if file not in NO_FILES and not file.isdigit():
+                    command.files.append(file)
             elif not into and not array:
                 command.words.append(shown)
             into = ""
@@ -69,7 +70,7 @@ def split_commands(text: str) -> list[Command]:
             if shown == "(" and len(command.words) == 1 and text[token.start() - 1] not in "$<> \t=":
                 command = Command(piped=False)  # the definition of a function
                 continue
-            if command.words or command.writes:
+            if command.words or command.files:
                 commands.append(command)
             command = Command(piped=shown[0] == "|" and shown != "||")
         elif kind == "here":
@@ -78,7 +79,7 @@ def split_commands(text: str) -> list[Command]:
             into = kind
     if documents:
         _read_documents(text, at, documents)
-    if command.words or command.writes:
+    if command.words or command.files:
         commands.append(command)
     return commands
 

@@ -23,7 +23,17 @@ from msgspec.structs import replace
 from .call_effects import effect_of, runs_commands
 from .call_results import has_failed, ran_out_of_time
 from .messages import ResultStatus, ToolCall, ToolSpec
-from .novelty import NO_LINES, add_marks, add_text, distinct_lines, essential_text, marks_of, without_line_numbers
+from .novelty import (
+    NO_LINES,
+    add_marks,
+    add_text,
+    distinct_lines,
+    essential_text,
+    marks_of,
+    says_nothing_found,
+    without_line_numbers,
+)
+from .text_kinds import TextKind
 
 REMEMBERED_STEPS = 32
 """Steps in which a call counts as made before."""
@@ -35,7 +45,7 @@ was. Longer arguments are scripts, which print what they compose."""
 StepKind = Literal[
     "none", "talk", "waiting", "change", "change_before", "same_change", "old_change", "failed_change",
     "known_failed_change", "failure", "known_failure", "repeated_failure", "old_failure", "news", "same_call_news",
-    "silent", "nothing_found", "known_lines", "known",
+    "answered", "acted", "silent", "nothing_found", "known_lines", "known",
 ]  # fmt: skip
 """What a step brought; see `POINTS`."""
 
@@ -48,6 +58,9 @@ class StepJudgement(Struct, frozen=True):
     same_results: int = 0
     """Number of steps in a row, this one included, in which the same tools gave the same results, whatever their
     arguments were. 1 for the first of them."""
+    text_kind: TextKind | None = None
+    """What its text is, if it has one and no calls, as the user's text rule or `classify_text` said at the time. None
+    in records of older versions, too: such a text is judged when it is asked about."""
 
 
 RESET = -1_000
@@ -67,6 +80,8 @@ POINTS: dict[StepKind, int] = {
     "old_failure": 2,
     "news": -2,
     "same_call_news": 0,
+    "answered": 0,
+    "acted": 0,
     "silent": 1,
     "nothing_found": 1,
     "known_lines": 1,
@@ -83,12 +98,14 @@ because another try may succeed, unless it is the same as the step before.
 failure: all calls failed otherwise, with a new message; repeated_failure: with a known one, right after a step that
 failed; old_failure: with a known one, after a step that did not.
 news: something new came back. same_call_news: from calls that were made before, if only another number.
-silent: calls made for the first time that gave nothing back, and may have done something. nothing_found: the same of
-calls that only read.
-known_lines: known lines, in a result that was not seen as a whole. known: a known result, or none.
+answered: calls made for the first time, whose result is new only in its numbers and in what it repeats of the call, as
+where a tool works through many items. acted: calls made for the first time that may have done something, with a known
+result or none. nothing_found: calls made for the first time that only read, and gave nothing back.
+known: a known result, or none.
 
-Only records from before 2026-11-24 hold two more: old_change, a change whose result had five or more lines, all of them
-known; known_failure, for what is a repeated or an old failure now.
+Only records from before 2026-11-24 hold four more: old_change, a change whose result had five or more lines, all of
+them known; known_failure, for what is a repeated or an old failure now; silent, for calls that act and gave nothing
+back; known_lines, for known lines in a result that was not seen as a whole.
 """
 
 
@@ -162,10 +179,13 @@ class StepHistory(Struct, frozen=True):
         if not step.counted:
             same = self.judgement.same_results
             return replace(self, judgement=judged or StepJudgement("none" if calls else "talk", same))
+        kind = self._judge(step)
         same = self.judgement.same_results + 1 if step.answer_mark == self.answer else 1
+        if kind == "change" and not step.assumed:
+            same = 1  # the same thing done to many others
         return replace(
             self,
-            judgement=judged or StepJudgement(self._judge(step), same),
+            judgement=judged or StepJudgement(kind, same),
             lines=step.lines,
             calls=(*self.calls[1 - REMEMBERED_STEPS :], step.call_mark),
             results=(*self.results[1 - REMEMBERED_STEPS :], step.result_mark),
@@ -189,15 +209,15 @@ class StepHistory(Struct, frozen=True):
             return "same_call_news" if step.new_lines or not seen_before else "known"
         if step.new_lines or step.new_exact_lines:
             return "news"
-        if not step.found:
-            return "silent" if step.acts else "nothing_found"
-        return "known_lines" if step.new_result else "known"
+        if not step.failed and (step.new_answer or step.acts):
+            return "answered" if step.new_answer else "acted"
+        return "known" if step.found else "nothing_found"
 
     def _judge_failure(self, step: _Step, made_before: bool) -> StepKind:
         again = made_before and step.call_mark == self.calls[-1]
         if step.changes and not again:
             return "failed_change" if step.new_lines else "known_failed_change"
-        if step.new_lines or (step.new_message and not made_before):
+        if step.new_lines or (step.new_text and not made_before):
             return "failure"
         return "repeated_failure" if self.failed else "old_failure"
 
@@ -216,16 +236,18 @@ class _Step:
         self.counted = self.failed = self.found = self.new_lines = 0
         self.new_exact_lines = 0
         """New lines of short results, and of our own tools, if digits count, too."""
-        self.new_message = False
-        """Whether a failed call's result was never seen before, to the last digit."""
+        self.new_text = False
+        """Whether a result was never seen before, to the last digit."""
+        self.new_answer = False
+        """Whether such a result is more than that a search found nothing."""
         self.timed_out = 0
         """Calls that ran out of time, or whose tool was restarted."""
         self.changes = False
         """Whether a call was meant to change the work."""
         self.changed = False
         """Whether a call has changed the work."""
-        self.new_result = False
-        """Whether a result differs, as a whole, from all earlier ones."""
+        self.assumed = False
+        """Whether a call changed the work only as its tool does not declare that it reads."""
         self.acts = False
         """Whether a call may do more than read."""
         self.only_waits = True
@@ -238,11 +260,12 @@ class _Step:
         certain = reads is False and not runs_commands(call.name)
         if certain:
             effect = "changes"  # a tool that does not declare that it only reads may be the work itself
+            self.assumed = True
         text = essential_text(content)
         # a tool that only reads may return any text, also one that speaks of errors
         failed = status == "error" if reads else has_failed(text, status, effect)
         if failed or not certain:
-            self._add_lines(text, call.arguments, declared=reads is not None, failed=failed)
+            self._add_lines(text, call.arguments, declared=reads is not None)
         named = crc32(call.name.encode("utf-8", "surrogatepass"))
         called = crc32(call.arguments.encode("utf-8", "surrogatepass"), named)
         returned = crc32(without_line_numbers(text).encode("utf-8", "surrogatepass"))
@@ -257,12 +280,13 @@ class _Step:
         self.acts = self.acts or effect not in ("reads", "waits")
         self.only_waits = self.only_waits and effect == "waits"
 
-    def _add_lines(self, text: str, arguments: str, declared: bool, failed: bool) -> None:
+    def _add_lines(self, text: str, arguments: str, declared: bool) -> None:
         """Count what of a result is new. declared: of a tool of our own, each word and number of which may matter."""
         found = distinct_lines(text)
-        if failed:
-            self.lines, new_message = add_text(self.lines, b"\n".join(found))
-            self.new_message = self.new_message or new_message
+        if found:
+            self.lines, new_text = add_text(self.lines, b"\n".join(found))
+            self.new_text = self.new_text or new_text
+            self.new_answer = self.new_answer or (new_text and not says_nothing_found(text))
         short = len(found) <= SHORT_LINES
         if short and not declared and len(arguments) <= SHORT_ARGUMENTS:
             found = _without_echo(found, arguments)
@@ -270,7 +294,6 @@ class _Step:
         self.found += len(found)
         self.new_lines += len(new.lines)
         self.new_exact_lines += len(new.exact)
-        self.new_result = self.new_result or new.whole != 0
 
 
 _MADE: frozenset[ResultStatus] = frozenset({"ok", "error"})

@@ -1,4 +1,4 @@
-"""Judges what each finished step of a run brought, and writes the judgement into the step's STEP_FINISHED.
+"""Judges what each finished step of a run brought, and what its text is, and writes that into its STEP_FINISHED.
 
 The facts read it from that event. So the texts of a run are examined only once: while it runs or is imported or, for a
 record of an older version, before its events are folded. Later readers of the record need not examine them again.
@@ -43,7 +43,7 @@ class StepJudge:
             results = [(call, result.content, result.status) for call, result in facts.answered_calls()]
             self.history = self.history.with_step(facts.calls, results, event.judged)
             if event.judged is None:
-                return replace(event, judged=self.history.judgement)
+                return replace(event, judged=replace(self.history.judgement, text_kind=facts.text_kind))
         return event
 
 

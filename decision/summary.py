@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from . import events as ev
 from .anchors import ANCHOR_EVENTS, DoneClaim, WorkAnchors
+from .call_judgement import CallJudge
 from .cut_savings import saved_by_cut
 from .facts import Facts
 from .messages import Usage
 from .outcome import CutSavings, Outcome, Status, Verdict, Work, derive_work
-from .run_origin import is_foreign
-from .text_kinds import TextKind
+from .text_kinds import TextKind, is_last_word
 
 PREVIEW_LENGTH = 200
 """Characters kept of a prompt, an answer and a detail."""
@@ -79,7 +79,7 @@ class ToolStats(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
     calls: int = 0
     failed: int = 0
-    """Calls with an error or invalid arguments, or cut off inside their arguments, unless by a limit (`is_error`)."""
+    """Calls that failed (`CallJudgement.failed`)."""
     handed_back: int = 0
     """Completions that were rejected."""
     not_run: int = 0
@@ -130,7 +130,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     """Total usage, `start` included."""
     done: ResourceUse | None = None
     """Usage when the work was reported as done: at the first accepted completion, or at the end of a run that
-    completed, unless it ended on a text that is no answer."""
+    completed, unless it ended on a text that is no end (`text_kinds.LAST_WORDS`)."""
     claimed: ResourceUse | None = None
     """Usage when the model first said that it was done and did no more work after it (`anchors.DoneClaim`)."""
     changed: ResourceUse | None = None
@@ -172,9 +172,9 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
 
     @property
     def work(self) -> Work | None:
-        """What is known about the quality of the work. A run that ended on a text that is no answer says nothing."""
+        """What is known about the quality of the work. A run that ended on a text that is no end says nothing."""
         work = derive_work(self.status, self.verdict)
-        return None if work == "said" and self.last_text not in (None, "answer") else work
+        return work if work != "said" or is_last_word(self.last_text) else None
 
     def used_after(self, point: ResourceUse) -> ResourceUse:
         """Usage of this run alone after this point, which may lie in what a fork copied."""
@@ -217,14 +217,14 @@ def is_copied(event: ev.Event, started: ev.RunStarted) -> bool:
     return started.origin is not None and event.seq < started.origin.at
 
 
-def is_error(event: ev.Event, facts: Facts) -> bool:
+def is_error(event: ev.Event, facts: Facts, judge: CallJudge) -> bool:
     """Whether an event counts as an error wherever errors are counted: a call failed, or an attempt at a request did.
 
     How the run ends is no error, nor is what a limit cuts off, or a verdict on the work: a rejected completion, a
-    failed evaluation. facts: those after the event.
+    failed evaluation. facts: those after the event. judge: that of the run, which says whether a call failed.
     """
     if isinstance(event, ev.ToolCallResult):
-        return event.status in ("error", "invalid") or (event.status == "truncated" and facts.limit_reached is None)
+        return judge.judge(event, facts).failed
     return isinstance(event, ev.AttemptFailed) and not event.beside and event.kind != "cancelled"
 
 
@@ -240,7 +240,9 @@ class SummaryBuilder:
         self._start = ResourceUse.of(facts)
         self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
         self._claim = DoneClaim(started)
-        self._anchors = WorkAnchors(started, foreign=is_foreign(started.engine))
+        self.judge = CallJudge(started)
+        """Judges the calls of the run."""
+        self._anchors = WorkAnchors(started, self.judge)
         self._outcome: Outcome | None = None
         self._verdict: Verdict = "not_run"
         self._reward: float | None = None
@@ -285,8 +287,7 @@ class SummaryBuilder:
         anchors = self._anchors
         anchors.end_step(facts)
         done = self._done
-        answered = self._last_text in (None, "answer")
-        if done is None and outcome is not None and outcome.status == "completed" and answered:
+        if done is None and outcome is not None and outcome.status == "completed" and is_last_word(self._last_text):
             done = end
         return RunSummary(
             run_id=started.run_id,
@@ -345,7 +346,7 @@ class SummaryBuilder:
     def _result(self, event: ev.ToolCallResult) -> None:
         figures = self._tools.setdefault(event.name, [0, 0, 0, 0, 0])
         figures[0] += 1
-        column = 1 if is_error(event, self._facts) else _COLUMNS.get(event.status)
+        column = 1 if is_error(event, self._facts, self.judge) else _COLUMNS.get(event.status)
         if column is not None:
             figures[column] += 1
         figures[4] += event.t - self._running.pop(event.call_id, event.t)
@@ -370,7 +371,7 @@ class SummaryBuilder:
         self._counts["questions"] += 1
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
-        self._counts["retries"] += is_error(event, self._facts)
+        self._counts["retries"] += is_error(event, self._facts, self.judge)
 
     def _evaluated(self, event: ev.EvaluationFinished) -> None:
         self._verdict = event.verdict

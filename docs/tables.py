@@ -166,9 +166,10 @@ ENDINGS = {
         "gate. Setting: `patience.rejections`.",
     ),
     "no_answer": Ending(
-        "Too many responses in a row were empty, cut off by length, echoes or announcements.",
+        "Too many responses in a row were empty, cut off by length, echoes, announcements or reports of unfinished "
+        "work.",
         "Use another model or more `max_tokens`. Settings: `patience.empty_answers`, `patience.truncated`, "
-        "`patience.echoes`, `patience.announcements`, `echo.phrases`.",
+        "`patience.echoes`, `patience.announcements`, `patience.partial_reports`, `echo.phrases`.",
     ),
     "invalid_calls": Ending(
         "Too many steps in a row had only invalid calls.",

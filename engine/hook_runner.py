@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 import msgspec
+from msgspec import structs
 
 from .context import Context
 from .decision import AssistantMessage, Stop, TextKind
@@ -169,7 +170,11 @@ async def check_final_text(context: Context, message: AssistantMessage) -> None:
 
 
 def _would_end(context: Context) -> bool:
-    decision = context.decide_untraced(context.log.facts, context.policy)
+    facts = context.log.facts
+    recorded = context.effects.judgement(facts.steps, facts.results)
+    if recorded is not None:
+        facts = structs.replace(facts, text_judged=recorded.text_kind)
+    decision = context.decide_untraced(facts, context.policy)
     return isinstance(decision, Stop) and decision.reason == "text_final"
 
 

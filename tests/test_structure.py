@@ -49,6 +49,7 @@ MIRRORS = {
 """Base names that several modules have, and what they mirror."""
 
 SMALL = {
+    "decision.foreign_loops": "what followers, audits and benchmarks ask; policy.py and rules.py are our own loop's",
     "decision.program_text": "what program text does; both a code tool and `python -c` in a shell ask it",
     "decision.cut_savings": "what a cut saved, which both the fold and a summary add up",
     "decision.errors": "WrongUse, which everything raises and which must import nothing",
@@ -79,8 +80,11 @@ SMALL = {
     "engine.observers.structlog": "one integration, one file",
     "engine.process.prometheus": "one format, which both servers write",
     "engine.prompts": "texts for the model, apart from the code that sends them",
+    "engine.proxy.closing_words": "the request for them, and how often they are given; requests and runs ask it",
+    "engine.proxy.headers": "what HTTP says beside a body; proxy.py has what becomes of a request",
     "engine.proxy.offered_completion": "the tool of the proxy's own; both the request and the response ask for it",
     "engine.records.qualified_names": "the one table of old names in records",
+    "engine.records.frame_judge": "what is known of calls, beside their events; the viewer and the server send it",
     "engine.records.entropy": "one measure, used by two rules of redaction",
     "engine.testing.faults.peak_memory": "what the operating system says of memory, for the checks with a bound on it",
     "engine.testing.conformance.nonconformance": "the two exceptions that both kits raise",
@@ -94,10 +98,12 @@ SMALL = {
 
 ONE_IMPORTER = {
     "decision.anchors": "where a run said it was done, changed the work, and checked it; summary.py has its figures",
+    "decision.echoes": "what a short text says beside its phrases, apart from what a rule makes of it",
+    "decision.echo_phrases_latin": "languages as data; one file for all would have more than 600 lines",
+    "decision.echo_phrases_other": "languages as data; one file for all would have more than 600 lines",
     "decision.novelty": "what of a text is new, apart from what a step is judged by",
     "decision.phrases": "how expressions are searched for, apart from the phrases of text_kinds.py",
-    "decision.shell_commands": "what programs do, as a table, apart from what tools do",
-    "decision.shell_syntax": "how a shell reads a text, apart from what its programs do",
+    "decision.report_phrases": "phrases as data; text_kinds.py says what follows from them",
     "engine.cli.main": "what programs call; what the console script calls imports nothing before it can be interrupted",
     "engine.cli.question_prompt": "what a person at the terminal is asked, apart from what the command runs",
     "engine.cli.export_html": "what the command does for pages, which other exports import nothing of",

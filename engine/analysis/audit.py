@@ -14,8 +14,11 @@ from msgspec import Struct, field
 from ..decision import GUARDS, RULES, Event, Facts, Policy, Status, TextKind, ToolKind, Usage, Verdict, Work, fold
 from ..decision import events as ev
 from ..decision.backtest import BacktestResult, Finding, Parting, backtest
+from ..decision.call_judgement import CallJudge
+from ..decision.foreign_loops import without_shipped_limit
 from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
+from ..decision.run_origin import is_foreign
 from ..decision.summary import ResourceUse, RunSummary, is_copied, is_error
 
 MAX_TEXT = 2_000
@@ -119,6 +122,8 @@ class AuditedCall(Struct, kw_only=True):
     """None if there is no result."""
     result: str = ""
     """The beginning of the result."""
+    failed: bool = False
+    """Whether it counts as an error: by its status or, in a loop that is not ours, by its result."""
 
 
 class AuditedAnchor(Struct, frozen=True, kw_only=True):
@@ -162,8 +167,12 @@ def audit(events: Iterable[Event], policies: Sequence[Policy], lost: dict[str, i
     """Audit the events of one session, with or without stream parts.
 
     events: iterated twice, so that a large record need not be held in memory; a one-shot iterator does not work.
-    policies: the policies to compare. lost: losses of the import, if the session was imported.
+    policies: the policies to compare; for a loop that is not ours without a limit of steps that nobody has chosen.
+    lost: losses of the import, if the session was imported.
     """
+    started = next((event for event in events if isinstance(event, ev.RunStarted)), None)
+    if started is not None and is_foreign(started.engine):
+        policies = [without_shipped_limit(policy) for policy in policies]
     backtested = list(backtest(events, policies))
     auditors: list[_RunAuditor] = []
     for event in events:
@@ -195,10 +204,11 @@ class _RunAuditor:
         self._started = started
         self._kinds = {tool.name: tool.kind for tool in started.tools}
         self._facts = Facts()
+        self._judge = CallJudge(started)
         self._steps: list[AuditedStep] = []
         self._made = self._copied = 0
         self._calls: dict[str, AuditedCall] = {}
-        self._early: dict[str, tuple[ResultStatus, str]] = {}
+        self._early: dict[str, tuple[ResultStatus, str, bool]] = {}
         carried = started.carried.questions if started.carried is not None else ()
         self._approvals = {question.call_id: question.tool for question in carried if question.tool is not None}
         """The tools of the calls that wait for the user's approval, by call id."""
@@ -236,7 +246,7 @@ class _RunAuditor:
                     for call in message.calls
                 ]
                 for call in calls:  # a call that only reads may finish before the response does
-                    call.status, call.result = self._early.pop(call.id, (None, ""))
+                    call.status, call.result, call.failed = self._early.pop(call.id, (None, "", False))
                     self._calls[call.id] = call
                 step = self._step
                 step.text, step.calls, step.usage = message.text[:MAX_TEXT], calls, event.usage
@@ -278,12 +288,12 @@ class _RunAuditor:
         return self._steps[-1]
 
     def _result(self, event: ev.ToolCallResult) -> None:
-        call = self._calls.get(event.call_id)
+        call, failed = self._calls.get(event.call_id), is_error(event, self._facts, self._judge)
         if call is None:
-            self._early[event.call_id] = event.status, event.content[:MAX_TEXT]
+            self._early[event.call_id] = event.status, event.content[:MAX_TEXT], failed
         else:
-            call.status, call.result = event.status, event.content[:MAX_TEXT]
-        if is_error(event, self._facts):
+            call.status, call.result, call.failed = event.status, event.content[:MAX_TEXT], failed
+        if failed:
             self._failed[event.name] += 1
         if event.fingerprint:
             self._same.setdefault(event.fingerprint, []).append(self._facts.steps)

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from .._version import __version__
 from ..decision import Event, Policy, Verdict, WrongUse
 from ..decision.backtest import BacktestResult, Finding, Parting, backtest
-from ..decision.policy_files import with_setting
+from ..decision.policy_files import Fitted, with_setting
 from ..decision.published import BY_NAME, PublishedPolicy, rules_of
 from ..decision.summary import ResourceUse, RunSummary
 from ..records.index import Index, map_files_cached
@@ -32,8 +32,9 @@ from .false_stops import StoppedSessions, StoppedSessionsAggregator
 from .labels import Labels, LabelStatistics, RunNames
 from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator, clamp_share, wilson_interval
+from .step_mix import MixComparison, add_counts, compare_mix
 
-INDEX_VERSION = 7
+INDEX_VERSION = 8
 """Increased whenever the result for the same record changes, so that cached results are computed again."""
 MAX_EXAMPLES = 5
 """Example sessions that are kept per category."""
@@ -48,6 +49,8 @@ class NamedPolicy(Struct, frozen=True):
     policy: Policy
     value: float | str | None = None
     """Value of the swept setting; None without a sweep."""
+    fitted: Fitted | None = None
+    """What `endstop fit` guaranteed of it; None if it did not choose it."""
 
 
 class BacktestReport(Struct, frozen=True, kw_only=True):
@@ -59,6 +62,8 @@ class BacktestReport(Struct, frozen=True, kw_only=True):
     recorded_policies: dict[str, int]
     """Sessions by the name of the policy they were recorded under."""
     verdicts: dict[str, int]
+    fitted: tuple[MixComparison, ...] = ()
+    """For each policy that `endstop fit` chose, how these sessions compare with those that it was fitted on."""
     labels: LabelStatistics | None = None
     """How many labels found a session; None without labels."""
     against: str | None = None
@@ -178,6 +183,8 @@ class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     names: tuple[RunNames, ...] = ()
     """The keys by which labels find each run; runs that a fork copied have none."""
     prompt: str = ""
+    steps: dict[str, int] = {}
+    """Steps by what they brought."""
     findings: tuple[SessionFinding, ...] = ()
     """One per policy, in their order."""
     damaged: int = 0
@@ -253,6 +260,7 @@ def backtest_records(
     aggregators = [PolicyAggregator(named.name, named.value) for named in every]
     sessions = runs = 0
     used = ResourceUse()
+    steps: Counter[str] = Counter()
     recorded: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
     bad, damaged = [], []
@@ -264,6 +272,7 @@ def backtest_records(
         if (partly := partly_read(str(path), session.damaged, session.lost, "tested")) is not None:
             damaged.append(partly)
         sessions, runs, used = sessions + 1, runs + session.runs, used + session.used
+        steps.update(session.steps)
         recorded[session.policy] += 1
         if labels is not None:
             session = replace(session, verdict=_labelled_verdict(session, labels, path))
@@ -282,6 +291,11 @@ def backtest_records(
         used=used,
         recorded_policies=dict(recorded),
         verdicts=dict(verdicts),
+        fitted=tuple(
+            compare_mix(one.name, one.fitted.guarantee, one.fitted.steps, steps, sessions)
+            for one in every
+            if one.fitted is not None
+        ),
         labels=labels.statistics if labels is not None else None,
         against=against.name if against is not None else None,
         swept=swept,
@@ -333,6 +347,7 @@ def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> Ses
         verdict=_last_verdict(digests),
         names=tuple(RunNames.of(digest) for digest in digests if not digest.is_copy),
         prompt=digests[0].prompt if digests else "",
+        steps=add_counts(run.steps for run in runs),
         findings=tuple(_session_finding(runs, number) for number in range(len(policies))),
     )
 

@@ -47,7 +47,7 @@ AXES: tuple[Axis, ...] = (
     _values("step_limit", "limits.steps", 100_000, 500, 300, 200, 150, 100, 80, 60, 50, 40, 30, 20),
     _values("stuck", "repetition.stop_at", 16, 12, 10, 8, 7, 6, 5, 4, 3),
     _values("stagnation", "stagnation.stop_at", "off", 40, 30, 24, 20, 17, 15, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4),
-    _values("stagnation", "stagnation.same_results", "off", 80, 60, 40, 30, 20, 15, 10, 6),
+    _values("stagnation", "stagnation.same_results", "off", 200, 100, 80, 60, 40, 30, 20, 15, 10, 6),
 )
 """Extend it by an axis for each guard with a threshold. More levels make a finer path, and cost a simulation each."""
 
@@ -94,7 +94,13 @@ def own_levels(policy: Policy, axes: Sequence[Axis]) -> Levels:
 
 
 def _has(policy: Policy, settings: Mapping[str, Any]) -> bool:
-    return all(with_setting(policy, name, value) == policy for name, value in settings.items())
+    """Whether a policy has these settings; a limit of steps that is extended counts with all its grants."""
+    alone = (
+        replace(policy, limits=policy.limits.with_steps(int(policy.limits.most_steps)))
+        if policy.limits.steps
+        else policy
+    )
+    return all(with_setting(alone, name, value) == alone for name, value in settings.items())
 
 
 # ---- the path

@@ -45,8 +45,9 @@ from .guarantee import Certification, exact_interval, learn_then_test, upper_bou
 from .labels import Labels, RunNames
 from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator
+from .step_mix import add_counts, shares_of
 
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 """Increased whenever the result for the same record changes, so that cached results are computed again."""
 MAX_EXAMPLES = 5
 """Good runs that a rung stops too early, of which so many are named."""
@@ -83,6 +84,8 @@ class SessionCourse(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     prompt: str = ""
     """A digest of the first prompt; empty without one."""
     runs: tuple[RunCourse, ...]
+    steps: dict[str, int] = {}
+    """Steps by what they brought."""
     damaged: int = 0
     lost: int = 0
 
@@ -114,6 +117,7 @@ def simulate_session(events: Iterable[Event], policies: Sequence[Policy]) -> Ses
         names=RunNames.of(results[-1].digest),
         prompt=sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest() if prompt.strip() else "",
         runs=tuple(map(_run_course, results)),
+        steps=add_counts(run.steps for run in results),
     )
 
 
@@ -378,6 +382,7 @@ class _Fitting:
             sessions=len(sessions),
             runs=sum(len(session.course.runs) for session in sessions),
             ids=_digest_of(sessions),
+            steps=shares_of(add_counts(session.course.steps for session in sessions)),
             labels=self._labels.statistics if self._labels is not None else None,
             choosing=_counts(found.choosing),
             testing=_counts(found.testing),

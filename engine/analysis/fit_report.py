@@ -119,6 +119,8 @@ class FitReport(Struct, frozen=True, kw_only=True):
     runs: int
     ids: str
     """A digest of the ids of all labelled sessions and of their labels."""
+    steps: dict[str, float]
+    """The share of each kind of step in all sessions (`StepKind`)."""
     labels: LabelStatistics | None
     choosing: Counts
     testing: Counts

@@ -24,7 +24,7 @@ from .metrics import RunAggregator, RunMetrics, ToolAggregator, ToolTotals
 from .sampling import BadRecord, SampledSession, SessionSampler, partly_read, view_ids
 from .scoring import LabelledRun, Ratings, RatingStatistics, label_run
 
-INDEX_VERSION = 9
+INDEX_VERSION = 10
 """Increased whenever the digest of the same record changes, so that cached digests are computed again."""
 MAX_NAMES = 200
 """Rows of a table at most; further names are counted together as `OTHERS`."""

@@ -37,6 +37,8 @@ class StepCall(Struct, frozen=True, array_like=True):
     name: str
     status: str
     id: str = ""
+    failed: bool = False
+    """Whether it counts as an error, whatever its status (`decision.summary.is_error`)."""
 
 
 class StepCell(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -196,17 +198,18 @@ class TimelineBuilder:
             self._marks.add("text")
 
     def _failed(self, event: ev.AttemptFailed, facts: Facts) -> None:
-        if is_error(event, facts):
+        if is_error(event, facts, self._digester.judge):
             self._interventions.append("retry")
             self._marks.add("error")
             self._ended = event.t
 
     def _result(self, event: ev.ToolCallResult, facts: Facts) -> None:
         self._ended = event.t
-        if is_error(event, facts):
+        failed = is_error(event, facts, self._digester.judge)
+        if failed:
             self._marks.add("error")
         if len(self._calls) < MAX_CALLS:
-            self._calls.append(StepCall(event.name[:MAX_NAME_LENGTH], event.status, event.call_id))
+            self._calls.append(StepCall(event.name[:MAX_NAME_LENGTH], event.status, event.call_id, failed))
         else:
             self._more += 1
 

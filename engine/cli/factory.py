@@ -25,6 +25,7 @@ from .._version import __version__
 from ..decision import POLICIES, Policy, Price, WrongUse, policy_from
 from ..decision.errors import MissingExtra, did_you_mean, error_text, missing_extra, similar
 from ..decision.events import RunStarted
+from ..decision.policy_files import Fitted, fitted_from
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
 from ..providers import Anthropic, Gemini, LiteLLM, OpenAICompatible, OpenAIResponses, Prices, Provider, Retry, Timeouts
@@ -156,7 +157,18 @@ def load_policy(name: str, *, closing: bool = False) -> Policy:
     """The policy for `--policy NAME|FILE`. closing: whether it makes a closing step, unless a file says otherwise."""
     if name in POLICIES:
         return replace(POLICIES[name], closing=closing)
-    return _policy_from_file(name, closing)
+    data = _read_policy_file(name)
+    data.setdefault("name", Path(name).stem)
+    data.setdefault("closing", closing)
+    return policy_from(data, where=name)
+
+
+def load_fitted(name: str) -> Fitted | None:
+    """What `endstop fit` guaranteed of `--policy NAME|FILE`; None for a policy that it did not write."""
+    if name in POLICIES:
+        return None
+    data = _read_policy_file(name)
+    return fitted_from(data, name) if "fitted" in data else None
 
 
 def with_limits(policy: Policy, max_steps: int | None, max_tokens: int | None = None, *, closing: bool) -> Policy:
@@ -305,7 +317,8 @@ def check_record(record: str | None, drain: bool) -> None:
         raise WrongUse(f"--record {record} already exists, and a record holds one session: give another file")
 
 
-def _policy_from_file(name: str, closing: bool) -> Policy:
+def _read_policy_file(name: str) -> dict[str, Any]:
+    """The data of a policy file. Raises WrongUse if it cannot be read, or if a newer endstop fitted it."""
     if not name.strip():
         raise WrongUse(f"--policy is empty: give one of {', '.join(POLICIES)}, or a TOML file")
     path = Path(name)
@@ -326,9 +339,7 @@ def _policy_from_file(name: str, closing: bool) -> Policy:
     except OSError as error:
         raise WrongUse(f"--policy {name} cannot be read: {error.strerror}") from None
     _check_fitted_version(name, data)
-    data.setdefault("name", path.stem)
-    data.setdefault("closing", closing)
-    return policy_from(data, where=name)
+    return data
 
 
 def _check_fitted_version(name: str, data: dict[str, Any]) -> None:

@@ -218,6 +218,7 @@ def _fitted(report: FitReport) -> Fitted:
         ids=report.ids,
         seed=options.seed,
         settings="",
+        steps=report.steps,
     )
 
 

@@ -153,7 +153,12 @@ def add_presets(tools: argparse._ArgumentGroup) -> None:
 def add_stopping(ending: argparse._ArgumentGroup) -> None:
     """Add the options for when a run stops and how it is evaluated."""
     ending.add_argument("--policy", metavar="P", help="the policy: chat, agent (default), strict, or a TOML file")
-    ending.add_argument("--max-steps", type=int, metavar="N", help="the hard limit of steps in a run (default 30)")
+    ending.add_argument(
+        "--max-steps",
+        type=int,
+        metavar="N",
+        help="the hard limit of steps in a run (default 30, and more while it makes progress)",
+    )
     ending.add_argument(
         "--no-closing", action="store_true", help="do not ask the model for a summary when a limit is reached"
     )

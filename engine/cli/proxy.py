@@ -20,7 +20,10 @@ GRACE_SECONDS = 30.0
 IDLE_SECONDS = 3600.0
 _ABOUT = """
 The agent is not changed: set the base URL of its client to the proxy's. Its key passes through in the header where it
-is, and is never recorded. Whatever goes wrong in following a run, the agent gets what the provider sent.
+is, and is never recorded. By default a response is cut at its completion call, the loop ends after it, and runs that go
+in circles or get nowhere are stopped. No run is stopped for its length or cost, unless a limit is set, and none for a
+text, after which the agent goes on by its own rule. Whatever goes wrong in following a run, the agent gets what the
+provider sent.
 """
 _EXIT_CODES = {
     0: "stopped by SIGTERM; responses in progress got --grace seconds to end",
@@ -88,7 +91,10 @@ def add_to(commands: Any) -> None:
         "final message",
     )
     stopping.add_argument(
-        "--policy", default="agent", metavar="P", help="chat, agent (default), strict, or a TOML file"
+        "--policy",
+        default="agent",
+        metavar="P",
+        help="chat, agent (default), strict, each without its limit of steps, or a TOML file",
     )
     stopping.add_argument(
         "--on-stop",
@@ -96,7 +102,12 @@ def add_to(commands: Any) -> None:
         default="error",
         help="how to stop a run that is not complete: an error that clients do not retry (default), or a marked text",
     )
-    stopping.add_argument("--max-steps", type=int, metavar="N", help="the hard limit of steps in a run (default 30)")
+    stopping.add_argument(
+        "--max-steps",
+        type=int,
+        metavar="N",
+        help="end a run after N steps with closing words of its model, without tools (default: no limit)",
+    )
     for option, whose in (("--budget", "all agents together"), ("--key-budget", "each provider's key")):
         stopping.add_argument(
             option,
@@ -177,7 +188,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _policy(args: argparse.Namespace) -> Policy:
-    policy = with_limits(load_policy(args.policy), args.max_steps, closing=False)
+    policy = with_limits(load_policy(args.policy, closing=True), args.max_steps, closing=True)
     if policy.completion == "required" and not (args.completion or args.offer_completion):
         raise WrongUse(f"--policy {args.policy} requires a completion tool: name the agent's with --completion NAME")
     return policy

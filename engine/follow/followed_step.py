@@ -22,6 +22,7 @@ from ..decision import events as ev
 from ..decision.transcript import estimate_tokens, message_size
 from ..event_log import Log
 from ..formats.run_events import CallResolver
+from ..tools.results import NOT_RUN_WHILE_CLOSING
 from .followed_response import FollowedResponse
 
 NO_RESULT = "The loop reported no result of this call."
@@ -55,7 +56,7 @@ class FollowedStep:
     """A step that is being made. It begins with its first event.
 
     model: of its requests, where nothing else is said. priced: adds what a usage of a model costs. taken: ids of the
-    session's calls.
+    session's calls. closing: whether it is the one in which the model only sums up: none of its calls was run.
     """
 
     def __init__(
@@ -67,6 +68,8 @@ class FollowedStep:
         size: ContextSize,
         model: str,
         priced: Callable[[Usage, str], Usage],
+        *,
+        closing: bool = False,
     ) -> None:
         self.message: AssistantMessage | None = None
         """The response; None until it is whole or cut."""
@@ -83,7 +86,8 @@ class FollowedStep:
         self._attempts = 0
         self._stream: FollowedResponse | None = None
         self._results: dict[str, ToolResult] = {}
-        log.append(ev.StepStarted(step=self._number, round=log.facts.rounds))
+        self._closing = closing
+        log.append(ev.StepStarted(step=self._number, round=log.facts.rounds, closing=closing))
 
     @property
     def settled(self) -> bool:
@@ -106,7 +110,7 @@ class FollowedStep:
     def stream(self, *, cuts: bool = True) -> FollowedResponse:
         """The response that streams; a new attempt if none does. cuts: whether it can be cut."""
         if self._stream is None:
-            self._stream = self._attempt(cuts=cuts)
+            self._stream = self._attempt(cuts=cuts and not self._closing)
         return self._stream
 
     def respond(
@@ -154,6 +158,9 @@ class FollowedStep:
         resolver = CallResolver(self._log, kinds, self.message.calls, goes_on=False)
         raw_ids = self._stream.raw_ids
         for call in self.message.calls:
+            if self._closing:
+                resolver.resolve(call, ToolResult(call.id, call.name, NOT_RUN_WHILE_CLOSING, "skipped"))
+                continue
             result = self._results.get(raw_ids.get(call.id, call.id)) or self._results.get(call.id)
             if result is None and kinds.get(call.name, "ordinary") in ("ordinary", "think"):
                 skipped = self._log.facts.accepted is not None

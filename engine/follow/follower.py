@@ -49,9 +49,10 @@ from ..decision import (
 from ..decision import events as ev
 from ..decision.backtest import PolicySimulation
 from ..decision.cost import Price, with_cost
-from ..decision.decide import applies_before_first_step, go_on_in_round
+from ..decision.decide import applies_before_first_step, go_on_in_round, needs_closing_step
 from ..decision.errors import did_you_mean, error_text
 from ..decision.facts import add_usage, usage_of
+from ..decision.foreign_loops import ends_without_calls, without_shipped_limit
 from ..decision.limit_usage import extension
 from ..decision.outcome import STATUS_OF
 from ..decision.run_origin import FOLLOW_PREFIX
@@ -68,17 +69,23 @@ from ..records.recorder import RecordWriter
 from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
 
+MOST_TEXTS = 30
+"""Steps in a row without a call after which a loop is stuck that has no limit of steps and is told what to say, since
+that alone could keep it going for ever."""
+
 
 class Follower:
     """Follows the sessions of one loop, one run after another. Not safe for use by several threads at once.
 
-    policy: a policy or the name of a shipped one. A loop that is not ours writes its own closing words and compacts its
-        own context, so the policy's closing step and its rule `compaction` are left out.
+    policy: a policy or the name of a shipped one. How long a loop that is not ours works, what its texts are and when
+        its context is compacted is its own affair: a limit of steps that nobody has set is left out, and so is the rule
+        `compaction`.
     completion, question: names of the tools that complete the task, or ask the user. Where `completion` is empty, tools
         with the usual names (`finish_task`, `submit`, ...) count among `tools`.
     tools: what the loop offers its model, where that is known.
     speaks: whether the loop adds to its messages what a decision says. If it cannot, nothing is nudged or reminded, and
         nothing of it is recorded.
+    closes: whether the loop asks its model for closing words where a limit ends a run (see `closing`).
     model, system: for the record, and for prices.
     record: the file to write, or to append to. redact: applied to each text before it is written.
     session_id: a unique id of your own. agent: the loop's name, for the record.
@@ -97,6 +104,7 @@ class Follower:
         question: Sequence[str] = (),
         tools: Sequence[ToolSpec] = (),
         speaks: bool = True,
+        closes: bool = False,
         model: str = "",
         system: str = "",
         record: str | PathLike[str] | None = None,
@@ -109,7 +117,7 @@ class Follower:
         on_event: Callable[[Event], None] | None = None,
         watch: Policy | str | None = None,
     ) -> None:
-        self.policy = followed_policy(policy, speaks=speaks)
+        self.policy = followed_policy(policy, speaks=speaks, closes=closes)
         self._watch = None if watch is None else followed_policy(watch, speaks=False)
         self._watching: PolicySimulation | None = None
         """What the watching policy makes of the current run, until it has raised an alarm."""
@@ -121,6 +129,10 @@ class Follower:
         """The latest decision."""
         self.outcome: Outcome | None = None
         """The outcome of the latest run that has ended."""
+        self.closing: Stop | None = None
+        """The limit that has ended the run, if the model is still to be asked for its closing words, with
+        `policy.prompts.closing` and without calls. The next response is taken for them; then, or without them, call
+        `end`."""
         self._options = ImportOptions(completion=tuple(completion), question=tuple(question))
         self._rules = tuple(rules)
         self._prices = prices or Prices()
@@ -160,7 +172,7 @@ class Follower:
     @property
     def running(self) -> bool:
         """Whether a run has begun that no decision has ended."""
-        return self._log is not None and not self._log.finished
+        return self._log is not None and not self._log.finished and self.closing is None
 
     def offer(self, tools: Iterable[ToolSpec]) -> None:
         """Set the tools that the loop offers its model, from the next run on."""
@@ -189,6 +201,8 @@ class Follower:
         if text == self._said:
             self._said = ""
             return
+        if self.closing is not None:
+            self.end()
         log = self._running_log()
         self._end_step()
         log.append(ev.DecisionMade(round=log.facts.rounds, decision=_own_words(text)))
@@ -281,6 +295,9 @@ class Follower:
 
         After a GoOn the loop adds `say` to its messages and `remind` to its next request; what is to be said is in the
         record already. After a Stop or a Pause the run has ended, and what follows begins another one.
+
+        Whether a response without calls ends the loop is the loop's own rule. Where the policy would end a run of ours
+        with it, the run ends in the record (`running`, `outcome`), and the loop is told to go on or to end as it likes.
         """
         log = self._running_log()
         answers = self._end_step()
@@ -296,7 +313,11 @@ class Follower:
         decision = decide(log.facts, self.policy, self._rules)
         if isinstance(decision, Pause) and answers:
             return self._go_on_after_answers(decision, answers)
-        return self._act_on(decision)
+        is_loops_own = ends_without_calls(log.facts, decision)
+        self._act_on(decision)
+        if is_loops_own:
+            decision = self.decision = _left_to_the_loop()
+        return decision
 
     def end(self, decision: Stop | None = None) -> Outcome | None:
         """The loop ended by itself, or for `decision`. Returns the outcome of the run, or of the one before.
@@ -307,12 +328,15 @@ class Follower:
         if log is None or log.finished:
             return self.outcome
         self._end_step()
-        ends = decision or decide(log.facts, self.policy, self._rules)
-        if isinstance(ends, GoOn):
-            seen = infer_ending(log.facts, user_speaks=False)
-            ends = Stop(rule="followed", reason=seen.reason, detail=seen.detail, status=seen.status)
-        self._act_on(ends)
-        return self.outcome
+        ends: Decision | None
+        ends, self.closing = self.closing, None
+        if ends is None:
+            ends = decision or decide(log.facts, self.policy, self._rules)
+            if isinstance(ends, GoOn):
+                seen = infer_ending(log.facts, user_speaks=False)
+                ends = Stop(rule="followed", reason=seen.reason, detail=seen.detail, status=seen.status)
+            self._record(ends)
+        return self._finish(ends)
 
     def rest(self) -> None:
         """Close the record's file until there is more to write, for who follows thousands of sessions."""
@@ -348,6 +372,8 @@ class Follower:
                 f"policy {self.policy.name!r} requires a completion tool, and none is known: name it, as in "
                 "Follower(policy, completion=('finish_task',))"
             )
+        if self.closing is not None:
+            self.end()
         if paused is None and self._log is not None:
             self._before = add_usage(self._before, usage_of(self._log.facts))
         continues, self._run_id = self._run_id, new_run_id()
@@ -382,20 +408,30 @@ class Follower:
 
     def _running_log(self) -> Log:
         """The log of the run that goes on; of a new one without a prompt if none does."""
-        return self._log if self._log is not None and self.running else self._begin(None)
+        return self._log if self._log is not None and not self._log.finished else self._begin(None)
 
     def _act_on(self, decision: Decision) -> Decision:
+        self._record(decision)
+        if isinstance(decision, GoOn):
+            if decision.extend:
+                self._running_log().append(extension(decision.extend, self.facts, self.policy))
+            self._say(decision)
+        elif isinstance(decision, Stop) and needs_closing_step(self.facts, self.policy, decision):
+            self.closing = decision
+        else:
+            self._finish(decision)
+        self._flush()
+        return decision
+
+    def _record(self, decision: Decision) -> None:
         log = self._running_log()
         log.append(ev.DecisionMade(round=log.facts.rounds, decision=decision))
         self.decision = decision
-        if isinstance(decision, GoOn):
-            if decision.extend:
-                log.append(extension(decision.extend, log.facts, self.policy))
-            self._say(decision)
-        else:
-            self.outcome = write_outcome(log, self.policy, decision)
+
+    def _finish(self, decision: Stop | Pause) -> Outcome:
+        self.outcome = write_outcome(self._running_log(), self.policy, decision)
         self._flush()
-        return decision
+        return self.outcome
 
     def _say(self, decision: GoOn) -> None:
         self._nudged = True
@@ -434,13 +470,17 @@ class Follower:
         """The step that is being made; a new one if the latest has its response."""
         if self._step is not None and self._step.settled:
             self._end_step()
+            if self.closing is not None:
+                self.end()
         if self._step is None:
-            log = self._running_log()
-            if self._nudged or log.facts.rejection is not None:
+            log, closing = self._running_log(), self.closing is not None
+            if closing:
+                log.append(ev.MessageAdded(text=self.policy.prompts.closing, origin="closing", ephemeral=True))
+            elif self._nudged or log.facts.rejection is not None:
                 log.append(ev.RoundStarted(round=log.facts.rounds + 1))
             self._nudged, self._said = False, ""
             self._step = FollowedStep(
-                log, self.policy, self._tools, self._taken, self._size, self.model, self._with_price
+                log, self.policy, self._tools, self._taken, self._size, self.model, self._with_price, closing=closing
             )
             for result in self._early:
                 self._step.add_result(result)
@@ -526,10 +566,12 @@ class Follower:
         log_warning("the record cannot be written any more", record=str(writer.path), error=error_text(error))
 
 
-def followed_policy(policy: Policy | str, *, speaks: bool = True) -> Policy:
+def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool = False) -> Policy:
     """The policy for a loop that is not ours. Raises WrongUse if a name is not that of a shipped policy.
 
-    speaks: whether the loop adds what a decision says. If not, the policy says nothing that a loop could go on without.
+    It has no limit of steps, unless the user has set one. speaks: whether the loop adds what a decision says. If not,
+    the policy says nothing that a loop could go on without. closes: whether the loop asks its model for closing words,
+    which it does at a limit only.
     """
     if isinstance(policy, str):
         if policy not in POLICIES:
@@ -537,14 +579,22 @@ def followed_policy(policy: Policy | str, *, speaks: bool = True) -> Policy:
                 f"unknown policy {policy!r}{did_you_mean(policy, POLICIES)}: use one of {', '.join(POLICIES)}"
             )
         policy = POLICIES[policy]
+    policy = without_shipped_limit(policy)
     rules = tuple(name for name in policy.rules if name != "compaction")
     limits = replace(policy.limits, extend=None) if policy.limits.asks else policy.limits  # we can ask nobody
-    followed = replace(policy, closing=False, rules=rules, limits=limits)
+    closing = closes and policy.closing
+    followed = replace(policy, closing=closing, closing_after="limits", rules=rules, limits=limits)
+    repetition = followed.repetition
     if speaks:
-        return followed
-    repetition = replace(followed.repetition, nudge_at=())
+        bounded = policy.limits.steps is not None or repetition.monologue is not None
+        return followed if bounded else replace(followed, repetition=replace(repetition, monologue=MOST_TEXTS))
+    repetition = replace(repetition, nudge_at=())
     stagnation = replace(followed.stagnation, nudge_at=None)
     return replace(followed, repetition=repetition, stagnation=stagnation, reminder=None)
+
+
+def _left_to_the_loop() -> GoOn:
+    return GoOn(rule="followed", why="whether the loop ends with a response without calls is its own rule")
 
 
 def _own_words(text: str) -> GoOn:

@@ -60,7 +60,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
             reply = _parse_reply(entry)
         except ProviderError as error:
             failures.append(str(error) or type(error).__name__)
-            builder.add_failure(failures[-1], starts_run=starts_run)
+            builder.add_failure(failures[-1], status=error.status, starts_run=starts_run)
             session.count_loss("prompt", starts_run)
             starts_run = False
             continue

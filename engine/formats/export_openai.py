@@ -44,7 +44,7 @@ def to_openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return the messages of a session. Images of tool results follow a response's last result, in a user's message."""
     out: list[dict[str, Any]] = []
     seen: list[ToolResult] = []
-    for message, following in zip(messages, [*messages[1:], None], strict=True):
+    for message, following in zip(messages, [*messages[1:], None], strict=False):
         out.append(to_openai(message))
         if isinstance(message, ToolResult) and message.images:
             seen.append(message)

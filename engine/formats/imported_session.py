@@ -260,8 +260,6 @@ def with_responses(sessions: Iterable[ImportedSession], called: str) -> Iterator
 _STATUS_PATTERN = re.compile(
     r"(?:API Error|HTTP status|status code|status|Error code)\W{0,4}([45][0-9][0-9])\b", re.IGNORECASE
 )
-UNKNOWN_STATUS = 500
-"""HTTP status assumed for a failure that names none: a server error."""
 
 
 class ResponseParts:
@@ -359,10 +357,22 @@ class SessionBuilder:
             t=parts.t,
         )
 
-    def add_failure(self, message: str, *, model: str = "", t: float | None = None, starts_run: bool = False) -> None:
-        """Add a request that failed, with the provider's error message."""
+    def add_failure(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        model: str = "",
+        t: float | None = None,
+        starts_run: bool = False,
+    ) -> None:
+        """Add a request that failed, with the provider's error message.
+
+        status: the HTTP status, where the data has it apart from the message. Without it the message's counts, if it
+        names one; nothing is assumed.
+        """
         message = message.strip() or "the provider failed, and does not say why"
-        error = build_error(parse_error_body(message), status=_parse_status(message))
+        error = build_error(parse_error_body(message), status=status or _parse_status(message))
         failure = AttemptEnded(model=model, kind=error.kind, message=message, status=error.status or None)
         self._clear_pending()
         self._add(ImportedMessage(message=AssistantMessage(), t=t, model=model, starts_run=starts_run, failure=failure))
@@ -451,9 +461,9 @@ class SessionBuilder:
         self.session.messages.append(message)
 
 
-def _parse_status(message: str) -> int:
+def _parse_status(message: str) -> int | None:
     found = _STATUS_PATTERN.search(message)
-    return int(found[1]) if found else UNKNOWN_STATUS
+    return int(found[1]) if found else None
 
 
 # ---- what a tool is for, by its name

@@ -291,10 +291,11 @@ def add_failure(builder: SessionBuilder, data: dict[str, Any]) -> None:
     inside = as_dict(response.get("body"))
     status = as_number(response.get("status_code"))
     failure = describe_failure(inside) or describe_failure(response) or (describe_failure(data) if response else "")
-    if not failure and status is not None and status >= HTTP_ERROR:
-        failure = f"HTTP status {status:g}"
+    known = int(status) if status is not None and status >= HTTP_ERROR else None
+    if not failure and known is not None:
+        failure = f"HTTP status {known}"
     if failure:
-        builder.add_failure(failure)
+        builder.add_failure(failure, status=known)
         return
     info = as_dict(data.get("info"))
     failure = describe_failure(data) or describe_failure(info)

@@ -66,7 +66,8 @@ _READ = frozenset(
      "gen_ai.response.finish_reasons", "gen_ai.response.id", "llm.token_count.total",
      "llm.usage.total_tokens", "gen_ai.usage.total_tokens", "llm.provider", "llm.system",
      "llm.finish_reason", "input.value", "input.mime_type", "output.value", "output.mime_type",
-     "endstop.estimated", "endstop.cut", "endstop.attempt", "gen_ai.request.stream", "error.type"}
+     "endstop.estimated", "endstop.cut", "endstop.attempt", "gen_ai.request.stream", "error.type",
+     "http.response.status_code"}
 )  # fmt: skip
 _READ_PREFIXES = (
     "gen_ai.prompt.",
@@ -333,12 +334,14 @@ class ConversationReader:
         for name, told in span.events:
             if name == FAILED_ATTEMPT and told.get("endstop.beside") is not True:
                 error = first_text(told, "exception.message", "error.type")
-                self._builder.add_failure(error, model=as_text(told.get("gen_ai.request.model")), t=span.start or None)
+                model = as_text(told.get("gen_ai.request.model"))
+                self._builder.add_failure(error, status=_status_of(told), model=model, t=span.start or None)
 
     def _add_failure(self, request: RequestSpan) -> None:
         span = request.span
         error = span.error or as_text(span.attributes.get("error.type")) or "the request failed"
-        self._builder.add_failure(error, model=first_text(span.attributes, *_MODELS), t=span.end or span.start)
+        model, status = first_text(span.attributes, *_MODELS), _status_of(span.attributes)
+        self._builder.add_failure(error, status=status, model=model, t=span.end or span.start)
 
     def _note_result(self, span: Span) -> bool:
         """Keep what a call returned and how it ended, until the next request says what the model read of it.
@@ -403,6 +406,15 @@ def _text_of(message: Mapping[str, Any]) -> str:
 
 def _settings(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: attributes[attribute] for attribute, name in _SETTINGS.items() if attribute in attributes}
+
+
+def _status_of(attributes: Mapping[str, Any]) -> int | None:
+    """The HTTP status of a request that failed, where its span has one; None where it has none."""
+    for value in (attributes.get("http.response.status_code"), attributes.get("error.type")):
+        number = as_number(value) if not isinstance(value, str) else float(value) if value.isdigit() else None
+        if number is not None and 400 <= number < 600:
+            return int(number)
+    return None
 
 
 def _status(span: Span) -> ResultStatus:

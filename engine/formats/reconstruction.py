@@ -50,6 +50,8 @@ IMPORTED_POLICY = Policy(
         echoes=_UNLIMITED,
         compactions=_UNLIMITED,
         announcements=None,
+        partial_reports=None,
+        result_echoes=None,
     ),
     repetition=Repetition(nudge_at=(), stop_at=None, same_text=None),
     stagnation=Stagnation(nudge_at=None, stop_at=None, same_results=None),

@@ -9,6 +9,7 @@ import msgspec
 
 from ..analysis.report import RecordDigest, digest_record
 from ..analysis.sampling import partly_read
+from ..decision.call_judgement import CallJudgement, SessionJudge
 from ..decision.events import SubagentStarted
 from ..records.format import encode_line
 from ..records.recorder import is_being_written
@@ -29,8 +30,12 @@ def embed_record(path: Path, source: Path) -> EmbeddedSession:
     """
     digest = _decode(digest_record(path))
     record = scan(path, parts=True, attachments=True)
-    events, requests = [], RequestTableBuilder()
+    events: list[bytes] = []
+    requests, judge = RequestTableBuilder(), SessionJudge()
+    judged: dict[int, CallJudgement] = {}
     for event in record:
+        if (known := judge.feed(event)) is not None:
+            judged[len(events)] = known
         events.append(encode_line(event))
         requests.feed(event)
     notices = []
@@ -57,7 +62,12 @@ def embed_record(path: Path, source: Path) -> EmbeddedSession:
     )
     summary = detailed_session(entry, listed_session(entry))
     return EmbeddedSession(
-        summary=summary, header=record.header, events=events, notices=notices, requests=requests.table()
+        summary=summary,
+        header=record.header,
+        events=events,
+        judged=judged,
+        notices=notices,
+        requests=requests.table(),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from .._sanitize import one_line, sanitize
 from .._version import __version__
+from ..decision.call_judgement import CallJudgement
 from ..http.module_bundle import bundle_modules
 from ..http.page_files import ENTRY, FOLDER, INDEX, SCRIPT, page_files
 from ..viewer.session_list import ListedSession
@@ -43,6 +44,8 @@ class EmbeddedSession(Struct, frozen=True, kw_only=True):
     """The header of its record."""
     events: Sequence[bytes]
     """Its events as JSON, in order."""
+    judged: Mapping[int, CallJudgement] = {}
+    """What is known of the calls of a loop that is not ours, by the places of their results in `events`."""
     notices: Sequence[str] = ()
     """What could not be read of the record, in words."""
     requests: RequestTable
@@ -60,10 +63,9 @@ def session_html(sessions: Sequence[EmbeddedSession], notices: Sequence[str] = (
     yield from _data("held-sessions", [msgspec.json.encode(whole)])
     yield from _data("licences", [_licences()])
     for place, one in enumerate(sessions):
-        header = msgspec.json.encode(one.header)
-        yield from _data(
-            f"held-events-{place}", [b'{"header":', header, b',"events":[', b",\n".join(one.events), b"]}"]
-        )
+        header, judged = msgspec.json.encode(one.header), msgspec.json.encode(one.judged)
+        events = [b'{"header":', header, b',"judged":', judged, b',"events":[', b",\n".join(one.events), b"]}"]
+        yield from _data(f"held-events-{place}", events)
         yield from _data(f"held-requests-{place}", [msgspec.json.encode(one.requests)])
 
 

@@ -12,7 +12,9 @@ from contextlib import aclosing
 from typing import NamedTuple
 
 import msgspec
+from msgspec import to_builtins
 
+from ..decision.call_judgement import CallJudgement
 from ..records.frames import Frame, Frames, Gap
 from ..store.base import StoredRun
 from .problems import HttpError
@@ -74,7 +76,14 @@ def _chunks(frames: Frames, with_run: bool) -> Iterator[bytes]:
 
 
 def _event(frame: Frame, with_run: bool) -> bytes:
-    return b"id: %b\ndata: %b\n\n" % (event_id(frame, with_run).encode(), frame.line)
+    event = b"id: %b\ndata: %b\n\n" % (event_id(frame, with_run).encode(), frame.line)
+    return event if frame.judged is None else _judgement(frame, frame.judged) + event
+
+
+def _judgement(frame: Frame, judged: CallJudgement) -> bytes:
+    """The event for what is known of a call, before that of its result. It has no id: whoever gets one gets both."""
+    told = {"type": "CALL_JUDGED", "run_id": frame.run_id, "seq": frame.seq, **to_builtins(judged)}
+    return b"event: judged\ndata: %b\n\n" % msgspec.json.encode(told)
 
 
 def _gap(gap: Gap) -> bytes:

@@ -17,8 +17,10 @@ import msgspec
 
 from ..decision import AssistantMessage, Decision, Stop, ToolResult, UserMessage
 from ..decision.errors import error_text
+from ..decision.limits import STOP_REASONS
 from ..follow import Follower
 from ..providers._logging import log_warning
+from .closing_words import ClosingWords
 from .offered_completion import OFFERED
 from .wire import WireRequest, is_from_model, read_messages
 
@@ -43,6 +45,8 @@ class AgentRun:
         """Whether following it failed: its requests are passed through, and nothing is said of them."""
         self.stop: Stop | None = None
         """The decision by which its latest request was not passed on, until another request goes on from there."""
+        self.closing: ClosingWords | None = None
+        """What its agent gets since a limit has ended it, instead of an error."""
         self.response_id = ""
         """Of its latest response."""
         self.names: set[str] = set()
@@ -72,10 +76,21 @@ class AgentRun:
             return self.stop  # the same request once more: a client tries again
         if first:
             _tell_history(self.follower, tail)
-            decision = self.follower.decide() if self.follower.facts.steps else None
+            decision = self.follower.decide() if self.follower.facts.calls else None
         else:
             decision = self._take_tail(tail)
-        self.stop = decision if isinstance(decision, Stop) else None
+        self.stop = decision if isinstance(decision, Stop) else self._limit_that_holds()
+        return self.stop
+
+    def end(self) -> None:
+        """It ends here, as was decided."""
+        self.follower.end()
+
+    def _limit_that_holds(self) -> Stop | None:
+        """The limit that has ended the run, where its agent goes on without a new prompt."""
+        if self.stop is None or self.follower.running or self.stop.reason not in STOP_REASONS.values():
+            self.closing = None
+            return None
         return self.stop
 
     def _take_tail(self, tail: list[Any]) -> Decision | None:
@@ -172,7 +187,7 @@ class AgentRuns:
     def _matches(self, run: AgentRun, digests: Sequence[bytes], session: str) -> bool:
         if run.busy or run.broken or not run.continues(digests):
             return False
-        return bool(session) or len(digests) > run.known or not run.answered
+        return bool(session) or len(digests) > run.known or not run.answered or run.stop is not None
 
     def forget(self, run: AgentRun) -> None:
         """End a run, close its record, and know it no longer. An error in that is logged."""

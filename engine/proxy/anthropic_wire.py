@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -66,7 +66,7 @@ def _event(kind: str, **fields: Any) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode({"type": kind, **fields}))
 
 
-def _reply(request: WireRequest, text: str, id: str) -> OwnReply:
+def _reply(request: WireRequest, text: str, id: str, usage: Usage) -> OwnReply:
     message = {
         "id": id,
         "type": "message",
@@ -75,13 +75,23 @@ def _reply(request: WireRequest, text: str, id: str) -> OwnReply:
         "content": [{"type": "text", "text": text}],
         "stop_reason": "end_turn",
         "stop_sequence": None,
-        "usage": {"input_tokens": 0, "output_tokens": 0},
+        "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
     }
     if not request.streams:
         return OwnReply(body=msgspec.json.encode(message))
     begun = {**message, "content": [], "stop_reason": None}
-    body = _event("message_start", message=begun) + _text_block(0, text) + _last("end_turn", Usage())
+    body = _event("message_start", message=begun) + _text_block(0, text) + _last("end_turn", usage)
     return OwnReply(content_type=EVENT_STREAM, body=body)
+
+
+def _add_user_text(items: Sequence[Any], text: str) -> list[Any]:
+    """Put a text behind what the user's role says last: not all servers take two of its messages in a row."""
+    block, last = {"type": "text", "text": text}, as_dict(items[-1])
+    if last.get("role") != "user":
+        return [*items, {"role": "user", "content": [block]}]
+    said = last.get("content")
+    blocks = [{"type": "text", "text": said}] if isinstance(said, str) else as_list(said)
+    return [*items[:-1], {**last, "content": [*blocks, block]}]
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
@@ -212,6 +222,8 @@ ANTHROPIC = ProxyWire(
     tool=_tool,
     without_call=_without_call,
     stream_error=_stream_error,
+    no_calls=b'{"type":"none"}',
+    add_user_text=_add_user_text,
     open_assembler=AnthropicAssembler,
     stream_fields=lambda body: {"stream": True},
 )

@@ -62,12 +62,12 @@ def _event(chunk: dict[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
 
 
-def _reply(request: WireRequest, text: str, id: str) -> OwnReply:
+def _reply(request: WireRequest, text: str, id: str, usage: Usage) -> OwnReply:
     head = {"id": id, "created": 0, "model": request.model}
     message = {"role": "assistant", "content": text}
     if not request.streams:
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        whole = {**head, "object": "chat.completion", "choices": [choice], "usage": usage_fields(Usage())}
+        whole = {**head, "object": "chat.completion", "choices": [choice], "usage": usage_fields(usage)}
         return OwnReply(body=msgspec.json.encode(whole))
     head["object"] = "chat.completion.chunk"
     chunks = [
@@ -75,7 +75,7 @@ def _reply(request: WireRequest, text: str, id: str) -> OwnReply:
         {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
     ]
     if as_dict(request.body.get("stream_options")).get("include_usage") is True:
-        chunks.append({**head, "choices": [], "usage": usage_fields(Usage())})
+        chunks.append({**head, "choices": [], "usage": usage_fields(usage)})
     return OwnReply(content_type=EVENT_STREAM, body=b"".join([*map(_event, chunks), DONE]))
 
 

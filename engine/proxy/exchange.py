@@ -11,17 +11,20 @@ from msgspec.structs import replace
 from ..decision import AnyChunk, Stop, ToolCallDelta, Usage
 from ..decision.errors import error_text
 from ..decision.events import ResponseFinished
+from ..decision.messages import is_blank
 from ..follow import Cut
 from ..formats.parsing import as_dict, as_text
 from ..providers._logging import log_warning
 from ..providers.errors import ProviderError, hide_secrets
 from .agent_runs import AgentRun
+from .closing_words import ClosingWords, closing_request
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
 from .statistics_page import Handling
+from .upstream_connections import Body
 from .wire import ProxyWire, WireRequest
 
 MARK = "x-endstop"
-"""Header of every answer that the proxy wrote: `answered`, `stopped`, or what a dry run would do."""
+"""Header of every answer that the proxy wrote: `answered`, `closing`, `stopped`, or what a dry run would do."""
 SESSION = "x-endstop-session"
 """Header of a request that names its run, and of an answer: the session in the record."""
 BUDGET = "x-endstop-budget"
@@ -162,6 +165,25 @@ class FollowedExchange:
         """Tell the run what the request has in addition."""
         self.stop = self.run.take(self.request, digests)
 
+    def closing_request(self) -> bytes:
+        """The request for the closing words of a run that a limit has ended."""
+        prompt = self.run.follower.policy.prompts.closing
+        return closing_request(self.wire, self.request, prompt, offers_completion=self.run.offers_completion)
+
+    def take_closing_words(self, body: Body, *, streams: bool) -> None:
+        """Tell the follower the response with the closing words. Raises ValueError if it is too large."""
+        if not isinstance(body, bytes):
+            raise ValueError(TOO_LARGE)
+        if streams:
+            self.take_block(body)
+            self.end()
+        else:
+            self.take_whole(body)
+        message = None if self.response is None else self.response.message
+        if message is not None and not is_blank(message.text):
+            stored = self.run.response_id if self.request.after else ""
+            self.run.closing = ClosingWords(message.text, stored)
+
     def offer(self) -> None:
         """Add the completion tool to the request."""
         self.changed_body = with_offer(self.wire, self.request)
@@ -254,6 +276,8 @@ class FollowedExchange:
         own = self.withholds and response is not None and not other_calls(response.message)
         if response is None or not response.message.calls or own:  # else it is decided with the results of the calls
             follower.decide()
+            if follower.closing is not None:
+                follower.end()  # the model has just had its say, and the agent ends with that or goes on
 
     def _end_without_call(self, response: ResponseFinished) -> bytes:
         """What ends a response whose call of the offered tool was withheld."""
@@ -262,6 +286,13 @@ class FollowedExchange:
         text = reported_text(response.message) or ""
         said = "\n\n" if response.message.text else ""
         return self._end.finish(said + text, response.usage)
+
+    def left(self, error: ProviderError) -> None:
+        """The agent has left the response: some clients do so once they have read its end. It is whole then."""
+        if self._parser.finished:
+            self._finish()
+        else:
+            self.failed(error)
 
     def failed(self, error: ProviderError) -> None:
         """The request failed, or its response broke off."""

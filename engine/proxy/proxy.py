@@ -19,8 +19,9 @@ import aiohttp
 import msgspec
 from aiohttp import web
 from msgspec import Struct
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDict
 
+from ..decision import Usage
 from ..decision.errors import error_text
 from ..follow import Follower
 from ..follow.end_text import end_text, stopped_text
@@ -35,6 +36,7 @@ from .anthropic_wire import ANTHROPIC
 from .chat_wire import CHAT
 from .day_budgets import DayBudgets, Reservation
 from .exchange import BUDGET, FOLLOWING, LARGEST_FOLLOWED, MARK, SESSION, FollowedExchange
+from .headers import TOKEN, VIA, agent_of, key_of, passed_on, request_headers
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
 from .statistics_page import CHARACTERS_PER_TOKEN, Statistics, metrics, page
@@ -48,22 +50,8 @@ if TYPE_CHECKING:
 WIRES: tuple[ProxyWire, ...] = (CHAT, ANTHROPIC, RESPONSES)
 OWN_PAGES = "/endstop"
 """Path of the proxy's own page, and of what is below it."""
-OWN_HEADERS = "x-endstop-"
-"""How the headers of a request begin that are for the proxy and not for the provider."""
-VIA = f"{OWN_HEADERS}via"
-"""Header of every request that the proxy sends, by which it recognises its own."""
-TOKEN = f"{OWN_HEADERS}token"
-"""Header with the proxy's own token: `Authorization` has the key for the provider."""
-KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-"""Headers in which a provider's key may come: OpenAI's, Anthropic's, Azure's, Google's."""
 IDLE_SECONDS = 3600.0
 """Seconds after which an idle run is forgotten."""
-_HOP_BY_HOP = frozenset(
-    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
-     "transfer-encoding", "upgrade", "host", "content-length", "expect"}
-)  # fmt: skip
-"""Headers of one connection, which are never passed on (RFC 9110, section 7.6.1), and those that are set anew."""
-
 _PRIVATE = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
@@ -223,7 +211,7 @@ class Proxy:
             return await self._pass_through(incoming, body, {FOLLOWING: "failed"})
         if self._tracer is None:
             return await self._handle_followed(incoming, body, exchange)
-        with self._tracer.request(exchange, incoming.headers, _agent(incoming)):
+        with self._tracer.request(exchange, incoming.headers, agent_of(incoming)):
             return await self._handle_followed(incoming, body, exchange)
 
     async def _handle_followed(
@@ -232,10 +220,13 @@ class Proxy:
         """Answer a request of a run, or pass it on."""
         if exchange.stop is not None and self.options.dry_run:
             self.statistics.count_dry_stop(exchange.stop.reason)
+        closes = exchange.run.follower.closing is not None
+        if closes:
+            await self._close(incoming, body, exchange)
         own = None if self.options.dry_run else self._answer(exchange)
         if own is not None:
             exchange.action = "answered" if own.headers[MARK] == "answered" else "stopped"
-            self.statistics.count_request(exchange.action, len(body))
+            self.statistics.count_request(exchange.action, 0 if closes else len(body))
             return own
         run = exchange.run
         run.busy = True  # before anything waits: the request of another agent that begins alike is not one of this run
@@ -253,9 +244,6 @@ class Proxy:
             self.statistics.count_request("stopped", len(body))
             detail = f"endstop made no request: {held.detail}"
             return _own(exchange.wire.refusal("budget", detail), {**exchange.headers, MARK: "stopped"})
-        if held is not None and held.open:
-            exchange.said[BUDGET] = "open"
-            self.statistics.count_open_budget()
         run = exchange.run
         exchange.action = "passed" if run.broken else "followed"
         self.statistics.count_request(exchange.action)
@@ -284,19 +272,23 @@ class Proxy:
             return None
         try:
             price = self._budgets.prices.price(exchange.request.model)
-            return await self._budgets.reserve(_key(incoming), size // CHARACTERS_PER_TOKEN, price)
+            held = await self._budgets.reserve(key_of(incoming), size // CHARACTERS_PER_TOKEN, price)
         except Exception as error:
             log_warning("the budgets failed, and hold nothing back", error=error_text(error))
-            return Reservation(open=True)
+            held = Reservation(open=True)
+        if held.open:
+            exchange.said[BUDGET] = "open"
+            self.statistics.count_open_budget()
+        return held
 
     def _begin(self, wire: ProxyWire, incoming: web.Request, request: WireRequest) -> FollowedExchange | None:
         """Find the run of a request, and tell it what is new. None if the run cannot be followed."""
         try:
             digests = digests_of(request.items)
-            run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), _agent(incoming))
+            run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), agent_of(incoming))
             if not run.known and self.options.offer_completion and not self.options.dry_run:
                 run.offers_completion = lacks_completion(request, self.options.completion)
-            exchange = FollowedExchange(wire, request, run, cuts=not self.options.dry_run, key=_key(incoming))
+            exchange = FollowedExchange(wire, request, run, cuts=not self.options.dry_run, key=key_of(incoming))
         except Exception as error:
             log_warning("a run cannot be followed: its requests are passed through", error=error_text(error))
             return None
@@ -304,6 +296,52 @@ class Proxy:
         return exchange
 
     # ---- answers
+
+    async def _close(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> None:
+        """A limit has ended the run: ask the provider for the model's closing words, unless there is no room for it."""
+        run = exchange.run
+        run.busy = True
+        held = None
+        try:
+            held = await self._reserve(incoming, len(body), exchange)
+            if not self.options.dry_run and (held is None or held.refused is None):
+                await self._hear_closing_words(incoming, exchange)
+        finally:
+            run.busy = False
+            exchange.guard(run.end)
+            run.follower.rest()
+            if held is not None:
+                held.settle(exchange.usage)
+            if exchange.usage is not None:
+                self.statistics.count_usage(exchange.usage)
+            self.runs.note_response(run, exchange.request)
+
+    async def _hear_closing_words(self, incoming: web.Request, exchange: FollowedExchange) -> None:
+        policy = exchange.run.follower.policy
+        headers = request_headers(incoming, self._id)
+        headers["Accept-Encoding"] = "identity"
+        headers.popall("Content-Length", None)
+        try:
+            async with asyncio.timeout(policy.deadlines.closing):
+                reply = await self._request(incoming, headers, exchange.closing_request())
+                try:
+                    if reply.status != 200 or "content-encoding" in reply.headers:
+                        raise build_error(parse_error_body(_unread(reply)), status=reply.status)
+                    whole = await _read_body(reply.content)
+                    streams = reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
+                    exchange.guard(partial(exchange.take_closing_words, whole, streams=streams))
+                finally:
+                    reply.release()
+        except TimeoutError:
+            late = Unreachable(f"no closing words came within {policy.deadlines.closing:g} s")
+            exchange.guard(partial(exchange.failed, late))
+        except aiohttp.ClientError as error:
+            exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
+        except ProviderError as error:
+            exchange.guard(partial(exchange.failed, error))
+        except asyncio.CancelledError:
+            exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole")))
+            raise
 
     def _answer(self, exchange: FollowedExchange) -> web.StreamResponse | None:
         """The answer in place of the provider; None if the request is passed on."""
@@ -320,8 +358,12 @@ class Proxy:
         completed = stop.final_status == "completed"
         if completed and exchange.request.after:
             return []  # the provider would not know the answer after which the conversation goes on
+        closing, usage = exchange.run.closing, exchange.usage or Usage()
+        if closing is not None and closing.take():
+            reply = exchange.wire.reply(exchange.request, closing.text, closing.id or id, usage)
+            return [_own(reply, {**exchange.headers, MARK: "closing"})]
         if completed or self.options.on_stop == "text":
-            reply = exchange.wire.reply(exchange.request, end_text(stop, outcome), id)
+            reply = exchange.wire.reply(exchange.request, end_text(stop, outcome), id, usage)
         else:
             reply = exchange.wire.refusal(stop.reason, stopped_text(stop))
         return [_own(reply, {**exchange.headers, MARK: "answered" if completed else "stopped"})]
@@ -362,7 +404,7 @@ class Proxy:
 
     async def _ask(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> aiohttp.ClientResponse:
         """Send a request to the provider: for a stream if the response is to be assembled, unless it refuses that."""
-        headers = self._request_headers(incoming)
+        headers = request_headers(incoming, self._id)
         headers["Accept-Encoding"] = "identity"
         if exchange.changed_body and not exchange.run.broken:
             body = exchange.changed_body
@@ -388,7 +430,7 @@ class Proxy:
         Raises ValueError or ProviderError if it makes none.
         """
         assembler = exchange.wire.open_assembler()
-        headers = _passed_on(reply.headers)
+        headers = passed_on(reply.headers)
         headers.update({**exchange.headers, "content-type": JSON})
         try:
             async for block in reply.content.iter_any():
@@ -434,7 +476,7 @@ class Proxy:
             return await self._copy(incoming, reply, exchange.headers, whole)
         passed = [whole]
         exchange.guard(lambda: passed.append(exchange.take_whole(whole)))
-        headers = _passed_on(reply.headers)
+        headers = passed_on(reply.headers)
         headers.update(exchange.headers)
         return web.Response(status=200, body=passed[-1], headers=headers)
 
@@ -442,7 +484,7 @@ class Proxy:
         self, incoming: web.Request, reply: aiohttp.ClientResponse, exchange: FollowedExchange
     ) -> web.StreamResponse:
         """Pass a stream on as it comes, up to where it is cut."""
-        headers = _passed_on(reply.headers)
+        headers = passed_on(reply.headers)
         headers.update(exchange.headers)
         outgoing = web.StreamResponse(headers=headers)
         try:
@@ -455,7 +497,7 @@ class Proxy:
             await outgoing.write_eof()
         except (ConnectionError, asyncio.CancelledError) as error:  # nobody reads: nothing more is read here
             reply.close()
-            exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} in the middle of the response")))
+            exchange.guard(partial(exchange.left, Cancelled(f"{self._who_left()} in the middle of the response")))
             if isinstance(error, asyncio.CancelledError):
                 raise
         except aiohttp.ClientError as error:  # the provider: the agent must not take this for a whole response
@@ -472,7 +514,7 @@ class Proxy:
 
     async def _pass(self, incoming: web.Request, body: Body, said: Mapping[str, str]) -> web.StreamResponse:
         try:
-            reply = await self._request(incoming, self._request_headers(incoming), body)
+            reply = await self._request(incoming, request_headers(incoming, self._id), body)
         except aiohttp.ClientError as error:
             return _unreachable(error)
         try:
@@ -488,7 +530,7 @@ class Proxy:
         blocks: AsyncIterator[bytes] | None = None,
     ) -> web.StreamResponse:
         """Pass a reply on as it is. said: headers that are added. blocks: its body, if some of it was read before."""
-        headers = _passed_on(reply.headers)
+        headers = passed_on(reply.headers)
         headers.update(said)
         outgoing = web.StreamResponse(status=reply.status, reason=reply.reason, headers=headers)
         if "content-length" in reply.headers:
@@ -511,21 +553,6 @@ class Proxy:
         data = body if incoming.body_exists else None
         return await self._upstream.request(incoming.method, incoming.raw_path, headers, data)
 
-    def _request_headers(self, incoming: web.Request) -> CIMultiDict[str]:
-        via = incoming.headers.get(VIA)
-        headers = _passed_on(incoming.headers)
-        for name in [name for name in headers if name.lower().startswith(OWN_HEADERS)]:
-            headers.popall(name, None)
-        headers[VIA] = f"{via}, {self._id}" if via else self._id
-        if "content-length" in incoming.headers:
-            headers["Content-Length"] = incoming.headers["content-length"]
-        return headers
-
-
-def _key(incoming: web.Request) -> str:
-    """The agent's key for the provider; empty without one."""
-    return next((incoming.headers[name] for name in KEYS if incoming.headers.get(name)), incoming.query.get("key", ""))
-
 
 def _read(wire: ProxyWire, body: bytes) -> WireRequest | None:
     """Read a request. None if it is not to be followed; if something is wrong with it, the provider says so."""
@@ -536,11 +563,6 @@ def _read(wire: ProxyWire, body: bytes) -> WireRequest | None:
         return wire.read(decoded)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-
-
-def _agent(incoming: web.Request) -> str:
-    """What a request says of its agent."""
-    return incoming.headers.get("user-agent", "").split("/")[0][:40]
 
 
 async def _read_body(content: aiohttp.StreamReader) -> Body:
@@ -589,9 +611,3 @@ def _abort(incoming: web.Request) -> None:
     """Break the connection to an agent, so that it does not take what it has for a whole response."""
     if incoming.transport is not None:
         incoming.transport.abort()
-
-
-def _passed_on(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    """The headers of a message without those of its connection."""
-    named = {name.strip().lower() for value in headers.getall("connection", []) for name in value.split(",")}
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _HOP_BY_HOP | named)

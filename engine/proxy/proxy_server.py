@@ -29,7 +29,8 @@ from ..providers.endpoint_url import public_url
 from ..providers.prices import Prices
 from ..records.event_redaction import Redact
 from .day_budgets import DayBudgets
-from .proxy import OWN_PAGES, TOKEN, Proxy, ProxyOptions
+from .headers import TOKEN
+from .proxy import OWN_PAGES, Proxy, ProxyOptions
 from .statistics_page import Statistics
 from .upstream_connections import LARGEST_HEADER
 
@@ -82,6 +83,7 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
             self.policy,
             completion=self.completion,
             speaks=False,
+            closes=True,
             record=record,
             redact=self.redact,
             session_id=session_id,

@@ -133,9 +133,9 @@ def _events(events: Iterable[dict[str, Any]], first: int = 0) -> bytes:
     return b"".join(b"event: %s\ndata: %s\n\n" % one for one in encoded)
 
 
-def _reply(request: WireRequest, text: str, id: str) -> OwnReply:
+def _reply(request: WireRequest, text: str, id: str, usage: Usage) -> OwnReply:
     item = _message(id, text)
-    whole = _response(request, id, [item], "completed", Usage())
+    whole = _response(request, id, [item], "completed", usage)
     if not request.streams:
         return OwnReply(body=msgspec.json.encode(whole))
     begun = {**whole, "status": "in_progress", "output": [], "usage": None}

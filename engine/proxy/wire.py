@@ -134,6 +134,10 @@ class ResponseAssembler(ABC):
         """The response of a stream that is complete. Raises ValueError if it cannot be put together."""
 
 
+def _add_user_message(items: Sequence[Any], text: str) -> list[Any]:
+    return [*items, {"role": "user", "content": text}]
+
+
 class ProxyWire(Struct, frozen=True, kw_only=True):
     """One wire."""
 
@@ -146,8 +150,8 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     """The field that holds the system prompt apart from the conversation; empty if none does."""
     open_parser: Callable[[WireRequest], EventStream]
     open_end: Callable[[WireRequest], ReplyEnd]
-    reply: Callable[[WireRequest, str, str], OwnReply]
-    """A whole response with this text, from (request, text, id)."""
+    reply: Callable[[WireRequest, str, str, Usage], OwnReply]
+    """A whole response with this text, from (request, text, id, usage)."""
     refusal: Callable[[str, str], OwnReply]
     """The wire's own error that no client retries, from (reason, detail)."""
     tool: Callable[[ToolSpec], dict[str, Any]]
@@ -157,9 +161,13 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     is not empty."""
     stream_error: Callable[[str, str], bytes]
     """The same as an event that ends a stream that has begun."""
+    no_calls: bytes = b'"none"'
+    """The `tool_choice` with which no tool is called, encoded."""
     open_assembler: Callable[[], ResponseAssembler]
     stream_fields: Callable[[Mapping[str, Any]], dict[str, Any]]
     """The fields by which a request asks for a stream with its usage, from its body."""
+    add_user_text: Callable[[Sequence[Any], str], list[Any]] = _add_user_message
+    """A conversation with this text of the user at its end."""
     unstreamed_fields: tuple[str, ...] = ()
     """Fields of a request whose response is another one, or none, if it streams."""
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from ..decision import Event, WrongUse
+from ..decision.call_judgement import CallJudgement
 from ..decision.events import ResponseFinished, RunStarted
 from .attachments import SCHEME, AttachmentReader
 from .compression import BLOCK, MAGIC, CorruptData, decompress
@@ -43,6 +44,8 @@ class Frame(Struct, frozen=True):
     """Whether it is the last event of its run, `RUN_FINISHED`."""
     resumed: int = 0
     """How often the run had been resumed before this event."""
+    judged: CallJudgement | None = None
+    """For a result in a loop that is not ours: what is known of the call. It is no part of the event."""
 
 
 class Gap(Struct, frozen=True):

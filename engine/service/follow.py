@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from ..decision.events import ResponseFinished
 from ..records.deduplication import MessageRestorer, is_part, lacks_message
 from ..records.format import decode_line, encode_line
+from ..records.frame_judge import FrameJudge
 from ..records.frames import Frame, Frames, Gap
 from ..store.base import GOING, Store, StoredRun
 from .active import ActiveSessions
@@ -35,13 +36,12 @@ class EventReader:
         An interrupted run may be resumed, so this waits for it until the service stops.
         """
         seq = after
+        judge = await self._judge_before(run_id, after)
         while True:
             buffer = self._active_sessions.buffer_of(run_id)
             notifier = self._active_sessions.notifier_of(session_id) if buffer is None else buffer.notifier
             seen = notifier.count
-            in_buffer = buffer is not None and seq + 1 >= buffer.first
-            frames = buffer.after(seq) if buffer is not None and in_buffer else await self._stored(run_id, seq)
-            if frames:
+            if frames := judge.judged(await self._after(run_id, seq)):
                 yield frames
                 latest = frames[-1]
                 if isinstance(latest, Frame) and latest.last:
@@ -70,6 +70,21 @@ class EventReader:
                 return
             elif not await notifier.wait(self._heartbeat, seen):
                 yield ()
+
+    async def _judge_before(self, run_id: str, after: int) -> FrameJudge:
+        """A judge that knows the events of a run up to number `after`, if it needs any."""
+        judge, seq = FrameJudge(), 0
+        while seq < after and (frames := await self._after(run_id, seq)):
+            judge.judged(frame for frame in frames if isinstance(frame, Frame) and frame.seq <= after)
+            if not judge.is_needed:
+                break
+            seq = frames[-1].seq if isinstance(frames[-1], Frame) else frames[-1].next_seq - 1
+        return judge
+
+    async def _after(self, run_id: str, seq: int) -> Frames:
+        """The next events of a run after number `seq`, from its buffer or from the store."""
+        buffer = self._active_sessions.buffer_of(run_id)
+        return buffer.after(seq) if buffer is not None and seq + 1 >= buffer.first else await self._stored(run_id, seq)
 
     async def _stored(self, run_id: str, seq: int) -> Frames:
         """The stored events after number `seq`; if there are none, a `Gap` up to the oldest event in the buffer."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ..http.problems import HttpError
 from ..http.sse import EventId
+from ..records.frame_judge import FrameJudge
 from ..records.frames import Frame, Frames, RecordFrames
 
 POLL_SECONDS = 0.5
@@ -27,6 +28,7 @@ class FollowedRecord:
 
     def __init__(self, frames: RecordFrames) -> None:
         self._frames = frames
+        self._judge = FrameJudge()
         self._reading: asyncio.Future[Any] | None = None
         self.begun: Frames = ()
         """Frames that were read and are to be sent first."""
@@ -49,7 +51,7 @@ class FollowedRecord:
 
     async def read(self) -> Frames:
         """The next frames; empty at the end of the file. Raises WrongUse."""
-        return await self._in_thread(self._frames.read)
+        return await self._in_thread(lambda: self._judge.judged(self._frames.read()))
 
     async def is_replaced(self) -> bool:
         """Whether what was read no longer holds."""

@@ -38,7 +38,7 @@ _IDS = {"session_id": "A session's id.", "run_id": "A run's id."}
 _EVENT = {
     "type": "object",
     "description": "One server-sent event. `data` is an event as in a record, one line of JSON; if `event` is "
-    "`lagged`, it says how many events are missing.",
+    "`lagged`, it says how many events are missing; if it is `judged`, what is known of the call whose result follows.",
     "properties": {
         "id": {"type": "string"},
         "event": {"type": "string"},

@@ -84,9 +84,9 @@ def stop_of_follower(events: list[Event]) -> Stopped:
                 case UserMessage():
                     follower.prompt(one.text, one.images)
         if follower.facts.steps:
-            decision = follower.decide()
-            if isinstance(decision, Stop):
-                return follower.facts.steps, decision.reason
+            follower.decide()
+            if follower.outcome is not None:
+                return follower.outcome.steps, follower.outcome.stop_reason
         if message is not None:
             follower.response(message.text, message.calls)
     return None
@@ -158,8 +158,10 @@ async def stop_of_proxy(events: list[Event], streams: bool, provider: Recorded, 
     finally:
         await proxy.close()
         await runner.cleanup()
-    ended = followers[0].outcome  # the end of the recording: what the last step amounts to
-    return None if ended is None or ended.stop_reason == "custom:unfinished" else (ended.steps, ended.stop_reason)
+    ended, last = followers[0].outcome, followers[0].decision  # the end of the recording: what the last step amounts to
+    if ended is None or (isinstance(last, Stop) and last.rule == "followed"):
+        return None  # no rule of the policy ends it there
+    return ended.steps, ended.stop_reason
 
 
 async def main() -> None:

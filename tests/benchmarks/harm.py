@@ -4,9 +4,8 @@
     python tests/benchmarks/harm.py FOLDER_WITH_DATA --policy agent --policy mine.toml --leave-one-out
 
 `labelled_sessions.py` says which sessions; judgement.py measures the guards alone, beside the rules of others. Each
-policy is simulated along each session as `endstop backtest` does. A follower decides the same, but goes on in the same
-run where the user's prompt comes in the middle of the work (seven sessions of OpenClaw), so its limit comes earlier
-there. All figures assume that the model goes on as recorded, whatever the policy would have said to it.
+policy is simulated along each session as `endstop backtest` does. All figures assume that the model goes on as
+recorded, whatever the policy would have said to it.
 
 A session is *cut* if the policy ends it, for whatever reason, before the last text or call of one of its runs. What
 follows is lost, later runs too. A stop at the very step with which the recorded run ended does no harm. Steps are
@@ -14,12 +13,15 @@ responses, those without calls included. A cut has the name of the guard that ma
 reason: `text_final` and `no_answer` are texts that were taken for an end. A response that `degeneration` would cut off
 counts as a stop (`degenerate`).
 
-Without --policy it measures `agent` as it is shipped; without its limit on steps; also without ending at a text, as for
-an agent behind the proxy, which goes on after one as it likes; and its guards alone. A policy is the name of a shipped
-or published one, a policy file, or an expression such as `16=with_setting(agent, "stagnation.stop_at", 16)`, with the
-name of its rows before it. It can use the shipped policies, `replace`, `without_limit`, `without_text_ends`,
-`guards_alone` and the names of the module `endstop.decision.policy`. The judgements of the steps are made anew, so a
-script that changes how steps are judged and then calls `main` measures the change. It takes 10 s on two cores.
+Without --policy it measures `agent` as it is shipped; without its limit on steps; as it holds for a loop that is not
+ours, without a limit of steps and an end by a text; and its guards alone. A policy is the name of a shipped or a
+published one, a policy file, or an expression such as `16=with_setting(agent, "stagnation.stop_at", 16)`, with the
+name of its rows before it. It can use the shipped policies, `replace`, `without_limit`, `followed`, `guards_alone` and
+the names of the module `endstop.decision.policy`. The judgements of the steps are made anew, so a script that changes
+how steps are judged and then calls `main` measures the change. It takes 10 s on two cores.
+
+`followed` is a little stricter than a follower: where that goes on after a text it begins another run, whose points and
+counts begin anew, and here they go on.
 """
 
 from __future__ import annotations
@@ -47,7 +49,6 @@ from endstop.decision import (
     Policy,
     Rule,
     StepJudge,
-    Stop,
     fold,
     policy_from,
 )
@@ -56,12 +57,13 @@ from endstop.decision.backtest import BacktestResult, backtest
 from endstop.decision.degeneration import find_repetition_in_message
 from endstop.decision.events import ResponseFinished, RunStarted, StepFinished, ToolCallResult
 from endstop.decision.facts import Facts
+from endstop.decision.foreign_loops import ends_without_calls, without_shipped_limit
 from endstop.decision.limits import STOP_REASONS
 from endstop.decision.messages import is_blank
 from endstop.decision.policy import Degeneration
 from endstop.decision.policy_files import with_setting
 from endstop.decision.published import BY_NAME, guards_alone, rules_of
-from endstop.decision.rules import decide_on_text
+from endstop.decision.rules import RULES as OWN_RULES
 from endstop.follow.follower import followed_policy
 from labelled_sessions import LabelledSession, read_sessions, runs_of
 from msgspec.structs import replace
@@ -105,22 +107,22 @@ def named_policy(text: str) -> tuple[str, Policy]:
     return name, made
 
 
-def without_text_ends(policy: Policy) -> Policy:
-    """The policy for an agent that goes on after a text as it likes: what else its rules say of texts still applies."""
+def followed(policy: Policy) -> Policy:
+    """The policy as it holds for a loop that is not ours."""
+    policy = without_shipped_limit(policy)
     place = policy.rules.index("finish_reason")
     return replace(policy, rules=(*policy.rules[:place], TEXT_GOES_ON.name, *policy.rules[place:]))
 
 
 def _text_goes_on(facts: Facts, policy: Policy) -> Decision | None:
-    if facts.shape != "text" or facts.finish != "stop":
-        return None
-    said = decide_on_text(facts, policy, TEXT_GOES_ON.name)
-    final = isinstance(said, Stop) and said.reason == "text_final"
-    return GoOn(rule=TEXT_GOES_ON.name, why="the agent may go on after this text") if final else None
+    said = next(filter(None, (rule.judge(facts, policy) for rule in ON_RESPONSES)), None)
+    goes_on = said is not None and ends_without_calls(facts, said)
+    return GoOn(rule=TEXT_GOES_ON.name, why="the agent may go on after this response") if goes_on else None
 
 
-TEXT_GOES_ON = Rule("P0.9", "text_goes_on", "Goes on after a text that would end the run.", ("shape",), _text_goes_on)
-HELPERS: dict[str, Any] = {one.__name__: one for one in (without_limit, without_text_ends, guards_alone)}
+ON_RESPONSES = [rule for rule in OWN_RULES if rule.name in ("finish_reason", "message_shape")]
+TEXT_GOES_ON = Rule("P0.9", "text_goes_on", "Goes on after a response without calls.", ("shape",), _text_goes_on)
+HELPERS: dict[str, Any] = {one.__name__: one for one in (without_limit, followed, guards_alone)}
 """What an expression can use to change a policy, beside `replace` and `with_setting`."""
 
 
@@ -131,7 +133,7 @@ def shipped() -> dict[str, Policy]:
     return {
         "agent": agent,
         "no limit": no_limit,
-        "no limit, text ends nothing": without_text_ends(no_limit),
+        "followed": followed(agent),
         "guards alone": guards_alone(agent, "guards alone"),
     }
 
@@ -145,7 +147,7 @@ def variants(policy: Policy) -> dict[str, Policy]:
         policy = replace(policy, completion="offered")
     unwatched = Degeneration(text=None, reasoning=None, arguments=None)
     quiet = replace(policy, degeneration=unwatched, rules=("control_flow", "go_on"))
-    policy = followed_policy(policy, speaks=False)
+    policy = replace(followed_policy(policy, speaks=False), limits=policy.limits)
     found = {WHOLE: policy, RULES: replace(policy, guards=())}
     for name in policy.guards:
         limits = [limit for limit, reason in STOP_REASONS.items() if reason == name]

@@ -7,9 +7,21 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from endstop.decision import AssistantMessage, Event, Facts, Outcome, Policy, ToolCall, ToolSpec, fold
+from endstop.decision import (
+    AssistantMessage,
+    Event,
+    Facts,
+    Outcome,
+    Policy,
+    StepJudge,
+    TextKind,
+    ToolCall,
+    ToolSpec,
+    fold,
+)
 from endstop.decision import events as ev
 from endstop.decision.backtest import backtest
+from endstop.decision.step_history import StepJudgement
 from endstop.decision.summary import RunSummary, SummaryBuilder
 from hypothesis import given
 from hypothesis import strategies as st
@@ -241,3 +253,49 @@ def _shuffled(events: list[Event], random: Any) -> list[Event]:
         shuffled += [*results, event]
         results = []
     return shuffled
+
+
+# ---- what a text was judged to be
+
+
+def said(text: str, judged: StepJudgement | None = None) -> list[Event]:
+    """A run of one step with this text."""
+    return [
+        ev.StepStarted(step=1, round=1),
+        ev.ResponseFinished(step=1, message=AssistantMessage(text=text), finish="stop"),
+        ev.StepFinished(step=1, judged=judged),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        ("The port is 8080.", True),
+        ("I'm sorry, but this booking cannot be modified.", True),
+        ("I cannot modify this booking, but I can cancel it. Shall I?", False),
+        ("3 of 7 files migrated, remaining: a.py, b.py, c.py, d.py.", False),
+        ('The tool returned: {"port": 8080}', False),
+        ("If you would like to proceed with the change, let me know.", False),
+    ],
+)
+def test_an_answer_and_a_firm_refusal_claim_that_the_work_is_done(text: str, claims: bool) -> None:
+    assert (summary(said(text)).claimed is not None) == claims
+
+
+def test_what_a_text_is_was_recorded_when_its_step_ended() -> None:
+    facts = Facts()
+    judge = StepJudge()
+    recorded: list[Event] = []
+    for event in (STARTED, *said("3 of 7 files migrated, remaining: a.py.")):
+        recorded.append(judge.feed(facts, event))
+        facts = fold(facts, recorded[-1])
+    assert recorded[-1].judged == StepJudgement("talk", text_kind="partial")  # type: ignore[attr-defined]
+    assert facts.text_kind == "partial"
+
+
+@pytest.mark.parametrize(("judged", "claims"), [("answer", True), ("partial", False), (None, True)])
+def test_what_was_recorded_counts_whatever_the_text_says_now(judged: TextKind | None, claims: bool) -> None:
+    events = said("[redacted]", StepJudgement("talk", text_kind=judged))
+    assert (summary(events).claimed is not None) == claims
+    (result,) = backtest([STARTED, *events], [Policy()])
+    assert result.digest.last_text == (judged or "answer")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from endstop.decision.call_effects import call_effect, effect_of
-from endstop.decision.call_results import exit_code, has_failed, has_passed
+from endstop.decision.call_results import CallEnd, call_end, exit_code, has_failed, has_passed
+from endstop.decision.call_verbs import Effect
 from endstop.decision.shell_commands import MAX_LENGTH
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -256,6 +257,56 @@ def test_what_was_read_is_not_what_happened() -> None:
     assert has_failed("grep: a.txt: No such file or directory", effect="reads")
 
 
+TRACEBACK = 'Traceback (most recent call last):\n  File "{}", line 3, in <module>\n    f()\n    ~^^\nValueError: x'
+
+
+@pytest.mark.parametrize(
+    ("content", "effect", "wanted"),
+    [
+        ("<returncode>0</returncode>\n<output>\na\n</output>", "unknown", "succeeded"),
+        ("a\n\nProcess exited with code 0.", "reads", "succeeded"),
+        ("<returncode>2</returncode>\n<output>\n</output>", "reads", "failed"),
+        ("<returncode>1</returncode>\n<output>\n</output>", "reads", "nothing_found"),
+        ("\n\n(Command exited with code 1)", "unknown", "nothing_found"),
+        ("", "reads", "unknown"),
+        ("class A:\n    pass\n", "reads", "unknown"),
+        ('{"order": 1, "status": "completed"}', "reads", "unknown"),
+        ('{"success": true, "output": "a"}', "unknown", "succeeded"),
+        ('{"content": [], "isError": false}', "unknown", "succeeded"),
+        ("The file /a/b.py has been edited. Here is a snippet:\n  1\tx", "changes", "succeeded"),
+        ("The file /a/b.py does not exist", "changes", "failed"),
+        ("File created successfully at: /a/b.py", "changes", "succeeded"),
+        ("Successfully wrote 3 bytes to /a", "changes", "succeeded"),
+        ("Your command ran successfully and did not produce any output.", "changes", "succeeded"),
+        ("Archive created successfully\ntar: invalid option -- 'C'", "changes", "failed"),
+        ("Created a.txt\ncat: b.txt: No such file or directory", "changes", "unknown"),
+        ("Script created successfully.", "changes", "unknown"),
+        ("Todos have been modified successfully.", "controls", "succeeded"),
+        ("Ran 0 tests in 0.000s\n\nOK", "checks", "unknown"),
+        ("12 passed in 0.3s", "checks", "succeeded"),
+        ("12 passed in 0.3s", "reads", "unknown"),
+        (TRACEBACK.format("a.py"), "unknown", "failed"),
+        (f"start\n{TRACEBACK.format('a.py')}\n</output>\n(Command exited with code 0)", "unknown", "failed"),
+        (f"<returncode>0</returncode>\n{TRACEBACK.format('a.py')}", "checks", "failed"),
+        (f"<returncode>0</returncode>\n{TRACEBACK.format('a.py')}\nthe next line", "unknown", "succeeded"),
+        (f"start\n{TRACEBACK.format('a.py')}", "reads", "unknown"),
+        (f"start\n{TRACEBACK.format('<string>')}", "reads", "failed"),
+        ("sh: 1: jq: command not found", "unknown", "failed"),
+    ],
+)
+def test_how_a_call_ended_is_said_by_its_result_or_is_unknown(content: str, effect: Effect, wanted: str) -> None:
+    assert call_end(content, "ok", effect) == wanted
+    assert has_failed(content, "ok", effect) == (wanted == "failed")
+
+
+def test_an_exit_code_in_what_was_read_is_none_of_the_call() -> None:
+    script = "#!/bin/sh\n# 3) leaves with exit code 4\nfalse"
+    assert exit_code(script) == 4
+    assert exit_code(script, alone=True) is None
+    assert exit_code("x\n[exit code: 4]", alone=True) == 4
+    assert exit_code("    print(proc.returncode)\n    28\treturn 1") is None
+
+
 def test_exit_codes() -> None:
     assert exit_code("Exit code 3\nx") == 3
     assert exit_code("x\n" * 1000 + "Process exited with code 0.") == 0
@@ -343,6 +394,7 @@ def test_any_call_has_an_effect(name: str, arguments: str) -> None:
 @settings(max_examples=300)
 @given(TEXTS, st.none() | st.sampled_from(["ok", "error"]))
 def test_any_result_can_be_read(content: str, status: str | None) -> None:
+    assert call_end(content, status) in get_args(CallEnd)
     assert has_failed(content, status) in (True, False)
     assert has_passed(content, status) in (True, False, None)
 

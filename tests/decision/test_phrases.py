@@ -8,16 +8,7 @@ from endstop.decision.phrases import Phrases, needed_words, split_alternatives
 from hypothesis import given
 from hypothesis import strategies as st
 
-TABLES = {
-    "requests": "|".join(text_kinds._REQUESTS.values()),
-    "announcing": "|".join(text_kinds._ANNOUNCING.values()),
-    "to_user": rf"\b(?:{text_kinds._TO_USER})\b|{text_kinds._TO_USER_UNSPACED}",
-    **{
-        name.lower(): getattr(text_kinds, name)
-        for name in ("_MORE", "_COURTESY", "_OFFER", "_CONDITIONAL", "_REGRET", "_APOLOGY", "_CANNOT", "_ELSEWHERE",
-                     "_CANNOT_BE", "_SEEKING", "_DONE")
-    },
-}  # fmt: skip
+TABLES = {name: phrases._expression for name, phrases in text_kinds._phrases().items()}
 SEARCHES = {name: Phrases(table) for name, table in TABLES.items()}
 """Made once, as in `text_kinds`: to take a table apart takes longer than a hundred searches."""
 PIECES = sorted({piece for table in TABLES.values() for piece in re.findall(r"[\w' ]{2,}", table)})

@@ -141,9 +141,9 @@ def test_a_setting_that_a_record_does_not_name_means_what_was_done_before_it_exi
 # ---- policies that `endstop fit` wrote
 
 FITTED = Fitted(
-    format=1, version="0.1.0", date="2026-11-22", guarantee="With 95 % confidence …", max_false_stops=0.01,
+    format=2, version="0.1.0", date="2026-11-22", guarantee="With 95 % confidence …", max_false_stops=0.01,
     confidence=0.95, upper_bound=0.0099, false_stops=0, tested=299, unit="task", anchor="end", tolerance=1,
-    sessions=400, good=390, bad=10, ids="00ff", seed=0, settings="",
+    sessions=400, good=390, bad=10, ids="00ff", seed=0, settings="", steps={"news": 0.8, "talk": 0.2},
 )  # fmt: skip
 ODD = Prompts(closing='Say "so" \\ and\nend \x7f\x01 – 完')
 
@@ -177,7 +177,7 @@ def _digest_by_hand(data: dict[str, Any]) -> str:
     [
         ({"limits": {"steps": 31}}, r"mine\.toml: its settings were changed after .* the guarantee .* void"),
         (
-            {"fitted": {"format": 2, "version": "9.1", "odds": 3}},
+            {"fitted": {"format": 3, "version": "9.1", "odds": 3}},
             r"fitted by endstop 9\.1, which is newer than this one",
         ),
         ({"fitted": {"format": "one"}}, r"mine\.toml, \[fitted\]: .*fit again, or delete the table"),

@@ -64,7 +64,7 @@ REFUSED = [shell("frob", "bash: frob: command not found")]
         ([read("a.py", "x = 1"), read("b.py", "x = 2")], "news"),
         ([read("a.py", "x = 1"), read("a.py", "x = 1")], "known"),
         ([read("a.py", "x = 1"), read("a.py", "x = 2")], "same_call_news"),
-        ([read("a.py", "one\ntwo"), read("b.py", "two\nthree"), read("c.py", "one\nthree")], "known_lines"),
+        ([read("a.py", "one\ntwo"), read("b.py", "two\nthree"), read("c.py", "one\nthree")], "answered"),
         ([edit("x")], "change"),
         ([edit("x"), edit("x")], "same_change"),
         ([edit("x"), edit("y"), edit("x")], "change_before"),
@@ -89,7 +89,11 @@ REFUSED = [shell("frob", "bash: frob: command not found")]
             "known_failed_change",
         ),
         ([edit("x", "Error: 2 matches"), edit("x", "Error: 2 matches")], "repeated_failure"),
-        ([shell("python job.py", "")], "silent"),
+        ([shell("python job.py", "")], "acted"),
+        ([("click", '{"at": "#a"}', "clicked"), ("click", '{"at": "#b"}', "clicked")], "acted"),
+        ([("click", '{"at": "#a"}', "clicked"), ("click", '{"at": "#a"}', "clicked")], "known"),
+        ([("get_row", '{"n": 1}', "row 1: fine"), ("get_row", '{"n": 2}', "row 2: fine")], "answered"),
+        ([("search", '{"q": "a"}', "no results for a"), ("search", '{"q": "b"}', "no results for b")], "known"),
         ([shell("grep -rn foo .", "")], "nothing_found"),
         ([shell("grep -rn foo .", ""), shell("grep -rn foo .", "")], "known"),
         ([shell("sleep 30", "")], "waiting"),
@@ -238,7 +242,7 @@ def numbered(name: str) -> Scripted:
     return Scripted(lambda request: [call(name, n=next(numbers))])
 
 
-@pytest.mark.parametrize(("name", "steps"), [("boom", 10), ("look", 8), ("work", 40)])
+@pytest.mark.parametrize(("name", "steps"), [("boom", 9), ("look", 8), ("work", 100)])
 async def test_steps_that_bring_nothing_end_a_run_as_stuck(name: str, steps: int) -> None:
     outcome = await Engine(numbered(name), tools=[boom, work, look], policy=Policy(limits=LONG)).run("go")
     assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "stuck", steps)

@@ -1,14 +1,18 @@
-"""What a text is: an answer, a question, an announcement, a refusal or an error, on labelled texts of many agents."""
+"""What a text is: an answer, a question, an announcement or another kind, on labelled texts of many agents."""
 
 import time
 from collections import Counter
 
 import pytest
+from endstop import Engine, Tool
 from endstop.decision.text_kinds import SEEN, classify_text
+from endstop.providers import Scripted, call
 from hypothesis import given
 from hypothesis import strategies as st
 
 from . import text_labels
+from .labelled import Labelled as LabelledText
+from .labelled import labelled_parts
 from .text_labels import KINDS, Labelled, confusion, labels, own, recorded, right_and_all
 
 here = pytest.mark.skipif(
@@ -32,7 +36,7 @@ def test_the_two_passes_agree_as_often_as_the_paragraph_says() -> None:
     turns = [one for one in labels() if "second" in one]
     agreed = [one for one in turns if one["first"] == one["second"]]
     assert (len(agreed), len(turns)) == (447, 448)
-    assert all(one["kind"] == one["first"] for one in agreed)
+    assert all(one["kind"].removesuffix("_with_offer") == one["first"] for one in agreed)
 
 
 @here
@@ -69,10 +73,64 @@ def test_sentences_of_18_languages_are_told_apart(part: str) -> None:
     assert len(wrong) <= 0.06 * len(texts), wrong
 
 
+KIND_TEXTS = labelled_parts("kind_texts.tsv")
+ENDS = ("answer", "refusal")
+
+
+@pytest.mark.parametrize(("part", "share"), [("tuned", 0.99), ("held", 0.87)])
+def test_B1_kinds_of_text_in_six_languages_are_told_apart(part: str, share: float) -> None:
+    wrong = [one for one in KIND_TEXTS[part] if kind_of(one) != one.label]
+    assert len(wrong) <= (1 - share) * len(KIND_TEXTS[part]), wrong
+
+
+@pytest.mark.parametrize(("part", "precision", "recall"), [("tuned", 0.98, 0.98), ("held", 0.75, 0.95)])
+def test_B1_marks_of_done_are_answers_and_firm_refusals(part: str, precision: float, recall: float) -> None:
+    texts = KIND_TEXTS[part]
+    marks = [one for one in texts if kind_of(one) in ENDS]
+    right = [one for one in marks if one.label in ENDS]
+    assert len(right) >= precision * len(marks), [one for one in marks if one not in right]
+    assert len(right) >= recall * sum(one.label in ENDS for one in texts)
+
+
+def kind_of(one: LabelledText) -> str:
+    return classify_text(one.text.replace("\\n", "\n"))
+
+
+ANNOUNCEMENTS = labelled_parts("announcement_texts.tsv")
+
+
+@pytest.mark.parametrize(("part", "share"), [("held", 0.93), ("tuned", 1.0), ("own", 1.0)])
+def test_B1_announcements_in_eight_languages_are_told_from_answers(part: str, share: float) -> None:
+    announcements = [one for one in ANNOUNCEMENTS[part] if one.label == "announcement"]
+    missed = [one for one in announcements if classify_text(one.text) != "announcement"]
+    assert len(missed) <= (1 - share) * len(announcements), missed
+
+
+@pytest.mark.parametrize("part", list(ANNOUNCEMENTS))
+def test_B1_no_answer_is_taken_for_an_announcement(part: str) -> None:
+    answers = [one for one in ANNOUNCEMENTS[part] if one.label == "answer"]
+    assert [one for one in answers if classify_text(one.text) == "announcement"] == []
+
+
+@pytest.mark.parametrize("text", ["我來執行測試。", "我来执行测试。", "好的，我馬上修改。", "好的，我马上修改。"])
+async def test_B1_an_announcement_in_either_chinese_script_does_not_end_a_run(text: str) -> None:
+    async def look() -> str:
+        return "port=8080"
+
+    script = Scripted([call("look")], text, "8080")
+    outcome = await Engine(script, tools=[Tool(look, description="Look.")]).run("go")
+    assert (outcome.answer, outcome.steps) == ("8080", 3)
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
         ("", "answer"),
+        ("我会直接回答：42。", "answer"),
+        ("I will answer directly: 42.", "answer"),
+        ("請問您的訂單編號是多少", "question"),
+        ("請提供訂單編號。", "question"),
+        ("抱歉，我無法推送到這個分支。", "refusal"),
         ("   \n", "answer"),
         ("👍", "answer"),
         ("```python\nprint('What is your name?')\n```", "answer"),
@@ -82,7 +140,20 @@ def test_sentences_of_18_languages_are_told_apart(part: str) -> None:
         ("Τι θέλετε;", "question"),
         ("I will now update the file and run the tests.", "announcement"),
         ("Thought: the file is missing.\n```bash\nls\n```", "announcement"),
-        ("I'm sorry, I can't do that. Would you like me to book another one?", "refusal"),
+        ("I'm sorry, I can't do that. Would you like me to book another one?", "refusal_with_offer"),
+        ("This booking cannot be modified.", "refusal"),
+        ("This file cannot be parsed. I can convert it first. Shall I?", "refusal_with_offer"),
+        ("I have migrated 3 of 7 files. Would you like me to continue?", "question"),
+        ("All tests pass. Shall I proceed with the deployment?", "question"),
+        ("3 of 7 files migrated, remaining: a.py, b.py, c.py, d.py", "partial"),
+        ("I updated 12 of the 40 files; the other 28 did not need a change.", "answer"),
+        ("The order has not shipped yet. It was placed on May 3.", "answer"),
+        ("- [x] parser\n- [ ] printer", "partial"),
+        ("- [x] parser\n- [x] printer", "answer"),
+        ('The tool returned: {"ok": true}', "echo"),
+        ("`search` returned None for an empty query; it now raises ValueError.", "answer"),
+        ("The tool returned 3 rows, so no order is open.", "answer"),
+        ("The tool returned an error. Let me try another path.", "announcement"),
         ("API Error: 529 overloaded", "error"),
         ("All four tests pass. Is there anything else I can help with?", "answer"),
     ],

@@ -24,7 +24,7 @@ from tests import shared_data
 
 FILE = Path(__file__).with_suffix(".jsonl")
 ARCHIVE = shared_data.SHARED / "data" / "known_ends.tar.xz"
-KINDS = ("answer", "question", "announcement", "refusal", "error")
+KINDS = ("answer", "partial", "question", "announcement", "refusal", "refusal_with_offer", "echo", "error")
 
 
 class Labelled(NamedTuple):

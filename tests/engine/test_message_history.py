@@ -320,6 +320,11 @@ async def test_messages_come_back_in_three_forms_and_go_in_again() -> None:
     json.dumps([openai, anthropic])
 
 
+async def test_a_session_without_messages_has_none_in_any_form() -> None:
+    session = Asked().engine(system="").session()
+    assert [session.messages(form) for form in (None, "openai", "anthropic")] == [[], [], []]  # type: ignore[arg-type]
+
+
 async def test_in_anthropics_form_thinking_goes_back_with_its_signature_and_none_without_one() -> None:
     thoughts = (Reasoning("a", "sig"), Reasoning("b"), Reasoning("", "opaque", redacted=True))
     given = [UserMessage("x"), AssistantMessage("y", (), thoughts)]

@@ -62,10 +62,10 @@ def test_A4_a_request_that_was_made_again_is_one_step_with_the_failure_in_it() -
         ("API Error: 401 invalid x-api-key", "auth"),
         ("API Error: 429 rate limited", "rate_limit"),
         ("API Error (Connection error.)", "server"),
-        ("Claude AI usage limit reached|1750000000", "server"),
+        ("Claude AI usage limit reached|1750000000", "quota"),
     ],
 )
-def test_A4_the_kind_of_a_failure_is_read_from_its_status(text: str, kind: str) -> None:
+def test_A4_the_kind_of_a_failure_is_read_from_its_status_or_its_words(text: str, kind: str) -> None:
     (failed,) = hear("claude-code", [HELLO, api_error(text)]).of(ev.AttemptFailed)
     assert (failed.kind, failed.message) == (kind, text)
 

@@ -19,6 +19,7 @@ from endstop.decision import (
     Usage,
     UsageReport,
     UserMessage,
+    policy_from,
 )
 from endstop.decision import events as ev
 from endstop.decision.limits import SessionLimits
@@ -66,7 +67,7 @@ async def test_B1_blank_text_does_not_end_the_run_and_is_asked_for_again(blank: 
 async def test_B1_a_model_that_stays_blank_ends_as_no_answer_and_not_as_completed() -> None:
     outcome = await Engine(Scripted(*[""] * 9)).run("go")
     assert (outcome.status, outcome.stop_reason, outcome.answer) == ("exhausted", "no_answer", "")
-    assert outcome.steps == 3, "one answer and two more chances"
+    assert outcome.steps == 6, "one answer and five more chances"
 
 
 async def test_B1_under_strict_text_never_ends_the_run_and_only_a_completion_does() -> None:
@@ -252,6 +253,42 @@ async def test_B3_under_strict_an_announcement_is_a_text_like_any_other() -> Non
     assert (outcome.stop_reason, outcome.steps) == ("completed", 5)
 
 
+PARTIAL = "3 of 7 files migrated, remaining: a.py, b.py, c.py, d.py."
+ECHOED = 'The tool returned: {"port": 8080}'
+
+
+@pytest.mark.parametrize(("text", "prompt"), [(PARTIAL, Prompts().partial), (ECHOED, Prompts().result_echo)])
+async def test_B3_unfinished_work_and_a_repeated_result_are_handed_back_after_a_call(text: str, prompt: str) -> None:
+    provider = Scripted([call("work")], text, "The port is 8080.")
+    outcome = await Engine(provider, tools=[WORK]).run("go")
+    assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("text_final", "The port is 8080.", 3)
+    assert provider.requests[-1].messages[-1] == UserMessage(prompt)
+    assert (await Engine(Scripted(text)).run("go")).answer == text, "no tool was called"
+    assert (
+        await Engine(Scripted([call("work")], text), tools=[WORK], policy=POLICIES["chat"]).run("go")
+    ).answer == text
+
+
+@pytest.mark.parametrize("text", [PARTIAL, ECHOED])
+async def test_B3_such_texts_end_a_run_where_the_policy_or_an_old_record_says_so(text: str) -> None:
+    then = settings_from_record(Policy, {"patience": {"echoes": 2}})
+    assert (then.patience.partial_reports, then.patience.result_echoes) == (None, None)
+    for policy in (then, Policy(patience=Patience(partial_reports=None, result_echoes=None))):
+        outcome = await Engine(Scripted([call("work")], text), tools=[WORK], policy=policy).run("go")
+        assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("text_final", text, 2)
+
+
+async def test_B3_a_second_report_of_unfinished_work_in_a_row_ends_as_no_answer() -> None:
+    provider = Scripted([call("work")], PARTIAL, "Still to do: the other four files.", "never asked for")
+    outcome = await Engine(provider, tools=[WORK]).run("go")
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "no_answer", 3)
+
+
+async def test_B3_a_result_that_is_repeated_again_is_the_answer() -> None:
+    outcome = await Engine(Scripted([call("work")], ECHOED, ECHOED), tools=[WORK]).run("What does it return?")
+    assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("text_final", ECHOED, 3)
+
+
 def test_B3_a_record_that_does_not_name_the_setting_takes_an_announcement_as_an_answer() -> None:
     assert settings_from_record(Policy, {"patience": {"echoes": 2}}).patience.announcements is None
     assert settings_from_record(Policy, {}).question == "as_text"
@@ -261,6 +298,23 @@ def test_B3_a_record_that_does_not_name_the_setting_takes_an_announcement_as_an_
 
 
 ASK = Policy(question="ask")
+DECIDE = Policy(question="decide")
+
+
+@pytest.mark.parametrize("text", ["Would you like me to continue?", "Which of the two files shall I change?"])
+async def test_B3_where_nobody_is_there_the_model_is_told_to_decide(text: str) -> None:
+    provider = Scripted(text, [call("work")], text, "Changed the first.")
+    outcome = await Engine(provider, tools=[WORK], policy=DECIDE).run("go")
+    assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("text_final", "Changed the first.", 4)
+    assert provider.requests[1].messages[-1] == UserMessage(Prompts().decide)
+
+
+async def test_B3_a_model_that_asks_on_where_nobody_is_there_waits_for_input_in_the_end() -> None:
+    outcome = await Engine(Scripted(*["Which file?"] * 5), policy=DECIDE).run("go")
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("awaiting_input", "awaiting_input", 3)
+    policy = policy_from({"question": "decide", "patience": {"questions": 0}, "prompts": {"decide": "Choose."}})
+    outcome = await Engine(Scripted(*["Which file?"] * 5), policy=policy).run("go")
+    assert (outcome.stop_reason, outcome.steps) == ("awaiting_input", 1)
 
 
 @pytest.mark.parametrize("name", list(POLICIES))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..._sanitize import one_line
 from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, PolicyStop
 from ...decision.events import IMPORT_PREFIX, is_imported
+from ...decision.text_kinds import is_last_word
 from ...fork import describe_origin
 from ...formats.imported_session import describe_losses
 from .text import TEXT_KINDS, Tone, call_summary, cost, counted, duration, work_tone, work_words
@@ -216,7 +217,7 @@ def _line(step: AuditedStep, run: AuditedRun) -> RenderableType:
     calls = "; ".join(_call(call) for call in step.calls)
     again = f"   (the same for the {_ordinal(step.repeats)} time)" if step.repeats > 1 else ""
     ends = any(call.kind == "completion" for call in step.calls)
-    failed = any(call.status in ("error", "invalid", "truncated") for call in step.calls)
+    failed = any(call.failed for call in step.calls)
     style = f"bold {_style(run)}" if ends and not step.after_done else "yellow" if again or step.after_done else ""
     head = Text(f"  {step.step:>4} " if not step.closing else "   end ", style="dim")
     line = Text(one_line(calls or text or "nothing", LINE), style="red" if failed and not style else style)
@@ -224,7 +225,8 @@ def _line(step: AuditedStep, run: AuditedRun) -> RenderableType:
 
 
 def _call(call: AuditedCall) -> str:
-    return call_summary(call.name, call.arguments) + _MARKS.get(call.status, f" ({call.status})")
+    mark = " (failed)" if call.failed and call.status == "ok" else _MARKS.get(call.status, f" ({call.status})")
+    return call_summary(call.name, call.arguments) + mark
 
 
 def _ordinal(number: int) -> str:
@@ -247,7 +249,7 @@ def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
     if known:
         yield f"the work: {known}", _style(run)
     if run.last_text is not None:
-        yield f"the last text: {TEXT_KINDS[run.last_text]}", "" if run.last_text == "answer" else "yellow"
+        yield f"the last text: {TEXT_KINDS[run.last_text]}", "" if is_last_word(run.last_text) else "yellow"
     yield from ((words, "") for words in _anchors(run))
     if run.wasted_steps:
         wasted = f"{counted(run.wasted_steps, 'step')} and {counted(run.wasted_output_tokens, 'output token')}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..._sanitize import one_line
 from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.statistics import Interval
+from ...analysis.step_mix import DRIFT, LEAST_SESSIONS, NAMED, MixComparison
 from ...decision import Verdict
 from .fitting_table import FittingTable
 from .published_table import PUBLISHED_MEANING, published_table
@@ -39,6 +40,7 @@ def render_backtest(
     else:
         yield FittingTable(_table(report))
         yield from _false_stops(report)
+        yield from _guarantees(report)
         yield from _notes(report)
     if report.swept is None and not report.published:
         for totals in report.policies:
@@ -149,6 +151,35 @@ def _stopped(totals: PolicyTotals, verdict: Verdict) -> Iterator[str]:
     yield f"{found.premature:,}  {_percent(found.premature_share)}" if good else ""
     yield f"{totals.false_positives:,}" if good else ""
     yield _of(found.saved_steps, found.saved_steps_share)
+
+
+def _guarantees(report: BacktestReport) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    for one in report.fitted:
+        yield Text(f"\n{guarantee_words(one)}", style="" if one.holds else "yellow")
+
+
+def guarantee_words(found: MixComparison) -> str:
+    """Whether the guarantee of a fitted policy holds for these sessions, as far as the mix of their steps tells."""
+    if found.distance is None:
+        return (
+            f"{found.policy}: whether its guarantee holds here is not known, since its file does not say of which "
+            "kinds of steps it was fitted: fit again"
+        )
+    if found.holds is None:
+        return (
+            f"{found.policy}: whether its guarantee holds here is not known: {counted(found.sessions, 'session')} "
+            f"cannot tell whether they are like those that it was fitted on; {LEAST_SESSIONS} can"
+        )
+    apart = f"the mix of steps is {100 * found.distance:.0f} % apart from that of the data that it was fitted on"
+    if found.holds:
+        return f"{found.policy}: {apart}. {found.guarantee}"
+    largest = ", ".join(f"{kind} {100 * share:+.0f} points" for kind, share in list(found.differences.items())[:NAMED])
+    return (
+        f"{found.policy}: no guarantee here: {apart}, and {100 * DRIFT:.0f} % is the most ({largest}): fit on "
+        "sessions like these"
+    )
 
 
 def _of(number: int, interval: Interval | None) -> str:

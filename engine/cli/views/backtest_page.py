@@ -11,7 +11,7 @@ from ..._sanitize import one_line
 from ...analysis import charts
 from ...analysis.backtest import BacktestReport, PolicyTotals
 from ...analysis.statistics import Interval
-from .backtest import MEANING, case_words, headline, recorded_under
+from .backtest import MEANING, case_words, guarantee_words, headline, recorded_under
 from .html import isolated, render
 from .published_table import PUBLISHED_HEAD, PUBLISHED_MEANING, published_rows
 
@@ -34,6 +34,7 @@ def backtest_page(report: BacktestReport) -> str:
         published=_published(report) if report.published else None,
         published_meaning=PUBLISHED_MEANING,
         meaning=MEANING.split("\n"),
+        guarantees=list(map(guarantee_words, report.fitted)),
         shares=list(_shares(report)),
         cases=list(_cases(report)),
         most_files=FILES_SHOWN,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import monotonic
+from typing import Literal
 
 from rich import box
 from rich.cells import cell_len
@@ -63,7 +64,8 @@ _TONES: dict[Tone, tuple[str, str, box.Box]] = {
     "cancelled": ("magenta", "■", box.ROUNDED),
     "question": ("blue", "?", box.ROUNDED),
 }
-_RESULTS: dict[ResultStatus, tuple[str, str, str]] = {
+_RESULTS: dict[ResultStatus | Literal["returned"], tuple[str, str, str]] = {
+    "returned": ("dim", "●", ""),
     "ok": ("green", "●", ""),
     "error": ("red", "●", "failed"),
     "rejected": ("yellow", "●", "handed back"),
@@ -146,7 +148,7 @@ class LiveView(ScreenView, RunView):
         facts: tuple[str, ...] = (
             started.model,
             f"policy {policy.name}",
-            steps_text(policy.limits),
+            f"up to {steps_text(policy.limits)}" if policy.limits.steps else steps_text(policy.limits),
         )
         facts = (*facts, *limit_texts(policy))
         shown.append(Text(one_line(" · ".join(facts), MEASURE), style="dim"))
@@ -186,7 +188,7 @@ class LiveView(ScreenView, RunView):
 
     def call(self, call: Call) -> None:
         """Print the call in a line, and the beginning of its result below."""
-        style, glyph, word = _RESULTS[call.status]
+        style, glyph, word = _RESULTS[call.shown_status]
         word = call.word or word
         if call.kind == "completion" and call.status == "ok":
             style = "dim"  # an accepted call says nothing about the work

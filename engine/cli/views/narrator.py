@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ..._sanitize import one_line, sanitize
 from ...decision import AssistantMessage, Event, Facts, Policy, fold
 from ...decision import events as ev
+from ...decision.call_judgement import CallJudge
 from ...decision.decide import complete_outcome
 from ...decision.limit_usage import limit_statuses
 from ...decision.messages import ToolKind
@@ -68,7 +69,7 @@ class EventNarrator:
         self._approved: dict[str, Call] = {}
         """Calls of an earlier run that wait for approval, by call id."""
         self._kinds: dict[str, ToolKind] = {}
-        self._reading: set[str] = set()
+        self._judge = CallJudge(ev.RunStarted(run_id="", session_id="", policy=self.policy))
         self._planning: set[str] = set()
         self._round: Round | None = None
         self._rounds = 0
@@ -125,7 +126,7 @@ class EventNarrator:
             for question in (event.carried.questions if event.carried else ())
             if question.tool is not None
         }
-        self._reading = {tool.name for tool in event.tools if tool.reads}
+        self._judge = CallJudge(event)
         self._planning = {tool.name for tool in event.tools if takes_plans(tool)}
         self._round, self._rounds = None, 0
         self._failure, self._cause = None, ""
@@ -263,7 +264,8 @@ class EventNarrator:
 
     def _result(self, event: ev.ToolCallResult) -> None:
         call = self.calls.pop(event.call_id, None) or Call(event.name, self._kind(event.name))
-        call.ended, call.result, call.status = event.t, event.content, event.status
+        judged = self._judge.judge(event, self.facts)
+        call.ended, call.result, call.status, call.end = event.t, event.content, event.status, judged.end
         if self.activity.startswith(f"{event.name}: "):  # its progress
             self.activity = "running tools"
         if call.name in self._planning:
@@ -274,10 +276,9 @@ class EventNarrator:
             return
         if call.kind != "ordinary" and call.status in ("ok", "rejected", "unanswered"):
             return  # shown as what it means: a completion, a phase, a thought, a question
-        if call.kind == "ordinary" and call.running and call.name not in self._reading:
-            self.actions.append(
-                call_summary(call.name, call.arguments) + ("" if call.status == "ok" else f" ({call.status})")
-            )
+        if call.kind == "ordinary" and call.running and not judged.only_read:
+            said = "failed" if judged.failed and call.status == "ok" else call.status
+            self.actions.append(call_summary(call.name, call.arguments) + ("" if said == "ok" else f" ({said})"))
         self._view.end_writing()
         self._view.call(call)
 

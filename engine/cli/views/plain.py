@@ -118,7 +118,7 @@ class PlainView(RunView):
         shown = " ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 80))
         took = f" ({duration(call.ended - call.began)})" if call.running else ""
         head = f"{one_line(call.name, 80)} {one_line(shown, LINE)}".rstrip()
-        self._line(f"  {head} -> {call.word or call.status}{took}")
+        self._line(f"  {head} -> {call.word or call.shown_status}{took}")
         lines, more = first_lines(call.result, RESULT_LINES)
         for line in lines:
             self._line(f"    {line[:LINE]}")

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, cast
 from ..._sanitize import sanitize
 from ...decision import Decision, Event, Outcome
 from ...decision import events as ev
+from ...decision.call_results import CallEnd
 from ...decision.messages import ResultStatus, ToolKind
 from ...event_bus import Lagged
 from .rounds import Round
@@ -36,8 +37,17 @@ class Call:
     ended: int = 0
     result: str = ""
     status: ResultStatus = "ok"
+    end: CallEnd = "succeeded"
+    """How it ended, as far as that is known."""
     word: str = ""
     """The result in a word, if the status does not say it: `accepted`."""
+
+    @property
+    def shown_status(self) -> ResultStatus | Literal["returned"]:
+        """The status that people are shown: of a result with the status `ok`, no more than is known of its call."""
+        if self.status != "ok" or self.end == "succeeded":
+            return self.status
+        return "returned" if self.end == "unknown" else "error"
 
     @property
     def arguments(self) -> str:

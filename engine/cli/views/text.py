@@ -31,6 +31,9 @@ TEXT_KINDS = {
     "question": "a question to the user",
     "announcement": "an announcement of what comes next",
     "refusal": "a refusal",
+    "refusal_with_offer": "a refusal that offers something else",
+    "partial": "a report of unfinished work",
+    "echo": "the repeated result of a tool",
     "error": "an error",
 }
 """The words for each kind of text."""
@@ -405,7 +408,7 @@ def steps_text(limits: Limits) -> str:
     """How many steps a run may make."""
     if limits.steps is None:
         return "no limit of steps"
-    more = "" if limits.extend is None else f", up to {limits.most_steps:g} while it makes progress"
+    more = "" if limits.extend is None else f" ({limits.most_steps:g} on progress)"
     if limits.asks:
         more = ", then it asks for more"
     return counted(limits.steps, "step") + more

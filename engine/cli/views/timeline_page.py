@@ -20,7 +20,7 @@ from ...fork import describe_origin
 from .report_tables import KNOWN, Tone
 from .tables import short
 from .text import counted, duration
-from .view_links import FAILED, ViewLinks
+from .view_links import WANTED, ViewLinks
 
 MARKS: dict[StepMark, tuple[Tone, str, str]] = {
     "calls": ("main", "", "tools were called (how many, if several)"),
@@ -177,7 +177,9 @@ def _run_view(timeline: RunTimeline, run: LabelledRun, links: ViewLinks, id: str
                 timeline.left_out if place == timeline.left_out_after else 0,
                 links.step(id, timeline.number, cell.number),
                 [
-                    links.call(id, timeline.number, cell.number, call.id) if call.status in FAILED else ""
+                    links.call(id, timeline.number, cell.number, call.id)
+                    if call.failed or call.status in WANTED
+                    else ""
                     for call in cell.calls
                 ],
             )

@@ -10,8 +10,8 @@ DEFAULT_VIEW = "http://127.0.0.1:8644/"
 """Where `endstop view` listens unless it is told otherwise."""
 MAX_CALL_ID = 200
 """A longer id of a call is left out of a link, which then leads to the call's step."""
-FAILED = frozenset({"error", "invalid", "truncated", "unknown", "rejected"})
-"""Statuses of results that a reader wants to see whole."""
+WANTED = frozenset({"truncated", "unknown", "rejected"})
+"""Statuses of results that a reader wants to see whole, besides those of calls that failed."""
 
 
 class ViewLinks:

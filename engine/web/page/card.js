@@ -3,6 +3,7 @@ import { h, put, signed } from "./dom.js";
 import { prose } from "./prose.js";
 import { brief, counted, fileOf, lasted, money, oneLine, parsed, tokens } from "./text.js";
 import { budgets } from "./budget.js";
+import { isFailure } from "./model.js";
 import { ending, reached, workOf } from "./words.js";
 
 export function endCard(item) {
@@ -24,7 +25,7 @@ export function endCard(item) {
     list("Phases", (outcome.phases ?? []).filter((one) => one.summary !== outcome.answer).map(phase)),
     list("Still open", outcome.pending_issues ?? []),
     list("Files changed", files),
-    list("What it did", files.length === written.length ? [] : written.map((c) => `${c.name} ${oneLine(brief(c.args), 60)}${c.status === "ok" ? "" : ` (${c.status})`}`), 8),
+    list("What it did", files.length === written.length ? [] : written.map((c) => `${c.name} ${oneLine(brief(c.args), 60)}${howItEnded(c)}`), 8),
     h("p", { class: "faint" }, figures(run)),
     advice,
     ["exhausted", "failed", "cancelled"].includes(outcome.status) && !run.began.parent
@@ -33,17 +34,23 @@ export function endCard(item) {
   return { node, update: (now) => asks && put(advice, now.answered ? "It was answered." : told.advice) };
 }
 
-/** What was done, and to which files, as far as the calls say it. */
+/** What was done, and to which files, as far as it is known. */
 function done(ran) {
-  const changing = ran.filter((call) => call.does === "ordinary" && !call.reads);
+  const changing = ran.filter((call) => call.does === "ordinary" && !onlyRead(call));
   const written = changing.flatMap((call) => call.plan?.filter(({ status }) => status && status !== "skipped") ?? [call]);
-  const files = new Set();
-  for (const call of written.filter((one) => one.status === "ok" && !one.planned)) {
-    const file = fileOf(parsed(call.args));
-    if (file) files.add(file);
-  }
-  return { files: [...files], written };
+  return { files: [...new Set(written.flatMap(filesOf))], written };
 }
+
+/** A tool of ours declares it; of a call of another loop it is judged. */
+const onlyRead = ({ reads, foreign, judged }) => (foreign ? !judged || judged.only_read : reads);
+
+function filesOf({ status, planned, args, foreign, judged }) {
+  if (foreign) return judged?.files ?? [];
+  const file = status === "ok" && !planned ? fileOf(parsed(args)) : "";
+  return file ? [file] : [];
+}
+
+const howItEnded = ({ status, end }) => (status !== "ok" ? ` (${status})` : isFailure(end) ? " (failed)" : "");
 
 const goOn = (button) => button.dispatchEvent(new CustomEvent("go-on", { bubbles: true }));
 

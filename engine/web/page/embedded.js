@@ -36,8 +36,11 @@ export function answer(path) {
 
 const numberOf = (id) => held("sessions").sessions.findIndex((one) => one.id === id);
 
-/** The events of a session, from its beginning. */
-export const events = (id) => held(`events-${numberOf(id)}`).events;
+/** The events of a session, from its beginning, with what is known of the calls of other loops. */
+export function events(id) {
+  const found = held(`events-${numberOf(id)}`);
+  return found.events.map((event, place) => (found.judged[place] ? { ...event, judged: found.judged[place] } : event));
+}
 
 function record(number) {
   const { header, events } = held(`events-${number}`);

@@ -41,6 +41,7 @@ function started(state, event) {
     refused: null, asked: new Map((carried.questions ?? []).map((question) => [question.call_id, question])),
     items: [], step: null, calls: new Map(), doing: "starting", previous: state.runs.at(-1) ?? null,
     planning: new Set(tools.filter(takesPlans).map((tool) => tool.name)), round: null, planned: 0,
+    foreign: /^(?:import|follow):/.test(event.engine ?? ""),
     phases: [...(carried.phases ?? [])], granted: carried.grants?.steps ?? 0, limited: false, accepted: null, failure: null, cause: "", outcome: null,
   };
 }
@@ -125,15 +126,23 @@ function callOf(run, id, name, attempt = "") {
   if (before) return before;
   const tool = run.tools.get(name);
   const call = add(run, {
-    kind: "call", id, name, attempt, does: tool?.kind ?? "ordinary", reads: tool?.reads ?? false,
-    args: "", done: false, running: false, ran: null, status: null, result: "", images: [], void: false, failed: false, thought: null,
+    kind: "call", id, name, attempt, does: tool?.kind ?? "ordinary", reads: tool?.reads ?? false, foreign: run.foreign,
+    args: "", done: false, running: false, ran: null, status: null, end: null, judged: null, result: "", images: [], void: false, thought: null,
   });
   run.calls.set(id, call);
   return call;
 }
 
-/** Whether a call with this result counts as an error: as `is_error` in decision/summary.py, which counts for the list. */
-const hasFailed = (run, status) => status === "error" || status === "invalid" || (status === "truncated" && !run.limited);
+/** How a call ended, as decision/call_judgement.py says it: by its status. In a loop that is not ours a status may only
+ * mean that nothing was recorded, so there the judgement comes beside the event; without it the end is unknown. */
+function endOf(run, { status = "ok", judged }) {
+  if (judged) return judged.end;
+  if (status === "ok") return run.foreign ? "unknown" : "succeeded";
+  return status === "error" || status === "invalid" || (status === "truncated" && !run.limited) ? "failed" : "unknown";
+}
+
+/** Whether a call that ended so counts as an error, as in the list: any exit code but 0 is one. */
+export const isFailure = (end) => end === "failed" || end === "nothing_found";
 
 /** The call that waits for an answer: a sub-agent's question is that of its call. */
 const asking = ({ asker, call_id }) => asker?.call_id ?? call_id;
@@ -216,7 +225,7 @@ const HEARD = {
   },
   PROVIDER_TOOL_REPORTED(run, event) {
     const call = callOf(run, event.id, event.name, event.attempt);
-    touch(run, call, { does: "provider", args: event.arguments ?? "", result: event.result ?? "", done: true, status: "ok" });
+    touch(run, call, { does: "provider", args: event.arguments ?? "", result: event.result ?? "", done: true, status: "ok", end: "unknown" });
   },
   RESPONSE_FINISHED(run, event) {
     const { step } = run;
@@ -260,17 +269,18 @@ const HEARD = {
   TOOL_PROGRESS(run, { name, text = "" }) {
     run.doing = `${name}: ${text.slice(0, 99)}`;
   },
-  TOOL_CALL_RESULT(run, { call_id, name, content, status = "ok", images = [] }) {
+  TOOL_CALL_RESULT(run, event) {
+    const { call_id, name, content, status = "ok", images = [], judged = null } = event;
     if (["ok", "error", "rejected"].includes(status)) run.toolCalls += 1;
     const call = callOf(run, call_id, name);
     const plan = run.planning.has(name) ? planOf(call.args, content) : null;
-    touch(run, call, { running: false, done: true, status, failed: hasFailed(run, status), result: content ?? "", plan, images, until: run.t });
+    touch(run, call, { running: false, done: true, status, end: endOf(run, event), judged, result: content ?? "", plan, images, until: run.t });
     if (plan && run.round) touch(run, run.round, { goal: parsed(call.args).goal });
   },
   COMPLETION_ACCEPTED(run, event) {
     run.accepted = event;
     run.doing = "reported as done";
-    set(run, event.call_id, { accepted: true, running: false, status: "ok" });
+    set(run, event.call_id, { accepted: true, running: false, status: "ok", end: "succeeded" });
   },
   COMPLETION_REJECTED(run, { call_id, name, reason, by }) {
     if (by === "user") set(run, call_id, { status: "rejected", running: false });
@@ -293,7 +303,7 @@ const HEARD = {
     run.asked.delete(call_id);
     const again = says === "unclear" && question;
     if (question && !again) set(run, asking(question), { asks: false });
-    if (!question?.tool && question?.confirms == null) set(run, call_id, { status: "ok" });
+    if (!question?.tool && question?.confirms == null) set(run, call_id, { status: "ok", end: "succeeded" });
     else if (edited) set(run, call_id, { args: JSON.stringify(edited) });
     const paused = run.previous?.items.at(-1);
     if (paused?.kind === "end") touch(run, paused, { answered: true });

@@ -7,7 +7,7 @@ import { $, h, put } from "./dom.js";
 import { followEnd } from "./follow_end.js";
 import { jumps } from "./jump.js";
 import { isReading, refresh } from "./list.js";
-import { begin, fold, known, openQuestions, take } from "./model.js";
+import { begin, fold, isFailure, known, openQuestions, take } from "./model.js";
 import { showStatus } from "./rows.js";
 import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
@@ -177,7 +177,7 @@ export function openSession(place, { say, connected }) {
     if (event.type === "STEP_STARTED") say(event.closing ? "Closing step" : `Step ${event.step}`);
     else if (event.type === "QUESTION_ASKED") say([`It asks you: ${event.text}`, ...(event.pending_issues ?? [])].join("\nstill open: "));
     else if (event.type === "COMPLETION_REJECTED") say("Not accepted as complete");
-    else if (event.type === "TOOL_CALL_RESULT" && event.status === "error") say(`${event.name} failed`);
+    else if (event.type === "TOOL_CALL_RESULT" && (event.judged ? isFailure(event.judged.end) : event.status === "error")) say(`${event.name} failed`);
     else if (event.type === "RUN_FINISHED") say(ending({ outcome: event.outcome, failure: null, cause: "" }).title);
   }
 

@@ -17,6 +17,7 @@ export function follow(url, on) {
   let stopped = false;
   let paused = null;
   let abort = null;
+  let judged = null;
   let wake = () => {};
 
   async function run() {
@@ -76,6 +77,7 @@ export function follow(url, on) {
 
   function take({ id, event, data }) {
     if (event === "lagged") return { type: "LAGGED", ...JSON.parse(data) };
+    if (event === "judged") judged = JSON.parse(data);
     if (event || !data) return null;
     const cut = id.lastIndexOf(":");
     const [run, place] = [id.slice(0, cut), id.slice(cut + 1).split(".").map(Number)];
@@ -86,7 +88,10 @@ export function follow(url, on) {
     if (seq <= before.seq) return null;
     had.set(run, { seq, resumed });
     last = id;
-    return JSON.parse(data);
+    const heard = JSON.parse(data);
+    if (judged?.run_id === run && judged.seq === seq) heard.judged = judged; // no part of the record: known of its call
+    judged = null;
+    return heard;
   }
 
   run();

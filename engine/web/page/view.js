@@ -2,11 +2,12 @@
 import { ask, path, words } from "./api.js";
 import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
 import { endCard, list } from "./card.js";
+import { isFailure } from "./model.js";
 import { output } from "./output.js";
 import { prose } from "./prose.js";
 import { linkTo, showStatus } from "./rows.js";
 import { brief, called, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
-import { cutWords, decisionWords, fact, failureWords, RESULT, skippedWords } from "./words.js";
+import { cutWords, decisionWords, fact, failureWords, RESULT, resultOf, skippedWords } from "./words.js";
 
 /** Shows any state of the fold of session `id` in `root`, changing only what differs. */
 export function timeline(root, id) {
@@ -129,9 +130,9 @@ function callView(first) {
       first = call;
       if (call.thought !== null) thought ??= node.appendChild(KINDS.thought({ text: call.thought }).node);
       node.classList.toggle("call", call.thought === null); // its thought stands in its place
-      const [tone, mark, why] = call.status ? RESULT[call.status] ?? ["quiet", "?", call.status] : ["main", "◌", ""];
+      const [tone, mark, why] = resultOf(call);
       node.dataset.status = call.status ?? (call.running ? "running" : "writing");
-      node.toggleAttribute("data-failed", call.failed);
+      node.toggleAttribute("data-failed", isFailure(call.end));
       sign.className = `sign ${call.does === "completion" && call.status === "ok" ? "quiet" : tone}${call.status || call.asks ? "" : " turning"}`;
       put(sign, call.asks && !call.status ? "?" : mark);
       put(took, call.status && call.ran !== null ? lasted(call.until - call.ran) : "");
@@ -145,7 +146,7 @@ function callView(first) {
       writer.show(call.done ? "" : call.args);
       all.node.hidden = !call.done || call.args.length < 3 || (given.textContent !== "" && !short.includes("…") && !call.args.includes("\\n"));
       all.update();
-      const news = `${call.status} ${call.asks} ${call.agent?.run_id}`;
+      const news = `${call.status} ${call.end} ${call.asks} ${call.agent?.run_id}`;
       if (told !== news) whole = showResult(result, call);
       told = news;
       const args = call.done ? call.args : "";
@@ -206,7 +207,7 @@ function showResult(node, call) {
   const special = !["ordinary", "provider"].includes(call.does) && !["error", "invalid"].includes(call.status);
   let whole = null;
   if (call.result && !special) {
-    const form = RESULT[call.status]?.[0] === "bad" ? "output bad" : "output";
+    const form = resultOf(call)[0] === "bad" ? "output bad" : "output";
     const reads = call.status === "ok" && (call.reads || /read|view|cat|open|show|get|fetch/i.test(call.name));
     whole = output(call.result, { what: `the result of ${call.name}`, file: reads ? fileOf(parsed(call.args)) : "", form, save: `${call.name}.txt` });
     node.append(whole.node);

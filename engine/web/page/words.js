@@ -18,7 +18,7 @@ export const underWay = (status) => status === "running" || status === "queued";
 
 export const yesNo = ({ tool, confirms, extends: steps }) => !!tool || confirms != null || !!steps;
 
-/** Of each end of a call: tone, sign, and words unless all is well. */
+/** Of each status of a result: tone, sign, and words unless all is well. */
 export const RESULT = {
   ok: ["good", "✔", ""],
   error: ["bad", "✘", "error"],
@@ -31,6 +31,19 @@ export const RESULT = {
   unanswered: ["quiet", "?", "never answered"],
   denied: ["warn", "⊘", "denied, not run"],
 };
+
+/** Of each end that a status of `ok` leaves open. */
+const ENDS = {
+  failed: ["bad", "✘", "failed"],
+  nothing_found: ["bad", "✘", "exit code 1 and no output"],
+  unknown: ["quiet", "·", ""],
+};
+
+/** Tone, sign and words of a call's end: never a tick for one that is not known to have succeeded. */
+export function resultOf({ status, end }) {
+  if (!status) return ["main", "◌", ""];
+  return (status === "ok" && ENDS[end]) || (RESULT[status] ?? ["quiet", "?", status]);
+}
 
 /** Why a call was not run: engine/tool_calls.py skips calls beside a completion, engine/loop.py those of a closing step. */
 export function skippedWords({ inside, id }) {

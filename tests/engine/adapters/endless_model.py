@@ -8,6 +8,8 @@ it sends more and more text, and counts what was sent.
     circle      the same call for ever
     talker      answers with text
     forgetful   announces a call in text after its first result, and then makes it
+    announcer   announces a call in text after its first result, for ever
+    worker      another call for ever, unless the request allows none
     several     three calls in its first response, and then text
     structured  works twice, then calls the tool for structured output of Google's ADK
     to_first    hands over to the agent `first`, with the tool of Google's ADK; to_second: to `second`
@@ -30,6 +32,8 @@ AFTER = 2000
 """Chunks that it sends after a completion call: more than the buffers of a connection hold."""
 MORE = "and now I check again " * 40
 SEND_BUFFER = 8192
+ANNOUNCED = "I will now run the tests."
+CLOSED = "I worked, and the port is not set."
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
 
@@ -58,7 +62,13 @@ class EndlessModel:
             case "circle":
                 return number, "", [(f"call_{number}_{results}", "work", '{"n": 1}')], False
             case "forgetful" if results == 1 and not _last_is_nudge(self.items(body)):
-                return number, "I will now run the tests.", [], False
+                return number, ANNOUNCED, [], False
+            case "announcer" if results:
+                return number, ANNOUNCED, [], False
+            case "worker" if _allows_no_call(body):
+                return number, CLOSED, [], False
+            case "worker":
+                return number, "", call, False
             case "several" if not results:
                 calls = [(f"call_{number}_{place}", "work", json.dumps({"n": place})) for place in range(3)]
                 return number, "", calls, False
@@ -112,6 +122,10 @@ class ScriptedModel(EndlessModel):
 
 
 LAST_TEXT = "The recorded session ends here."
+
+
+def _allows_no_call(body: dict[str, Any]) -> bool:
+    return body.get("tool_choice") in ("none", {"type": "none"})
 
 
 def _is_result(item: dict[str, Any]) -> bool:

@@ -31,6 +31,7 @@ class Play(NamedTuple):
 
 async def langchain(play: Play, endstop: Any) -> str:
     """`create_agent`."""
+    from httpx import AsyncClient
     from langchain.agents import create_agent
     from langchain.agents.middleware import AgentMiddleware
     from langchain_core.messages import ToolMessage
@@ -48,17 +49,18 @@ async def langchain(play: Play, endstop: Any) -> str:
         raise AssertionError
 
     tools = [StructuredTool(name=name, description=name, args_schema=SCHEMA, func=never) for name in play.tools]
-    chat = ChatOpenAI(model=play.model, base_url=play.url, api_key="x", max_retries=0, timeout=60)
     middleware = [Tools(), *([endstop] if endstop else [])]
-    agent = create_agent(chat, tools, middleware=middleware)
     limit = 4 * play.most + 4 if endstop else 2 * play.most
     given: Any = {"messages": [("user", play.prompt)]}
     config: Any = {"recursion_limit": limit}
-    if play.stream:
-        modes = [pair async for pair in agent.astream(given, config, stream_mode=["messages", "values"])]
-        state = next(value for mode, value in reversed(modes) if mode == "values")
-    else:
-        state = await agent.ainvoke(given, config)
+    async with AsyncClient(timeout=60) as http:
+        chat = ChatOpenAI(model=play.model, base_url=play.url, api_key="x", max_retries=0, http_async_client=http)
+        agent = create_agent(chat, tools, middleware=middleware)
+        if play.stream:
+            modes = [pair async for pair in agent.astream(given, config, stream_mode=["messages", "values"])]
+            state = next(value for mode, value in reversed(modes) if mode == "values")
+        else:
+            state = await agent.ainvoke(given, config)
     return str(state["messages"][-1].text)
 
 

@@ -8,19 +8,20 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 from aiohttp import web
+from endstop.decision import Policy
 from endstop.follow import Follower
 from endstop.proxy import Proxy, ProxyOptions
 
 
 @contextmanager
-def proxied(upstream: str, completion: tuple[str, ...]) -> Iterator[str]:
+def proxied(upstream: str, completion: tuple[str, ...], policy: Policy | str = "agent") -> Iterator[str]:
     """The URL of a proxy in front of a model, in a thread of its own. completion: names of the tools that complete."""
     address, opened, leave = [0], Event(), asyncio.Event()
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
         options = ProxyOptions(upstream=upstream.removesuffix("/v1"))
-        proxy = Proxy(options, lambda agent: Follower("agent", completion=completion, speaks=False))
+        proxy = Proxy(options, lambda agent: Follower(policy, completion=completion, speaks=False, closes=True))
         await proxy.open()
         app = web.Application(client_max_size=2**28)
         app.router.add_route("*", "/{path:.*}", proxy.handle)

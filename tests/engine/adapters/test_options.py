@@ -7,9 +7,16 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from endstop import WrongUse
+from endstop import Limits, Policy, WrongUse
 
 from .frameworks import FRAMEWORKS, skip_without
+
+
+@pytest.mark.parametrize("module", FRAMEWORKS)
+@pytest.mark.parametrize(("policy", "steps"), [("agent", None), (Policy(limits=Limits(steps=30)), 30)])
+def test_a_limit_of_steps_is_the_users_or_none(module: str, policy: Any, steps: int | None) -> None:
+    skip_without(module)
+    assert import_module(f"endstop.adapters.{module}").Endstop(policy=policy).runs.policy.limits.steps == steps
 
 
 @pytest.mark.parametrize("module", FRAMEWORKS)

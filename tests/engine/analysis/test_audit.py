@@ -7,12 +7,18 @@ from typing import Any
 
 from endstop import Engine, tool
 from endstop.analysis.audit import Audit, audit
-from endstop.decision import Limits, Policy
+from endstop.analysis.timeline import record_timeline
+from endstop.decision import Event, Limits, Policy, ToolCall, ToolResult
+from endstop.decision.events import RunStarted
 from endstop.decision.policy import POLICIES
+from endstop.follow import Follower
+from endstop.formats.reconstruction import IMPORTED_POLICY
 from endstop.providers import Scripted, call, say
 from endstop.records.scan import scan
 from endstop.tools import ask_user
 from msgspec.structs import replace
+
+from ..other_loops import ENDS, FAILED, record_of_calls
 
 RECORDS = Path(__file__).parents[2] / "records"
 THREE = list(POLICIES.values())
@@ -46,6 +52,23 @@ def test_a_loop_that_went_on_is_told_with_where_it_was_done_and_what_would_have_
     agent = run.stoppings[1]
     assert (agent.policy, agent.step, agent.saved_steps, agent.rule) == ("agent", 3, 27, "P0.5 control_flow")
     assert agent.supposed, "the record asked for the next step, and agent would not have"
+
+
+def test_a_loop_of_others_has_no_limit_of_steps_that_nobody_has_set() -> None:
+    events: list[Event] = []
+    with Follower(IMPORTED_POLICY, speaks=False, on_event=events.append) as follower:
+        follower.prompt("go")
+        for n in range(40):
+            call = ToolCall(f"c{n}", "look", f'{{"n": {n}}}')
+            follower.step(calls=[call], results=[ToolResult(call.id, "look", "abcdefgh"[n % 8] * (n // 8 + 3))])
+        follower.step("The port is 8080.")
+    (run,) = audit(events, [*THREE, Policy(name="mine", limits=Limits(steps=30))]).runs
+    assert [(stop.policy, stop.step) for stop in run.stoppings if stop.rule == "guard step_limit"] == [("mine", 30)]
+    (started, *rest) = events
+    assert isinstance(started, RunStarted)
+    ours = [replace(started, engine="0.1.0"), *rest]
+    (run,) = audit(ours, THREE).runs
+    assert [stop.policy for stop in run.stoppings if stop.rule == "guard step_limit"] == ["chat"]
 
 
 async def test_the_step_of_each_anchor_is_named_and_what_there_is_none_of() -> None:
@@ -151,3 +174,19 @@ async def test_an_audit_tells_what_waited_for_approval_and_what_the_user_said(tm
     notes = [[note for step in run.steps for note in step.notes] for run in runs]
     waits = "delete waits for the user's approval"
     assert notes == [[waits, waits], ["the user on delete: yes: yes"], ["the user on delete: no: keep it"]]
+
+
+def test_audit_timeline_report_and_list_count_the_same_failed_calls_of_another_loop(tmp_path: Path) -> None:
+    path = record_of_calls(tmp_path / "calls.jsonl")
+    (run,) = audit(scan(path), THREE).runs
+    assert [call.failed for step in run.steps for call in step.calls] == [
+        end in ("failed", "nothing_found") for end in ENDS
+    ]
+    assert sum(run.failed.values()) == FAILED
+    (timeline,) = record_timeline(path).runs
+    assert sum(call.failed for cell in timeline.cells for call in cell.calls) == FAILED
+    assert [cell.mark for cell in timeline.cells].count("error") == FAILED
+    assert timeline.digest.errors == FAILED
+    assert timeline.digest.tools["bash"].failed == FAILED
+    assert run.changed is not None
+    assert (run.changed.by, run.changed.step) == ("bash", len(ENDS)), "the program that says what it wrote"

@@ -18,7 +18,7 @@ from endstop.analysis.eagerness import (
     settings_at,
     single_levels,
 )
-from endstop.decision import GUARDS, Limits, Policy, Repetition
+from endstop.decision import GUARDS, POLICIES, Limits, Policy, Repetition
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,8 +63,7 @@ def test_one_guard_is_moved_at_a_time() -> None:
 def test_the_levels_of_a_policy_are_its_own_settings() -> None:
     assert own_levels(Policy(limits=Limits(steps=8)), BOTH) == (1, 1)
     assert own_levels(Policy(repetition=Repetition(stop_at=None)), BOTH) == (0, 0)
-    agent = Policy(limits=Limits(steps=30))
-    assert all(own_levels(agent, axes_of(agent))), "the table has the values of `agent` without grants"
+    assert all(own_levels(POLICIES["agent"], axes_of(POLICIES["agent"]))), "the table has the values of `agent`"
 
 
 # ---- the path

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from endstop import Engine
-from endstop.decision import Policy, Repetition, policy_from
+from endstop.decision import Limits, Policy, Repetition, policy_from
+from endstop.decision.policy_files import FITTED_FORMAT
 from endstop.providers import Scripted, call
 from msgspec.structs import replace
 
@@ -18,28 +19,27 @@ from ...console import endstop
 from ..analysis.test_backtest import FREE, look, played
 from .pages import Parsed
 
-ENDLESS = replace(FREE, repetition=Repetition(nudge_at=(), stop_at=None))
+ENDLESS = replace(FREE, limits=Limits(steps=200), repetition=Repetition(nudge_at=(), stop_at=None))
 """Lets a run go on that brings nothing new."""
 
 
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve good sessions of 3 or 4 steps, each of a task of its own, and two bad ones of 40; with labels."""
+    """Twelve good sessions of 3 or 4 steps, each of a task of its own, and two bad ones of 160; with labels."""
     folder = tmp_path_factory.mktemp("sessions")
-    (folder / "records").mkdir()
     asyncio.run(_write(folder))
     return folder
 
 
-async def _write(folder: Path) -> None:
+async def _write(folder: Path, name: str = "records", good: int = 12, bad: int = 2) -> None:
+    (folder / name).mkdir()
     labels = ["id,verdict"]
-    for number in range(14):
-        good = number < 12
-        steps = 3 + number % 2 if good else 40
+    for number in range(good + bad):
+        steps = 3 + number % 2 if number < good else 160
         script = [[call("look", path=str(step))] for step in range(steps - 1)]
         engine = Engine(Scripted(*script, [call("finish_task", summary="x")]), tools=[look], policy=ENDLESS)
-        await engine.session(record=folder / "records" / f"{number}.jsonl").run(f"task {number}")
-        labels.append(f"{number},{'good' if good else 'bad'}")
+        await engine.session(record=folder / name / f"{number}.jsonl").run(f"task {number}")
+        labels.append(f"{number},{'good' if number < good else 'bad'}")
     (folder / "labels.csv").write_text("\n".join(labels))
 
 
@@ -73,7 +73,33 @@ async def test_a_policy_is_written_with_its_guarantee_and_runs_use_it(folder: Pa
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", table["date"])
     tested = await endstop("backtest", "records", "--policy", "mine.toml", "--json", cwd=folder)
     assert tested.json["policies"][0]["policy"] == "mine"
-    assert 0 < tested.json["policies"][0]["supposed_saved_steps"] < 80, "of the two bad runs of 40 steps"
+    assert 0 < tested.json["policies"][0]["supposed_saved_steps"] < 320, "of the two bad runs of 160 steps"
+
+
+async def test_a_backtest_gives_the_guarantee_only_for_sessions_like_those_of_the_fit(folder: Path) -> None:
+    assert (await endstop("fit", "records", *LOOSE, "-o", "mine.toml", cwd=folder)).code == 0
+    few = await endstop("backtest", "records", "--policy", "mine.toml", cwd=folder)
+    assert "14 sessions cannot tell whether they are like those that it was fitted on; 20 can" in " ".join(
+        few.out.split()
+    )
+    await _write(folder, "again", good=40, bad=4)
+    alike = " ".join((await endstop("backtest", "again", "--policy", "mine.toml", cwd=folder)).out.split())
+    assert re.search(r"mine: the mix of steps is \d+ % apart from that .* With 90 % confidence, at most 40 %", alike)
+    await _write(folder, "other", good=30, bad=0)
+    other = await endstop("backtest", "other", "--policy", "mine.toml", "--html", "page.html", cwd=folder)
+    assert "mine: no guarantee here: the mix of steps is" in " ".join(other.out.split())
+    assert "With 90 % confidence" not in other.out
+    assert "mine: no guarantee here" in (folder / "page.html").read_text(encoding="utf-8")
+    plain = await endstop("backtest", "other", "--policy", "agent", "--json", cwd=folder)
+    assert plain.json["fitted"] == []
+
+
+async def test_of_a_policy_that_an_older_endstop_fitted_the_backtest_says_that_it_does_not_know(folder: Path) -> None:
+    assert (await endstop("fit", "records", *LOOSE, "-o", "mine.toml", cwd=folder)).code == 0
+    text = (folder / "mine.toml").read_text(encoding="utf-8")
+    (folder / "mine.toml").write_text(text.partition("[fitted.steps]")[0].replace("format = 2", "format = 1"))
+    done = await endstop("backtest", "records", "--policy", "mine.toml", cwd=folder)
+    assert (done.code, "whether its guarantee holds here is not known" in " ".join(done.out.split())) == (0, True)
 
 
 async def test_json_has_the_path_the_test_and_the_sentences(folder: Path) -> None:
@@ -166,7 +192,8 @@ async def test_the_same_task_many_times_over_is_one(tmp_path: Path) -> None:
 async def test_a_policy_of_a_newer_endstop_is_refused(folder: Path) -> None:
     await endstop("fit", "records", *LOOSE, "-o", "mine.toml", cwd=folder)
     text = (folder / "mine.toml").read_text(encoding="utf-8")
-    (folder / "newer.toml").write_text(text.replace("\nformat = 1\n", "\nformat = 2\n"), encoding="utf-8")
+    newer = text.replace(f"\nformat = {FITTED_FORMAT}\n", f"\nformat = {FITTED_FORMAT + 1}\n")
+    (folder / "newer.toml").write_text(newer, encoding="utf-8")
     (folder / "edited.toml").write_text(text.replace("stop_at = ", "stop_at = 1"), encoding="utf-8")
     for name, words in (
         ("newer.toml", "which is newer than this one"),

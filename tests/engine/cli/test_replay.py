@@ -111,7 +111,14 @@ async def test_in_json_a_divergence_has_both_whole_traces_and_both_events(tmp_pa
         trace = divergence[side]["trace"]
         assert [one["rule"] for one in trace][:2] == ["P0 compaction", "P0.5 control_flow"]
         assert trace[1]["said"] == said
-        assert set(trace[1]["saw"]) == {"accepted", "handled", "questions", "rejection", "rejections"}
+        assert set(trace[1]["saw"]) == {
+            "accepted",
+            "handled",
+            "questions",
+            "rejection",
+            "rejections",
+            "rejections_in_vain",
+        }
     before = divergence["before"]
     assert [before[side]["content"] for side in ("recorded", "replayed")] == ["found 1", "nothing there"]
     assert (before["recorded"]["type"], before["fields"]) == ("TOOL_CALL_RESULT", ["content"])

@@ -7,12 +7,35 @@ from typing import Any
 
 import pytest
 from endstop import Extend, Limits, Policy, WrongUse, read_record
-from endstop.decision import GoOn, Pause, Stop, ToolCall, ToolResult, ToolSpec, Usage
+from endstop.cli.factory import with_limits
+from endstop.decision import (
+    POLICIES,
+    Decision,
+    GoOn,
+    Pause,
+    Repetition,
+    Rule,
+    Stop,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
 from endstop.decision.chunks import FinishReport, TextDelta, ToolCallDelta, UsageReport
-from endstop.decision.events import MessageAdded, QuestionAnswered, ResponseFinished, RunStarted
+from endstop.decision.events import (
+    MessageAdded,
+    QuestionAnswered,
+    ResponseFinished,
+    RunFinished,
+    RunStarted,
+    ToolCallResult,
+)
+from endstop.decision.policy import Stagnation
+from endstop.decision.policy_files import policy_from
 from endstop.follow import Cut, Follower
 from endstop.replay import replay
 from endstop.testing import FakeClock
+from msgspec.structs import replace
 
 FINISH = ToolSpec(
     name="finish_task",
@@ -160,9 +183,9 @@ def test_ids_that_repeat_from_step_to_step_find_their_results() -> None:
 def test_a_failed_request_and_the_one_that_follows_are_one_step() -> None:
     one = follower()
     one.failed("overloaded", kind="server", status=529)
-    decision = one.step("The port is 8080.")
-    assert isinstance(decision, Stop)
-    assert (decision.reason, one.facts.steps, one.facts.requests) == ("text_final", 1, 2)
+    one.step("The port is 8080.")
+    assert one.outcome is not None
+    assert (one.outcome.stop_reason, one.facts.steps, one.facts.requests) == ("text_final", 1, 2)
 
 
 def test_a_request_that_failed_for_good_ends_as_a_providers_error() -> None:
@@ -179,6 +202,144 @@ def test_a_loop_that_ends_in_the_middle_is_not_called_complete() -> None:
     outcome = one.end()
     assert outcome is not None
     assert (outcome.status, outcome.stop_reason) == ("cancelled", "custom:unfinished")
+
+
+ANNOUNCED = "I will now run the tests."
+
+
+def after_work(texts: list[str], **more: Any) -> tuple[list[Decision], Follower]:
+    """The decisions after these responses without calls, which follow one with a call and its result."""
+    one = follower(**more)
+    one.step(calls=[call("a")], results=[result("a")])
+    return [one.step(text) for text in texts], one
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason", "said"),
+    [
+        (["The port is 8080."], "text_final", 0),
+        ([ANNOUNCED, ANNOUNCED], "no_answer", 1),
+        ([""] * 6, "no_answer", 5),
+        (["I understand."] * 3, "no_answer", 2),
+    ],
+    ids=["answer", "announcements", "empty", "echoes"],
+)
+def test_whether_a_response_without_calls_is_the_end_the_loop_decides(texts: list[str], reason: str, said: int) -> None:
+    """The policy says what it amounts to, and nudges as long as it is patient, but does not end the loop."""
+    decisions, one = after_work(texts)
+    assert [type(decision) for decision in decisions] == [GoOn] * len(texts)
+    assert [bool(decision.say) for decision in decisions if isinstance(decision, GoOn)] == [
+        number < said for number in range(len(texts))
+    ]
+    assert not one.running
+    assert one.outcome is not None
+    assert (one.outcome.stop_reason, one.end()) == (reason, one.outcome)
+
+
+def test_a_loop_that_goes_on_after_a_text_goes_on_in_another_run_whose_guards_hold() -> None:
+    events: list[Any] = []
+    _, one = after_work(["The port is 8080."], on_event=events.append)
+    for number in range(6):
+        decision = one.step(calls=[call(f"b{number}")], results=[result(f"b{number}")])
+    assert isinstance(decision, Stop)
+    assert decision.reason == "stuck"
+    runs = [event for event in events if isinstance(event, RunStarted)]
+    ended = [event.outcome.stop_reason for event in events if isinstance(event, RunFinished)]
+    assert ([run.prompt for run in runs], ended) == (["go", None], ["text_final", "stuck"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        (Policy(repetition=Repetition(same_text=2), text="nudge"), "stuck"),
+        (Policy(limits=Limits(steps=3), text="nudge"), "step_limit"),
+    ],
+)
+def test_a_guard_ends_the_loop_after_a_text_too(policy: Policy, reason: str) -> None:
+    decisions, _ = after_work(["The port is 8080."] * 2, policy=policy)
+    assert isinstance(decisions[-1], Stop)
+    assert decisions[-1].reason == reason
+
+
+def test_a_rule_of_the_users_own_ends_the_loop_at_a_text() -> None:
+    rule = Rule("own", "said_port", "", ("text",), lambda facts, _: OWN_END if "port" in facts.text else None)
+    rules = ("said_port", *Policy().rules)
+    decisions, _ = after_work(["The port is 8080."], policy=Policy(rules=rules), rules=[rule])
+    assert decisions == [replace(OWN_END, trace=decisions[0].trace)]
+
+
+OWN_END = Stop(rule="said_port", reason="custom:port", status="completed")
+
+
+def news(number: int) -> str:
+    """A result that says something new: another number in the same words would not."""
+    return "It says " + "".join("abcdefghij"[int(digit)] for digit in str(number)) * 3
+
+
+def work_on(one: Follower, steps: int) -> Decision:
+    """The decision after so many steps of useful work, or after the one with which the run ends."""
+    decision: Decision = GoOn(rule="")
+    for n in range(steps):
+        decision = one.step(calls=[call(f"w{n}", arguments=f'{{"n": {n}}}')], results=[result(f"w{n}", news(n))])
+        if isinstance(decision, Stop):
+            break
+    return decision
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        *POLICIES,
+        *POLICIES.values(),
+        Policy(),
+        Policy(limits=Limits(cost_usd=5)),
+        Policy(name="mine", stagnation=Stagnation(stop_at=20)),
+        policy_from({"name": "mine", "base": "strict", "repetition": {"stop_at": 9}}),
+        replace(POLICIES["chat"], closing=True),
+    ],
+)
+async def test_there_is_no_limit_of_steps_that_nobody_has_set(policy: Policy | str, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    one = follower(policy, record=path)
+    assert isinstance(work_on(one, 200), GoOn)
+    one.step(calls=[call("x", "finish_task", '{"summary": "done"}')])
+    assert one.outcome is not None
+    assert (one.outcome.status, one.outcome.steps) == ("completed", 201)
+    assert "steps" not in one.outcome.limits
+    assert (one.policy.limits.cost_usd == 5) is (policy == Policy(limits=Limits(cost_usd=5)))
+    one.close()
+    assert one.policy.completion == "none" or (await replay(path)).same  # an engine offers no completion then
+
+
+@pytest.mark.parametrize(
+    ("policy", "steps"),
+    [
+        (Policy(limits=Limits(steps=30)), 30),
+        (replace(POLICIES["chat"], limits=Limits(steps=30)), 30),
+        (with_limits(POLICIES["chat"], 30, closing=True), 30),
+        (Policy(limits=Limits(soft_steps=4)), 8),
+        (Policy(name="mine", limits=Limits(steps=7)), 7),
+        (policy_from({"limits": {"steps": 30}}), 30),
+        (policy_from({"recommended": "look_up"}), 20),
+        (Policy(limits=Limits(steps=7, extend=Extend(by=5, most=2))), 17),
+    ],
+)
+async def test_a_limit_of_steps_that_is_set_holds(policy: Policy, steps: int, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    with follower(policy, record=path) as one:
+        decision = work_on(one, 200)
+        assert isinstance(decision, Stop)
+        assert (decision.reason, one.facts.steps) == ("step_limit", steps)
+    assert (await replay(path)).same
+
+
+@pytest.mark.parametrize(("speaks", "ends"), [(True, "stuck"), (False, "")])
+def test_what_a_decision_says_does_not_keep_a_loop_going_for_ever(speaks: bool, ends: str) -> None:
+    """With `strict` each text is nudged, and no limit of steps ends that."""
+    decisions, one = after_work([f"Text {n}." for n in range(40)], policy="strict", speaks=speaks)
+    stops = [n for n, decision in enumerate(decisions, 1) if isinstance(decision, Stop)]
+    assert stops == ([30] if speaks else [])
+    assert (one.outcome.stop_reason if one.outcome else "") == ends
 
 
 def test_a_limit_that_asks_stops_where_nobody_can_be_asked(tmp_path: Path) -> None:
@@ -200,6 +361,68 @@ def test_limits_on_steps_and_on_the_session_hold() -> None:
     ]
     assert isinstance(decisions[-1], Stop)
     assert decisions[-1].reason == "step_limit"
+
+
+def limited(**more: Any) -> Follower:
+    """A follower whose loop can ask for closing words, after a run that a limit has ended."""
+    one = follower(Policy(limits=Limits(steps=2)), closes=True, **more)
+    assert isinstance(work_on(one, 3), Stop)
+    assert one.closing is one.decision
+    assert (one.running, one.outcome) == (False, None)
+    return one
+
+
+@pytest.mark.parametrize("calls", [[], [call("late"), call("x", "finish_task", '{"summary": "done"}')]])
+async def test_at_a_limit_the_model_can_have_the_last_word(calls: list[ToolCall], tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    one = limited(record=path)
+    one.chunk(TextDelta("I read two pages."))
+    for number, each in enumerate(calls):
+        assert one.chunk(ToolCallDelta(number, each.id, each.name, each.arguments)) is None
+    one.response()
+    outcome = one.end()
+    assert outcome is not None
+    assert (outcome.stop_reason, outcome.steps, outcome.requests) == ("step_limit", 2, 3)
+    assert (outcome.answer, outcome.answer_from) == ("I read two pages.", "closing")
+    one.close()
+    (run,) = read_record(path).runs
+    assert [event.status for event in run.events if isinstance(event, ToolCallResult)][2:] == ["skipped"] * len(calls)
+    assert (await replay(path)).same
+
+
+@pytest.mark.parametrize(
+    "go_on",
+    [
+        lambda one: one.prompt("another task"),
+        lambda one: one.said("Please go on."),
+        lambda one: one.end(),
+        lambda one: one.failed("overloaded", kind="server", status=529) or one.end(),
+        lambda one: (one.response("Words."), one.response("More of them.")),
+    ],
+    ids=["a prompt", "words of the loop", "the end", "a failed request", "another response"],
+)
+async def test_a_run_at_a_limit_ends_whatever_the_loop_does(go_on: Any, tmp_path: Path) -> None:
+    one = limited(record=tmp_path / "run.jsonl")
+    go_on(one)
+    assert one.closing is None
+    assert one.outcome is not None
+    assert (one.outcome.stop_reason, one.outcome.steps) == ("step_limit", 2)
+    one.close()
+    first = read_record(tmp_path / "run.jsonl").runs[0]
+    assert first.finished is not None
+    assert first.finished.outcome.stop_reason == "step_limit"
+
+
+def test_a_loop_that_cannot_ask_for_closing_words_ends_at_once() -> None:
+    one = follower(Policy(limits=Limits(steps=2)))
+    work_on(one, 3)
+    assert one.closing is None
+    assert one.outcome is not None
+    circle = follower(closes=True)
+    for number in range(6):
+        circle.step(calls=[call(f"c{number}")], results=[result(f"c{number}")])
+    assert circle.closing is None  # only at a limit
+    assert circle.outcome is not None
 
 
 def test_a_limit_on_rounds_ends_the_run_after_its_last_allowed_round_and_not_inside_it() -> None:
@@ -256,7 +479,8 @@ def test_a_record_that_cannot_be_written_any_more_does_not_end_the_loop(tmp_path
     monkeypatch.setattr("endstop.records.recorder.RecordWriter.flush", lambda self: full())
     decision = one.step(calls=[call("a")], results=[result("a")])
     assert isinstance(decision, GoOn)
-    assert isinstance(one.step("The port is 8080."), Stop)
+    one.step("The port is 8080.")
+    assert one.outcome is not None
 
 
 def test_bad_input_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -33,9 +33,20 @@ NAMES = sorted(path.stem for path in RECORDS.glob("*.jsonl") if path.stem != "ap
 
 
 async def follow(run: RecordedRun) -> list[tuple[Decision, Decision]]:
-    """Tell a run to a follower. Returns each recorded decision of a policy with the follower's."""
+    """Tell a run to a follower. Returns each recorded decision of a policy with the follower's.
+
+    Where it leaves it to the loop whether a text is the end, that is the decision that stands in its own record.
+    """
     started, clock, decisions = run.started, FakeClock(), []
-    follower = Follower(started.policy, tools=started.tools, model=started.model, system=started.system, clock=clock)
+    made: list[Decision] = []
+    follower = Follower(
+        started.policy,
+        tools=started.tools,
+        model=started.model,
+        system=started.system,
+        clock=clock,
+        on_event=lambda event: made.append(event.decision) if isinstance(event, DecisionMade) else None,
+    )
     closing = False
     for event in run.events:
         await clock.advance(max(0.0, event.t / 1000 - clock.now()))
@@ -60,7 +71,8 @@ async def follow(run: RecordedRun) -> list[tuple[Decision, Decision]]:
             case ToolCallResult() if not closing:
                 follower.result(ToolResult(event.call_id, event.name, event.content, event.status))
             case DecisionMade() if made_by_policy(event.decision):
-                decisions.append((event.decision, follower.decide()))
+                decision = follower.decide()
+                decisions.append((event.decision, made[-1] if decision.rule == "followed" else decision))
             case _:
                 pass
     return decisions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endstop.decision import Event, GoOn, Limits, Policy, Repetition, Stop, ToolCall, ToolResult
+from endstop.decision import Event, GoOn, Limits, Policy, Repetition, ToolCall, ToolResult
 from endstop.decision import events as ev
 from endstop.decision.backtest import backtest
 from endstop.follow import Follower
@@ -59,6 +59,7 @@ def test_a_run_that_ends_where_the_policy_would_have_ended_it_raises_none_and_th
         for step in range(2 + 3 * run):
             call = ToolCall(f"{run}.{step}", "look", f'{{"at": {step}}}')
             follower.step(calls=[call], results=[ToolResult(call.id, "look", f"{run} {step}")])
-        assert isinstance(follower.step("Done."), Stop)
+        follower.step("Done.")
+        assert not follower.running
     assert len(alarms(events)) == 1
     assert events.index(alarms(events)[0]) > len(events) // 2

@@ -98,8 +98,8 @@ def test_a_failed_request_is_an_attempt_of_its_step_and_the_last_one_is_the_endi
     cut = reply('data: {"choices": [{"delta": {"content": "He"}}]}\n\n')
     heard = hear("cline", [failed, cut, reply(streamed("Hello"))])
     assert heard.stops == ["text_final"]
-    assert [(event.attempt, event.kind) for event in heard.of(ev.AttemptFailed)] == [
-        ("1.1", "rate_limit"), ("1.2", "server"),
+    assert [(event.attempt, event.kind, event.status) for event in heard.of(ev.AttemptFailed)] == [
+        ("1.1", "rate_limit", 429), ("1.2", "server", None),
     ]  # fmt: skip
     heard = hear("cline", [reply(streamed("", ("c1", "read", "{}"))), failed])
     assert heard.stops == ["provider_error"]

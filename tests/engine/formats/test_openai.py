@@ -243,3 +243,22 @@ def test_reasoning_that_openai_encrypted_names_it_so_that_no_other_vendor_is_sen
         Reasoning("Look first.", "gA", vendor="openai"),
         Reasoning("", "gB", redacted=True, vendor="openai"),
     )
+
+
+@pytest.mark.parametrize(
+    ("response", "status", "kind"),
+    [
+        ({"error": {"message": "it broke"}}, None, "server"),
+        ({"error": {"message": "You are out of extra usage"}}, None, "server"),
+        ({"error": {"message": "API Error: 529 overloaded"}}, 529, "server"),
+        ({"error": {"message": "slow down", "code": 429}}, 429, "rate_limit"),
+        ({"status_code": 401, "body": {"error": {"message": "no"}}}, 401, "auth"),
+        ({"status_code": 503}, 503, "server"),
+    ],
+)
+def test_a_failed_request_has_the_status_that_was_recorded_or_none(
+    response: dict[str, Any], status: int | None, kind: str
+) -> None:
+    heard = hear("openai", {"messages": [user("Hi")], "response": response})
+    (failed,) = heard.of(ev.AttemptFailed)
+    assert (failed.status, failed.kind) == (status, kind)

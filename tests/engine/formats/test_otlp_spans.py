@@ -168,6 +168,19 @@ def test_a_conversation_may_have_many_traces_and_a_failed_request_is_one() -> No
     assert [one.status for one in failures] == [429]
 
 
+def test_a_failed_request_has_the_status_of_its_span_and_no_other() -> None:
+    failed = {name: value for name, value in today(3).items() if "output" not in name}
+    broken = {"code": 2, "message": "it broke"}
+    data = file(
+        span(10, today(1)),
+        span(20, {**failed, "http.response.status_code": 503}, traceId="t2", status=broken),
+        span(30, {**failed, "error.type": "429"}, traceId="t3", status=broken),
+        span(40, {**failed, "error.type": "Unavailable"}, traceId="t4", status=broken),
+    )
+    found = [one.failure for session in FORMATS["otlp"].sessions(data) for one in session.messages if one.failure]
+    assert [one.status for one in found] == [503, 429, None]
+
+
 def test_spans_without_a_request_or_a_response_are_named_and_lines_are_one_file(tmp_path: Path) -> None:
     with pytest.raises(Unreadable, match="no request to a model"):
         list(FORMATS["otlp"].sessions(file(span(10, {"http.method": "GET"}), span(11, bare(model=None)))))

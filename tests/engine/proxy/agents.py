@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
-from endstop.decision import POLICIES
+from endstop.decision import POLICIES, Policy
 from endstop.process.tokens import Tokens
 from endstop.providers.prices import Prices
 from endstop.proxy import Proxy, ProxyOptions
@@ -94,13 +94,13 @@ async def listening(runner: web.AppRunner) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def proxied(
-    provider: Any, folder: Path, **options: Any
+    provider: Any, folder: Path, *, policy: Policy = POLICIES["agent"], **options: Any
 ) -> AsyncIterator[tuple[str, aiohttp.ClientSession, Proxy]]:
     """The URL of a proxy before the provider, and a client."""
 
     statistics = Statistics()
     followers = RunFollowers(
-        policy=POLICIES["agent"],
+        policy=policy,
         prices=Prices(),
         completion=("finish_task",),
         folder=folder,

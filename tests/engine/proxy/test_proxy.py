@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 from endstop import read_record
 from endstop.decision import POLICIES, Facts, Policy
+from endstop.decision.events import ResponseFinished
 from endstop.follow import Follower
 from endstop.process.tokens import Tokens
 from endstop.providers.prices import Prices
@@ -181,6 +182,62 @@ async def test_an_agent_that_tries_again_goes_on_in_the_same_run(tmp_path: Path)
     assert (run.finished.outcome.status, run.finished.outcome.steps) == ("completed", 3)
 
 
+PREFILLED = {"role": "assistant", "content": "The port is"}
+UNKNOWN = {"role": "user", "content": "ERROR! Your patch is empty."}
+KNOWN = {"role": "user", "content": "Your output was not formatted correctly."}
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize(
+    ("more", "mark"),
+    [([UNKNOWN], None), ([], "answered"), ([KNOWN], "answered")],
+    ids=["another prompt", "nothing", "words of a loop"],
+)
+async def test_an_agent_that_goes_on_after_its_completion_is_answered(
+    more: list[dict[str, Any]], mark: str | None, streams: bool, tmp_path: Path
+) -> None:
+    """The first request after the completion may be answered here. What follows goes to the provider."""
+    provider = Provider()
+    async with proxied(provider, tmp_path) as (url, client, _):
+        messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+        marks, statuses = [], []
+        for number in range(8):
+            body = {"model": "m", "messages": messages, "stream": streams, "tools": [tool("work"), tool("finish_task")]}
+            async with client.post(f"{url}/v1/chat/completions", json=body) as reply:
+                statuses.append(reply.status)
+                marks.append(reply.headers.get("x-endstop"))
+                message = await said(reply, streams)
+            messages.append(message)
+            calls = message.get("tool_calls", [])
+            messages += [{"role": "tool", "tool_call_id": call["id"], "content": "ok"} for call in calls]
+            if number == 2:
+                assert calls[0]["function"]["name"] == "finish_task"
+                messages += more
+            elif not calls:
+                messages.append(KNOWN if number % 2 else UNKNOWN)
+    assert statuses == [200] * 8
+    assert marks[3] == (mark if mark or streams else "cut")
+    assert len(provider.requests) >= 5
+
+
+async def test_a_text_at_the_end_of_a_first_request_ends_nothing(tmp_path: Path) -> None:
+    """Some agents begin the model's response for it, and some resend a history in which they went on after texts."""
+    provider = Provider()
+    announced = {"role": "assistant", "content": "I will now run the tests."}
+    call = {"id": "c1", "type": "function", "function": {"name": "work", "arguments": "{}"}}
+    worked = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "ok"},
+    ]
+    async with proxied(provider, tmp_path) as (url, client, _):
+        for history in ([PREFILLED], [*worked, announced, KNOWN, announced, KNOWN], [*worked, PREFILLED, KNOWN]):
+            messages = [{"role": "user", "content": "go"}, *history]
+            body = {"model": "m", "messages": messages, "tools": [tool("work"), tool("finish_task")]}
+            async with client.post(f"{url}/v1/chat/completions", json=body) as reply:
+                assert (reply.status, reply.headers["x-endstop"]) == (200, "assembled")
+    assert len(provider.requests) == 3
+
+
 @pytest.mark.parametrize("header", [{}, {"x-endstop-session": "mine"}])
 async def test_a_stopped_request_that_is_sent_again_is_stopped_again(header: dict[str, str], tmp_path: Path) -> None:
     provider = Provider(same=True)
@@ -298,6 +355,40 @@ async def test_a_provider_is_left_as_soon_as_the_agent_has_left(tmp_path: Path) 
             await proxy.idle()
     (record,) = tmp_path.glob("*.jsonl")
     assert "the agent left in the middle of the response" in record.read_text(encoding="utf-8")
+
+
+class HoldsOn(Provider):
+    """Sends a response whole, and then does not end it."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        await super().handle(request)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_a_response_whose_agent_leaves_at_its_last_mark_is_whole(tmp_path: Path) -> None:
+    """OpenAI's client closes the connection once it has read `[DONE]`."""
+    async with proxied(HoldsOn(), tmp_path) as (url, client, proxy):
+        messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+        for number in range(2):
+            body = {"model": "m", "messages": messages, "stream": True, "tools": [tool("work"), tool("finish_task")]}
+            reply = await client.post(f"{url}/v1/chat/completions", json=body)
+            while b"[DONE]" not in await reply.content.readline():
+                pass
+            reply.close()
+            async with asyncio.timeout(PATIENCE):
+                await proxy.idle()
+            function = {"name": "work", "arguments": json.dumps({"n": number})}
+            call = {"id": f"c{number + 1}", "type": "function", "function": function}
+            result = {"role": "tool", "tool_call_id": call["id"], "content": "ok"}
+            messages += [{"role": "assistant", "content": "", "tool_calls": [call]}, result]
+        assert len(proxy.runs) == 1
+    (record,) = tmp_path.glob("*.jsonl")
+    (run,) = read_record(record).runs
+    assert run.finished is not None
+    assert (run.finished.outcome.steps, run.finished.outcome.requests) == (2, 2)
+    responses = [event.message.calls for event in run.events if isinstance(event, ResponseFinished)]
+    assert [[call.name for call in calls] for calls in responses] == [["work"], ["work"]]
 
 
 async def test_a_request_too_large_to_follow_is_passed_on_in_blocks(tmp_path: Path) -> None:

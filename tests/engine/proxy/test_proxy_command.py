@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import openai
 import pytest
 from aiohttp import web
 from endstop import read_record
@@ -46,6 +47,57 @@ async def test_a_run_is_followed_recorded_and_ended_and_the_key_is_written_nowhe
     assert run.finished is not None
     assert run.finished.outcome.status == "completed"
     assert "sk-1" not in record.read_text(encoding="utf-8") + out.decode() + err.decode()
+
+
+COLOURS = ("red", "green", "blue", "white", "black", "brown")
+MATERIALS = ("brass", "glass", "iron", "oak", "paper", "silver", "stone", "tin", "wax", "wool")
+FOUND = [f"It is {colour} and made of {material}." for colour in COLOURS for material in MATERIALS]
+"""What sixty files say."""
+
+
+async def explorer(request: web.Request) -> web.Response:
+    """A provider whose model reads a file after the other, and then answers."""
+    body = await request.json()
+    results = sum(message["role"] == "tool" for message in body["messages"])
+    message: dict[str, Any] = {"role": "assistant", "content": "I read all."}
+    if results < len(FOUND):
+        function = {"name": "read_file", "arguments": json.dumps({"path": f"house/{results}.txt"})}
+        call = {"id": f"call_{results}", "type": "function", "function": function}
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    finish = "tool_calls" if "tool_calls" in message else "stop"
+    head = {"id": "x", "object": "chat.completion", "created": 1, "model": "m"}
+    return web.json_response({**head, "choices": [{"index": 0, "message": message, "finish_reason": finish}]})
+
+
+async def test_sixty_different_calls_that_bring_something_new_are_all_answered_by_default(tmp_path: Path) -> None:
+    messages: list[Any] = [{"role": "user", "content": "What is in the house?"}]
+    parameters = {"type": "object", "properties": {"path": {"type": "string"}}}
+    tools: Any = [{"type": "function", "function": {"name": "read_file", "parameters": parameters}}]
+    answered = 0
+    async with serving(explorer) as upstream:
+        options = ("--upstream", f"{upstream}/v1", "--port", "0", "--record", tmp_path)
+        async with (
+            started("proxy", *options) as process,
+            openai.AsyncOpenAI(base_url=f"{await url_said_by(process)}/v1", api_key="sk-1", max_retries=0) as client,
+        ):
+            while True:
+                reply = await client.chat.completions.create(model="m", messages=messages, tools=tools)
+                message = reply.choices[0].message
+                messages.append(message.model_dump(exclude_none=True))
+                if not message.tool_calls:
+                    break
+                (call,) = message.tool_calls
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": FOUND[answered]})
+                answered += 1
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(PATIENCE):
+                assert await process.wait() == 0
+    assert (answered, message.content) == (60, "I read all.")
+    (record,) = tmp_path.glob("*.jsonl")
+    (run,) = read_record(record).runs
+    assert run.finished is not None
+    assert (run.finished.outcome.stop_reason, run.finished.outcome.steps) == ("text_final", 61)
+    assert run.started.policy.limits.steps is None
 
 
 async def test_a_response_in_progress_ends_and_its_record_is_closed_before_the_proxy_does(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ Events = Iterator[dict[str, Any]]
 class Vendors:
     """Calls `work` twice, and then: "ordinary" answers, "finisher" calls `finish_task` and goes on.
 
-    "circle" makes the same call for ever, "babbler" says the same for ever. Responses follow from the request alone.
+    "circle" makes the same call for ever, "worker" another one each time, unless the request allows no call, and
+    "stubborn" even then; "babbler" says the same for ever. Responses follow from the request alone.
     requests: bodies that came. sent_after: events sent after a completion call.
     """
 
@@ -39,6 +40,8 @@ class Vendors:
         call: tuple[str, str, str] | None = (f"call_{results}", "work", json.dumps({"n": results}))
         if self.kind == "circle":
             call = (f"call_{results}", "work", '{"n": 1}')
+        elif self.kind in ("worker", "stubborn"):
+            call = None if self.kind == "worker" and body.get("tool_choice") == wire.no_calls else call
         elif self.kind == "babbler":
             call = None
         elif results >= 2:
@@ -88,6 +91,8 @@ class Wire:
     """One wire: what the provider says in it, and how an agent asks in it."""
 
     path: str
+    no_calls: Any = "none"
+    """The `tool_choice` of a request that allows no call."""
 
     def results(self, body: dict[str, Any]) -> int:
         raise NotImplementedError
@@ -187,6 +192,7 @@ class Chat(Wire):
 
 class Messages(Wire):
     path = "/messages"
+    no_calls = {"type": "none"}
 
     def results(self, body: dict[str, Any]) -> int:
         return sum(message["role"] == "user" for message in body["messages"]) - 1

@@ -75,7 +75,7 @@ OURS = {
     "ResponseFinished": "attempt model deltas finish raw_finish usage cut_at truncated without_arguments cut_for "
     "after_cut",
     "StepFinished": "cut_by judged",
-    "StepJudgement": "brought",
+    "StepJudgement": "brought text_kind",
     "TextMessageContent": "attempt",
     "ReasoningMessageContent": "attempt signature vendor",
     "ToolCallStart": "attempt call_id name",

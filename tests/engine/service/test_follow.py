@@ -10,21 +10,24 @@ import anyio
 import pytest
 from endstop import Engine, Tool, read_record
 from endstop.decision import AssistantMessage, Degeneration, Policy, ReasoningDelta, TextDelta
+from endstop.decision.events import RunFinished, RunStarted, ToolCallResult
 from endstop.providers import Scripted, call
 from endstop.records.format import encode_line
-from endstop.records.frames import Gap
+from endstop.records.frames import Frame, Gap
 from endstop.service import event_buffer
 from endstop.service.history import load_session
 from endstop.service.service import Service
-from endstop.store.base import EventBatch, Page
+from endstop.store.base import EventBatch, NewSession, Page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ..held import seqs, to_end
+from ..other_loops import ENDS, SESSION, events_of_calls
 from ..store.made import all_pages
 from ..temporary_store import TemporaryStore
 
+AT = "2026-01-01T10:00:00.000Z"
 UNWATCHED = Policy(degeneration=Degeneration(text=None))
 """A response may say the same for ever."""
 
@@ -129,6 +132,33 @@ def test_whatever_is_streamed_and_wherever_one_begins(bursts: list[int], begins:
                     await asyncio.wait_for(reader, 60)
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize(("events", "pages"), [(1000, 64), (4, 64), (4, 1)])
+async def test_calls_of_another_loop_are_judged_wherever_a_reader_begins(events: int, pages: int) -> None:
+    kept, heard = SmallPages(events, pages), events_of_calls()
+    started, finished = heard[0], heard[-1]
+    assert isinstance(started, RunStarted)
+    assert isinstance(finished, RunFinished)
+    batch = EventBatch(
+        session_id=SESSION,
+        run_id=started.run_id,
+        first_seq=1,
+        last_seq=len(heard),
+        lines=b"".join(encode_line(event) + b"\n" for event in heard),
+        at=AT,
+        started=started,
+        finished=finished.outcome,
+    )
+    async with Service(Engine(Scripted()), store=kept, grace=0) as service:
+        await kept.add(NewSession(id=SESSION, owner="", agent="received:x", title="Mend a.py", created_at=AT))
+        await kept.commit(batch)
+        run = await service.run(started.run_id)
+        for after in range(len(heard)):
+            known = [frame for portion in await to_end(service.follow_run(run, after=after)) for frame in portion]
+            ends = [frame.judged.end for frame in known if isinstance(frame, Frame) and frame.judged is not None]
+            results = sum(isinstance(event, ToolCallResult) for event in heard[after:])
+            assert ends == ENDS[len(ENDS) - results :], after
 
 
 class SmallPages(TemporaryStore):

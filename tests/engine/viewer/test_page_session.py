@@ -15,6 +15,7 @@ from endstop.formats.session_files import find_sessions
 from endstop.records.reader import read_record
 from endstop.records.recorder import RecordWriter
 
+from ..other_loops import CHANGED, ENDS, FAILED, SESSION, events_of_calls, record_of_calls
 from ..web.made_session import HELLO, run_of_steps
 from ..web.shown import of_size, until
 from .viewing import RECORDS, ViewerThread
@@ -49,6 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (found,) = find_sessions(str(history), "openai")
     (imported,) = Importer(RecordFolder(folder), ImportOptions()).import_all([found])
     Path(imported.record).rename(folder / "imported.jsonl")  # type: ignore[union-attr]
+    record_of_calls(folder / "calls.jsonl")
     return folder
 
 
@@ -102,11 +104,55 @@ def test_a_session_that_is_written_is_followed_to_its_end(page: Any, tmp_path: P
 
 def test_E5_the_list_and_the_head_of_a_session_count_the_same_errors(page: Any, url: str) -> None:
     sessions = {one["file"]: one for one in page.request.get(f"{url}sessions?limit=200").json()["sessions"]}
-    for file, errors in (("1.jsonl", 1), ("connection.jsonl", 1), ("loop.jsonl", 0), ("hello.jsonl", 0)):
+    counted = {"1.jsonl": 1, "connection.jsonl": 1, "loop.jsonl": 0, "hello.jsonl": 0, "calls.jsonl": FAILED}
+    for file, errors in counted.items():
         assert sessions[file]["errors"] == errors, file
         page.goto(f"{url}#s/{sessions[file]['id']}")
         page.wait_for_selector(".card")
         until(page, f"document.querySelector('#errors').textContent.split(' ')[0] === '{errors}'")
+
+
+MARKS = {"succeeded": ("good", "✔"), "failed": ("bad", "✘"), "nothing_found": ("bad", "✘"), "unknown": ("quiet", "·")}
+SHOWN = """[...document.querySelectorAll('.call > .call-head > .sign')]
+    .map((sign) => [sign.className.replace('sign ', ''), sign.textContent])"""
+
+
+def test_no_call_of_another_loop_has_a_tick_unless_it_is_known_to_have_succeeded(page: Any, url: str) -> None:
+    page.goto(link_to(page, url, "calls.jsonl"))
+    page.wait_for_selector(".card")
+    assert page.evaluate(SHOWN) == [list(MARKS[end]) for end in ENDS]
+    assert page.locator(".call[data-failed]").count() == FAILED
+
+
+def test_files_of_another_loop_are_listed_if_they_were_changed_and_not_if_they_were_read(page: Any, url: str) -> None:
+    page.goto(link_to(page, url, "calls.jsonl"))
+    card = page.wait_for_selector(".card")
+    lists = {title: text.split("\n") for title, _, text in (part.partition("\n") for part in _sections(card))}
+    assert lists["Files changed"] == CHANGED
+    assert [line.split()[0] for line in lists["What it did"]] == ["bash", "edit_file", "bash", "bash"]
+    assert "(failed)" in lists["What it did"][0]
+
+
+def _sections(card: Any) -> list[str]:
+    return [section.inner_text() for section in card.query_selector_all("section")]
+
+
+def test_calls_are_marked_while_the_session_of_another_loop_is_followed(page: Any, tmp_path: Path) -> None:
+    events = events_of_calls()
+    writer = RecordWriter(tmp_path / "live.jsonl", SESSION, "2026-01-01T00:00:00Z", "0.1.0")
+    half = len(events) // 2
+    for event in events[:half]:
+        writer.write(event)
+    writer.flush()
+    with ViewerThread(tmp_path) as url:
+        page.goto(f"{url}#s/{SESSION}")
+        page.wait_for_selector(".call")
+        for event in events[half:]:
+            writer.write(event)
+        writer.flush()
+        page.wait_for_selector(".card")
+        assert page.evaluate(SHOWN) == [list(MARKS[end]) for end in ENDS]
+        writer.close()
 
 
 def test_no_button_leads_to_an_end_that_is_seen(page: Any, url: str) -> None:

@@ -21,10 +21,12 @@ from endstop.records.reader import read_record
 from endstop.records.scan import scan
 from endstop.tools import task_done, think
 
+from ..other_loops import ENDS, events_of_calls, record_of_calls
 from ..payer import by_step
 from .shown import RECORDS, Site, delete_file, until
 from .test_page_safety import BAD, PAYLOADS, poisoned
 
+MARKS = {"succeeded": "✔", "failed": "✘", "nothing_found": "✘", "unknown": "·"}
 NAMES = ["scenes", "gives_up", "question", "connection", "port_server", "approval", "premature"]
 
 
@@ -41,6 +43,17 @@ def written(path: Path, events: list[dict[str, Any]]) -> Path:
     lines = [encode_line(Header(session_id=path.stem)), *(json.dumps(event).encode() for event in events)]
     path.write_bytes(b"\n".join(lines) + b"\n")
     return path
+
+
+def test_calls_of_another_loop_are_marked_and_the_record_in_the_page_is_as_it_was(page: Any, tmp_path: Path) -> None:
+    path = record_of_calls(tmp_path / "calls.jsonl")
+    opened(page, exported(path, tmp_path))
+    signs = "[...document.querySelectorAll('.call > .call-head > .sign')].map((sign) => sign.textContent)"
+    assert page.evaluate(signs) == [MARKS[end] for end in ENDS]
+    with page.expect_download() as download:
+        page.click("#download")
+    saved = read_record(download.value.path())
+    assert [encode_line(event) for event in saved.runs[0].events] == [encode_line(event) for event in events_of_calls()]
 
 
 def switch_off_network(page: Any) -> None:

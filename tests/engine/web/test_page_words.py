@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
+from endstop.decision import Facts, Policy, fold
+from endstop.decision.call_judgement import CallJudge
+from endstop.decision.events import RunStarted, ToolCallResult
 from endstop.decision.messages import ResultStatus
 from endstop.providers import call
+from endstop.records.format import encode_line
 
 from .shown import Site
 
@@ -45,6 +50,42 @@ def step(names: list[str], *, closing: bool = False) -> list[dict[str, Any]]:
 )
 def test_a_call_that_was_not_run_says_why(modules: Modules, events: list[dict[str, Any]], why: str) -> None:
     assert modules(WHY, events) == [why]
+
+
+def judged(status: ResultStatus, engine: str) -> tuple[dict[str, Any], str, str]:
+    """A result in a run of this engine, how the call ended as the library judges it, and as a page without that."""
+    started = RunStarted(run_id="r", session_id="s", policy=Policy(), engine=engine)
+    result = ToolCallResult(call_id="c", name="t", content="Exit code 1", status=status)
+    end = CallJudge(started).judge(result, fold(Facts(), started)).end
+    return json.loads(encode_line(result)), end, engine
+
+
+ENDS = """async (given) => {
+    const { fold } = await import('./page/model.js');
+    const { resultOf } = await import('./page/words.js');
+    return given.map(([event, , engine]) => {
+        const run = fold([{ type: 'RUN_STARTED', run_id: 'r', engine }, event]).runs[0];
+        const call = [...run.calls.values()][0];
+        return [call.end, resultOf(call)[1]];
+    });
+}"""
+
+
+def test_how_a_call_of_our_own_loop_ended_is_the_same_in_the_page_and_in_the_library(modules: Modules) -> None:
+    cases = [judged(status, "0.1.0") for status in get_args(ResultStatus)]
+    ends = [end for end, _ in modules(ENDS, cases)]
+    assert ends == [end for _, end, _ in cases]
+    assert ends.count("succeeded") == 1
+
+
+@pytest.mark.parametrize("engine", ["import:openai", "follow:proxy 1"])
+def test_a_page_that_is_not_told_how_a_call_of_another_loop_ended_shows_no_tick(modules: Modules, engine: str) -> None:
+    cases = [judged(status, engine) for status in get_args(ResultStatus)]
+    shown = modules(ENDS, cases)
+    assert not any(end == "succeeded" or sign == "✔" for end, sign in shown)
+    assert [end for end, _ in shown][1:] == [end for _, end, _ in cases][1:], "all but `ok` say it themselves"
+    told = [[{**event, "judged": {"end": end}}, end, engine] for event, end, _ in cases]
+    assert [end for end, _ in modules(ENDS, told)] == [end for _, end, _ in cases]
 
 
 def test_each_status_of_a_result_has_words(modules: Modules) -> None:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from endstop import Engine, ProgressUpdate, read_record, tool
 from endstop.decision import Policy
+from endstop.decision.call_judgement import CallJudgement
 from endstop.decision.events import ResponseFinished, RunFinished
 from endstop.http.sse import encode_sse
 from endstop.providers import Scripted, call, say
@@ -339,6 +340,14 @@ async def test_a_gap_is_told_as_an_event_without_an_id() -> None:
         b'retry: 1000\n\nid: 1\ndata: {}\n\nevent: lagged\ndata: {"run_id":"r","missed":7,"next_seq":9}\n\n'
         b"id: 9\ndata: {}\n\n"
     )
+
+
+async def test_what_is_known_of_a_call_goes_before_its_result_and_has_no_id() -> None:
+    known = CallJudgement(effect="reads", end="failed", only_read=True)
+    portions = _portions([Frame("r", 3, b"{}", judged=known)])
+    wire = b"".join([chunk async for chunk in encode_sse(portions, with_run=True)])
+    told = b'{"type":"CALL_JUDGED","run_id":"r","seq":3,"effect":"reads","end":"failed","only_read":true}'
+    assert wire == b"retry: 1000\n\nevent: judged\ndata: " + told + b"\n\nid: r:3\ndata: {}\n\n"
 
 
 async def test_a_portion_goes_out_in_one_piece_unless_it_is_large() -> None:

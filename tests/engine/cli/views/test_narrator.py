@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from endstop.cli.views.narrator import NARRATED, NOT_NARRATED, NOTE, EventNarrator
-from endstop.cli.views.run_view import Kind, ViewSnapshot
+from endstop.cli.views.run_view import Call, Kind, ViewSnapshot
 from endstop.decision import AssistantMessage, Event, Reasoning, ToolCall
 from endstop.decision import events as ev
+
+from ...other_loops import ENDS, events_of_calls
 
 
 def test_every_event_is_told_or_left_out_on_purpose() -> None:
@@ -53,3 +55,19 @@ def test_a_response_that_was_not_streamed_is_shown_once_it_is_whole() -> None:
         narrator.feed(whole)
         assert Seen.written[2:] == [("text", "Look.")], "and not twice"
         Seen.written.clear()
+
+
+def test_of_a_call_of_another_loop_no_more_is_shown_than_its_result_says() -> None:
+    class Seen(ViewSnapshot):
+        calls: ClassVar[list[str]] = []
+
+        def call(self, call: Call) -> None:
+            self.calls.append(call.shown_status)
+
+    narrator = EventNarrator(Seen(), explain=False)
+    for event in events_of_calls():
+        narrator.feed(event)
+    shown = {"succeeded": "ok", "failed": "error", "nothing_found": "error", "unknown": "returned"}
+    assert Seen.calls == [shown[end] for end in ENDS]
+    assert len(narrator.actions) == 4, "what only reads is no action"
+    assert sum(action.endswith("(failed)") for action in narrator.actions) == 2

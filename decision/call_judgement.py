@@ -1,0 +1,209 @@
+"""What the calls of a run did and how they ended: the one place that answers this for guards, figures and pages.
+
+Of the run's own tools the record says it: a tool declares whether it only reads, and each result has a status. Nothing
+declares the tools of a loop that is not ours, and a result whose status nothing says is recorded as `ok`. There the
+name and the arguments tell what a call does (`call_effects.py`), and the result how it ended (`call_results.py`). What
+neither tells is unknown, and never a success.
+
+A program that the run itself wrote is known by its text: `python3 analyze.py` changes the work if the `analyze.py` that
+was written before opens a file by its name to write into it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from . import events as ev
+from .call_effects import call_effect, runs_commands
+from .call_results import CallEnd, call_end, has_failed, still_runs
+from .call_verbs import CallEffect, Effect
+from .facts import Facts
+from .fold import fold
+from .messages import ToolCall
+from .program_text import code_effect
+from .run_origin import is_foreign
+from .shell_commands import shell_effect
+from .written_files import file_names, files_in_output
+
+MAX_SCRIPTS = 64
+"""Programs of a run that are remembered, the latest ones."""
+MAX_TEXT = 100_000
+"""Longer arguments are not searched for the text of a program."""
+_SHELLS = (".sh", ".bash")
+_SCRIPTS = (*_SHELLS, ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".R", ".r", ".jl")
+
+
+class CallJudgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a call did and how it ended."""
+
+    effect: Effect
+    end: CallEnd
+    only_read: bool = False
+    """Whether it left everything as it was: its tool declares so or, in a loop that is not ours, its name and its
+    arguments show that it read, waited or did no work."""
+    changed: bool = False
+    """Whether it changed the work, as far as that is known."""
+    checks: bool = False
+    """Whether it checked the work, maybe among other things."""
+    files: tuple[str, ...] = ()
+    """The files that it changed, as far as they are known; of the run's own tools none are."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed: its status says so or, in a loop that is not ours, its result, as any exit code but 0."""
+        return self.end in ("failed", "nothing_found")
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it is known to have succeeded: by its status or, in a loop that is not ours, by its result."""
+        return self.end == "succeeded"
+
+
+class CallJudge:
+    """Judges the calls of one run, a result at a time and in their order."""
+
+    def __init__(self, started: ev.RunStarted) -> None:
+        self.foreign = is_foreign(started.engine)
+        """Whether a loop that is not ours made the run."""
+        self._tools = {tool.name: tool for tool in started.tools}
+        self._open: tuple[ToolCall, ...] = ()
+        self._arguments: dict[str, str] = {}
+        self._scripts: dict[str, tuple[str, ...]] = {}
+        """The names of programs that write files, and those files."""
+        self._latest: tuple[ev.ToolCallResult, CallJudgement] | None = None
+
+    def judge(self, event: ev.ToolCallResult, facts: Facts) -> CallJudgement:
+        """Judge a call by its result. facts: those after this event. The same event gets the same judgement again."""
+        if self._latest is None or self._latest[0] is not event:
+            self._latest = event, self._judge(event, facts)
+        return self._latest[1]
+
+    def _judge(self, event: ev.ToolCallResult, facts: Facts) -> CallJudgement:
+        if facts.open_calls is not self._open:
+            self._open = facts.open_calls
+            self._arguments = {call.id: call.arguments for call in facts.open_calls}
+        arguments = self._arguments.get(event.call_id, "")
+        tool = self._tools.get(event.name)
+        declared = None if tool is None else tool.reads or (None if self.foreign else False)
+        does = call_effect(event.name, arguments, declared)
+        files: tuple[str, ...] = ()
+        if tool is not None and tool.kind != "ordinary":
+            changed = False
+        elif self.foreign:
+            changed, files = self._changes_by_result(does, event, arguments)
+        else:
+            changed = tool is not None and _has_changed(does, event, declared)
+        return CallJudgement(
+            effect=does.effect,
+            end=self._end_of(event, does.effect, facts),
+            only_read=does.effect in ("reads", "waits", "controls") if declared is None else declared,
+            changed=changed,
+            checks=does.checks,
+            files=files,
+        )
+
+    def _end_of(self, event: ev.ToolCallResult, effect: Effect, facts: Facts) -> CallEnd:
+        tool = self._tools.get(event.name)
+        match event.status:
+            case "ok" if self.foreign and (tool is None or tool.kind not in ("completion", "question")):
+                return call_end(event.content, event.status, effect)
+            case "ok":
+                return "succeeded"
+            case "error" | "invalid":
+                return "failed"
+            case "truncated" if facts.limit_reached is None:
+                return "failed"
+            case _:
+                return "unknown"
+
+    def _changes_by_result(
+        self, does: CallEffect, event: ev.ToolCallResult, arguments: str
+    ) -> tuple[bool, tuple[str, ...]]:
+        """Whether a call of a loop that is not ours changed the work, and which files."""
+        if event.status not in ("ok", "error"):
+            return False, ()
+        failed = has_failed(event.content, event.status, does.effect)
+        match does.effect:
+            case "changes" if not failed or does.checks:  # it may be the check that failed
+                self._remember(event.name, arguments, does.files)
+                return True, file_names((*does.files, *self._written_by(does.scripts)))
+            case "unknown" if not failed and not still_runs(event.content):
+                files = file_names((*self._written_by(does.scripts), *files_in_output(event.content, arguments)))
+                return bool(files), files
+            case _:
+                return False, ()
+
+    def _written_by(self, scripts: tuple[str, ...]) -> list[str]:
+        return [file for script in scripts for file in self._scripts.get(_base(script), ())]
+
+    def _remember(self, name: str, arguments: str, files: tuple[str, ...]) -> None:
+        """Remember the programs among the files that a call wrote, if their text writes files."""
+        scripts = [file for file in files if file.endswith(_SCRIPTS)]
+        if not scripts or len(arguments) > MAX_TEXT:
+            return
+        text = _longest_text(arguments)
+        in_shell = scripts[0].endswith(_SHELLS) and not runs_commands(name)
+        does = shell_effect(text) if in_shell else code_effect(text)
+        for script in scripts if does.files else ():
+            self._scripts.pop(_base(script), None)
+            self._scripts[_base(script)] = does.files
+        while len(self._scripts) > MAX_SCRIPTS:
+            del self._scripts[next(iter(self._scripts))]
+
+
+class SessionJudge:
+    """Judges the calls of those runs of a session that a loop made that is not ours, from a run's beginning on."""
+
+    def __init__(self) -> None:
+        self._judge: CallJudge | None = None
+        self._facts = Facts()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the latest run is that of such a loop."""
+        return self._judge is not None
+
+    def feed(self, event: ev.Event) -> CallJudgement | None:
+        """Add an event. Of any other type than `JUDGED_BY` it changes nothing. Returns a judgement for each result."""
+        if isinstance(event, ev.RunStarted):
+            judge = CallJudge(event)
+            self._judge, self._facts = (judge if judge.foreign else None), fold(Facts(), event)
+        elif self._judge is not None and isinstance(event, JUDGED_BY):
+            self._facts = fold(self._facts, event)
+            if isinstance(event, ev.ToolCallResult):
+                return self._judge.judge(event, self._facts)
+        return None
+
+
+JUDGED_BY = (ev.RunStarted, ev.ResponseFinished, ev.ToolCallResult, ev.LimitReached)
+"""Types of the events that a `SessionJudge` needs."""
+
+
+def _has_changed(does: CallEffect, event: ev.ToolCallResult, declared: bool | None) -> bool:
+    """Whether a call of one of the run's own tools changed the work."""
+    if event.status != "ok":
+        return False
+    match does.effect:
+        case "changes":  # if it checks as well, it may be the check that failed
+            return does.checks or not has_failed(event.content, event.status, "changes")
+        case "unknown":
+            return declared is False and not has_failed(event.content, event.status)
+        case "reads" | "checks" | "waits" | "controls":
+            return False
+
+
+def _base(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _longest_text(arguments: str) -> str:
+    """The longest text among the arguments, or the arguments themselves if they are no JSON."""
+    try:
+        given: Any = msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return arguments
+    values = given.values() if isinstance(given, dict) else ()
+    return max((value for value in values if isinstance(value, str)), key=len, default="")

@@ -1,0 +1,89 @@
+"""Clauses without substance: how a language is described for `echoes.py`, which has what they are for.
+
+The descriptions are in `echo_phrases_latin.py` and `echo_phrases_other.py`. A language is compiled when the first
+clause asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import NamedTuple
+
+from .chinese_script import simplified
+
+_CONDITION = re.compile(
+    r"\b(?:if|when|whenever|unless|once|si|cuando|quand|lorsque|sauf|sinon|wenn|falls|sofern|quando|если|когда|"
+    r"se (?=non|nec|ser|for|ric|occ|pre))\b"
+)
+"""Begins the rest of a clause that says on what condition something will be done."""
+
+
+class Pair(NamedTuple):
+    """One kind of empty clauses: how they begin, and what must be found in them; anything, if `about` is empty."""
+
+    begins: str
+    about: str = ""
+
+
+class Language:
+    """What is empty in a language. Expressions are of folded texts: in lower case, and in simplified characters.
+
+    letters: a clause of this language has no other characters; a class of a regular expression, without its brackets
+    assent: words that may stand before a phrase; after the last phrase they are the answer
+    polite: words without substance, which may stand anywhere
+    substance: what no empty clause holds after its beginning
+    spaced: whether words stand between spaces, so that expressions are of whole words
+    capitals: whether a capital letter within a sentence means a name
+    """
+
+    def __init__(
+        self,
+        *,
+        letters: str,
+        assent: str,
+        polite: str,
+        pairs: tuple[Pair, ...],
+        substance: str,
+        spaced: bool = True,
+        capitals: bool = True,
+    ) -> None:
+        self.assent = assent
+        self.polite = polite
+        self._letters = letters
+        self._written = pairs
+        self._substance = substance
+        self._spaced = spaced
+        self._capitals = capitals
+
+    def says_nothing(self, clause: str, places: list[int], names: frozenset[str]) -> bool:
+        """Whether a clause, from one of the places on, is of one of the kinds and without substance."""
+        if not self._alphabet.fullmatch(clause):
+            return False
+        if self._capitals and not names.isdisjoint(clause.split()):
+            return False
+        return any(self._is_one(begins, about, clause, at) for at in places for begins, about in self._pairs)
+
+    def _is_one(self, begins: re.Pattern[str], about: re.Pattern[str], clause: str, at: int) -> bool:
+        beginning = begins.match(clause, at)
+        if beginning is None or not about.search(clause, at):
+            return False
+        condition = _CONDITION.search(clause, at)
+        return not self._veto.search(clause, beginning.end(), condition.start() if condition else len(clause))
+
+    @cached_property
+    def _alphabet(self) -> re.Pattern[str]:
+        return re.compile(rf"(?:[{self._letters}\s'-]|json|markdown|ai)+")
+
+    @cached_property
+    def _pairs(self) -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+        return tuple((self._whole(one.begins), self._whole(one.about, ends="")) for one in self._written)
+
+    @cached_property
+    def _veto(self) -> re.Pattern[str]:
+        return self._whole(self._substance)
+
+    def _whole(self, expression: str, ends: str = r"\b") -> re.Pattern[str]:
+        """An expression of whole words, where the language writes spaces."""
+        expression = simplified(f"(?:{expression})")
+        return re.compile(rf"\b{expression}{ends}" if self._spaced else expression)
