@@ -7,12 +7,13 @@ from typing import Any
 import anyio
 from endstop import Completion, Continue, Engine, Tool, tool
 from endstop.decision import Compaction, FinishReport, Limits, Patience, Policy, Prompts, ReasoningDelta, ToolCallDelta
-from endstop.decision.limits import SessionLimits
+from endstop.decision.limits import Extend, SessionLimits
 from endstop.decision.policy import Echo, Repetition
 from endstop.hooks import Accept, Progress, Reject
 from endstop.providers import Chaos, Interrupted, RateLimited, Scripted, Unavailable, call, say
 from endstop.tools import ask_user, finish_task, task_done, think
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ..engine_options import grouped
 
@@ -145,6 +146,16 @@ POLICIES = st.builds(
     ),
     prompts=st.builds(Prompts, next_step=st.sampled_from(["", "What is next?"])),
 )
+
+
+def with_extend(policy: Policy, extend: Extend | None) -> Policy:
+    """The policy with this instead of its own `limits.extend`."""
+    return replace(policy, limits=replace(policy.limits, extend=extend))
+
+
+EXTENSIONS = st.sampled_from([Extend(by=1, most=2), Extend(by=3), Extend(by=2, when="ask")])
+EXTENDED = st.builds(with_extend, POLICIES, EXTENSIONS)
+"""Policies whose limit of steps is extended."""
 
 FAULTS = st.fixed_dictionaries(
     {

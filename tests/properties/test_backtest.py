@@ -8,12 +8,13 @@ from typing import Any
 from endstop.decision import Limits, Outcome, Patience, Policy, TextDelta, ToolCallDelta
 from endstop.decision import events as ev
 from endstop.decision.backtest import Finding, backtest
+from endstop.decision.limits import Extend
 from hypothesis import event as note
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from .scripts import HANDMADE, POLICIES, SCRIPTS, World
+from .scripts import EXTENDED, EXTENSIONS, HANDMADE, POLICIES, SCRIPTS, World, with_extend
 from .test_runs import drive
 
 PAIRS = st.builds(
@@ -53,6 +54,16 @@ def test_a_backtest_says_what_the_engine_does(script: Any, pair: tuple[Policy, P
     note(found.parting)
     where_a_policy_stops_in_a_backtest_it_stops_in_the_engine(found, run.outcome)
     what_was_said_until_the_two_part_is_what_the_engine_says(found, recorded, played)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SCRIPTS, EXTENDED, st.one_of(st.none(), EXTENSIONS))
+def test_a_backtest_says_what_grants_and_questions_for_steps_change(
+    script: Any, policy: Policy, extend: Extend | None
+) -> None:
+    inner = test_a_backtest_says_what_the_engine_does.hypothesis.inner_test  # type: ignore[attr-defined]
+    inner(script, (policy, with_extend(policy, extend)))
+    inner(script, (with_extend(policy, extend), policy))
 
 
 def _of_before(event: Any) -> Any:

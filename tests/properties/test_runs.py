@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from .scripts import FAULTS, POLICIES, SCRIPTS, World
+from .scripts import EXTENDED, FAULTS, POLICIES, SCRIPTS, World
 
 examples = settings(max_examples=150, deadline=None)
 
@@ -72,6 +72,14 @@ def test_what_holds_for_every_run(script: Any, policy: Policy, faults: Any, rand
         a_replay_of_the_record_decides_the_same(played)
 
 
+@settings(max_examples=60, deadline=None)
+@given(SCRIPTS, EXTENDED, FAULTS, st.randoms(use_true_random=False))
+def test_it_holds_for_runs_that_are_granted_steps_or_ask_for_them(
+    script: Any, policy: Policy, faults: Any, random: Any
+) -> None:
+    test_what_holds_for_every_run.hypothesis.inner_test(script, policy, faults, random)  # type: ignore[attr-defined]
+
+
 def every_call_id_has_exactly_one_result_in_the_transcript(played: Played) -> None:
     check_transcript(played.session.transcript.messages, [question.call_id for question in played.outcome.questions])
 
@@ -86,7 +94,7 @@ def there_is_one_terminal_event_and_it_is_the_last(played: Played) -> None:
 
 def it_ends_within_its_limit_and_its_trace_explains_why(played: Played) -> None:
     outcome, policy = played.outcome, played.policy
-    assert outcome.steps <= policy.limits.hard_steps
+    assert outcome.steps <= policy.limits.most_steps
     assert outcome.rounds <= (policy.limits.rounds or outcome.rounds)
     assert outcome.requests <= outcome.steps + policy.closing, "the closing step is one request more"
     if outcome.stop_reason.endswith("_limit"):
@@ -201,13 +209,19 @@ def test_a_run_that_is_killed_anywhere_goes_on_to_one_end(script: Any, policy: P
         report = asyncio.run(replay(str(path)))
     terminal = [event for event in recorded.events if isinstance(event, ev.RunFinished)]
     assert terminal == recorded.events[-1:]
-    assert terminal[0].outcome.steps <= policy.limits.hard_steps
+    assert terminal[0].outcome.steps <= policy.limits.most_steps
     assert terminal[0].outcome.stop_reason != "internal_error", terminal[0].outcome.detail
     check_transcript(session.transcript.messages, [question.call_id for question in session.questions])
     answered_calls = [e.call_id for e in recorded.events if isinstance(e, ev.CompletionAccepted)]
     assert (terminal[0].outcome.stop_reason == "completed") == bool(answered_calls)
     assert report.same, [run.divergence for run in report.runs]
     assert [run.difference for run in report.runs if run.difference is not None] == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(SCRIPTS, EXTENDED, st.floats(0, 1))
+def test_a_run_that_is_killed_is_granted_its_steps_once(script: Any, policy: Policy, place: float) -> None:
+    test_a_run_that_is_killed_anywhere_goes_on_to_one_end.hypothesis.inner_test(script, policy, place)  # type: ignore[attr-defined]
 
 
 async def _resumed(world: World, path: Path) -> Any:

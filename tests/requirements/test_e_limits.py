@@ -636,6 +636,23 @@ async def test_E4_a_fork_at_the_question_decides_anew(tmp_path: Path) -> None:
         assert all((one.divergence, one.difference) == (None, None) for one in report.runs)
 
 
+async def test_E4_a_run_that_is_killed_while_it_asks_is_resumed_and_asks_once(tmp_path: Path) -> None:
+    record = tmp_path / "r.jsonl"
+    await Engine(Scripted(*busy(3)), tools=[WORK], policy=asking()).run("go", record=record)
+    lines = record.read_bytes().splitlines(keepends=True)
+    last = next(n for n, line in enumerate(lines) if b'"QUESTION_ASKED"' in line)
+    record.write_bytes(b"".join(lines[: last + 1]))
+    session = Engine(Scripted(*busy(1, DONE)), tools=[WORK], policy=asking()).session(record=record)
+    session.load(read_record(record).runs)
+    assert session.interrupted
+    async with session.start_resumed() as run:
+        assert [q.call_id for q in (await run.wait()).questions] == ["limits.steps.3"]
+    outcome = await session.extend(2)
+    assert (outcome.stop_reason, outcome.steps) == ("completed", 5)
+    check_transcript(session.transcript.messages)
+    assert [len(asked(run.events)) for run in read_record(record).runs] == [1, 0]
+
+
 async def test_E4_a_backtest_says_that_the_user_would_be_asked_and_takes_recorded_answers(tmp_path: Path) -> None:
     path = tmp_path / "60.jsonl"
     await Engine(Scripted(*busy(50, DONE)), tools=[WORK], policy=steps(60, reminder=None)).run("go", record=path)

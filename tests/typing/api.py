@@ -173,6 +173,8 @@ async def main() -> None:
     paused = await session.run("hello")
     for question in paused.questions:
         assert_type(await session.answer(question.call_id, "yes"), Outcome)
+        assert_type(question.extends, int)
+        assert_type(await session.extend(20, question.call_id), Outcome)
         assert_type(
             await session.answer(question.call_id, ["this one", Image(url="https://example.com/a.png")]), Outcome
         )
