@@ -72,8 +72,10 @@ def test_a_phase_an_empty_answer_and_last_words_after_a_limit_claim_nothing() ->
     assert claimed(step(1, "Here is what is missing.", closing=True)) is None
 
 
-def test_only_an_answer_claims_and_not_a_question_an_announcement_a_refusal_or_an_error() -> None:
-    for text in ("What is your user id?", "Let me run the tests:", "I'm sorry, I can't do that.", "API Error: 529"):
+def test_only_an_answer_and_a_firm_refusal_claim_and_no_other_text() -> None:
+    assert claimed(step(1, "", "look"), step(2, "I'm sorry, I can't do that.")) == 2
+    offer = "I'm sorry, I can't do that. Shall I look for another one instead?"
+    for text in ("What is your user id?", "Let me run the tests:", offer, "API Error: 529"):
         assert claimed(step(1, "", "look"), step(2, text)) is None, text
         assert claimed(step(1, "", "look"), step(2, text), step(3, "Done.")) == 3, text
         assert claimed(step(1, "", "look"), step(2, text, "finish")) == 2, "a completion call claims, whatever is said"
