@@ -197,7 +197,11 @@ ECHO = {
     r"done)[.:,] (the )?(output|result)\s?:|(the )?(file|page|message) has been read\b|(i )?(got|"
     r"received)( back)?\s?:? ?[{\[<]|what came back\b|(returned|received|printed|got|fetched)\s?:|it (returned|"
     r"printed)\b|(the )?(\w+ )?(tool|api|command|sensor|server) (says|lists|shows|reports) |(the )?(lookup|search|"
-    r"query|call|request)( for [^.:\n]{1,60})? (gave|returned|found) (no |nothing|\d)",
+    r"query|call|request)( for [^.:\n]{1,60})? (gave|returned|found) (no |nothing|\d)|response code:? [123]\d\d\b|"
+    r"'[^'\n]{1,80}' reports?\s?:|query ok\b|(tool|function) call '?[\w.]+'? (completed|finished|returned)\b|"
+    r"(the )?logs? (shows?|says?|reads?)\s?:|([\w-]+ ){1,2}output\s?[:\n]|console\s?:|(→|⇒) ?[{\[<\"'\d]|"
+    r"(the )?(website|site|page|url|host) returned \d|\w+\([^)\n]{0,60}\) ?(=|→) ?[\w{\[\"']|(the )?\w+_\w+ (call|"
+    r"tool|function) (shows|gives|lists|says)\b|what the (tool|command|call|api) (gave|returned|sent|said)",
     "es": r"(la |el )?(salida|respuesta|resultado|contenido|valor) (devuelt[oa] |obtenid[oa] |est[aá]ndar |"
     r"completa )?(por |del?|de la|de los|de)? ?(la |el |ejecutar |llamar a )?(comando|herramienta|funci[oó]n|"
     r"llamada|consulta|script|api|servidor|archivo|fichero|orden|'|\w+_\w+)[^:\n]{0,80}( es| fue)?\s?:|(salida|"
@@ -230,7 +234,7 @@ ECHO = {
     r"abfrage)ergebnisse?( f[uü]r [^:\n]{1,60})?\s?:|inhalt (von|der datei) [^:\n]{1,60}:|"
     r"r[uü]ckgabe( von [^:\n]{1,60})?\s?:|keine ausgabe|(ergebnis|antwort|r[uü]ckgabe)( erhalten)?\s?:\s?[{\[<]|"
     r"ausgabe (des|der|vom|von)\b[^:\n]{0,60}:|(zur[uü]ckgegeben|geliefert|ausgegeben|empfangen|erhalten) (wurden?|"
-    r"habe ich)?\s?:|was (das|der|die) \w+ (zur[uü]ckgab|lieferte|ausgab)",
+    r"habe ich)?\s?:|was (das|der|die) \w+ (zur[uü]ckgab|lieferte|ausgab)|[\w-]*ausgabe\s?[:\n]",
     "pt": r"(a )?(sa[ií]da|resposta) (do|da|de) (comando|ferramenta|fun[cç][aã]o|consulta|api|')[^:\n]{0,80}:|(a |"
     r"o )?(ferramenta|comando|fun[cç][aã]o|consulta|api|chamada)\b[^.:\n]{0,80}(retornou|devolveu|respondeu|"
     r"imprimiu|terminou com (o )?c[oó]digo)",
@@ -246,14 +250,15 @@ ECHO = {
     r"返回结果|返回内容|输出结果|输出内容|执行结果|输出|回传值|退出码)(如下|为|是)?\s?:|(执行|运行|"
     r"调用)[^,。\n]{1,40}[,，]?(后得到|返回|得到|输出|结果(是|为))|(运行|查询|搜索|检索|调用|测试)(的)?(结果|"
     r"返回)(如下|为|是)?\s?:|文件内容(如下|为)?\s?:|(结果|响应|返回)\s?:\s?[{\[<]|(返回|收到|得到|输出|"
-    r"传回)(的)?(内容|结果|数据|信息)?\s?:|得到(了)?(如下|以下)|(命令|脚本|程序)已?(执行|运行)[,，]?(没有|无)输出",
+    r"传回)(的)?(内容|结果|数据|信息)?\s?:|得到(了)?(如下|以下)|(命令|脚本|程序)已?(执行|运行)[,，]?(没有|无)输出|"
+    r"(数据库|系统|服务器)返回(了)?(空|\d)|日志(内容)?(如下)?\s?:",
     "ja": r"[^。、:\n]{0,30}(ツール|コマンド|関数|クエリ|スクリプト|検索|api|呼び出し|リクエスト|'[^'\n]{1,60}'|"
     r"\w+_\w+)[^。:\n]{0,30}(出力(は|結果|内容|:|が|です|\s?\n)|の出力|返し(まし|てき)|返され|返って|返りまし|返却|"
     r"戻り値|戻りまし|の結果:|の結果(は(次|以下)|です)|終了コード|レスポンス|応答)|(実行結果|出力|標準出力|戻り値|"
     r"ツールの?結果|終了コード|レスポンス)(は(次|以下)[^。\n]{0,10})?\s?[:\n]|(検索|照会|クエリ)結果(は(次|"
     r"以下)[^。\n]{0,10})?\s?[:\n]|ファイルの内容(は|:)|(結果|応答|レスポンス)\s?:\s?[{\[<]|出力結果\s?[:\n]|"
     r"(返り値|戻り値)は|[^。\n]{0,30}実行(した|し)たところ|実行したところ|('[^'\n]{1,60}'|\w+_\w+) ?(は|"
-    r"が) ?[^。\n]{1,60}を返しました",
+    r"が) ?[^。\n]{1,60}を返しました|検索結果は ?\d|[^。\n]{0,20}から(は)? ?\d+ ?(行|件)[^。\n]{0,6}返",
     "ko": r"[^.:\n]{0,30}(도구|명령|함수|쿼리|스크립트|호출|api|'[^'\n]{1,60}'|\w+_\w+)[^.:\n]{0,30}(반환(했|값|하였|"
     r"한)|출력(은|했|값|:|결과)|종료 코드|응답)",
 }

@@ -61,7 +61,7 @@ _ERROR = (
     r"google)[\w. ]{0,40}(error|exception)\b ?[:(]|error( (calling|running|executing|while|from|in|"
     r"during)[\w ]{0,40})?:|\w*(error|exception):|traceback \(most recent call last|<(!doctype )?html.{0,200}(error|"
     r"bad gateway|unavailable|denied)|\{ ?\"(type\" ?: ?\")?error\"|(rate|usage|quota|token)? ?limit (reached|"
-    r"exceeded)|too many requests|you('ve| have) (hit|reached|exceeded) your .{0,30}(limit|quota)|"
+    r"exceeded)(?!\?)|too many requests|you('ve| have) (hit|reached|exceeded) your .{0,30}(limit|quota)|"
     r"you exceeded your current quota|(connection|network|request|gateway|read)( was| has| is)? ?(error|refused|reset|"
     r"timed? ?out|aborted|failed)|(request|call|generation) (failed|error|cancelled by|interrupted)|"
     r"\[request (interrupted|cancelled)|prompt is too long|input is too long|context (length|window) exceeded|"
@@ -95,7 +95,10 @@ _ERROR = (
     r"surcharg|injoignable)|[eé]chec (de|du|lors)[^.\n]{0,30}(requ[eê]te|connexion|appel|authentification)|"
     r"trop de requ[eê]tes|(la |el )?(conexi[oó]n|servidor|servicio|solicitud|modelo)[^.\n]{0,30}(cerr[oó]|agot|rechaz|"
     r"no (est[aá] )?disponible|sobrecarg|fall[oó]|interrump)|no se pudo (conectar|completar la (solicitud|petici)|"
-    r"establecer)|demasiadas (solicitudes|peticiones)|tiempo de espera"
+    r"establecer)|demasiadas (solicitudes|peticiones)|tiempo de espera|unexpected token|fetch failed|"
+    r"max retries exceeded|uncaught (exception|error)|unhandled (exception|rejection|error)|fehlercode|"
+    r"error de (autenticaci|conexi|red|servidor)|c[oó]digo de error|code d'erreur|(api|raten)[- ]?limit|apiキー|"
+    r"[\w-]*limit (erreicht|[uü]berschritten)|ung[uü]ltiger (api|schl[uü]ssel)|401 unauth|403 forbidden"
 )
 
 _REQUESTS = {
@@ -119,19 +122,21 @@ _REQUESTS = {
     r"ok|no|confirm)\b|\bsay ('|\"|“)?yes\b|over to you\b|once you('ve| have)? (confirm|approv|decid|answer|repl|"
     r"pick|cho)|if you (can |could )?(provide|give|share|send|tell)( me)? .{0,120}(i can|i'll|i will|we can)|"
     r"^\W*(choose|pick|select) (one|an option|between|from)\b|are you sure\b|\btype '?\w+'? to (confirm|continue|"
-    r"proceed)",
+    r"proceed)|(^|[,;] )to \w+[^.]{0,60}\bi('d| would)? need\b|\bi('d| would) need (the|your|a|an|to know)\b|"
+    r"\bkindly (share|provide|confirm|send|let|tell|specify|reply)",
     "es": r"por favor,? (indi(que|ca)|proporcion[ea]|confirm[ea]|d[ií](ga|me)|env[ií][ea]|compart[ea]|elija|elige|"
     r"escrib[ea]|especifi(que|ca)|seleccion[ea]|aclar[ea]|facilit[ea]|revis[ea]|haz|hága|comun[ií])|"
     r"(ind[ií]qu?[ea]|d[ií]ga|di|conf[ií]rm[ae]|env[ií][ea]|proporci[oó]n[ea])me |necesito (su|tu|que|saber|"
     r"conocer|m[aá]s)|(espero|aguardo|quedo a la espera de) (su|tu|que)\b|tengo que saber|me (falta|faltan) (su|tu|"
     r"saber|por saber)|(conf[ií]rm|d[ií]g|ind[ií]qu|av[ií]s)[aeá]\w*melo\b|necesitar[ií]a|(me )?(puede|podr[ií]a|"
-    r"puedes|podr[ií]as) (indicar|decir|proporcionar|confirmar|enviar|dar)",
+    r"puedes|podr[ií]as) (indicar|decir|proporcionar|confirmar|enviar|dar)|me faltan? (el|la|los|las|su|"
+    r"tu) (n[uú]mero|dato|fecha|nombre|direcci|correo|c[oó]digo|clave)",
     "fr": r"veuillez|merci de (m |me |bien |nous )?(\w+er|\w+ir|\w+re)\b|(pouvez|pourriez)[ -]vous|(peux|"
     r"pourrais)[ -]tu|j ?'?ai (encore |aussi )?besoin (de|d|que|du)|(dites|indiquez|donnez|envoyez|confirmez|"
     r"pr[eé]cisez|dis|indique|donne|envoie)[ -](moi|nous)(?! une? (seconde|instant|minute|moment))|s'?il (vous|"
     r"te) pla[iî]t,? (\w+ez|\w+e)\b|il me faut (votre|vos|ton|le|la|les)|j'attends (votre|ta|ton|vos|que)|"
     r"en attente de (votre|ta|vos)|faites[ -](le )?moi savoir|il me manque (encore )?(votre|la|le|les|une?)\b|"
-    r"il me faudrait|pourriez[ -]vous|\bindiquez\b(?! comment)|\bpr[eé]cisez\b",
+    r"il me faudrait|pourriez[ -]vous|\bindiquez\b(?! comment)|\bpr[eé]cisez\b|merci d'\w+er\b",
     "de": r"bitte (\w+ )?(geben|nennen|teilen|best[aä]tigen|sagen|senden|schicken|w[aä]hlen|pr[uü]fen|gib|nenne?|"
     r"teile?|best[aä]tige?|sage?|sende?|schicke?|w[aä]hle?|pr[uü]fe?|beschreib|beschreiben|laden|lade|entscheiden|"
     r"entscheide|antworten?|um)\b|(teilen|nennen|geben|sagen|schicken|senden) sie (mir|uns)|(teile?|nenne?|gib|sag|"
@@ -159,7 +164,7 @@ _REQUESTS = {
     r"把|将|决定|定一下|授权|允许|批准|给我|补充|描述|核对|上传|提交|明确|澄清)|(需要|还需要|需)(您|你)(先)?(提供|"
     r"确认|告诉|的|补充|选择|授权)|麻烦(您|你)?(提供|告诉|告知|确认|发)|(是否|要不要|能否|可否|可以)(需要)?(我|"
     r"继续|告诉我|提供).{0,20}$|您(想|希望|要|打算)(要|让|选)?.{0,12}(哪|什么|怎么)|(等|等待|等候)(您|你)的?(确认|"
-    r"回复|答复|决定|指示|同意|批准)|(由|听)(您|你)(来)?(决定|定)",
+    r"回复|答复|决定|指示|同意|批准)|(由|听)(您|你)(来)?(决定|定)|麻烦(您|你)?(把|将)|(发|告诉|提供)给我(一下)?$",
     "ja": r"(教えて|お知らせ|お聞かせ|ご?確認して?|ご?提供(して)?|ご?指定(して)?|ご?選択(して)?|選んで|お選び|入力して|"
     r"ご?入力|送って|お送り|共有して|ご?共有|お伝え|ご?記入)(ください|下さい|いただけ|頂け|もらえ|願)|(必要|"
     r"知りたい)です(が|ので).{0,12}(お|ご|教|$)|(貼り付けて|ご?記入して|ご?連絡)(ください|下さい|いただけ)",
@@ -212,7 +217,8 @@ _AGREEMENT = (
     r"sag) (mir )?(einfach )?(bescheid|ob)|(lassen sie|lass) (es )?mich wissen,? (wenn|ob)|¿(le|te) parece|¿lo hago|"
     r"m[oö]chten sie das|需要吗|行吗|可以吗|好吗|お申し付け|お知らせください$|\bpasst (das|es|ihnen)|ist das (ok|"
     r"in ordnung|recht)|¿(le|te) (sirve|va bien|paso)|([cç]a|cela) (vous )?(va|convient|irait)|您看|要不要我|需要我|"
-    r"いかが|ましょうか|よろしい(です|でしょう)か"
+    r"いかが|ましょうか|よろしい(です|でしょう)か|\bwant (that|this|it|one)\?|\bw[aä]re (das|dies|ihnen das)\b|"
+    r"\bis (that|this) (fine|alright|all right)\b"
 )
 """Asks whether the user takes what was offered."""
 _ALTERNATIVE = (
@@ -241,7 +247,10 @@ _ALTERNATIVE = (
     r"give|provide|share|grant|can send)( me)?\b[^.]{0,80}\b(i'll|i can|i will)\b|(ご案内|お調べ|ご紹介|お手伝い|"
     r"ご用意|提案|お出し|承)(する|し)?(ことが|こと)?(でき|可能|れ)ます|\b(m[oö]chten|w[uü]nschen) sie\b|(souhaitez|"
     r"voulez|pr[eé]f[eé]r\w+)-vous\b|(quiere|quieres|prefiere|desea)s? (que|una|el|la)\b|\bsi (me|nos) (pega|manda|"
-    r"env[ií]a|pasa)s?\b|lo que s[ií] puedo|wenn sie das (w[uü]nschen|m[oö]chten)|\bwant me to\b"
+    r"env[ií]a|pasa)s?\b|lo que s[ií] puedo|wenn sie das (w[uü]nschen|m[oö]chten)|\bwant me to\b|(?<!wish )\b(i|"
+    r"we) could (?!(not|n't|find|see|only|have|be)\b)\w|\bwould (also )?be (possible|feasible|doable)\b|\bis doable\b|"
+    r"ことは?可能|なら(可能|できます)|si cela vous int|reste (possible|envisageable)|(w[aä]re|ist) (aber |jedoch |"
+    r"stattdessen )?(m[oö]glich|machbar|frei)\b"
 )
 """Names something else that the speaker would do."""
 _AFTERTHOUGHT = (
@@ -426,7 +435,8 @@ _CANNOT = (
     r" am) going to (pass|decline|refuse)\b|\bno est[aá] en (mi|mis) mano|\bno dispongo de\b|\bno me (est[aá]|"
     r"es) (permitid|posible)|\b(cela|[cç]a|ce) (ne|n') ?(m')?est pas (permis|possible|autoris)|\b(fehlt|"
     r"fehlen) mir (leider )?(die|der|das) (berechtigung|zugriff|rechte?|befugnis|zugang)|\bnicht mehr m[oö]glich\b|"
-    r"\bnicht zul[aä]ssig\b|\bimpossible de\b"
+    r"\bnicht zul[aä]ssig\b|\bimpossible de\b|\b(i|we) (don't|do not) (recommend|place|sell|support|make|take)\b|"
+    r"\bn'(est|ai|a) (plus|pas) (possible|la main|le droit|la possibilit)"
 )
 """Says that the speaker cannot or will not."""
 _CANNOT_BE = (
@@ -442,7 +452,9 @@ _CANNOT_BE = (
     r"ausverkauft|vergriffen|nicht (mehr )?(verf[uü]gbar|lieferbar))|(unterst[uü]tzt|erlaubt) [^.]{0,40}(nicht|kein)|"
     r"(est|sont) (complet|[eé]puis|indisponible)\w*|ne (prend|permet|g[eè]re|propose)\w* pas|(已经?)?(售罄|订满|满员|"
     r"卖完|缺货)|没有(库存|余票|名额)|満席|在庫(が|は)(なく|ない|ございません|ありません)|\b(is|are) (already |"
-    r"all )?(taken|gone|fully booked|occupied)\b|締め切って(おり|い)ます|(終了|完売)(して|いたして)(おり|い)ます"
+    r"all )?(taken|gone|fully booked|occupied)\b|締め切って(おり|い)ます|(終了|完売)(して|いたして)(おり|い)ます|"
+    r"\bno existe\b|\bn'existe pas\b|\b(sind|ist) (leider )?(alle|bereits|schon) [^.]{0,30}(vergeben|belegt|"
+    r"ausgebucht)|満室|満員"
 )
 """Says that something cannot be; a refusal only beside an apology, or in the words of `_CANNOT`."""
 _SEEKING = (

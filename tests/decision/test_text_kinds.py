@@ -194,6 +194,13 @@ def test_what_stands_in_the_middle_does_not_count(first: str, last: str, more: i
         "\n",
         "՞",
         "i" * 50,
+        "the tool ",
+        "a_b",
+        "3 of ",
+        "- [ ] ",
+        "step 1 of 2 ",
+        "工具",
+        "のうち",
     ],
 )
 def test_no_text_takes_long(piece: str) -> None:

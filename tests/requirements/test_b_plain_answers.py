@@ -284,6 +284,13 @@ async def test_B3_a_second_report_of_unfinished_work_in_a_row_ends_as_no_answer(
     assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "no_answer", 3)
 
 
+@pytest.mark.parametrize("kind", ["partial", "echo"])
+async def test_B3_a_text_rule_may_say_that_a_text_is_one_of_them(kind: str) -> None:
+    hooks = Hooks(text_rule=lambda text, calls: kind if text == "Port 80." else None)  # type: ignore[arg-type,return-value]
+    outcome = await Engine(Scripted([call("work")], "Port 80.", "Port 8080."), tools=[WORK], hooks=hooks).run("go")
+    assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("text_final", "Port 8080.", 3)
+
+
 async def test_B3_a_result_that_is_repeated_again_is_the_answer() -> None:
     outcome = await Engine(Scripted([call("work")], ECHOED, ECHOED), tools=[WORK]).run("What does it return?")
     assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("text_final", ECHOED, 3)
