@@ -276,7 +276,7 @@ async def test_questions_are_asked_one_by_one_and_the_run_goes_on_in_the_same_re
     answers = [message["content"] for message in server.requests[-1]["messages"] if message["role"] == "tool"]
     assert answers == ["80", "größer 漢字"]
     assert [run.finished is not None for run in read_record(tmp_path / "r.jsonl").runs] == [True, True]
-    assert terminal.text.count("30 steps, up to 150") == 1, "the run that goes on is not introduced again"
+    assert terminal.text.count("30 steps (150 on progress)") == 1, "the run that goes on is not introduced again"
     assert "--answer" not in terminal.text
     assert terminal.text.count("endstop replay") == 1
     assert [bad for bad in ("\x1b[2J", "\x1b]0;", "\x9b", "\u202e") if bad in terminal.raw] == []
