@@ -77,13 +77,16 @@ KIND_TEXTS = labelled_parts("kind_texts.tsv")
 ENDS = ("answer", "refusal")
 
 
-@pytest.mark.parametrize(("part", "share"), [("tuned", 0.99), ("held", 0.87)])
+@pytest.mark.parametrize(("part", "share"), [("tuned", 0.99), ("held", 0.87), ("second", 0.76), ("third", 0.86)])
 def test_B1_kinds_of_text_in_six_languages_are_told_apart(part: str, share: float) -> None:
     wrong = [one for one in KIND_TEXTS[part] if kind_of(one) != one.label]
     assert len(wrong) <= (1 - share) * len(KIND_TEXTS[part]), wrong
 
 
-@pytest.mark.parametrize(("part", "precision", "recall"), [("tuned", 0.98, 0.98), ("held", 0.75, 0.95)])
+@pytest.mark.parametrize(
+    ("part", "precision", "recall"),
+    [("tuned", 0.98, 0.98), ("held", 0.75, 0.95), ("second", 0.64, 0.98), ("third", 0.78, 0.93)],
+)
 def test_B1_marks_of_done_are_answers_and_firm_refusals(part: str, precision: float, recall: float) -> None:
     texts = KIND_TEXTS[part]
     marks = [one for one in texts if kind_of(one) in ENDS]
