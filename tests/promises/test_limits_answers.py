@@ -140,7 +140,7 @@ ENDINGS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "degenerate": ([say("la " * 4_000, 200)] * 2, {}),
     "compaction_stalled": ([LOOK] * 9, {"policy": {"compaction": Compaction(window=10)}}),
     "completion_rejected": ([LOOK, *[[call("finish_task", summary="x")]] * 5], {"gates": [lambda c, r: Reject("no")]}),
-    "no_answer": ([LOOK, "", "", "", ""], {}),
+    "no_answer": ([LOOK, *[""] * 6], {}),
     "invalid_calls": ([LOOK, *[[call("nobody")]] * 5], {}),
     "refusal": ([LOOK, *[[FinishReport("content_filter", "content_filter")]] * 3], {}),
     "provider_error": ([LOOK, [say("The port"), Unavailable("down")]], {}),

@@ -51,12 +51,14 @@ async def test_its_threads_end_and_the_loop_has_threads_of_its_own_again(path: P
     for run in ("one", "two"):
         async with opened(path) as queue:
             await done(queue, work, run, process=run)
-    theirs = [one for one in set(threading.enumerate()) - before if not one.name.startswith("asyncio_")]
+    theirs = [one for one in set(threading.enumerate()) - before if one.name.startswith(("dbos", "queue-worker"))]
     for one in theirs:
         one.join(10)  # DBOS does not wait for a thread that has nothing to do any more
     assert [one for one in theirs if one.is_alive()] == []
     assert await asyncio.to_thread(lambda: 3) == 3
     await asyncio.get_running_loop().shutdown_default_executor()
+    for one in set(threading.enumerate()) - before:
+        one.join(10)  # one that was told to end
     assert set(threading.enumerate()) <= before
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 from endstop import WrongUse, read_record
-from endstop.cli.factory import _policy_from_file
+from endstop.cli.factory import load_policy
 from endstop.decision import events as ev
 from endstop.formats import export_atif, export_openai, export_otlp, find_sessions
 from endstop.formats.importer import ImportedRecord, Importer, RecordFolder
@@ -167,7 +167,7 @@ def _file_reader(path: Path, read: Callable[[Path], object]) -> Callable[[bytes]
 
 
 def _policy(path: Path) -> object:
-    return _policy_from_file(str(path), closing=True)
+    return load_policy(str(path), closing=True)
 
 
 def _policies() -> tuple[bytes, ...]:
