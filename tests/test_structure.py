@@ -104,6 +104,7 @@ ONE_IMPORTER = {
     "decision.novelty": "what of a text is new, apart from what a step is judged by",
     "decision.phrases": "how expressions are searched for, apart from the phrases of text_kinds.py",
     "decision.report_phrases": "phrases as data; text_kinds.py says what follows from them",
+    "decision.text_phrases": "phrases as data; text_kinds.py says what follows from them",
     "engine.cli.main": "what programs call; what the console script calls imports nothing before it can be interrupted",
     "engine.cli.question_prompt": "what a person at the terminal is asked, apart from what the command runs",
     "engine.cli.export_html": "what the command does for pages, which other exports import nothing of",
