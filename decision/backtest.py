@@ -113,7 +113,8 @@ def backtest(
             if type(event) is ev.StepFinished and event.judged is None:
                 event = judge.feed(facts, event)  # of an older version
             facts = fold_event(facts, event)
-            steps[facts.brought] += type(event) is ev.StepFinished
+            if type(event) is ev.StepFinished:
+                steps[facts.brought] += 1
             if type(event) in _RELEVANT_EVENTS:
                 builder.feed(event, facts)
                 for simulation in simulations:

@@ -89,16 +89,17 @@ class CallJudge:
         tool = self._tools.get(event.name)
         declared = None if tool is None else tool.reads or (None if self.foreign else False)
         does = call_effect(event.name, arguments, declared)
+        end = self._end_of(event, does.effect, facts)
         files: tuple[str, ...] = ()
         if tool is not None and tool.kind != "ordinary":
             changed = False
         elif self.foreign:
-            changed, files = self._changes_by_result(does, event, arguments)
+            changed, files = self._changes_by_result(does, end, event, arguments)
         else:
             changed = tool is not None and _has_changed(does, event, declared)
         return CallJudgement(
             effect=does.effect,
-            end=self._end_of(event, does.effect, facts),
+            end=end,
             only_read=does.effect in ("reads", "waits", "controls") if declared is None else declared,
             changed=changed,
             checks=does.checks,
@@ -120,12 +121,12 @@ class CallJudge:
                 return "unknown"
 
     def _changes_by_result(
-        self, does: CallEffect, event: ev.ToolCallResult, arguments: str
+        self, does: CallEffect, end: CallEnd, event: ev.ToolCallResult, arguments: str
     ) -> tuple[bool, tuple[str, ...]]:
         """Whether a call of a loop that is not ours changed the work, and which files."""
         if event.status not in ("ok", "error"):
             return False, ()
-        failed = has_failed(event.content, event.status, does.effect)
+        failed = end == "failed"
         match does.effect:
             case "changes" if not failed or does.checks:  # it may be the check that failed
                 self._remember(event.name, arguments, does.files)

@@ -128,7 +128,7 @@ def call_end(content: str, status: str | None = None, effect: Effect = "unknown"
         return "failed"
     if code == 0:
         return "succeeded"
-    text = _edges(content)
+    text = _cleaned_edges(content)
     if text.startswith("{"):
         return "failed" if _is_bad_json(text) else "succeeded" if _GOOD_FIELD.search(text[:_NEAR]) else "unknown"
     if done := _SAYS_DONE.match(text):
@@ -144,7 +144,7 @@ def call_end(content: str, status: str | None = None, effect: Effect = "unknown"
 
 
 def has_failed(content: str, status: str | None = None, effect: Effect = "unknown") -> bool:
-    """Whether a result says that its call failed (`call_end`). A search that found nothing has not."""
+    """Whether a result says that its call failed (see `call_end`). A search that finds nothing does not fail."""
     return call_end(content, status, effect) == "failed"
 
 
@@ -208,9 +208,14 @@ def _codes_in(part: str) -> list[str]:
     return codes
 
 
-def _edges(content: str) -> str:
-    """The first and the last `EDGE` characters, without colours and white space before them."""
-    text = content if len(content) <= 2 * EDGE else content[:EDGE] + "\n" + content[-EDGE:]
+def edges(content: str) -> str:
+    """The first and the last `EDGE` characters of a result; a short one as it is."""
+    return content if len(content) <= 2 * EDGE else content[:EDGE] + "\n" + content[-EDGE:]
+
+
+def _cleaned_edges(content: str) -> str:
+    """The edges of a result, without colours and white space before them."""
+    text = edges(content)
     if "\x1b" in text:
         text = _COLOURS.sub("", text)
     return text.lstrip()
@@ -298,7 +303,7 @@ def has_passed(content: str, status: str | None = None) -> bool | None:
     code = exit_code(content)
     if code or status in FAILED_STATUSES:
         return False
-    text = _edges(content)
+    text = _cleaned_edges(content)
     passed = _report(text)
     if passed is not None:
         return passed

@@ -39,7 +39,7 @@ class GoOn(_BaseDecision, frozen=True, tag="go_on", kw_only=True, omit_defaults=
     topics: tuple[str, ...] = ()
     """Names of the limits that `remind` is about."""
     extend: int = 0
-    """Steps that are granted beyond the limit."""
+    """How many more steps the run gets beyond its limit; 0 if none."""
 
     @property
     def bare(self) -> bool:

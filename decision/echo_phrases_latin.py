@@ -1,4 +1,8 @@
-"""What an echo may hold beside a phrase, in English, Spanish, French, German, Portuguese and Italian."""
+"""Words that add nothing to a text which repeats its instruction, in six languages with Latin letters.
+
+English, Spanish, French, German, Portuguese and Italian. `echoes.py` leaves them out before it asks whether the text
+says anything else: "Sure, I will follow the rules."
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What an echo may hold beside a phrase, in Russian, Chinese, Japanese and Korean; words of assent in some more."""
+"""Words that add nothing to a text which repeats its instruction, in Russian, Chinese, Japanese and Korean.
+
+`echoes.py` leaves them out before it asks whether the text says anything else: "Sure, I will follow the rules." Of some
+more languages there are only words of assent and courtesy (`OTHERS`).
+"""
 
 from __future__ import annotations
 

@@ -110,9 +110,9 @@ class Extend(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Points for steps without progress (`stagnation`) below which the run must be for a grant on progress, 1 or more.
     """
     when: Literal["progress", "ask"] = "progress"
-    """`progress`: if, since the last grant, a step changed the work or brought news, and the points are low. `ask`: the
-    run pauses and asks the user, who grants any number of steps, as often as asked, or ends it. A loop that is not ours
-    asks nobody and stops."""
+    """What decides on a grant. `progress`: a step since the last grant changed the work or brought news, and the points
+    are under `below`. `ask`: the user; the run pauses and asks, and the answer grants any number of steps or ends the
+    run. A loop that is not ours cannot ask, and stops."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

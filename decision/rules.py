@@ -10,8 +10,8 @@ calls, and `tool_calls` without any. P2 looks at the message alone and decides t
 Whether a plain answer ends the run is decided in one place, `decide_on_text`, which P1 and P2 share. The user's own
 text rule comes first, then the filter for short texts that only echo an instruction, then what the text is
 (`text_kinds.py`): a question to the user or, after a tool call, an announcement, a report of unfinished work, or the
-repeated result of a tool; then the policy. Where every response
-has to call a tool (`tool_choice="required"`) and a completion tool is offered, plain text is no end.
+repeated result of a tool; then the policy. Where every response has to call a tool (`tool_choice="required"`) and a
+completion tool is offered, plain text is no end.
 """
 
 from __future__ import annotations

@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from .call_results import edges
 from .call_verbs import MAX_FILES
 from .shell_syntax import NO_FILES
 
 MAX_PATH = 300
 """Longer names are not those of files."""
-EDGE = 2_000
-"""Characters that are read at each end of an output."""
 _NO_PATH = re.compile(r"[$*?`{}<>|\n\0]|^-|^&|^\d*$|://|/$")
 """What stands in no name of one file: variables, patterns, options, addresses, folders."""
 
@@ -162,7 +161,7 @@ _DENIED = re.compile(
 
 def files_in_output(content: str, arguments: str) -> tuple[str, ...]:
     """The files that a program says it wrote. Sentences that stand in the arguments, as of an `echo`, do not count."""
-    text = content if len(content) <= 2 * EDGE else content[:EDGE] + "\n" + content[-EDGE:]
+    text = edges(content)
     found: list[str] = []
     for said in _SAYS_WRITTEN.finditer(text):
         file = said["file"].rstrip(".")

@@ -18,8 +18,6 @@ DRIFT = 0.2
 """
 LEAST_SESSIONS = 20
 """With fewer sessions the distance says more about chance than about the work."""
-NAMED = 3
-"""The most kinds that are named with a distance."""
 
 
 class MixComparison(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from ..decision.published import BY_NAME, PUBLISHED, guards_alone
 from ..process.streams import StdStreams
 from ..records.files import find_records
 from .commands import add_command
-from .factory import load_fitted, load_policy
+from .factory import load_fitted_policy, load_policy
 from .options import add_indexed_records, add_labels, read_labels
 from .views.backtest import render_backtest
 from .views.backtest_page import backtest_page
@@ -193,5 +193,5 @@ def _load_named(name: str, *more: str) -> NamedPolicy:
         raise WrongUse(
             f"{name!r} is neither a policy{did_you_mean(name, [*POLICIES, *BY_NAME, *more])} nor a TOML file"
         )
-    policy = load_policy(name, closing=True)
-    return NamedPolicy(policy.name, policy, fitted=load_fitted(name))
+    policy, fitted = load_fitted_policy(name, closing=True)
+    return NamedPolicy(policy.name, policy, fitted=fitted)

@@ -155,20 +155,17 @@ def build_prices(price: str | None, provider: Provider, recorded: RunStarted | N
 
 def load_policy(name: str, *, closing: bool = False) -> Policy:
     """The policy for `--policy NAME|FILE`. closing: whether it makes a closing step, unless a file says otherwise."""
+    return load_fitted_policy(name, closing=closing)[0]
+
+
+def load_fitted_policy(name: str, *, closing: bool = False) -> tuple[Policy, Fitted | None]:
+    """The same, with what `endstop fit` guarantees of the policy; None if it did not choose it."""
     if name in POLICIES:
-        return replace(POLICIES[name], closing=closing)
+        return replace(POLICIES[name], closing=closing), None
     data = _read_policy_file(name)
     data.setdefault("name", Path(name).stem)
     data.setdefault("closing", closing)
-    return policy_from(data, where=name)
-
-
-def load_fitted(name: str) -> Fitted | None:
-    """What `endstop fit` guaranteed of `--policy NAME|FILE`; None for a policy that it did not write."""
-    if name in POLICIES:
-        return None
-    data = _read_policy_file(name)
-    return fitted_from(data, name) if "fitted" in data else None
+    return policy_from(data, where=name), fitted_from(data, name) if "fitted" in data else None
 
 
 def with_limits(policy: Policy, max_steps: int | None, max_tokens: int | None = None, *, closing: bool) -> Policy:

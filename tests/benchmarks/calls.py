@@ -49,7 +49,7 @@ class JudgedCall:
 
     @property
     def code(self) -> str | None:
-        """The exit code that the tool reports; a signal by its name."""
+        """The exit code in the result, such as `1`, or the name of the signal that ended the program; None without."""
         found = CODE.search(self.result)
         return next(filter(None, found.groups()), None) if found else None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..._sanitize import one_line
 from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.statistics import Interval
-from ...analysis.step_mix import DRIFT, LEAST_SESSIONS, NAMED, MixComparison
+from ...analysis.step_mix import DRIFT, LEAST_SESSIONS, MixComparison
 from ...decision import Verdict
 from .fitting_table import FittingTable
 from .published_table import PUBLISHED_MEANING, published_table
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 WHY = 160
 """The most characters of `case_words` besides the name of the record."""
+
+KINDS_NAMED = 3
+"""The most kinds of steps that are named where two mixes differ."""
 
 
 def render_backtest(
@@ -175,7 +178,9 @@ def guarantee_words(found: MixComparison) -> str:
     apart = f"the mix of steps is {100 * found.distance:.0f} % apart from that of the data that it was fitted on"
     if found.holds:
         return f"{found.policy}: {apart}. {found.guarantee}"
-    largest = ", ".join(f"{kind} {100 * share:+.0f} points" for kind, share in list(found.differences.items())[:NAMED])
+    largest = ", ".join(
+        f"{kind} {100 * share:+.0f} points" for kind, share in list(found.differences.items())[:KINDS_NAMED]
+    )
     return (
         f"{found.policy}: no guarantee here: {apart}, and {100 * DRIFT:.0f} % is the most ({largest}): fit on "
         "sessions like these"
