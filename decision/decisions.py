@@ -106,6 +106,15 @@ Decision = GoOn | Pause | Stop
 """What a run does after a step."""
 
 
+FOLLOWED, IMPORTED = "followed", "imported"
+"""`rule` of a decision that a loop which is not ours made by itself: one that was followed, or that was imported."""
+
+
+def made_by_other_loop(decision: Decision) -> bool:
+    """Whether a loop that is not ours made this decision by itself, so that no policy of ours can make it again."""
+    return decision.rule in (FOLLOWED, IMPORTED)
+
+
 def made_by_policy(decision: Decision) -> bool:
     """Whether `decide` made this decision. A cancellation and an internal error end a run without asking it."""
     return not (isinstance(decision, Stop) and decision.reason in ("cancelled", "internal_error"))

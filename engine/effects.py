@@ -81,6 +81,10 @@ class Effects(Protocol):
         """Return the recorded judgement of this step with these results; None if the step has to be judged now."""
         ...
 
+    def has_decision(self, steps: int) -> bool:
+        """Whether the record of a loop that is not ours holds another decision after this many steps."""
+        ...
+
 
 class Live:
     """Does every effect."""
@@ -108,3 +112,7 @@ class Live:
     def judgement(self, step: int, results: Sequence[ToolCallResult]) -> StepJudgement | None:
         """Always None."""
         return None
+
+    def has_decision(self, steps: int) -> bool:
+        """Always False."""
+        return False

@@ -88,7 +88,7 @@ async def run_rounds(context: Context) -> Outcome:
                 return build_outcome(context.log.facts, context.policy, decision)
             case GoOn():
                 await _prepare(context, decision)
-        decision = None
+        decision = _decide(context) if context.effects.has_decision(context.log.facts.steps) else None
 
 
 def _ask_for_steps(context: Context, pause: Pause) -> None:
@@ -127,6 +127,8 @@ def _initial_decision(context: Context) -> Decision | None:
     """
     facts = context.log.facts
     if facts.accepted is not None or facts.handled is not None or facts.questions:
+        return _decide(context)
+    if context.effects.has_decision(facts.steps):
         return _decide(context)
     if facts.before == Carried() and facts.steps == 0:
         return None

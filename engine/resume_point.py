@@ -471,6 +471,10 @@ class RecordedRound:
         """See `Effects`. The log itself takes a recorded end of a step, with its judgement, from the record."""
         return self._then.judgement(step, results)
 
+    def has_decision(self, steps: int) -> bool:
+        """See `Effects`."""
+        return self._then.has_decision(steps)
+
     def _keep(self, role: str, name: str, call_id: str | None, said: Any) -> None:
         self._verdicts.setdefault((role, name, call_id or ""), deque()).append(said)
 

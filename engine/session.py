@@ -45,6 +45,7 @@ from .decision.events import (
 from .decision.facts import add_usage, usage_of
 from .decision.outcome import OutputT
 from .decision.policy import Policy, for_recorded_run
+from .decision.run_origin import is_foreign
 from .dependencies import dependencies
 from .durability import Steps
 from .effects import Effects, Live
@@ -361,6 +362,19 @@ class Session(Generic[DepsT, OutputT]):
         self._latest, self._before, self._resume_point = other._latest, other._before, other._resume_point
         self._redacted_calls, self._end = other._redacted_calls, other._end
         self._waiting_subagents = other._waiting_subagents
+
+    def begin_as_recorded(self, run: RecordedRun) -> None:
+        """Begin the next run as the record of a loop that is not ours says: it may know less of the runs before it.
+
+        What these used is what the run says of it, and its calls may have the ids of calls before it.
+        """
+        if not is_foreign(run.started.engine):
+            return
+        self._taken -= {event.call_id for event in run.events if isinstance(event, ToolCallStart)}
+        self._taken -= {call.id for e in run.events if isinstance(e, ResponseFinished) for call in e.message.calls}
+        self._before = run.started.before or Carried()
+        if run.started.continues is None:
+            self._latest = None
 
     def _check_what_is_brought(self) -> None:
         if self._config.runtime.replay is None:

@@ -50,6 +50,7 @@ from ..decision import events as ev
 from ..decision.backtest import PolicySimulation
 from ..decision.cost import Price, with_cost
 from ..decision.decide import applies_before_first_step, go_on_in_round, needs_closing_step
+from ..decision.decisions import FOLLOWED
 from ..decision.errors import did_you_mean, error_text
 from ..decision.facts import add_usage, usage_of
 from ..decision.foreign_loops import ends_without_calls, without_shipped_limit
@@ -158,6 +159,8 @@ class Follower:
         """Results of calls that ran while their response streamed, before the loop reported any of it."""
         self._decided = -1
         """Steps of the run when the latest decision was made."""
+        self._unasked = False
+        """Whether the loop went on without asking before the user's latest message, where the policy would not have."""
 
     @property
     def record(self) -> Path | None:
@@ -189,6 +192,7 @@ class Follower:
             self.end()
         if self.running:
             self._end_step()
+            self._unasked = self._goes_on_unasked()
             self._add_message(text, "user")
         else:
             self._begin(text, images)
@@ -303,9 +307,9 @@ class Follower:
         answers = self._end_step()
         if self.decision is not None and self._decided == log.facts.steps:
             return self.decision
-        self._decided = log.facts.steps
         if log.facts.steps == 0:
             return self._decide_before_first_step()
+        self._decided = log.facts.steps
         bare = go_on_in_round(log.facts, self.policy, self._decide_untraced)
         if bare is not None:
             self.decision = bare
@@ -331,10 +335,11 @@ class Follower:
         ends: Decision | None
         ends, self.closing = self.closing, None
         if ends is None:
-            ends = decision or decide(log.facts, self.policy, self._rules)
+            own = None if decision is None else replace(decision, rule=FOLLOWED)
+            ends = own or decide(log.facts, self.policy, self._rules)
             if isinstance(ends, GoOn):
                 seen = infer_ending(log.facts, user_speaks=False)
-                ends = Stop(rule="followed", reason=seen.reason, detail=seen.detail, status=seen.status)
+                ends = Stop(rule=FOLLOWED, reason=seen.reason, detail=seen.detail, status=seen.status)
             self._record(ends)
         return self._finish(ends)
 
@@ -403,7 +408,7 @@ class Follower:
         if paused is None:
             log.append(PREPARED)
         self._size.add(len(prompt or ""))
-        self._nudged, self._decided = True, -1
+        self._nudged, self._unasked, self._decided = True, False, -1
         return log
 
     def _running_log(self) -> Log:
@@ -458,6 +463,7 @@ class Follower:
     def _decide_before_first_step(self) -> Decision:
         """The decision before the first step of a run: earlier runs may have used up a limit of the session."""
         log = self._running_log()
+        self._decided = log.facts.steps
         decision = decide(log.facts, self.policy, self._rules)
         if applies_before_first_step(decision):
             return self._act_on(decision)
@@ -476,9 +482,13 @@ class Follower:
             log, closing = self._running_log(), self.closing is not None
             if closing:
                 log.append(ev.MessageAdded(text=self.policy.prompts.closing, origin="closing", ephemeral=True))
-            elif self._nudged or log.facts.rejection is not None:
-                log.append(ev.RoundStarted(round=log.facts.rounds + 1))
-            self._nudged, self._said = False, ""
+            else:
+                if self._unasked or self._goes_on_unasked():
+                    log.append(ev.DecisionMade(round=log.facts.rounds, decision=_WENT_ON))
+                    self._nudged = True
+                if self._nudged or log.facts.rejection is not None:
+                    log.append(ev.RoundStarted(round=log.facts.rounds + 1))
+            self._nudged, self._unasked, self._said = False, False, ""
             self._step = FollowedStep(
                 log, self.policy, self._tools, self._taken, self._size, self.model, self._with_price, closing=closing
             )
@@ -487,6 +497,15 @@ class Follower:
             self._early.clear()
             self._raise_alarm(log)
         return self._step
+
+    def _goes_on_unasked(self) -> bool:
+        """Whether the loop makes its next step without having asked, and a run of ours would have been decided here."""
+        facts = self.facts
+        if self._decided == facts.steps:
+            return False
+        if facts.steps == 0:
+            return facts.before != ev.Carried() and applies_before_first_step(self._decide_untraced(facts, self.policy))
+        return not self._nudged and go_on_in_round(facts, self.policy, self._decide_untraced) is None
 
     def _raise_alarm(self, log: Log) -> None:
         """Record that the watching policy would have ended the run before the step that has just begun."""
@@ -593,12 +612,15 @@ def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool =
     return replace(followed, repetition=repetition, stagnation=stagnation, reminder=None)
 
 
+_WENT_ON = GoOn(rule=FOLLOWED, why="the loop went on without asking")
+
+
 def _left_to_the_loop() -> GoOn:
-    return GoOn(rule="followed", why="whether the loop ends with a response without calls is its own rule")
+    return GoOn(rule=FOLLOWED, why="whether the loop ends with a response without calls is its own rule")
 
 
 def _own_words(text: str) -> GoOn:
-    return GoOn(rule="followed", say=text, why="the loop said this by itself, and went on")
+    return GoOn(rule=FOLLOWED, say=text, why="the loop said this by itself, and went on")
 
 
 def _no_transcript(event: Event) -> None:

@@ -24,6 +24,7 @@ from ..decision import (
     Usage,
     decide,
 )
+from ..decision.decisions import IMPORTED
 from ..decision.rules import LONGEST_WORD
 from ..decision.transcript import estimate_tokens, message_size
 from .imported_session import ImportedCompaction, ImportedEnding, ImportedSession
@@ -104,7 +105,7 @@ def final_decision(
             return decision
         if isinstance(decision, Stop) and decision.reason == wanted.reason:
             return decision
-    return Stop(rule="imported", reason=wanted.reason, detail=wanted.detail, status=wanted.status)
+    return Stop(rule=IMPORTED, reason=wanted.reason, detail=wanted.detail, status=wanted.status)
 
 
 def infer_ending(facts: Facts, *, user_speaks: bool) -> ImportedEnding:

@@ -30,6 +30,7 @@ from ..decision import (
     fold,
 )
 from ..decision import events as ev
+from ..decision.decisions import IMPORTED
 from ..decision.events import STREAM_PARTS
 from ..decision.facts import add_usage, usage_of
 from ..decision.finish_words import parse_finish_reason
@@ -327,7 +328,7 @@ class _EventWriter:
         decision = decide(facts, self._policy, traced=False)
         if isinstance(decision, GoOn) and (decision.say == say or facts.rejection is not None):
             return decision
-        return GoOn(rule="imported", say=say, why="the loop that was imported said this and went on")
+        return GoOn(rule=IMPORTED, say=say, why="the loop that was imported said this and went on")
 
     def _write_nudges(self, log: ImportLog) -> None:
         waiting, self._nudges = self._nudges, []

@@ -24,6 +24,7 @@ from ..decision import Decision, Event, GoOn, Outcome, Stop
 from ..decision import events as ev
 from ..records.reader import RecordedRun
 from .recorded import without_stream_parts
+from .recorded_decisions import decisions_in
 
 RECORD_ENDS = "the record ends here"
 """The cause with which a replay is cancelled where its record ends."""
@@ -148,11 +149,6 @@ class Divergence(Struct, frozen=True, kw_only=True):
     """The first event before this decision that differs; None if none does."""
 
 
-class _RecordedDecision(Struct, frozen=True):
-    step: int
-    event: ev.DecisionMade
-
-
 class ReplayComparison:
     """Compares the events of a replay with a recorded run, one after another."""
 
@@ -166,7 +162,7 @@ class ReplayComparison:
         """Tools whose results have events of their own: completions, questions, thoughts."""
         carried = recorded.started.carried
         self._step = _steps_copied(recorded) or (carried.steps if carried is not None else 0)
-        self._decided, self._last_step = _decisions_in(self._events, self._step)
+        self._decided, self._last_step = decisions_in(self._events, self._step)
         self._next = 0
         self._silent = False
         """Whether the record lacks a decision that the engine makes, so that its round numbers cannot be compared."""
@@ -314,19 +310,6 @@ class ReplayComparison:
 
     def _at_end(self, round: int, what: str, then: Decision | None) -> Divergence:
         return Divergence(round=round, step=self._step, recorded=then, replayed=None, what=what, before=self.difference)
-
-
-def _decisions_in(events: Iterable[Event], step: int) -> tuple[list[_RecordedDecision], int]:
-    """The decisions of a recorded run, each with the number of steps made before it, and the last step."""
-    decided: list[_RecordedDecision] = []
-    for event in events:
-        if isinstance(event, ev.StepStarted):
-            step = event.step - event.closing
-        elif isinstance(event, ev.RunResumed) and event.interrupted_step == step:
-            step -= 1  # it was not made: it may begin again
-        elif isinstance(event, ev.DecisionMade):
-            decided.append(_RecordedDecision(step, event))
-    return decided, step
 
 
 def _steps_copied(recorded: RecordedRun) -> int:

@@ -54,6 +54,7 @@ from .recorded import (
     void_calls,
     without_stream_parts,
 )
+from .recorded_decisions import LoopDecisions
 from .responses import RecordedResponse, recorded_responses
 
 CHECKPOINTS_BEFORE_CANCEL = 100
@@ -156,9 +157,13 @@ class Player:
         self._answers = [e for e in events if isinstance(e, ev.QuestionAnswered)]
         self._replies = recorded_replies(events)
         self._given_up = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "invalid"}
-        self._cause = next((e.cause for e in events if isinstance(e, ev.CancelRequested)), None)
+        self._decisions = decisions = LoopDecisions(recorded, partial(decide, user_rules=tuple(rules)))
+        self._cause: str | None = None
+        """Why the recorded run was cancelled, if it was; None if another loop ended it so by itself."""
+        if not decisions.ended_it:
+            self._cause = next((e.cause for e in events if isinstance(e, ev.CancelRequested)), None)
         self._cancelled_at = _cancelled_at(events)
-        self._cancelled = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "cancelled"}
+        self._cancelled = {e.call_id: e for e in events if isinstance(e, ev.ToolCallResult) and e.status == "cancelled"}
         self._cut_off = _cut_off(events)
         self._decided_at = _decided_at(recorded)
         self._look_ahead: Decide = partial(decide, user_rules=tuple(rules), traced=False)
@@ -166,7 +171,7 @@ class Player:
         if live is not None and output_type is not None:
             live = [*live, OutputTool(output_type)]
         execute: Execute = self._from_record if live is None else self._run_live
-        verdicts = RecordedEffects(recorded, self.clock.reach, live=live is not None)
+        verdicts = RecordedEffects(recorded, self.clock.reach, decisions, live=live is not None)
         self.engine = Engine(
             self,
             tools=recorded_tools(recorded) if live is None else _live_tools_of(started.tools, live),
@@ -188,7 +193,11 @@ class Player:
             ),
             prices=Prices(started.prices, listed=False),
             runtime=Runtime(
-                clock=self.clock, execute=execute, replay=verdicts, decide_untraced=self._decide_where_the_record_did
+                clock=self.clock,
+                execute=execute,
+                replay=verdicts,
+                decide=decisions.decide,
+                decide_untraced=self._decide_where_the_record_did,
             ),
             observers=Observers(
                 middleware=(self._watched,), buffer=sys.maxsize
@@ -216,6 +225,7 @@ class Player:
     @asynccontextmanager
     async def _watched(self, run: Run) -> AsyncIterator[None]:
         assert run.context is not None
+        run.context.log.add_sink(self._decisions.take)
         run.context.log.add_sink(self._cancel_where_the_record_was)
         run.context.log.add_sink(self._say_what_the_user_said)
         yield
@@ -239,7 +249,7 @@ class Player:
 
     def _decide_where_the_record_did(self, facts: Facts, policy: Policy) -> Decision:
         """Let the inner loop go on, but hand back to the outer loop where the record has a decision to compare with."""
-        decision = self._look_ahead(facts, policy)
+        decision = self._decisions.silent(facts.steps) or self._look_ahead(facts, policy)
         if isinstance(decision, GoOn) and facts.steps in self._decided_at:
             return replace(decision, hand_back=True)
         return decision
@@ -322,6 +332,8 @@ class Player:
             await anyio.sleep_forever()  # the accepted completion cancels it again
         elif call.id in self._started or (self._cause is not None and call.id in self._cancelled):
             await self._hang()
+        elif self._decisions.ended_it and (cancelled := self._cancelled.get(call.id)) is not None:
+            return CallOutcome(content=cancelled.content, status="cancelled")
         return CallOutcome(content="The record holds no result of this call.", status="error")
 
     async def _run_live(self, call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
@@ -410,7 +422,7 @@ def _decided_at(recorded: RecordedRun) -> set[int]:
                 refused = True  # the inner loop went on, and was stopped before its next step
             case ev.LimitReached(step=before) if before > step:
                 refused = True
-            case ev.DecisionMade(decision=decision) if not refused and getattr(decision, "reason", "") != "cancelled":
+            case ev.DecisionMade(decision=decision) if not refused and decision.rule != "cancelled":
                 at.add(step)
             case _:
                 pass

@@ -26,6 +26,7 @@ from ..records.reader import RecordedRun
 from ..tools.results import CallOutcome
 from ..tools.schema import InvalidArguments
 from ..tools.tool import Tool
+from .recorded_decisions import LoopDecisions
 
 
 class RecordedTool(Tool):
@@ -193,12 +194,15 @@ class RecordedEffects(Live):
     Responses and results of tools come through the provider and the `execute` of the replay (`player.py`), so that
     they are taken apart, cut and settled as they were.
 
-    reach: called with the time of each that is used, in milliseconds since the run began. live: whether tools are
-    really called.
+    reach: called with the time of each that is used, in milliseconds since the run began. decisions: those of the
+    record. live: whether tools are really called.
     """
 
-    def __init__(self, recorded: RecordedRun, reach: Callable[[int], None], *, live: bool) -> None:
+    def __init__(
+        self, recorded: RecordedRun, reach: Callable[[int], None], decisions: LoopDecisions, *, live: bool
+    ) -> None:
         self._reach = reach
+        self._decisions = decisions
         self._log: Log | None = None
         events = without_stream_parts(recorded)
         results = [event for event in events if isinstance(event, ev.ToolCallResult)]
@@ -217,7 +221,7 @@ class RecordedEffects(Live):
         self._failed = _failed_before_kill(events)
         self._refused = _refusals_by_step(events)
         self._limits = _limits_by_step(events)
-        self._step_ends = {event.step: event.seq for event in events if isinstance(event, ev.StepFinished)}
+        self._step_ends = {event.step: event for event in events if isinstance(event, ev.StepFinished)}
         about = (event for event in events if isinstance(event, ev.SubagentStarted | ev.SubagentUsed))
         self._subagents: deque[Event] = deque(() if live else about)
         """Recorded events about sub-agents that are not logged yet; empty if live tools run their sub-agents again."""
@@ -261,7 +265,10 @@ class RecordedEffects(Live):
         return await work()
 
     def _end_step(self, step: int) -> None:
-        self._log_subagents(self._step_ends.get(step, 0))
+        ended = self._step_ends.get(step)
+        if ended is not None:
+            self._log_subagents(ended.seq)
+            self._reach(ended.t)
 
     def _log_subagents(self, before: int) -> None:
         """Log the recorded events about sub-agents that came before event `before`, since no call runs them here."""
@@ -287,6 +294,10 @@ class RecordedEffects(Live):
         """Return the recorded judgement of the same results: it was made before redaction."""
         same = all(self._is_recorded(result) for result in results)
         return self._judged.get(step) if same else None
+
+    def has_decision(self, steps: int) -> bool:
+        """Whether the record of a loop that is not ours holds another decision after this many steps."""
+        return self._decisions.has_decision(steps)
 
     def _is_recorded(self, result: ev.ToolCallResult) -> bool:
         recorded = self._results.get(result.call_id)

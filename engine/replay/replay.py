@@ -143,6 +143,7 @@ async def replay_runs(
         if not recorded.is_copy:
             session = player.engine.session(record.header.session_id)
             session.copy_from(past)
+            session.begin_as_recorded(recorded)
             session.cut_off = _cut_off(recorded)
             yield await follower.follow(player.start(session, recorded.copies))
         past.load([recorded])

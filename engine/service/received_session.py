@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import anyio
 
 from ..decision import AssistantMessage, Event, Policy, Stop, ToolCall, ToolResult, ToolSpec, UserMessage
+from ..decision.decisions import FOLLOWED
 from ..decision.finish_words import parse_finish_reason
 from ..follow import Follower
 from ..formats.imported_session import ImportedMessage, ImportOptions
@@ -164,7 +165,7 @@ class ReceivedSession:
             self.follower.end()
         else:
             detail, status = ending.detail, ending.status
-            self.follower.end(Stop(rule="followed", reason=ending.reason, detail=detail, status=status))
+            self.follower.end(Stop(rule=FOLLOWED, reason=ending.reason, detail=detail, status=status))
         self.ended_at = 0.0
 
     def _sorted(self) -> list[tuple[float, RequestSpan]]:

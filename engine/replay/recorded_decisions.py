@@ -1,0 +1,79 @@
+"""The decisions of a recorded run: those that a loop which is not ours made by itself are given, not made anew."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from ..decision import Decision, Event, Facts, GoOn, Policy
+from ..decision import events as ev
+from ..decision.decisions import IMPORTED, made_by_other_loop
+from ..decision.run_origin import is_foreign, is_imported
+from ..records.reader import RecordedRun
+
+_WENT_ON = GoOn(rule=IMPORTED, why="the loop that was imported went on")
+
+
+class RecordedDecision(Struct, frozen=True):
+    """A decision of a recorded run."""
+
+    step: int
+    """The number of steps made before it."""
+    event: ev.DecisionMade
+
+
+def decisions_in(events: Iterable[Event], step: int) -> tuple[list[RecordedDecision], int]:
+    """The decisions of a recorded run, and its last step. step: the number of steps made before these events."""
+    decided: list[RecordedDecision] = []
+    for event in events:
+        if isinstance(event, ev.StepStarted):
+            step = event.step - event.closing
+        elif isinstance(event, ev.RunResumed) and event.interrupted_step == step:
+            step -= 1  # it was not made: it may begin again
+        elif isinstance(event, ev.DecisionMade):
+            decided.append(RecordedDecision(step, event))
+    return decided, step
+
+
+class LoopDecisions:
+    """Decides in a replay as the record says whose decision it was: the other loop's are given, ours are made anew.
+
+    An import holds no decision where its loop simply went on, so that is given, too. In a record of our own engine
+    every decision is made anew.
+
+    decide: makes a decision.
+    """
+
+    def __init__(self, recorded: RecordedRun, decide: Callable[[Facts, Policy], Decision]) -> None:
+        started, carried = recorded.started, recorded.started.carried
+        foreign = is_foreign(started.engine)
+        decided, last = decisions_in(recorded.events if foreign else (), 0 if carried is None else carried.steps)
+        self._decide = decide
+        self._left = deque(decided)
+        """The decisions that the replay has not reached."""
+        self._steps = {one.step for one in decided}
+        self._goes_on_before = last if is_imported(started.engine) else 0
+        self.ended_it = bool(decided) and made_by_other_loop(decided[-1].event.decision)
+        """Whether the other loop ended the run by itself."""
+
+    def take(self, event: Event) -> None:
+        """A sink of the replay's log: each decision that is made is that of the record which comes next."""
+        if type(event) is ev.DecisionMade and self._left:
+            self._left.popleft()
+
+    def decide(self, facts: Facts, policy: Policy) -> Decision:
+        """The decision that the other loop made at this point; the policy's, if it made none."""
+        if not self.has_decision(facts.steps):
+            return self.silent(facts.steps) or self._decide(facts, policy)
+        recorded = self._left[0].event.decision
+        return recorded if made_by_other_loop(recorded) else self._decide(facts, policy)
+
+    def has_decision(self, steps: int) -> bool:
+        """Whether the record of another loop holds another decision after this many steps."""
+        return bool(self._left) and self._left[0].step == steps
+
+    def silent(self, steps: int) -> GoOn | None:
+        """A bare "go on" if a loop that was imported made another step here, and no decision is recorded."""
+        return _WENT_ON if steps < self._goes_on_before and steps not in self._steps else None
