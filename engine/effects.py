@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
-from .decision import Image, ToolCall
+from .decision import Event, Image, ToolCall
 from .decision.events import ResponseFinished, ToolCallResult
 from .decision.step_history import StepJudgement
 from .tools.results import fingerprint
@@ -81,6 +81,10 @@ class Effects(Protocol):
         """Return the recorded judgement of this step with these results; None if the step has to be judged now."""
         ...
 
+    def settled(self, step: int) -> Sequence[Event] | None:
+        """The events with which a loop that is not ours settled the calls of this step; None if they are to be run."""
+        ...
+
     def has_decision(self, steps: int) -> bool:
         """Whether the record of a loop that is not ours holds another decision after this many steps."""
         ...
@@ -110,6 +114,10 @@ class Live:
         return fingerprint(call, content, images)
 
     def judgement(self, step: int, results: Sequence[ToolCallResult]) -> StepJudgement | None:
+        """Always None."""
+        return None
+
+    def settled(self, step: int) -> Sequence[Event] | None:
         """Always None."""
         return None
 

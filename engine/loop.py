@@ -318,7 +318,11 @@ async def _finish_response(context: Context, scope: RoundScope, step: _Step, res
     cut_off = context.limits.reached
     if not cut_off:
         await run_text_rule(context, response.message)
-    if response.message.calls:
+    settled = context.effects.settled(step.number)
+    if settled is not None:
+        for event in settled:
+            context.log.append(event)
+    elif response.message.calls:
         broken_off = {*response.without_arguments, response.truncated or ""}
         await step.calls.run_all(response.message, broken_off)
     if not cut_off:

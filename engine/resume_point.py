@@ -471,6 +471,10 @@ class RecordedRound:
         """See `Effects`. The log itself takes a recorded end of a step, with its judgement, from the record."""
         return self._then.judgement(step, results)
 
+    def settled(self, step: int) -> Sequence[Event] | None:
+        """See `Effects`."""
+        return self._then.settled(step)
+
     def has_decision(self, steps: int) -> bool:
         """See `Effects`."""
         return self._then.has_decision(steps)

@@ -476,8 +476,8 @@ class Follower:
         """The step that is being made; a new one if the latest has its response."""
         if self._step is not None and self._step.settled:
             self._end_step()
-            if self.closing is not None:
-                self.end()
+        if self._step is None and self.closing is not None and self.facts.closing:
+            self.end()  # the closing words have come
         if self._step is None:
             log, closing = self._running_log(), self.closing is not None
             if closing:
@@ -609,7 +609,8 @@ def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool =
         return followed if bounded else replace(followed, repetition=replace(repetition, monologue=MOST_TEXTS))
     repetition = replace(repetition, nudge_at=())
     stagnation = replace(followed.stagnation, nudge_at=None)
-    return replace(followed, repetition=repetition, stagnation=stagnation, reminder=None)
+    guards = tuple(name for name in followed.guards if name != "reminder")  # a soft limit would remind all the same
+    return replace(followed, repetition=repetition, stagnation=stagnation, reminder=None, guards=guards)
 
 
 _WENT_ON = GoOn(rule=FOLLOWED, why="the loop went on without asking")

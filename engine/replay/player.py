@@ -32,6 +32,7 @@ from ..decision import (
     decide,
 )
 from ..decision import events as ev
+from ..decision.run_origin import is_foreign
 from ..engine import Engine
 from ..providers import Exchange, Exhausted, Interrupted, Prices, Request
 from ..providers.replay import rebuild_error
@@ -163,7 +164,7 @@ class Player:
         if not decisions.ended_it:
             self._cause = next((e.cause for e in events if isinstance(e, ev.CancelRequested)), None)
         self._cancelled_at = _cancelled_at(events)
-        self._cancelled = {e.call_id: e for e in events if isinstance(e, ev.ToolCallResult) and e.status == "cancelled"}
+        self._cancelled = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "cancelled"}
         self._cut_off = _cut_off(events)
         self._decided_at = _decided_at(recorded)
         self._look_ahead: Decide = partial(decide, user_rules=tuple(rules), traced=False)
@@ -177,7 +178,7 @@ class Player:
             tools=recorded_tools(recorded) if live is None else _live_tools_of(started.tools, live),
             presets=(),
             output=output,
-            policy=started.policy,
+            policy=_policy_of(started),
             system=recorded_function(started, "system") or started.system,
             model_options=ModelOptions(
                 tool_choice="required" if started.tool_choice == "required" and started.tools else "auto"
@@ -332,8 +333,6 @@ class Player:
             await anyio.sleep_forever()  # the accepted completion cancels it again
         elif call.id in self._started or (self._cause is not None and call.id in self._cancelled):
             await self._hang()
-        elif self._decisions.ended_it and (cancelled := self._cancelled.get(call.id)) is not None:
-            return CallOutcome(content=cancelled.content, status="cancelled")
         return CallOutcome(content="The record holds no result of this call.", status="error")
 
     async def _run_live(self, call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
@@ -357,6 +356,13 @@ class Player:
         else:
             return
         await anyio.sleep_forever()
+
+
+def _policy_of(started: ev.RunStarted) -> Policy:
+    """The recorded policy. For a loop that is not ours, nothing is cut, and the tools are those that it offered."""
+    if not is_foreign(started.engine):
+        return started.policy
+    return replace(started.policy, inner_cancel=False, completion="offered")
 
 
 def _check_rules(recorded: RecordedRun, rules: Sequence[Rule]) -> None:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from math import inf
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from ..budget import BudgetShare
 from ..decision import AnyChunk, AssistantMessage, Event, Image, Outcome, Policy, ToolCall, ToolSpec, Usage
 from ..decision import events as ev
 from ..decision.confirmation import Reply
+from ..decision.run_origin import is_foreign
 from ..decision.step_history import StepJudgement
 from ..decision.transcript import PROCESS_DIED, estimate_tokens, message_size
 from ..effects import EffectKey, Live
@@ -210,6 +212,8 @@ class RecordedEffects(Live):
         """Calls that were open when the process was killed, and were answered `unknown`."""
         self._ended = {result.call_id for result in results if result.status in ("ok", "error")}
         """Calls that ran to their end."""
+        self._settled = _settled(events) if is_foreign(recorded.started.engine) and not live else None
+        """How a loop that is not ours settled the calls of each step: its rules are not those of the engine."""
         self._answered_late = _answered_late(recorded, events)
         """Calls that never ran and were answered after their response was complete."""
         self._results = {result.call_id: result for result in results}
@@ -217,6 +221,12 @@ class RecordedEffects(Live):
         self._returned = {id: result.seq for id, result in self._results.items()} | asked
         """The number of the first event that follows from what a call returned, by its id."""
         self._responses = {event.step: event for event in events if isinstance(event, ev.ResponseFinished)}
+        self._estimates = {
+            event.attempt: event.usage
+            for event in events
+            if isinstance(event, ev.ResponseFinished | ev.AttemptFailed) and event.usage and event.usage.estimated
+        }
+        """The usage that was estimated, by attempt."""
         self._judged = {event.step: event.judged for event in events if isinstance(event, ev.StepFinished)}
         self._failed = _failed_before_kill(events)
         self._refused = _refusals_by_step(events)
@@ -241,7 +251,7 @@ class RecordedEffects(Live):
     def limits(self, log: Log, policy: Policy, clock: Clock) -> RecordedLimits:
         """See `ReplaySource`."""
         take = partial(self._take_limit, begun=True)
-        return RecordedLimits(log, policy, clock, take, self._responses, self._end_step)
+        return RecordedLimits(log, policy, clock, take, self._responses, self._estimates, self._end_step)
 
     async def once(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
         """See `Effects`."""
@@ -282,7 +292,7 @@ class RecordedEffects(Live):
 
     def may_start_early(self, call_id: str) -> bool:
         """Whether this call did not get its result after the response without ever running."""
-        return call_id not in self._answered_late and call_id not in self._unknown
+        return self._settled is None and call_id not in self._answered_late and call_id not in self._unknown
 
     def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
         """Return the recorded fingerprint of the same result: redaction can make different results equal."""
@@ -294,6 +304,15 @@ class RecordedEffects(Live):
         """Return the recorded judgement of the same results: it was made before redaction."""
         same = all(self._is_recorded(result) for result in results)
         return self._judged.get(step) if same else None
+
+    def settled(self, step: int) -> Sequence[Event] | None:
+        """See `Effects`. The time is that of the last of these events."""
+        if self._settled is None:
+            return None
+        events = self._settled.get(step, ())
+        if events:
+            self._reach(events[-1].t)
+        return events
 
     def has_decision(self, steps: int) -> bool:
         """Whether the record of a loop that is not ours holds another decision after this many steps."""
@@ -338,7 +357,7 @@ class RecordedLimits(HardLimits):
     """The limits of a run that is replayed: they are reached where the record says so, without clock or meter.
 
     take: takes the limit that was reached in a step that had begun. responses: the recorded ones, by step.
-    on_end: called with each step that ends.
+    estimates: usage that was estimated, by attempt. on_end: called with each step that ends.
     """
 
     def __init__(
@@ -348,12 +367,14 @@ class RecordedLimits(HardLimits):
         clock: Clock,
         take: Callable[[int], ev.LimitReached | None],
         responses: Mapping[int, ev.ResponseFinished],
+        estimates: Mapping[str, Usage],
         on_end: Callable[[int], None],
     ) -> None:
         super().__init__(log, policy, clock)
         self._on_end = on_end
         self._take = take
         self._responses = responses
+        self._estimates = estimates
 
     def seconds_left(self) -> None:
         """Always None."""
@@ -384,15 +405,15 @@ class RecordedLimits(HardLimits):
     ) -> ResponseMeter:
         """A meter that never cuts, and knows what was estimated."""
         meter = RecordedMeter(self, step, input_tokens, priced, share, inf)
-        meter.recorded = self._responses.get(step)
+        meter.estimates = self._estimates
         return meter
 
 
 class RecordedMeter(ResponseMeter):
     """The meter of a response that is replayed."""
 
-    recorded: ev.ResponseFinished | None = None
-    """The response, if it is in the record."""
+    estimates: Mapping[str, Usage] = MappingProxyType({})
+    """The estimates of the record, by attempt."""
 
     def count(self, chunk: AnyChunk) -> None:
         """Does nothing."""
@@ -407,9 +428,9 @@ class RecordedMeter(ResponseMeter):
 
     def estimate(self, reported: Usage, message: AssistantMessage, attempt: str) -> Usage:
         """The recorded estimate; one of the message's size for an attempt whose estimate is not recorded."""
-        recorded = self.recorded
-        if recorded is not None and recorded.attempt == attempt and recorded.usage.estimated:
-            return recorded.usage
+        recorded = self.estimates.get(attempt)
+        if recorded is not None:
+            return recorded
         self.written = BYTES_PER_TOKEN * estimate_tokens(message_size(message))
         return super().estimate(reported, message, attempt)
 
@@ -484,6 +505,29 @@ def _limits_by_step(events: Sequence[ev.Event]) -> dict[tuple[int, bool], ev.Lim
             if not event.closing:
                 reached.pop((step, False), None)
     return reached
+
+
+_SETTLES = (
+    ev.ToolExecutionStarted
+    | ev.ToolCallResult
+    | ev.CompletionAccepted
+    | ev.CompletionRejected
+    | ev.PhaseReported
+    | ev.QuestionAsked
+    | ev.ThoughtRecorded
+)
+
+
+def _settled(events: Sequence[ev.Event]) -> dict[int, list[ev.Event]]:
+    """The events of the calls of each step, by step."""
+    settled: dict[int, list[ev.Event]] = {}
+    step = 0
+    for event in events:
+        if isinstance(event, ev.StepStarted):
+            step = event.step
+        elif isinstance(event, _SETTLES):
+            settled.setdefault(step, []).append(event)
+    return settled
 
 
 def _answered_late(recorded: RecordedRun, events: Sequence[ev.Event]) -> set[str]:

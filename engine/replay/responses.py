@@ -20,6 +20,7 @@ from ..decision import (
 )
 from ..decision import events as ev
 from ..decision.messages import Reasoning, ToolCall, message_parts
+from ..decision.run_origin import is_foreign
 from ..providers import Exchange, RecordedError
 from ..records.reader import RecordedRun
 
@@ -41,6 +42,7 @@ class RecordedResponse(Struct, frozen=True):
 def recorded_responses(recorded: RecordedRun) -> dict[int, RecordedResponse]:
     """The responses of a run, by step. Of a step that was repeated after a kill, the last one."""
     beside = {e.attempt for e in recorded.events if isinstance(e, ev.AttemptFailed) and e.beside}
+    foreign = is_foreign(recorded.started.engine)  # its responses are as long as they were, whatever a policy would cut
     marked = bool(recorded.started.engine) or any(type(event) is ev.ToolCallEnd for event in recorded.events)
     gathered: dict[str, _ResponseBuilder] = {}
     latest: _ResponseBuilder | None = None
@@ -51,7 +53,7 @@ def recorded_responses(recorded: RecordedRun) -> dict[int, RecordedResponse]:
             if (response := gathered.get(step)) is not None:
                 response.feed(event)
         elif isinstance(event, ev.StepStarted):
-            latest = gathered[str(event.step)] = _ResponseBuilder(beside, marked, event)
+            latest = gathered[str(event.step)] = _ResponseBuilder(beside, marked, event, cut_again=not foreign)
         elif isinstance(event, ev.ToolExecutionStarted) and latest is not None:
             latest.add_pause()
     for rest in recorded.after_cut:
@@ -67,8 +69,9 @@ class _ResponseBuilder:
     and `ModelSelected`.
     """
 
-    def __init__(self, beside: Collection[str], marked: bool, started: ev.StepStarted) -> None:
+    def __init__(self, beside: Collection[str], marked: bool, started: ev.StepStarted, *, cut_again: bool) -> None:
         self.step = started.step
+        self._cut_again = cut_again
         self.asked = False
         self.after_cut: list[AnyChunk] = []
         self._closing = started.closing
@@ -171,7 +174,7 @@ class _ResponseBuilder:
                 self._add(event.t, _part_chunk(part, numbers, whole=None if self._marked is None else True))
         if UsageReport not in kinds and not event.usage.estimated and event.usage.input_tokens:
             self._add(event.t, UsageReport(event.usage))
-        cut = event.cut_at is not None and not (event.cut_at_end or event.raw_finish)
+        cut = event.cut_at is not None and self._cut_again and not (event.cut_at_end or event.raw_finish)
         if FinishReport not in kinds and not cut and not event.cut_for:
             self._add(event.t, FinishReport(event.finish, event.raw_finish))
 
