@@ -17,7 +17,7 @@ from typing import IO, Any
 import msgspec
 from msgspec import Struct
 
-from ..records.format import HEADER_PREFIX
+from ..records.format import BYTE_ORDER_MARK, begins_record
 from . import codex
 from .imported_session import Unreadable
 from .response_items import is_item
@@ -74,16 +74,16 @@ def read_values(file: IO[bytes], owner: Owner = message_owner) -> Iterator[FileV
     Lines that follow each other, and the elements of an array, are one value if they have the same `owner`.
     """
     head = file.read(4096)
-    if not head.strip(b" \t\r\n\xef\xbb\xbf") and len(head) < 4096:
+    if not head.strip(BYTE_ORDER_MARK + b" \t\r\n") and len(head) < 4096:
         raise Unreadable("empty")
-    if head.startswith(HEADER_PREFIX):
+    if begins_record(head.splitlines()):
         raise Unreadable("already an endstop record: no import needed")
     for mark, what in _UNSUPPORTED_ENCODINGS:
         if head.startswith(mark):
             raise Unreadable(what)
     if head[_TAR_MARK_AT:].startswith(_TAR_MARK):
         raise Unreadable("a tar archive: unpack it first")
-    begins = 3 if head.startswith(b"\xef\xbb\xbf") else 0
+    begins = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
     if (value := _read_object(file, begins)) is not None:
         yield value
         return

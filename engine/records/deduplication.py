@@ -36,7 +36,7 @@ from ..decision.events import (
 )
 from ..decision.messages import NO_MESSAGE, MessageDeltas, Reasoning
 from ..decision.settings import settings_to_record
-from .format import DECODE_ERRORS, SHARED_FIELDS, Header, encode_line, leaves_out, packs
+from .format import DECODE_ERRORS, SHARED_FIELDS, Header, encode_line, leaves_out, packs, parse_line
 from .parts_line import ArgumentsEntry, Entry, PartsLine, StartEntry, TextEntry, pack
 from .short_forms import short_form, with_short_tools
 
@@ -215,7 +215,6 @@ def lacks_message(line: bytes) -> bool:
     return line.startswith(_RESPONSE) and _DELTAS in line
 
 
-_decode_part = msgspec.json.Decoder(Part).decode
 _decode_parts = msgspec.json.Decoder(list[Part]).decode
 
 
@@ -233,11 +232,8 @@ def _decoded(parts: Sequence[Part | PartsLine | bytes]) -> Sequence[Part | Parts
 def _decoded_one(part: Part | PartsLine | bytes) -> Part | PartsLine | None:
     if not isinstance(part, bytes):
         return part
-    try:
-        decoded: Part = _decode_part(part)
-    except DECODE_ERRORS:
-        return None
-    return decoded
+    decoded: Any = parse_line(part)
+    return decoded if type(decoded) in MESSAGE_PARTS else None
 
 
 def missing_deltas(response: ResponseFinished) -> str:

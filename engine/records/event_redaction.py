@@ -426,7 +426,7 @@ def redact_file(
     with create_file(Path(target)) as file:
         for batch in line_batches(source):
             if header is None:
-                header = parse_header(source, batch[0])
+                header = parse_header(source, batch)
                 shortener = LineShortener(header)
                 file.write(encode_line(header) + b"\n")
             for line in batch:
@@ -438,5 +438,5 @@ def redact_file(
                         lines += 1
         file.write(encode(redactor.flush()))
         if header is None:
-            parse_header(source, b"")
+            parse_header(source, ())
     return RedactionCounts(lines=lines, left_out=left_out, missing=len(attachments.missing))

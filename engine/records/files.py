@@ -11,6 +11,7 @@ from pathlib import Path
 from ..decision import WrongUse
 from ..ids import SESSION_PREFIX
 from .compression import CorruptData, read_blocks
+from .format import BYTE_ORDER_MARK
 
 RECORD_SUFFIXES = (".jsonl", ".jsonl.zst")
 """Files in a folder are records if their names end so. A file that is named explicitly may have any name."""
@@ -143,8 +144,10 @@ def line_batches(path: str | os.PathLike[str], longest: int = MAX_LINE_BYTES) ->
     begun = bytearray()  # grows in place, so that a long line is in memory only once
     length = 0
     try:
-        for block in read_blocks(path):
+        for number, block in enumerate(read_blocks(path)):
             lines = block.split(b"\n")
+            if not number:
+                lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
             length += len(lines[0])
             if length <= longest:
                 begun += lines[0]

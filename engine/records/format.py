@@ -33,8 +33,8 @@ from ..decision.transcript import estimate_tokens
 from .parts_line import PartsLine
 
 FORMAT = "endstop-record"
-HEADER_PREFIX = f'{{"type":"HEADER","format":"{FORMAT}"'.encode()
-"""The first bytes of every record."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What some programs put before the first line of a file in UTF-8."""
 VERSION = (3, 0)
 """Major and minor version. A reader refuses a newer major version and skips events that it does not know.
 
@@ -48,6 +48,8 @@ REDACTION_MARK = "[redacted:"
 NO_RUN = "the record holds no run: its process was killed before a run began, so start again"
 SHARED_FIELDS = ("system", "policy", "tools")
 """Fields of RUN_STARTED that a later run of a file leaves out if all of them are those of its first run."""
+MAX_WHOLE = 2.0**53
+"""Below this a float that is whole is exactly that number."""
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding a line may raise."""
 
@@ -119,14 +121,38 @@ def encode_line(line: object) -> bytes:
 # ---- decoding
 
 
-def parse_header(path: str | os.PathLike[str], line: bytes) -> Header:
-    """Parse the first line of a file. Raises WrongUse if it is not a header, or of a newer major version."""
+class _Beginning(Struct):
+    type: str = ""
+    format: str = ""
+
+
+def begins_record(lines: Iterable[bytes]) -> bool:
+    """Whether the first of these lines that is not blank is the header of a record of any version.
+
+    Like every line of a record it is JSON: spaces, the order of members and a byte order mark do not matter.
+    """
+    try:
+        begins = msgspec.json.decode(_first_of(lines), type=_Beginning)
+    except DECODE_ERRORS:
+        return False
+    return (begins.type, begins.format) == ("HEADER", FORMAT)
+
+
+def _first_of(lines: Iterable[bytes]) -> bytes:
+    """The first line that is not blank, without a byte order mark; empty if there is none."""
+    plain = (line.removeprefix(BYTE_ORDER_MARK) for line in lines)
+    return next((line for line in plain if line.strip()), b"")
+
+
+def parse_header(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Header:
+    """Parse the header in the first lines of a file. Raises WrongUse if there is none, or of a newer major version."""
+    line = _first_of(lines)
+    if not line:
+        raise WrongUse(f"{path} is not an endstop record: it is empty, or its first line is")
     try:
         header = msgspec.json.decode(line, type=Header)
     except DECODE_ERRORS:
         header = None
-    if not line.strip():
-        raise WrongUse(f"{path} is not an endstop record: it is empty, or its first line is")
     if header is None or header.format != FORMAT:
         raise WrongUse(f"{path} is not an endstop record: its first line is not a record header")
     major = header.version.split(".", 1)[0]
@@ -178,12 +204,36 @@ def parse_line(line: bytes, first: RunStarted | None = None) -> Decoded | BadLin
     try:
         return decode_line(line, first)
     except DECODE_ERRORS:
+        pass
+    try:
+        return decode_line(rewrite_line(line), first)
+    except DECODE_ERRORS:
         return classify_bad_line(line)
 
 
 def decode_line(line: bytes, first: RunStarted | None = None) -> Decoded:
     """Decode any line, and RUN_STARTED by its fast path. Raises one of `DECODE_ERRORS`."""
     return decode_run_started(line, first) if line.startswith(RUN_STARTED_PREFIX) else decode_generic(line, first)
+
+
+def rewrite_line(line: bytes) -> bytes:
+    """Encode a line that another JSON encoder wrote as our own does. Raises one of `DECODE_ERRORS`.
+
+    `type` and `seq` come first, without spaces, and a whole number is one, where others write `1.0` or `1e0`.
+    """
+    plain = msgspec.json.decode(line)
+    if not isinstance(plain, dict):
+        raise msgspec.ValidationError("a line of a record is an object")
+    begin = {name: plain[name] for name in ("type", "seq") if name in plain}
+    return encode_line(_with_whole_numbers(begin | plain))
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) < MAX_WHOLE:
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _with_whole_numbers(member) for name, member in value.items()}
+    return [_with_whole_numbers(element) for element in value] if isinstance(value, list) else value
 
 
 def classify_bad_line(line: bytes) -> BadLine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
@@ -17,12 +18,14 @@ from .compression import BLOCK, MAGIC, CorruptData, decompress
 from .deduplication import MessageRestorer, is_part
 from .files import MAX_LINE_BYTES
 from .format import (
+    BYTE_ORDER_MARK,
     DECODE_ERRORS,
     Header,
     decode_generic,
     decode_run_started,
     encode_line,
     parse_header,
+    rewrite_line,
 )
 from .parts_line import PARTS_TAG, PartsLine
 from .scan import MAX_LOST_EVENTS
@@ -68,6 +71,8 @@ class _Line(Struct):
 
 
 _decode_line = msgspec.json.Decoder(_Line).decode
+_OURS = re.compile(rb'\{"type":"[A-Z_]+"(?:,"|\})')
+"""How a line begins that our own encoder wrote."""
 
 
 class RecordFrames:
@@ -95,7 +100,6 @@ class RecordFrames:
         self._attachments = AttachmentReader(path)
         self._run_id = ""
         self._last = 0
-        self._number = 0
 
     def __enter__(self) -> RecordFrames:
         return self
@@ -166,7 +170,7 @@ class RecordFrames:
         if not self._begun:
             return []
         try:
-            msgspec.json.decode(self._begun, type=_Line)
+            msgspec.json.decode(self._begun, type=msgspec.Raw)
         except DECODE_ERRORS:
             return []
         line = bytes(self._begun)
@@ -175,27 +179,36 @@ class RecordFrames:
 
     def _frames(self, line: bytes) -> Iterator[Frame | Gap]:
         """The frame of a line, after a `Gap` if events before it are missing; nothing if it holds no event."""
-        self._number += 1
-        if self._number == 1:
-            self._header = parse_header(self.path, line)
+        if self._header is None:
+            line = line.removeprefix(BYTE_ORDER_MARK)
+            if line.strip():
+                self._header = parse_header(self.path, [line])
             return
         try:
-            found = _decode_line(line)
-            if found.type in _NO_EVENTS:
-                return
-            if found.type == PARTS_TAG:
-                events = self._parts(line)
-            else:
-                events = [(found.seq, self._whole(found.type, line.rstrip(b"\r")))]
+            found, events = self._read(line)
         except DECODE_ERRORS:
-            return
-        if not self._last < found.seq < self._last + MAX_LOST_EVENTS or not self._run_id:
+            try:
+                found, events = self._read(rewrite_line(line))
+            except DECODE_ERRORS:
+                return
+        if not events or not self._last < found.seq < self._last + MAX_LOST_EVENTS or not self._run_id:
             return
         if found.seq > self._last + 1:
             yield Gap(self._run_id, found.seq - self._last - 1, found.seq)
         for seq, whole in events:
             self._last = seq
             yield Frame(self._run_id, seq, whole, last=found.type == "RUN_FINISHED")
+
+    def _read(self, line: bytes) -> tuple[_Line, Sequence[tuple[int, bytes]]]:
+        """What a line is, and its events, each with its number, whole. Raises one of `DECODE_ERRORS`."""
+        if not _OURS.match(line):
+            line = rewrite_line(line)
+        found = _decode_line(line)
+        if found.type in _NO_EVENTS:
+            return found, ()
+        if found.type == PARTS_TAG:
+            return found, self._parts(line)
+        return found, [(found.seq, self._whole(found.type, line.rstrip(b"\r")))]
 
     def _parts(self, line: bytes) -> list[tuple[int, bytes]]:
         """The events of a line that has several, each with its number. Raises one of `DECODE_ERRORS`."""

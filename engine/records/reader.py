@@ -16,7 +16,7 @@ from ..decision.summary import is_copied
 from .attachments import AttachmentReader
 from .deduplication import MessageRestorer, missing_deltas
 from .files import line_batches
-from .format import HEADER_PREFIX, NO_RUN, BadLine, DrainedChunk, Header, parse_header, parse_line
+from .format import NO_RUN, BadLine, DrainedChunk, Header, begins_record, parse_header, parse_line
 from .parts_line import PartsLine
 
 
@@ -109,7 +109,7 @@ def read_record(path: str | os.PathLike[str]) -> SessionRecord:
     header: Header | None = None
     attachments, reader = AttachmentReader(path), LineReader()
     for lines in line_batches(path):
-        header = header or parse_header(path, lines[0])
+        header = header or parse_header(path, lines)
         for line in lines:
             number += 1
             for parsed in reader.parse(line):
@@ -124,7 +124,7 @@ def read_record(path: str | os.PathLike[str]) -> SessionRecord:
                     if not runs:
                         raise WrongUse(f"{path}, line {number}: an event before any RUN_STARTED")
                     runs[-1].events.append(attachments.restore(parsed))
-    header = header or parse_header(path, b"")
+    header = header or parse_header(path, ())
     if not runs:
         raise WrongUse(f"{path}: {NO_RUN}")
     for run in runs:
@@ -137,20 +137,20 @@ def read_header(path: str | os.PathLike[str]) -> Header:
     with suppress(OSError):
         if stat.S_ISFIFO(os.stat(path).st_mode):
             raise WrongUse(f"{path} is a pipe, but a record is read more than once: write it to a file first")
-    return parse_header(path, next(line_batches(path), [b""])[0])
+    return parse_header(path, next(line_batches(path), []))
 
 
 def read_beginning(path: str | os.PathLike[str]) -> tuple[Header, RunStarted | None]:
     """Read the header of a record, and its first run if that is the next line. Raises like `read_header`."""
     header = read_header(path)
-    lines = list(islice(chain.from_iterable(line_batches(path)), 2))
+    lines = list(islice(filter(bytes.strip, chain.from_iterable(line_batches(path))), 2))
     first = parse_line(lines[1]) if len(lines) > 1 else None
     return header, first if isinstance(first, RunStarted) else None
 
 
 def is_record(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins like a record of any version, compressed or not. Raises WrongUse if it cannot be read."""
-    return next(line_batches(path), [b""])[0].startswith(HEADER_PREFIX)
+    return begins_record(next(line_batches(path), []))
 
 
 def _check_complete(path: str | os.PathLike[str], events: Iterable[Event], damaged: list[int]) -> None:

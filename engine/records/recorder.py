@@ -21,7 +21,7 @@ from .attachments import ATTACH_ABOVE, MAY_HOLD_IMAGES, AttachmentWriter
 from .compression import SUFFIX, is_compressed
 from .deduplication import LineShortener
 from .event_redaction import Redact, StreamRedactor
-from .format import DECODE_ERRORS, DrainedChunk, Header, encode_line, encode_lines
+from .format import DECODE_ERRORS, DrainedChunk, Header, encode_line, encode_lines, rewrite_line
 from .reader import read_beginning
 
 try:
@@ -219,7 +219,7 @@ def last_event(path: str | os.PathLike[str]) -> tuple[str | None, int] | None:
         while end > 0:
             begin = content.rfind(b"\n", 0, end - 1) + 1
             with suppress(*DECODE_ERRORS):
-                event = msgspec.json.decode(content[begin:end], type=_Numbered)
+                event = msgspec.json.decode(rewrite_line(content[begin:end]), type=_Numbered)
                 if event.seq is not None:
                     return None if event.outcome is None else event.outcome.run_id, event.seq + event.count - 1
             end = begin

@@ -23,11 +23,11 @@ from .format import (
     RUN_STARTED_PREFIX,
     DrainedChunk,
     Header,
-    classify_bad_line,
     decode_generic,
     decode_run_started,
     leaves_out,
     parse_header,
+    parse_line,
 )
 from .parts_line import PartsLine
 
@@ -92,7 +92,7 @@ class Scan:
         event: Any  # compared by type instead of `match`, because most of the time of a scan is spent here
         for lines in line_batches(self.path):
             if not number:
-                self.header = parse_header(self.path, lines[0])
+                self.header = parse_header(self.path, lines)
                 held = _OF_MESSAGES if leaves_out(self.header) else held
             for line in lines:
                 number += 1
@@ -107,11 +107,12 @@ class Scan:
                 try:
                     event = decode_run_started(line, first) if begins == _STARTED else decode_generic(line, first)
                 except DECODE_ERRORS:
-                    wrong = classify_bad_line(line)
-                    skipped_lines += wrong == "unknown"
-                    if wrong == "damaged":
-                        self._add_damaged(number)
-                    continue
+                    event = parse_line(line, first)
+                    if isinstance(event, str):
+                        skipped_lines += event == "unknown"
+                        if event == "damaged":
+                            self._add_damaged(number)
+                        continue
                 kind = type(event)
                 if kind is RunStarted:
                     if event.run_id == run_id:
@@ -150,7 +151,7 @@ class Scan:
                     yield event
         self.missing = [] if attachments is None else attachments.missing
         if not number:
-            self.header = parse_header(self.path, b"")
+            self.header = parse_header(self.path, ())
         if not runs:
             raise WrongUse(f"{self.path}: {NO_RUN}")
 
