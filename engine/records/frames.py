@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 
 import msgspec
@@ -71,7 +71,7 @@ class _Line(Struct):
 
 
 _decode_line = msgspec.json.Decoder(_Line).decode
-_OURS = re.compile(rb'\{"type":"[A-Z_]+"(?:,"|\})')
+_OURS = b'{"type":"'
 """How a line begins that our own encoder wrote."""
 
 
@@ -185,13 +185,19 @@ class RecordFrames:
                 self._header = parse_header(self.path, [line])
             return
         try:
-            found, events = self._read(line)
-        except DECODE_ERRORS:
-            try:
-                found, events = self._read(rewrite_line(line))
-            except DECODE_ERRORS:
+            if not line.startswith(_OURS):
+                raise msgspec.DecodeError("another encoder wrote it")
+            found = _decode_line(line)
+            if found.type in _NO_EVENTS:
                 return
-        if not events or not self._last < found.seq < self._last + MAX_LOST_EVENTS or not self._run_id:
+            if found.type == PARTS_TAG:
+                events = self._parts(line)
+            else:
+                events = [(found.seq, self._whole(found.type, line.rstrip(b"\r")))]
+        except DECODE_ERRORS:
+            yield from self._rewritten(line)
+            return
+        if not self._last < found.seq < self._last + MAX_LOST_EVENTS or not self._run_id:
             return
         if found.seq > self._last + 1:
             yield Gap(self._run_id, found.seq - self._last - 1, found.seq)
@@ -199,16 +205,12 @@ class RecordFrames:
             self._last = seq
             yield Frame(self._run_id, seq, whole, last=found.type == "RUN_FINISHED")
 
-    def _read(self, line: bytes) -> tuple[_Line, Sequence[tuple[int, bytes]]]:
-        """What a line is, and its events, each with its number, whole. Raises one of `DECODE_ERRORS`."""
-        if not _OURS.match(line):
-            line = rewrite_line(line)
-        found = _decode_line(line)
-        if found.type in _NO_EVENTS:
-            return found, ()
-        if found.type == PARTS_TAG:
-            return found, self._parts(line)
-        return found, [(found.seq, self._whole(found.type, line.rstrip(b"\r")))]
+    def _rewritten(self, line: bytes) -> Iterator[Frame | Gap]:
+        """The frame of a line that another JSON encoder wrote; nothing if it is damaged."""
+        with suppress(*DECODE_ERRORS):
+            ours = rewrite_line(line)
+            if ours != line:
+                yield from self._frames(ours)
 
     def _parts(self, line: bytes) -> list[tuple[int, bytes]]:
         """The events of a line that has several, each with its number. Raises one of `DECODE_ERRORS`."""
