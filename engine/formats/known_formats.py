@@ -92,6 +92,20 @@ def _field(*path: str) -> Callable[[dict[str, Any]], str]:
 
 _GEMINI_PARTS = _all(_has_text("role", "user", "model"), _listed("parts", lambda one: isinstance(one, dict)))
 
+_GROK_EVENTS = ("step_start", "text", "tool_use", "step_finish")
+"""Types of the events that Grok CLI prints with `--format json` (its `src/headless/output.ts`)."""
+
+
+def _grok_event(type: str) -> Callable[[Any], bool]:
+    return _has_text("type", type, also=("stepNumber", "timestamp"))
+
+
+_GROK_ENTRY = _all(
+    _has_text("type", "user", "assistant", "tool_call", "tool_result", also=("content", "timestamp")),
+    lambda data: not ({"role", "message", "uuid", "sessionId"} & data.keys()),
+)
+"""An entry of the history that Grok CLI keeps of a chat (`ChatEntry` in its `src/types/index.ts`)."""
+
 KNOWN: tuple[KnownFormat, ...] = (
     KnownFormat("a list of Codex prompts", _elements(_has("session_id", "ts", "text")), sessions=False),
     KnownFormat(
@@ -118,6 +132,8 @@ KNOWN: tuple[KnownFormat, ...] = (
         "a Factory Droid session", _elements(_has_text("type", "session_start", also=("id", "cwd"))), _field("version")
     ),
     KnownFormat("a Kiro conversation", _all(_has("conversation_id"), _listed("history", _has("user", "assistant")))),
+    KnownFormat("the JSON output of Grok CLI", _elements(_either(*map(_grok_event, _GROK_EVENTS)))),
+    KnownFormat("a chat history of Grok CLI", _elements(_GROK_ENTRY)),
     KnownFormat("a run of LangSmith", _elements(_has("run_type", "inputs", "trace_id"))),
     KnownFormat("a ChatGPT export", _elements(_has("mapping", "current_node"))),
     KnownFormat("an export of claude.ai", _elements(_has("chat_messages", "uuid"))),
@@ -127,6 +143,7 @@ KNOWN: tuple[KnownFormat, ...] = (
 """The formats that are recognised, the most specific first."""
 
 _DATABASES: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"workspaces", "messages", "tool_results", "usage_events"}), "a database of Grok CLI"),
     (frozenset({"blobs", "meta"}), "a database of the Cursor agent"),
     (frozenset({"checkpoints", "writes"}), "a database of LangGraph checkpoints"),
     (frozenset({"app_states", "sessions", "events"}), "a database of Google ADK sessions"),

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..decision import AssistantMessage, Status, UserMessage
+from ..decision import AssistantMessage, Status, ToolCall, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import parse_content
 from .imported_session import ImportedEnding, ImportedSession, Origin, SessionBuilder, Unreadable
@@ -51,6 +51,8 @@ _EXIT_STATUSES: dict[str, tuple[str, Status | None]] = {
     "KeyboardInterrupt": ("cancelled", None),
     "UserInterruption": ("cancelled", None),
 }
+_LIMITS = "LimitsExceeded"
+"""The exit status of a session that a limit ended: `_limit` says which."""
 _PROVIDER_ERRORS = frozenset(
     {"APIConnectionError", "APIError", "AuthenticationError", "BadRequestError", "ContentPolicyViolationError",
      "InternalServerError", "NotFoundError", "PermissionDeniedError", "RateLimitError", "ServiceUnavailableError",
@@ -93,6 +95,8 @@ class _TrajectoryReader:
         self._builder = SessionBuilder(self.session)
         self._begun = False
         """Whether the prompt was read."""
+        self._exit_status = ""
+        """The exit status as the last messages say it; empty as long as none does."""
         self.session.count_unread_fields("field", data, _SESSION_FIELDS)
         self.session.count_unread_fields("field", self._info, _INFO_FIELDS, "info.")
 
@@ -102,10 +106,11 @@ class _TrajectoryReader:
             "field", config, ("agent", "model", "agent_type", "model_type"), "info.config."
         )
         self.session.model = first_text(as_dict(config.get("model")), "model_name")
-        self.session.ending = _ending(self._info, as_dict(config.get("agent")))
         for message in self._messages:
             for one in self._merged(message):
                 self._add(one)
+        status = as_text(self._info.get("exit_status")) or self._exit_status
+        self.session.ending = _ending(status, self._info, as_dict(config.get("agent")))
         submission = as_text(self._info.get("submission")).strip()
         last = self.session.messages[-1].message if self.session.messages else None
         if submission not in (getattr(last, "content", "") or getattr(last, "text", "")):
@@ -179,6 +184,8 @@ class _TrajectoryReader:
         content = parse_content(entry.get("content"), self.session, pictures=True)
         self._count_hidden_output(entry, extra)
         code = extra.get("returncode", _return_code(content.text))
+        submits = not _RETURN_CODE.match(content.text) and any(map(_submits, self._builder.pending_calls))
+        self._exit_status = "Submitted" if submits else ""
         failed = bool(code) or content.text.startswith(_TIMED_OUT)
         status: ResultStatus = "error" if failed else "ok"
         self._builder.add_result("", "", content.text, status, content.images, parse_time(extra.get("timestamp")))
@@ -208,12 +215,15 @@ class _TrajectoryReader:
         """Add the last entry: the result of the command that submitted, or the loop's own words."""
         pending = self._builder.pending_calls
         extra, content = as_dict(entry.get("extra")), as_json(entry.get("content"))
-        if extra.get("exit_status") == "Submitted" and pending:
-            submitting = [call.id for call in pending if any(mark in call.arguments for mark in _SUBMITTED)]
+        submitting = [call.id for call in pending if _submits(call)]
+        known = content == _LIMITS or content in _EXIT_STATUSES or content in _PROVIDER_ERRORS
+        named = content if known else ""
+        self._exit_status = as_text(extra.get("exit_status")) or named or ("Submitted" if submitting else "")
+        if self._exit_status == "Submitted" and pending:
             self._builder.add_result(
                 (submitting or [pending[0].id])[0], "", content, t=parse_time(extra.get("timestamp"))
             )
-        elif content and content != extra.get("exit_status"):
+        elif content and content != self._exit_status:
             self.session.count_dropped("own words", content)
 
     def _count_hidden_output(self, entry: dict[str, Any], extra: dict[str, Any]) -> None:
@@ -256,13 +266,17 @@ def _return_code(content: Any) -> int:
     return int(found[1]) if found else 0
 
 
-def _ending(info: dict[str, Any], agent: dict[str, Any]) -> ImportedEnding | None:
+def _submits(call: ToolCall) -> bool:
+    """Whether a call is that of a command that submits the work: what it prints after its mark is the submission."""
+    return any(mark in call.arguments for mark in _SUBMITTED)
+
+
+def _ending(status: str, info: dict[str, Any], agent: dict[str, Any]) -> ImportedEnding | None:
     """The ending for an exit status: the name of the exception that ended the loop."""
-    status = as_text(info.get("exit_status"))
     if not status:
         return None
     detail = f"mini-SWE-agent's exit status: {status}"
-    if status == "LimitsExceeded":
+    if status == _LIMITS:
         return ImportedEnding(reason=_limit(as_dict(info.get("model_stats")), agent), detail=detail)
     if status in _PROVIDER_ERRORS:
         return ImportedEnding(reason="provider_error", detail=detail)

@@ -47,6 +47,7 @@ from . import (
     swe_agent,
     tau2_bench,
     tau_bench,
+    trae,
 )
 from .file_values import MESSAGES, TOO_DEEP, FileValue, is_session_part, read_values
 from .imported_session import ImportedSession, Unreadable
@@ -107,6 +108,7 @@ FORMATS: dict[str, Format] = {
             openhands.is_line,
             openhands.read_store,
         ),
+        Format("trae", trae.sessions, trae.matches, "trajectories of Trae Agent"),
         Format("swe-agent", swe_agent.sessions, swe_agent.matches, "trajectories of SWE-agent (.traj)"),
         Format("gemini-cli", gemini_cli.sessions, gemini_cli.matches, "sessions of Gemini CLI", gemini_cli.is_line),
         Format("qwen-code", qwen_code.sessions, qwen_code.matches, "transcripts of Qwen Code", qwen_code.is_line),
