@@ -8,7 +8,7 @@ import sys
 def main() -> int:
     """Run the command line and return its exit code; 130 after Ctrl-C, also while Python still imports."""
     try:
-        from .main import main as run_command_line
+        from .main import run_command_line
 
         return run_command_line()
     except KeyboardInterrupt:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 
 from ..process.shutdown import exit_despite_hanging_threads
-from ..process.streams import reopen_closed_streams
+from ..process.streams import reopen_closed_streams, std_streams_given_back
 from .commands import build_parser
 from .exit_codes import run_command
 from .hardening import harden_process
@@ -20,7 +20,16 @@ RUNS = frozenset({"run", "race", "replay", "serve", "worker"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code. Ends the process itself if a thread of a tool hangs."""
+    """Run a command within this process, and return its exit code. Leaves stdout and stderr as they were.
+
+    Ends the process itself if a thread of a tool hangs.
+    """
+    with std_streams_given_back():
+        return run_command_line(argv)
+
+
+def run_command_line(argv: Sequence[str] | None = None) -> int:
+    """Like `main`, in a process that does nothing else: what it prints afterwards is no part of the answer."""
     others = threading.enumerate()
     reopen_closed_streams()
     words = sys.argv[1:] if argv is None else argv
@@ -35,4 +44,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command_line())

@@ -10,14 +10,19 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 _STDOUT, _STDERR = 1, 2
+_open: list[StdStreams] = []
+"""Those that are not closed, in the order in which they were opened."""
 
 
 class StdStreams:
-    """Keeps stdout for the answer: whatever else the process prints goes to stderr, until the process ends."""
+    """Keeps stdout for the answer: whatever else the process prints goes to stderr, until it is closed.
+
+    A process of its own need not close it; what it prints at its very end is then no part of the answer.
+    """
 
     def __init__(self) -> None:
         for stream in (sys.stdout, sys.stderr):
@@ -30,6 +35,17 @@ class StdStreams:
         """The original stderr, also while output is captured."""
         os.dup2(self.stderr, _STDOUT)
         self._reader: threading.Thread | None = None
+        _open.append(self)
+
+    def close(self) -> None:
+        """Give stdout and stderr back as they were, and close the copies of their descriptors."""
+        if self not in _open:
+            return
+        _open.remove(self)
+        self.stop_capture()
+        os.dup2(self.stdout, _STDOUT)
+        os.close(self.stdout)
+        os.close(self.stderr)
 
     def write_answer(self, text: str) -> None:
         """Write to the original stdout. A reader that has closed it is not an error."""
@@ -63,13 +79,26 @@ class StdStreams:
             self._reader = None
 
 
+@contextmanager
+def std_streams_given_back() -> Iterator[None]:
+    """Close at the end of the block what was opened within it, the latest first."""
+    before = len(_open)
+    try:
+        yield
+    finally:
+        for opened in reversed(_open[before:]):
+            opened.close()
+
+
 def flush_std_streams() -> None:
     """Flush stdout and stderr."""
     for descriptor, stream in ((_STDOUT, sys.stdout), (_STDERR, sys.stderr)):
         try:
             stream.flush()
         except OSError:  # nobody reads it any more, and flushing at exit must not fail
-            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, descriptor)
+            os.close(null)
         except (ValueError, AttributeError):
             pass  # closed, or None
 

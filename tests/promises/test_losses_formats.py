@@ -35,6 +35,7 @@ from ..engine.formats import (
     test_qwen_code,
     test_sharegpt,
     test_tau2_bench,
+    test_trae,
 )
 from ..engine.formats.heard import says, user
 from .test_losses_imports import Tally, letters, only, read_content, read_message, read_messages, told
@@ -372,6 +373,26 @@ def count_mini_swe_agent(data: Any) -> Tally:
     return stands
 
 
+def trae() -> dict[str, Any]:
+    return test_trae.WHOLE
+
+
+def count_trae(data: Any) -> Tally:
+    """A request repeats the results of the step before it."""
+    stands: Tally = Counter()
+    for asked in data["llm_interactions"]:
+        for message in asked["input_messages"]:
+            stands += counted(
+                message["content"] or "", users=message["role"] == "user" and "tool_result" not in message
+            )
+        stands["calls"] += len(asked["response"]["tool_calls"] or ())
+        stands += counted(asked["response"]["content"], responses=1)
+    for step in data["agent_steps"]:
+        for result in step["tool_results"] or ():
+            stands += counted(result["result"] or result["error"], results=1)
+    return stands
+
+
 def openhands() -> list[Any]:
     made = test_openhands
     both = made.response("r1", "c1", "c2")
@@ -567,6 +588,7 @@ COMPARED = {
     "qwen-code": Compared(qwen_code, count_qwen_code),
     "sharegpt": Compared(sharegpt, count_sharegpt),
     "tau2-bench": Compared(tau2_bench, count_tau2_bench),
+    "trae": Compared(trae, count_trae),
 }
 """Of Cursor, OpenCode and OpenHands also databases and folders are read: their own tests hold these to be equal."""
 
