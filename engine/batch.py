@@ -77,7 +77,7 @@ class Fleet(Generic[OutputT]):
             raise WrongUse("this fleet was entered before: make a new one with run_many")
         self._entered = True
         self._stats.begin()
-        self._holders = [asyncio.create_task(self._hold(held)) for held in self._holds]
+        self._holders = [asyncio.create_task(self._hold(held), name="endstop fleet hold") for held in self._holds]
         many = min(self._limit, self.total)
         self._workers = [asyncio.create_task(self._work(), name=f"endstop fleet {n}") for n in range(many)]
         return self
@@ -196,7 +196,11 @@ class Fleet(Generic[OutputT]):
             )
 
     async def _to_the_end(self, job: PreparedTask, run: Run) -> None:
-        told = asyncio.create_task(self._tell_end(job, run)) if self._on_end is not None else None
+        told = (
+            asyncio.create_task(self._tell_end(job, run), name=f"endstop end of run {run.id}")
+            if self._on_end is not None
+            else None
+        )
         try:
             await run.wait()
             if told is not None and run.bus.closed:

@@ -157,7 +157,7 @@ class Run(Generic[OutputT]):
                 await queue.put(None)
 
         def begin(run: Run[Any]) -> None:
-            readers.add(asyncio.create_task(read_to_the_end(run)))
+            readers.add(asyncio.create_task(read_to_the_end(run), name=f"endstop reader of run {run.id}"))
 
         begin(self)
         try:

@@ -47,7 +47,10 @@ CATCH_UP_SECONDS = 1.0
 @asynccontextmanager
 async def notify_subscribers(subscribers: Sequence[Subscriber], run: Run) -> AsyncIterator[None]:
     """Call the subscribers with the run's events inside the block, and up to `CATCH_UP_SECONDS` after it."""
-    tasks = [asyncio.create_task(deliver(subscriber, run)) for subscriber in subscribers]
+    tasks = [
+        asyncio.create_task(deliver(subscriber, run), name=f"endstop subscriber {_name_of(subscriber)} of run {run.id}")
+        for subscriber in subscribers
+    ]
     try:
         yield
     finally:
@@ -89,8 +92,12 @@ async def deliver(subscriber: Subscriber, run: Run) -> None:
 
 
 def _complain(what: str, subscriber: Subscriber, run: Run, about: Mapping[str, object]) -> None:
-    name = getattr(subscriber, "__qualname__", repr(subscriber))
-    log_warning(what, subscriber=name, run_id=run.id, **about)
+    log_warning(what, subscriber=_name_of(subscriber), run_id=run.id, **about)
+
+
+def _name_of(subscriber: Subscriber) -> str:
+    """The qualified name of the subscriber; that of its class, if it is an object."""
+    return str(getattr(subscriber, "__qualname__", type(subscriber).__qualname__))
 
 
 @asynccontextmanager

@@ -331,7 +331,7 @@ async def show_run(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outco
 
     seen: the events that the record of a resumed run or of a fork holds already; they are not shown again.
     """
-    watching = asyncio.create_task(_show_events(run, view, seen))
+    watching = asyncio.create_task(_show_events(run, view, seen), name=f"endstop view of run {run.id}")
     try:
         outcome = await run.wait()
         await watching

@@ -145,7 +145,7 @@ def _shared_store(args: argparse.Namespace) -> str:
 @asynccontextmanager
 async def keep_workers_alive(args: argparse.Namespace, count: int, died: Callable[[], None]) -> AsyncIterator[None]:
     """Keep `count` workers alive, with these options. `died` is called when one has died."""
-    tasks = [asyncio.create_task(_keep_worker_alive(args, died)) for _ in range(count)]
+    tasks = [asyncio.create_task(_keep_worker_alive(args, died), name="endstop worker process") for _ in range(count)]
     try:
         yield
     finally:

@@ -184,7 +184,7 @@ class DayBudgets:
 
     def _keep_alive(self) -> None:
         if self._thread is not None and (self._renewing is None or self._renewing.done()):
-            self._renewing = asyncio.create_task(self._renew(self._thread))
+            self._renewing = asyncio.create_task(self._renew(self._thread), name="endstop day budgets")
 
     async def _renew(self, thread: ThreadPoolExecutor) -> None:
         """As long as requests are reserved, let other processes know that this one lives."""

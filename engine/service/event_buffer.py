@@ -178,7 +178,7 @@ class EventBuffer:
 
     def _start_commit(self) -> asyncio.Task[None]:
         """Start to store what is pending. It is a task of its own, so that a cancelled waiter does not cancel it."""
-        self._commit_task = task = asyncio.create_task(self._commit())
+        self._commit_task = task = asyncio.create_task(self._commit(), name="endstop commit")
         task.add_done_callback(_mark_retrieved)
         return task
 

@@ -84,7 +84,9 @@ class Lifecycle:
             await stack.enter_async_context(self._keep_membership())
             self._store.listen(self._on_store_changes)
             for chore in (self._forget_old_sessions(), self._resubmit_lost_runs()):
-                stack.callback(asyncio.create_task(chore).cancel)
+                stack.callback(
+                    asyncio.create_task(chore, name=f"endstop {getattr(chore, '__qualname__', 'chore')}").cancel
+                )
             for make in self._contexts:
                 stack.enter_context(make())
             self._stack = stack.pop_all()
@@ -109,7 +111,7 @@ class Lifecycle:
         """
         joined: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         leaving = asyncio.Event()
-        holding = asyncio.create_task(self._rejoin_forever(joined, leaving))
+        holding = asyncio.create_task(self._rejoin_forever(joined, leaving), name="endstop membership")
         try:
             await joined
             yield
@@ -203,7 +205,7 @@ class Lifecycle:
 
 async def _wait_any(*events: asyncio.Event) -> None:
     """Wait until one of these events is set."""
-    waiting = [asyncio.create_task(event.wait()) for event in events]
+    waiting = [asyncio.create_task(event.wait(), name="endstop event") for event in events]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -68,8 +68,8 @@ class LeaseKeeper:
         await self._store.join(process)
         self.held = HeldLease(process.id)
         self.held.valid_until = began + self.lease
-        self._eviction = asyncio.create_task(self._evict_dead(adopt))
-        renewing = asyncio.create_task(self._renew_forever(process, adopt))
+        self._eviction = asyncio.create_task(self._evict_dead(adopt), name="endstop eviction")
+        renewing = asyncio.create_task(self._renew_forever(process, adopt), name="endstop lease")
         try:
             await self._eviction
             yield process
@@ -108,7 +108,7 @@ class LeaseKeeper:
                 self.held.valid_until = began + self.lease  # counted from before the request, which may have been slow
                 if self._eviction is None or self._eviction.done():
                     # A task of its own: a queue may take longer than a lease.
-                    self._eviction = asyncio.create_task(self._try_evict_dead(adopt))
+                    self._eviction = asyncio.create_task(self._try_evict_dead(adopt), name="endstop eviction")
                 pause = self.lease / RENEWALS_PER_LEASE
             except StoreError as error:
                 log_warning("the store is unreachable", error=str(error))

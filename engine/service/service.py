@@ -182,7 +182,7 @@ class Service(SessionQueries):
         """
         if self._deadline is None:
             self._active_sessions.stop()
-            self._deadline = asyncio.create_task(self._supervisor.stop(self._grace))
+            self._deadline = asyncio.create_task(self._supervisor.stop(self._grace), name="endstop service stop")
 
     # ---- sessions
 

@@ -126,7 +126,7 @@ class SpanReceiver:
 
     def open(self) -> None:
         """Begin to look, again and again, which runs are over."""
-        self._sweeper = asyncio.create_task(self._sweep_forever())
+        self._sweeper = asyncio.create_task(self._sweep_forever(), name="endstop span receiver")
 
     async def close(self) -> None:
         """End all runs, and store them."""

@@ -185,7 +185,7 @@ class RunSupervisor:
                 self._spawn(self._apply_requests(active))
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(work, name=f"endstop {getattr(work, '__qualname__', 'task')}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

@@ -202,7 +202,9 @@ class DbosWorker:
             execution = await self._results.begin(job.run_id)
             steps = DbosSteps(self, self._results, job.run_id, execution, asked)
             self._steps[job.run_id] = steps
-            await asyncio.get_running_loop().create_task(self._make(job, steps), context=self._context.copy())
+            await asyncio.get_running_loop().create_task(
+                self._make(job, steps), name=f"endstop dbos run {job.run_id}", context=self._context.copy()
+            )
             await self._results.check(job.run_id, execution.owner)  # otherwise DBOS would wait for the other execution
         except RunLost:
             raise _Left from None

@@ -70,7 +70,7 @@ class RunConsumer:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Claim and execute runs while the context is open. On leaving, unfinished runs are cancelled."""
-        taking = asyncio.create_task(self._take())
+        taking = asyncio.create_task(self._take(), name="endstop temporal worker")
         try:
             yield
         finally:
@@ -97,10 +97,12 @@ class RunConsumer:
         for one in before:
             one.mark_lost()
         attempt = RunActivity(self._poller, task, self._changed.set)
-        self._under_way[attempt] = asyncio.create_task(self._do(attempt, before.values()))
+        self._under_way[attempt] = asyncio.create_task(
+            self._do(attempt, before.values()), name=f"endstop temporal run {task.run_id}"
+        )
 
     async def _do(self, attempt: RunActivity, before: Collection[asyncio.Task[None]]) -> None:
-        heartbeats = asyncio.create_task(attempt.heartbeat())
+        heartbeats = asyncio.create_task(attempt.heartbeat(), name="endstop temporal heartbeat")
         try:
             if before:  # of the same run, which was given to this process again
                 await asyncio.wait(before)
