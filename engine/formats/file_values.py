@@ -61,6 +61,8 @@ class FileValue(Struct, kw_only=True):
     data: Any = None
     error: str = ""
     """Why it cannot be read; empty if it can."""
+    torn: bool = False
+    """Whether the file ends after it in a line that cannot be read, so that how its session ended is not known."""
 
 
 def message_owner(data: Any, before: str) -> str:
@@ -179,9 +181,10 @@ def _split_line(value: FileValue, owner: Owner) -> Iterator[FileValue]:
 def _group_lines(values: Iterator[FileValue], owner: Owner) -> Iterator[FileValue]:
     """Join consecutive lines of one owner into one session. A line that nobody owns stays with those of a format."""
     group: list[FileValue] = []
-    current, others = "", False
+    current, others, torn = "", False, False
     for value in values:
-        if value.error:
+        torn = bool(value.error)
+        if torn:
             others = True
             yield value
             continue
@@ -197,7 +200,9 @@ def _group_lines(values: Iterator[FileValue], owner: Owner) -> Iterator[FileValu
             others = True
             yield value
     if group:
-        yield _join_lines(group, alone=not others)
+        joined = _join_lines(group, alone=not others)
+        joined.torn = torn
+        yield joined
 
 
 def _join_lines(group: list[FileValue], alone: bool) -> FileValue:

@@ -35,7 +35,7 @@ from ..decision.events import ParentCall, SessionSource
 from ..decision.messages import ResultStatus
 from ..decision.tool_names import kind_by_name
 from ..providers.error_replies import build_error, parse_error_body
-from .parsing import as_number, count_characters, count_contents
+from .parsing import as_number, as_text, count_characters, count_contents
 
 Origin = Literal["user", "nudge", "beside", "interrupt"]
 """Who wrote a message in the user's role: the user, the loop itself (`nudge`), or one of the two, not known which,
@@ -207,6 +207,8 @@ class ImportedSession(Struct, kw_only=True):
     usage: Usage | None = None
     """Token counts of the whole session, for a session whose responses have none of their own; None if not recorded."""
     ending: ImportedEnding | None = None
+    torn: bool = False
+    """Whether its file is torn after it. If nothing says how it ended, that is not known then."""
     verdict: ImportedVerdict | None = None
     losses: Counter[str] = field(default_factory=Counter)
     """How often each kind of loss occurred: a key of `LOSSES`, or `GROUP: NAME` with a key of `LOSS_GROUPS`."""
@@ -464,6 +466,17 @@ class SessionBuilder:
 def _parse_status(message: str) -> int | None:
     found = _STATUS_PATTERN.search(message)
     return int(found[1]) if found else None
+
+
+def without_repeated_lines(lines: Iterable[Any], session: ImportedSession) -> Iterator[Any]:
+    """The lines without those that were written twice, which are counted: the same in all, and with an `id`."""
+    seen: dict[str, Any] = {}
+    for line in lines:
+        id = as_text(line.get("id")) if isinstance(line, dict) else ""
+        if id and seen.setdefault(id, line) is not line and seen[id] == line:
+            session.count_loss("repeated line")
+        else:
+            yield line
 
 
 # ---- what a tool is for, by its name

@@ -17,7 +17,14 @@ from ..decision import Image, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import message_reasoning, parse_content
 from .file_values import FileValue, decode_json
-from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, SessionBuilder, Unreadable
+from .imported_session import (
+    ImportedEnding,
+    ImportedSession,
+    ImportedVerdict,
+    SessionBuilder,
+    Unreadable,
+    without_repeated_lines,
+)
 from .openai import parse_calls, parse_tools
 from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text, parse_time, parse_usage
 
@@ -66,7 +73,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
         raise Unreadable("it holds no events of OpenHands")
     row = {} if isinstance(data, list) else data
     reader = _EventReader(row)
-    for event in _flat(data if isinstance(data, list) else row["history"]):
+    for event in without_repeated_lines(_flat(data if isinstance(data, list) else row["history"]), reader.session):
         reader.add_event(as_dict(event))
     reader.finish(as_text(row.get("error")))
     yield reader.session

@@ -17,7 +17,15 @@ from ..decision import AssistantMessage, Reasoning, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, parse_content, parse_reasoning
 from .file_values import FileValue
-from .imported_session import ImportedEnding, ImportedSession, Origin, RawCall, SessionBuilder, Unreadable
+from .imported_session import (
+    ImportedEnding,
+    ImportedSession,
+    Origin,
+    RawCall,
+    SessionBuilder,
+    Unreadable,
+    without_repeated_lines,
+)
 from .openai import parse_calls, parse_tools
 from .openhands import read_event_folder
 from .parsing import as_dict, as_json, as_list, as_number, as_text, parse_time, parse_usage
@@ -61,8 +69,10 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
     """Yield the one session that these events tell of."""
     if not matches(data):
         raise Unreadable("it holds no events of the OpenHands SDK")
-    reader = _EventReader(as_list(data))
-    for event in as_list(data):
+    session = ImportedSession()
+    events = list(without_repeated_lines(as_list(data), session))
+    reader = _EventReader(events, session)
+    for event in events:
         reader.add_event(as_dict(event))
     reader.finish()
     yield reader.session
@@ -76,8 +86,8 @@ def read_store(path: Path) -> Iterator[FileValue] | None:
 class _EventReader:
     """Adds events to a session."""
 
-    def __init__(self, events: list[Any]) -> None:
-        self.session = ImportedSession()
+    def __init__(self, events: list[Any], session: ImportedSession) -> None:
+        self.session = session
         self._builder = SessionBuilder(self.session)
         self._calls: dict[str, list[RawCall]] = {}
         """The calls of each response, which stand in events between which results may stand."""

@@ -13,7 +13,7 @@ from typing import Any
 from ..decision import Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, parse_content
-from .imported_session import ImportedSession, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, SessionBuilder, Unreadable, without_repeated_lines
 from .parsing import as_dict, as_json, as_list, as_text, parse_time, parse_usage
 
 _TYPES = frozenset(
@@ -49,7 +49,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
         raise Unreadable("it is no session of pi")
     session = ImportedSession()
     reader = _SessionReader(session)
-    for line in _without_left([as_dict(line) for line in data], session):
+    for line in _without_left([as_dict(line) for line in without_repeated_lines(data, session)], session):
         reader.add_line(line)
     reader.finish()
     yield session

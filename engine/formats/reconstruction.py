@@ -97,6 +97,8 @@ def final_decision(
     `endstop replay` asks them again.
     """
     ending = session.ending if last else None
+    if last and ending is None and session.torn and facts.accepted is None:
+        ending = _unfinished_ending("its file is torn here, so that it is not known how it ended")
     interrupted = interrupted and facts.accepted is None
     wanted = ending or (_CANCELLED if interrupted else infer_ending(facts, user_speaks=user_speaks))
     if wanted is not _CANCELLED:

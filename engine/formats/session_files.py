@@ -389,6 +389,7 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
             raise Unreadable(_no_response(session))
         place = self._place(value.place)
         id = _session_id(session, file_stem(self.member or plain_name(self.file)), value.number)
+        session.torn = value.torn
         session.source = SessionSource(file=self.file, place=place, id=id)
         return FoundSession(session=session, format=format, id=id, source=self.source, place=place)
 
