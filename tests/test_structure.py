@@ -157,6 +157,7 @@ ONE_IMPORTER = {
     "engine.formats.swe_agent": "one format, one file",
     "engine.formats.tau2_bench": "one format, one file",
     "engine.formats.tau_bench": "one format, one file",
+    "engine.formats.trae": "one format, one file",
     "engine.loop": "the loop; run.py has the task and the handle",
     "engine.observers.otel.chat": "spans of model requests; tracing.py has those of runs and tools",
     "engine.prompts": "texts for the model, apart from the code that sends them",

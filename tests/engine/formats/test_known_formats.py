@@ -206,3 +206,34 @@ def test_a_format_reads_files_and_folders_by_itself(tmp_path: Path) -> None:
     assert not [one for one in find_sessions(tmp_path, "openai") if isinstance(one, FoundSession) and one.place], (
         "a store of another format is none"
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        ([{"type": "step_start", "sessionID": "s", "stepNumber": 1, "timestamp": 1}], "the JSON output of Grok CLI"),
+        ([{"type": "text", "stepNumber": 1, "text": "Hi", "timestamp": 1}], "the JSON output of Grok CLI"),
+        (
+            [
+                {"type": "user", "content": "Mend it.", "timestamp": "2026-01-01T10:00:00Z"},
+                {"type": "assistant", "content": "Done.", "timestamp": "2026-01-01T10:00:01Z"},
+            ],
+            "a chat history of Grok CLI",
+        ),
+    ],
+)
+def test_files_of_grok_cli_are_named_and_never_sessions(tmp_path: Path, lines: list[Any], named: str) -> None:
+    for name, path in (("l", write(tmp_path / "l.jsonl", *lines)), ("a", write(tmp_path / "a.json", lines))):
+        (skipped,) = find_sessions(path)
+        assert isinstance(skipped, SkippedSession), name
+        assert skipped.why == f"this is {named}, which endstop does not read yet"
+
+
+def test_a_database_of_grok_cli_is_named(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "grok.db") as database:
+        for table in ("workspaces", "sessions", "messages", "tool_calls", "tool_results", "usage_events"):
+            database.execute(f"CREATE TABLE {table} (id TEXT)")
+    database.close()
+    (skipped,) = find_sessions(tmp_path / "grok.db")
+    assert isinstance(skipped, SkippedSession)
+    assert skipped.why == "this is a database of Grok CLI, which endstop does not read yet"

@@ -172,3 +172,26 @@ def test_what_is_not_read_is_counted() -> None:
 def test_broken_trajectories_are_read_as_far_as_they_can_be(broken: list[Any]) -> None:
     heard = hear("mini-swe-agent", {"trajectory_format": "mini-swe-agent-1", "info": 3, "messages": broken})
     assert len(heard.of(ev.ResponseFinished)) == (1 if broken else 0)
+
+
+@pytest.mark.parametrize(
+    ("last", "stop"),
+    [
+        (
+            [acts(SUBMIT), {"role": "exit", "content": "diff", "extra": {"exit_status": "Submitted"}}],
+            "custom:submitted",
+        ),
+        ([acts(SUBMIT), {"role": "exit", "content": "diff"}], "custom:submitted"),
+        ([acts(SUBMIT), user("diff --git")], "custom:submitted"),
+        ([acts(SUBMIT), output("no such command", code=1)], "custom:unfinished"),
+        ([acts("ls"), output("a"), {"role": "exit", "content": "LimitsExceeded"}], "cost_limit"),
+        ([acts("ls"), output("a"), {"role": "exit", "extra": {"exit_status": "TimeExceeded"}}], "time_limit"),
+        ([acts("ls"), output("a"), {"role": "exit", "content": "RateLimitError"}], "provider_error"),
+        ([acts("ls"), output("a"), {"role": "exit", "content": "What it says, nobody knows."}], "custom:unfinished"),
+        ([acts("ls"), output("a")], "custom:unfinished"),
+        ([acts("ls")], "custom:unfinished"),
+    ],
+)
+def test_a_bare_list_ends_as_its_messages_say(last: list[Any], stop: str) -> None:
+    heard = hear("mini-swe-agent", [user("Mend it."), acts("ls"), output("a.txt"), *last])
+    assert heard.stops == [stop]
