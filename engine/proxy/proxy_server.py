@@ -146,7 +146,6 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
             finally:
                 await runner.cleanup()
                 await proxy.close()
-                std_streams.close()
         return daemon.exit_code
 
     async def _wait_for_responses(self, proxy: Proxy) -> None:

@@ -66,7 +66,6 @@ class ViewerServer(Struct, frozen=True, kw_only=True):
                 if self.options.texts is not None:
                     self.options.texts.stop()
                 await runner.cleanup()
-                std_streams.close()
         return daemon.exit_code
 
     def _what(self) -> str:

@@ -145,7 +145,6 @@ class HttpServer:
                     await server.serve([listening])
         finally:
             await service.__aexit__(None, None, None)
-            std_streams.close()
         return daemon.exit_code
 
     def _ready_line(self, listening: socket.socket) -> str:
