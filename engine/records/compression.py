@@ -1,6 +1,6 @@
-"""Zstandard compression: read a file in blocks, compressed or not, and write a new one.
+"""Compression: read a file in blocks, compressed with Zstandard or gzip or not, and write a new one with Zstandard.
 
-A file is compressed if it begins with the magic number of zstd; its name does not matter. Several frames may follow
+A file is compressed if it begins with a magic number; its name does not matter. Several frames may follow
 each other (RFC 8878, section 3). Python 3.14 has zstd in its standard library; older versions use `backports.zstd`
 (`docs/decisions/0009-*.md`).
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ from ..decision import WrongUse
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 """The magic number that begins a frame (RFC 8878, section 3.1.1), as bytes."""
+GZIP_MAGIC = b"\x1f\x8b"
+"""The first bytes of a member of gzip (RFC 1952, section 2.3.1)."""
 SUFFIX = ".zst"
 BLOCK = 256 * 1024
 """Bytes that are read at once, and the most that is decompressed at once."""
@@ -40,7 +43,7 @@ def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
     try:
         with open(path, "rb", buffering=0) as file:
             block = file.read(BLOCK)
-            if block.startswith(MAGIC):
+            if block.startswith((MAGIC, GZIP_MAGIC)):
                 yield from decompress(block, file)
                 return
             while block:
@@ -52,6 +55,9 @@ def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 def decompress(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
     """The data of a compressed file that begins with this block and goes on in `file`. Raises CorruptData."""
+    if block.startswith(GZIP_MAGIC):
+        yield from _decompress_gzip(block, file)
+        return
     zstd, empty = _zstd(), 0
     try:
         while block and empty < MAX_EMPTY_FRAMES:
@@ -74,9 +80,33 @@ def decompress(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
         raise CorruptData(f"{MAX_EMPTY_FRAMES} empty frames in a row")
 
 
+def _decompress_gzip(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
+    """The data of the members of gzip; zeros that pad the last one are none. Raises CorruptData."""
+    empty = 0
+    try:
+        while block and empty < MAX_EMPTY_FRAMES:
+            member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+            empty += 1
+            while not member.eof:
+                expanded = member.decompress(block, BLOCK)
+                if expanded:
+                    empty = 0
+                    yield expanded
+                block = member.unconsumed_tail
+                if not block and not member.eof:
+                    block = file.read(BLOCK)
+                    if not block:
+                        raise CorruptData("the compressed data ends early")
+            block = (member.unused_data or file.read(BLOCK)).lstrip(b"\0")
+    except zlib.error as error:
+        raise CorruptData(str(error)) from None
+    if block:
+        raise CorruptData(f"{MAX_EMPTY_FRAMES} empty members in a row")
+
+
 def is_compressed(path: str | os.PathLike[str]) -> bool:
-    """Whether the file begins with the magic number of zstd; False if it cannot be read."""
-    return begins_with(path, MAGIC)
+    """Whether the file begins with a magic number of zstd or gzip; False if it cannot be read."""
+    return begins_with(path, MAGIC) or begins_with(path, GZIP_MAGIC)
 
 
 def begins_with(path: str | os.PathLike[str], magic: bytes) -> bool:

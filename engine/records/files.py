@@ -13,7 +13,7 @@ from ..ids import SESSION_PREFIX
 from .compression import CorruptData, read_blocks
 from .format import BYTE_ORDER_MARK
 
-RECORD_SUFFIXES = (".jsonl", ".jsonl.zst")
+RECORD_SUFFIXES = (".jsonl", ".jsonl.zst", ".jsonl.gz")
 """Files in a folder are records if their names end so. A file that is named explicitly may have any name."""
 ATTACHMENTS_SUFFIX = ".files"
 """The suffix of the folder beside a record that holds its attachments."""

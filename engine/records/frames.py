@@ -14,7 +14,7 @@ from ..decision import Event, WrongUse
 from ..decision.call_judgement import CallJudgement
 from ..decision.events import ResponseFinished, RunStarted
 from .attachments import SCHEME, AttachmentReader
-from .compression import BLOCK, MAGIC, CorruptData, decompress
+from .compression import BLOCK, GZIP_MAGIC, MAGIC, CorruptData, decompress
 from .deduplication import MessageRestorer, is_part
 from .files import MAX_LINE_BYTES
 from .format import (
@@ -139,7 +139,7 @@ class RecordFrames:
         """The blocks of the file, decompressed; an empty one wherever the file ends for now."""
         try:
             block = self._file.read(BLOCK)
-            if block.startswith(MAGIC):
+            if block.startswith((MAGIC, GZIP_MAGIC)):
                 yield from decompress(block, self._file)
                 return
             while True:

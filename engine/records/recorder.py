@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..decision import Event, WrongUse
 from .attachments import ATTACH_ABOVE, MAY_HOLD_IMAGES, AttachmentWriter
-from .compression import SUFFIX, is_compressed
+from .compression import MAGIC, SUFFIX, begins_with, is_compressed
 from .deduplication import LineShortener
 from .event_redaction import Redact, StreamRedactor
 from .format import DECODE_ERRORS, DrainedChunk, Header, encode_line, encode_lines, rewrite_line
@@ -73,7 +73,8 @@ class RecordWriter:
             header, first = read_beginning(self.path)
             self._shortener = LineShortener(header, first)
             if is_compressed(self.path):
-                raise WrongUse(f"{self.path} is compressed and cannot be appended to: run `zstd -d` on it first")
+                tool = "zstd" if begins_with(self.path, MAGIC) else "gzip"
+                raise WrongUse(f"{self.path} is compressed and cannot be appended to: run `{tool} -d` on it first")
         try:
             self._file = self._open()
         except OSError as error:

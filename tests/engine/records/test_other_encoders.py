@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from endstop import read_record
+from endstop.decision import WrongUse
 from endstop.formats import find_sessions
 from endstop.records.event_redaction import redact_file
 from endstop.records.frames import Frame, RecordFrames
@@ -30,6 +32,12 @@ def floats(value: Any) -> Any:
     if isinstance(value, list):
         return [floats(element) for element in value]
     return float(value) if type(value) is int else value
+
+
+def packed(content: bytes) -> bytes:
+    """In two members, as files that were appended to one another are."""
+    half = len(content) // 2
+    return gzip.compress(content[:half]) + gzip.compress(content[half:])
 
 
 def rewritten(change: Callable[[Any], str]) -> Callable[[bytes], bytes]:
@@ -132,3 +140,24 @@ def test_a_torn_last_line_costs_that_line_only(variant: str, tmp_path: Path) -> 
 def test_what_only_looks_like_a_header_is_none(line: bytes, tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_bytes(line + b"\n")
     assert not is_record(tmp_path / "r.jsonl")
+
+
+@pytest.mark.parametrize("variant", [*VARIANTS, ""])
+@pytest.mark.parametrize("name", NAMES)
+async def test_it_is_read_compressed_with_gzip_too(name: str, variant: str, tmp_path: Path) -> None:
+    ours, other = RECORDS / f"{name}.jsonl", tmp_path / f"{name}.jsonl.gz"
+    other.write_bytes(packed(VARIANTS[variant](ours.read_bytes()) if variant else ours.read_bytes()))
+    assert [run.events for run in read_record(other).runs] == [run.events for run in read_record(ours).runs]
+    assert frames_of(other) == frames_of(ours)
+    assert list(scan(other)) == list(scan(ours))
+    assert is_record(other)
+    with pytest.raises(WrongUse, match="cannot be appended to"):
+        RecordWriter(other, "s", "", "")
+
+
+def test_a_gzip_file_that_ends_early_costs_what_is_missing(tmp_path: Path) -> None:
+    whole = gzip.compress((RECORDS / "both.jsonl").read_bytes())
+    (tmp_path / "r.jsonl.gz").write_bytes(whole[: len(whole) * 2 // 3])
+    record = read_record(tmp_path / "r.jsonl.gz")
+    assert len(record.damaged) == 1
+    assert record.runs
