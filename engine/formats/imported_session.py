@@ -469,14 +469,14 @@ def _parse_status(message: str) -> int | None:
 
 
 def without_repeated_lines(lines: Iterable[Any], session: ImportedSession) -> Iterator[Any]:
-    """The lines without those that were written twice, which are counted: the same in all, and with an `id`."""
-    seen: dict[str, Any] = {}
+    """The lines without those that were written twice, which are counted: the same as the one before, with an `id`."""
+    before: Any = None
     for line in lines:
-        id = as_text(line.get("id")) if isinstance(line, dict) else ""
-        if id and seen.setdefault(id, line) is not line and seen[id] == line:
+        if line == before and isinstance(line, dict) and as_text(line.get("id")):
             session.count_loss("repeated line")
         else:
             yield line
+        before = line
 
 
 # ---- what a tool is for, by its name
