@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import product
+from itertools import islice, product
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
@@ -15,6 +15,9 @@ _REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
 _SINGLE = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN)
 _LONG = 20
 """Most times of a repeat that is no run."""
+_NAMED = 100
+"""Characters of an expression that are tried for its classes; some expressions name thousands."""
+_MOST_RUNS = 2_000
 _PAIRED = 12
 """Pieces that are tried in pairs."""
 
@@ -42,7 +45,7 @@ class _Pieces:
         self._bytes = isinstance(written, bytes)
         self._tree = _parser.parse(written.decode("latin-1") if isinstance(written, bytes) else written, pattern.flags & ~re.UNICODE if self._bytes else pattern.flags)
         self._groups: dict[int | None, str] = {}
-        self._signs = tuple(dict.fromkeys((*_SIGNS, *self._named(self._tree))))
+        self._signs = tuple(dict.fromkeys((*_SIGNS, *islice(self._named(self._tree), _NAMED))))
 
     def families(self) -> list[Family]:
         found: dict[Family, None] = {}
@@ -51,7 +54,7 @@ class _Pieces:
             if piece and not (self._bytes and max(map(ord, begins + piece)) > 255):
                 found.setdefault(Family(begins, piece, ends))
 
-        for begins, piece in self._runs(self._tree, ""):
+        for begins, piece in islice(self._runs(self._tree, ""), _MOST_RUNS):
             add(begins, piece)
             add(begins, piece, "\x01")
             add("", piece)
