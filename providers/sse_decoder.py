@@ -77,7 +77,9 @@ class SSEDecoder:
         data = b"".join((*self._line, block)) if self._line else block
         end = data.rfind(b"\n\n") + 2
         if end > 1 and not self._data and not self._failed:
-            found: list[bytes] = USUAL_EVENT.findall(data, 0, end)  # a third of the time that looking at each line takes
+            found: list[bytes] = USUAL_EVENT.findall(
+                data, 0, end
+            )  # a third of the time that looking at each line takes
             if all(found):
                 self._line, self._size = [data[end:]], len(data) - end
                 return found

@@ -1,7 +1,7 @@
 """Gives changed inputs to all that reads what others wrote: a traceback, a hang and a second for an input are failures.
 
-    python -m tests.fuzz                # a million inputs; from the root of the repository
-    python -m tests.fuzz 20000 --seed 7 --only session
+python -m tests.fuzz                # a million inputs; from the root of the repository
+python -m tests.fuzz 20000 --seed 7 --only session
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def reports(folder: Path, inputs: int, seed: int, only: str) -> Iterator[tuple[s
     for target in targets(folder):
         if only in target.name:
             points = max(1, target.share * inputs // MILLION)
-            found = check_fuzzed_inputs(target.read, target.examples, target.raises, points=points, seed=seed, slowest=SLOWEST)
+            found = check_fuzzed_inputs(
+                target.read, target.examples, target.raises, points=points, seed=seed, slowest=SLOWEST
+            )
             yield target.name, found
     for provider in PROVIDERS:
         name = type(provider).__name__

@@ -1,10 +1,10 @@
-"""Measures how time grows with the length of the input, for every pattern of the package and all that reads foreign text.
+"""Measures how time grows with the length of the input, for every pattern and all that reads foreign text.
 
     python -m tests.growth                          # from 100 kB to 2 MB; from the root of the repository
     python -m tests.growth --small 8000 --large 32000 --families 20 --bound 1.5
 
-Exits with 1 if a family grows faster than the bound, or takes longer than a second for each megabyte. The table has the worst family
-of each pattern and reader; `--all` writes all of them.
+Exits with 1 if a family grows faster than the bound, or takes longer than a second for each megabyte. The table has the
+worst family of each pattern and reader; `--all` writes all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from typing import NamedTuple
 
 from .families import Family, families_of
 from .measure import NOISE, exponent, seconds
-from .patterns import Recorder, UsedPattern, import_all
+from .patterns import Recorder, import_all
+
+LONGEST = 5.0
+"""Seconds after which a function is interrupted."""
+MOST_WRONG = 3
+"""Families of one subject that are too slow, after which no more are tried."""
 
 
 class Measured(NamedTuple):
@@ -65,7 +70,12 @@ def subjects(recorder: Recorder, folder: Path, most: int | None) -> Iterator[Sub
 
     found = list(readers.readers(folder))
     for reader in found:
-        for text in ("a b\n", "I could not do it. Shall I go on?\n", "Okay, I understand.", "$ ls > a.txt\nexit code 1\n"):
+        for text in (
+            "a b\n",
+            "I could not do it. Shall I go on?\n",
+            "Okay, I understand.",
+            "$ ls > a.txt\nexit code 1\n",
+        ):
             reader.read(text)  # compiles what is compiled when it is first used
     patterns = list(recorder.patterns())
     made = {pattern: families_of(pattern.pattern) for pattern in patterns}
@@ -73,27 +83,38 @@ def subjects(recorder: Recorder, folder: Path, most: int | None) -> Iterator[Sub
         for use in sorted(pattern.uses):
             yield Subject(f"{pattern} {use}", partial(pattern.apply, use), sample(made[pattern], most), 1.0)
     for reader in found:
-        own = [family for pattern in patterns if pattern.module.startswith(reader.modules or "-") for family in sample(made[pattern], 12)]
-        yield Subject(reader.name, reader.read, sample([*readers.COMMON, *dict.fromkeys(own)], most and 4 * most), reader.share)
+        own = [
+            family
+            for pattern in patterns
+            if pattern.module.startswith(reader.modules or "-")
+            for family in sample(made[pattern], 12)
+        ]
+        yield Subject(
+            reader.name, reader.read, sample([*readers.COMMON, *dict.fromkeys(own)], most and 4 * most), reader.share
+        )
 
 
 def measure(subject: Subject, small: int, large: int) -> Iterator[Measured]:
-    """Each family of a subject. The larger length is left out where the smaller one shows that it would take minutes."""
+    """Each family of a subject."""
     small, large = int(small * subject.share), int(large * subject.share)
+    slow = 0
     for family in subject.families:
         texts = family.text(small), family.text(large)
         took = [_bounded(subject.work, text) for text in texts]
         size = len(texts[1].encode("utf-8", "surrogatepass"))
         growth = exponent(took[0], took[1], len(texts[1]) / len(texts[0])) if took[1] > NOISE else 0.0
         yield Measured(subject.name, family, took[0], took[1], growth, took[1] / size * 1e6 * subject.share)
+        slow += took[1] >= LONGEST
+        if slow >= MOST_WRONG:
+            return
 
 
 def _bounded(work: Callable[[str], object], text: str) -> float:
-    signal.setitimer(signal.ITIMER_VIRTUAL, 20)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
     try:
         return seconds(partial(work, text))
     except _TooLong:
-        return 20.0
+        return LONGEST
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
@@ -126,13 +147,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = list(measure(subject, args.small, args.large))
             wrong = [one for one in found if is_bad(one, args.bound)]
             # once more: another process may have been in the way
-            wrong = [one for family in wrong for one in measure(subject._replace(families=[family.family]), args.small, args.large) if is_bad(one, args.bound)]
+            wrong = [
+                one
+                for family in wrong
+                for one in measure(subject._replace(families=[family.family]), args.small, args.large)
+                if is_bad(one, args.bound)
+            ]
             count, bad = count + len(found), bad + len(wrong)
             for one in found:
-                table.write(f"{one.name}\t{one.family!r}\t{one.small:.4f}\t{one.large:.4f}\t{one.exponent:.2f}\t{one.per_megabyte:.3f}\n")
+                table.write(
+                    f"{one.name}\t{one.family!r}\t{one.small:.4f}\t{one.large:.4f}\t{one.exponent:.2f}\t{one.per_megabyte:.3f}\n"
+                )
             for one in wrong or sorted(found, key=lambda one: one.large)[-1:]:
                 mark = "TOO SLOW" if wrong else "        "
-                print(f"{mark} {one.exponent:5.2f} {one.per_megabyte:7.3f} s/MB  {one.name:50} {len(found):5}  {str(tuple(one.family)):.90}", flush=True)
+                rate = f"{one.exponent:5.2f} {one.per_megabyte:7.3f} s/MB"
+                print(f"{mark} {rate}  {one.name:50} {len(found):5}  {tuple(one.family)!s:.90}", flush=True)
     print(f"{count} families, {bad} too slow")
     return 1 if bad else 0
 

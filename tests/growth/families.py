@@ -1,4 +1,4 @@
-"""Texts that may be slow for a regular expression, made of its own pieces: its literals, classes, repeats and beginnings."""
+"""Texts that may be slow for a regular expression, made of its own literals, classes, repeats and beginnings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class _Pieces:
     def __init__(self, pattern: re.Pattern[Any]) -> None:
         written = pattern.pattern
         self._bytes = isinstance(written, bytes)
-        self._tree = _parser.parse(written.decode("latin-1") if isinstance(written, bytes) else written, pattern.flags & ~re.UNICODE if self._bytes else pattern.flags)
+        self._tree = _parser.parse(
+            written.decode("latin-1") if isinstance(written, bytes) else written,
+            pattern.flags & ~re.UNICODE if self._bytes else pattern.flags,
+        )
         self._groups: dict[int | None, str] = {}
         self._signs = tuple(dict.fromkeys((*_SIGNS, *islice(self._named(self._tree), _NAMED))))
 
@@ -80,7 +83,11 @@ class _Pieces:
             if op in (sre.LITERAL, sre.NOT_LITERAL):
                 yield chr(value)
             elif op is sre.IN:
-                yield from (chr(one if kind is sre.LITERAL else one[0]) for kind, one in value if kind in (sre.LITERAL, sre.RANGE))
+                yield from (
+                    chr(one if kind is sre.LITERAL else one[0])
+                    for kind, one in value
+                    if kind in (sre.LITERAL, sre.RANGE)
+                )
             for part in _parts(op, value):
                 yield from self._named(part)
 

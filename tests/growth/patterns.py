@@ -63,17 +63,21 @@ class Recorder:
         caller = function.f_back
         module = caller.f_globals.get("__name__", "") if caller is not None else ""
         if caller is not None and module.startswith(f"{_PACKAGE}."):
-            known = self._found.setdefault((module, compiled.pattern, compiled.flags), (caller.f_lineno, compiled, set()))
+            known = self._found.setdefault(
+                (module, compiled.pattern, compiled.flags), (caller.f_lineno, compiled, set())
+            )
             name = function.f_code.co_name
             known[2].add("compile later" if name == "compile" and self._imported else name)
         return compiled
 
     def patterns(self) -> Iterator[UsedPattern]:
         """Those that were compiled so far."""
-        for (module, _, _), (line, pattern, functions) in sorted(self._found.items(), key=lambda one: (one[0][0], one[1][0])):
+        for (module, _, _), (line, pattern, functions) in sorted(
+            self._found.items(), key=lambda one: (one[0][0], one[1][0])
+        ):
             named = functions - {"compile", "compile later"} | _methods(module, pattern)
             uses: set[Use] = {use for use in _ONCE if use in named}
-            if named - uses or functions == {"compile"} and not named:
+            if named - uses or (functions == {"compile"} and not named):
                 uses.add("everywhere")
             yield UsedPattern(module, line, pattern, frozenset(uses))
 
@@ -82,7 +86,12 @@ def _methods(module: str, pattern: re.Pattern[Any]) -> set[str]:
     """The methods that the module calls on the names of this pattern."""
     names = [name for name, value in vars(sys.modules[module]).items() if value is pattern]
     source = inspect.getsource(sys.modules[module])
-    return {found for name in names for found in re.findall(rf"\b{name}\.([a-z]+)\b", source) if found not in ("pattern", "flags")}
+    return {
+        found
+        for name in names
+        for found in re.findall(rf"\b{name}\.([a-z]+)\b", source)
+        if found not in ("pattern", "flags")
+    }
 
 
 def import_all() -> None:

@@ -65,10 +65,46 @@ COMMON = tuple(
     Family(begins, piece)
     for begins in ("", '{"a":"', '[{"a":"', "[", '{"a":1}', "data: ", "data: {}\n\n", "event: error\n", "```\n", '"')
     for piece in (
-        '\\"', "\\", "\\\\", " ", "\n", "\r", "\r\n", "{}", "{", "[", "]", '{"a":', '"', '""', '{"a":1}', '{"a": 1}\n', ": x\n", "data: x\n",
-        "data:\n", "event: error\n", "\n ", "\t", "a", "a ", "0", "0 ", "a\n", "\\u00", "\\ud83d", "<a>", "</a", "<", "(", "'", "`", "```\n", "é", "中",
+        '\\"',
+        "\\",
+        "\\\\",
+        " ",
+        "\n",
+        "\r",
+        "\r\n",
+        "{}",
+        "{",
+        "[",
+        "]",
+        '{"a":',
+        '"',
+        '""',
+        '{"a":1}',
+        '{"a": 1}\n',
+        ": x\n",
+        "data: x\n",
+        "data:\n",
+        "event: error\n",
+        "\n ",
+        "\t",
+        "a",
+        "a ",
+        "0",
+        "0 ",
+        "a\n",
+        "\\u00",
+        "\\ud83d",
+        "<a>",
+        "</a",
+        "<",
+        "(",
+        "'",
+        "`",
+        "```\n",
+        "é",
+        "中",
     )
-)  # fmt: skip
+)
 """Families that no pattern gives: the signs of JSON, of streams and of fences."""
 
 
@@ -92,18 +128,29 @@ def _text_readers() -> Iterator[Reader]:
         "call_end": lambda text: (call_end(text), call_end(text, effect="checks"), call_end(text, effect="reads")),
         "has_passed": has_passed,
         "out of time": lambda text: (ran_out_of_time(text, True), ran_out_of_time(text, False), still_runs(text)),
-        "novelty": lambda text: (distinct_lines(text), essential_text(text), says_nothing_found(text), without_line_numbers(text)),
+        "novelty": lambda text: (
+            distinct_lines(text),
+            essential_text(text),
+            says_nothing_found(text),
+            without_line_numbers(text),
+        ),
         "files_in_output": lambda text: files_in_output(text, "{}"),
         "files_in_code": files_in_code,
         "code_effect": code_effect,
         "shell_effect": shell_effect,
         "patch": lambda text: call_effect("apply_patch", json.dumps({"input": text})),
         "editor": lambda text: call_effect("edit", json.dumps({"command": "create", "path": text})),
-        "repetition": lambda text: [find_repetition(part, text, Policy().degeneration) for part in ("text", "arguments")],
+        "repetition": lambda text: [
+            find_repetition(part, text, Policy().degeneration) for part in ("text", "arguments")
+        ],
         "sanitize": sanitize,
-        "error reply": lambda text: build_error(parse_error_body(text.encode("utf-8", "replace"), {"retry-after": text[:99]}), status=429),
-        "error message": lambda text: build_error(parse_error_body(json.dumps({"error": {"message": text}})), status=400),
-    }  # fmt: skip
+        "error reply": lambda text: build_error(
+            parse_error_body(text.encode("utf-8", "replace"), {"retry-after": text[:99]}), status=429
+        ),
+        "error message": lambda text: build_error(
+            parse_error_body(json.dumps({"error": {"message": text}})), status=400
+        ),
+    }
     for name, read in calls.items():
         yield Reader(name, read, ("endstop.decision.", "endstop.providers.error", "endstop._sanitize"))
     yield Reader("redaction", Redaction(), ("endstop.records.",))
@@ -181,13 +228,24 @@ def _proxied(open_assembler: Callable[[], Any], body: bytes) -> None:
 
 
 def _stream_readers() -> Iterator[Reader]:
-    modules = ("endstop.providers.sse", "endstop.providers.gemini", "endstop.proxy.", "endstop.decision.call_arguments", "endstop.decision.degeneration")
+    modules = (
+        "endstop.providers.sse",
+        "endstop.providers.gemini",
+        "endstop.proxy.",
+        "endstop.decision.call_arguments",
+        "endstop.decision.degeneration",
+    )
     yield Reader("arguments in pieces", _arguments, modules)
     yield Reader("followed deltas", _followed, modules, 0.3)
     yield Reader("assembled deltas", _assembled, modules, 0.5)
     yield Reader("SSE decoder", _decode_events, modules)
     yield Reader("proxy's splitter", _split_events, modules)
-    providers = (OpenAICompatible("m", "http://127.0.0.1/v1"), OpenAIResponses("m", api_key="none"), Anthropic("m", api_key="none"), Gemini("m", api_key="none"))
+    providers = (
+        OpenAICompatible("m", "http://127.0.0.1/v1"),
+        OpenAIResponses("m", api_key="none"),
+        Anthropic("m", api_key="none"),
+        Gemini("m", api_key="none"),
+    )
     for provider in providers:
         path = provider.url.partition("?")[0]
         wire = next(wire for wire in WIRES if path.endswith(wire.path))
@@ -196,7 +254,9 @@ def _stream_readers() -> Iterator[Reader]:
             return read_response(provider.open_parser, _blocks(text.encode("utf-8", "replace")))
 
         def spoken(text: str, provider: Any = provider, wire: Any = wire) -> None:
-            for deltas in _deltas(text)[: 2 if wire.name == "gemini" else 3]:  # which sends arguments as JSON, in one piece
+            for deltas in _deltas(text)[
+                : 2 if wire.name == "gemini" else 3
+            ]:  # which sends arguments as JSON, in one piece
                 body = b"".join(wire.stream([*deltas, FinishReport("stop", "completed")]))
                 read_response(provider.open_parser, _blocks(body))
 
@@ -249,7 +309,9 @@ def _file_readers(folder: Path) -> Iterator[Reader]:
         yield Reader(f"import: {name}", lambda text, made=made: imported(made(text)), formats, 0.2)  # type: ignore[misc]
     begins = (Path(__file__).parents[1] / "records" / "greeting.jsonl").read_text().split("\n", 1)[0]
     yield Reader("record", written("growth.jsonl", lambda file: asyncio.run(_read_record(file))), ("endstop.records.",))
-    yield Reader("record's lines", lambda text: written("growth.jsonl", read_record)(f"{begins}\n{text}"), ("endstop.records.",))
+    yield Reader(
+        "record's lines", lambda text: written("growth.jsonl", read_record)(f"{begins}\n{text}"), ("endstop.records.",)
+    )
     yield Reader("policy file", written("growth.toml", lambda file: load_policy(str(file), closing=True)), (), 0.2)
     yield Reader("OTLP, JSON", lambda text: spans(text, False))
     yield Reader("OTLP, protobuf", lambda text: spans(text, True))
@@ -265,30 +327,90 @@ def _lines(*values: Any) -> str:
 
 _SESSIONS: dict[str, Callable[[str], str]] = {
     "chat": lambda text: json.dumps(
-        {"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": text, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "bash", "arguments": text}}]}, {"role": "tool", "tool_call_id": "c", "content": text}]}
+        {
+            "messages": [
+                {"role": "user", "content": text},
+                {
+                    "role": "assistant",
+                    "content": text,
+                    "tool_calls": [{"id": "c", "type": "function", "function": {"name": "bash", "arguments": text}}],
+                },
+                {"role": "tool", "tool_call_id": "c", "content": text},
+            ]
+        }
     ),
     "Codex": lambda text: _lines(
-        {"timestamp": "2026-01-01T00:00:00Z", "type": "session_meta", "payload": {"id": "a", "cwd": "/", "originator": "x", "cli_version": "1"}},
-        *({"timestamp": "2026-01-01T00:00:00Z", "type": "response_item", "payload": item} for item in (
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]},
-            {"type": "function_call", "call_id": "c", "name": "shell", "arguments": text},
-            {"type": "function_call_output", "call_id": "c", "output": text},
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]},
-        )),
+        {
+            "timestamp": "2026-01-01T00:00:00Z",
+            "type": "session_meta",
+            "payload": {"id": "a", "cwd": "/", "originator": "x", "cli_version": "1"},
+        },
+        *(
+            {"timestamp": "2026-01-01T00:00:00Z", "type": "response_item", "payload": item}
+            for item in (
+                {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]},
+                {"type": "function_call", "call_id": "c", "name": "shell", "arguments": text},
+                {"type": "function_call_output", "call_id": "c", "output": text},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]},
+            )
+        ),
     ),
     "ShareGPT": lambda text: json.dumps(
-        [{"id": "s", "conversations": [{"from": "human", "value": text}, {"from": "gpt", "value": text}, {"from": "tool", "value": text}]}]
+        [
+            {
+                "id": "s",
+                "conversations": [
+                    {"from": "human", "value": text},
+                    {"from": "gpt", "value": text},
+                    {"from": "tool", "value": text},
+                ],
+            }
+        ]
     ),
     "mini-SWE-agent": lambda text: json.dumps(
-        {"info": {"exit_status": text, "submission": text}, "trajectory_format": "mini-swe-agent-1", "messages": [{"role": "system", "content": text}, {"role": "user", "content": text}, {"role": "assistant", "content": text}, {"role": "user", "content": text}]}
+        {
+            "info": {"exit_status": text, "submission": text},
+            "trajectory_format": "mini-swe-agent-1",
+            "messages": [
+                {"role": "system", "content": text},
+                {"role": "user", "content": text},
+                {"role": "assistant", "content": text},
+                {"role": "user", "content": text},
+            ],
+        }
     ),
     "SWE-agent": lambda text: json.dumps(
-        {"environment": "e", "trajectory": [{"action": text, "observation": text, "response": text, "thought": text}], "history": [{"role": "system", "content": text}, {"role": "user", "content": text}], "info": {"exit_status": text}}
+        {
+            "environment": "e",
+            "trajectory": [{"action": text, "observation": text, "response": text, "thought": text}],
+            "history": [{"role": "system", "content": text}, {"role": "user", "content": text}],
+            "info": {"exit_status": text},
+        }
     ),
     "Claude Code": lambda text: _lines(
-        *({"type": kind, "sessionId": "s", "uuid": str(number), "parentUuid": str(number - 1) if number else None, "timestamp": "2026-01-01T10:00:00Z", "message": {"role": kind, "content": content}} for number, (kind, content) in enumerate([
-            ("user", text), ("assistant", [{"type": "text", "text": text}, {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": text}}]), ("user", [{"type": "tool_result", "tool_use_id": "c", "content": text}])
-        ]))
+        *(
+            {
+                "type": kind,
+                "sessionId": "s",
+                "uuid": str(number),
+                "parentUuid": str(number - 1) if number else None,
+                "timestamp": "2026-01-01T10:00:00Z",
+                "message": {"role": kind, "content": content},
+            }
+            for number, (kind, content) in enumerate(
+                [
+                    ("user", text),
+                    (
+                        "assistant",
+                        [
+                            {"type": "text", "text": text},
+                            {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": text}},
+                        ],
+                    ),
+                    ("user", [{"type": "tool_result", "tool_use_id": "c", "content": text}]),
+                ]
+            )
+        )
     ),
-}  # fmt: skip
+}
 """Sessions with one text in all their places, by the program that writes such."""

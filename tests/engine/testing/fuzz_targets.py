@@ -384,7 +384,7 @@ def _redacted(data: bytes) -> None:
 _REDACTION = Redaction()
 _TEXTS = (
     b"Okay, I understand. I could not find it. Shall I go on?\n- [x] one\n- [ ] two: 3 of 4\n```\ncode\n```\n",
-    b"cd /tmp && cat <<'EOF' > a.txt\nline\nEOF\ngrep -rn \"x\" . | sort > out.csv; python -c 'open(\"b\", \"w\")'\n",
+    b'cd /tmp && cat <<\'EOF\' > a.txt\nline\nEOF\ngrep -rn "x" . | sort > out.csv; python -c \'open("b", "w")\'\n',
     b'Traceback (most recent call last):\n  File "a.py", line 3, in f\nValueError: no\nexit code: 1\n(venv) a@b:~$ ',
     b"password = hunter2!x\nAuthorization: Bearer abcdefghijklmnop.eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln\n",
 )

@@ -56,7 +56,9 @@ def test_a_changed_response_is_an_answer_or_a_providers_error(provider: HTTPProv
 def test_a_changed_input_is_read_or_refused(name: str, thousandth: int, tmp_path: Path) -> None:
     (target,) = [target for target in targets(tmp_path) if target.name == name]
     points = target.share // thousandth * (1 if thousandth == 1 else 2)
-    assert_held(check_fuzzed_inputs(target.read, target.examples, target.raises, points=points, slowest=SLOWEST), points)
+    assert_held(
+        check_fuzzed_inputs(target.read, target.examples, target.raises, points=points, slowest=SLOWEST), points
+    )
 
 
 def test_they_are_all_here_and_a_million(tmp_path: Path) -> None:
