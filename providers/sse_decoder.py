@@ -34,6 +34,8 @@ class SSEDecoder:
         """Data of the event that has not ended."""
         self._failed = False
         """Whether that event reports an error."""
+        self._open = False
+        """Whether lines of that event have been read that say something."""
         self._size = 0
         """Bytes since the last event ended."""
 
@@ -41,13 +43,21 @@ class SSEDecoder:
         """Return the data of the events completed by this block. Raises ProtocolError for another format."""
         if self._after_return or b"\r" in block:
             block = self._with_line_feeds(block)
-        self._size += len(block)
         if not self._started:
             block = self._begin(block)
-        found = self._complete(block) if b"\n" in block else self._hold(block)
-        if self._size > LARGEST_EVENT:
-            raise ProtocolError(f"an event of the stream is larger than {LARGEST_EVENT} bytes")
-        return found
+        if b"\n" not in block:
+            return self._hold(block)
+        data = b"".join((*self._line, block)) if self._line else block
+        end = data.rfind(b"\n\n") + 2
+        if end > 1 and not self._open:
+            found: list[bytes] = USUAL_EVENT.findall(data, 0, end)  # a third of the time that looking at each line takes
+            if all(found):
+                self._size = 0
+                self._line.clear()
+                if end < len(data):
+                    self._hold(data[end:])
+                return found
+        return self._read_lines(data)
 
     def end(self) -> list[bytes]:
         """Call it when the stream has ended. Returns the data of a last event that no blank line has ended."""
@@ -57,8 +67,11 @@ class SSEDecoder:
 
     def _begin(self, block: bytes) -> bytes:
         """All that has come, once its first bytes show that these are events; nothing before that."""
-        block = b"".join((*self._line, block)).removeprefix(BYTE_ORDER_MARK)
+        block = b"".join((*self._line, block))
         text = block.lstrip()
+        if text.startswith(BYTE_ORDER_MARK):
+            block = text.removeprefix(BYTE_ORDER_MARK)
+            text = block.lstrip()
         if len(text) < _SHOWN_BY and (not text or b"\n\n" not in text):
             self._line = [block[-len(text) - 1 :]]  # of white space, one sign is as good as many
             return b""
@@ -66,29 +79,19 @@ class SSEDecoder:
         self._line, self._started = [], True
         return block
 
-    def _hold(self, block: bytes) -> list[bytes]:
-        """Keep a part of a line: no event ends in it."""
-        if block:
-            self._line.append(block)
+    def _hold(self, rest: bytes) -> list[bytes]:
+        """Keep a part of an event. It holds no whole line, or follows an event that has just ended."""
+        if rest:
+            self._line.append(rest)
+            self._size += len(rest)
+            if self._size > LARGEST_EVENT:
+                raise ProtocolError(f"an event of the stream is larger than {LARGEST_EVENT} bytes")
         return []
-
-    def _complete(self, block: bytes) -> list[bytes]:
-        """Return the data of the events that a block with line ends completes."""
-        data = b"".join((*self._line, block)) if self._line else block
-        end = data.rfind(b"\n\n") + 2
-        if end > 1 and not self._data and not self._failed:
-            found: list[bytes] = USUAL_EVENT.findall(
-                data, 0, end
-            )  # a third of the time that looking at each line takes
-            if all(found):
-                self._line, self._size = [data[end:]], len(data) - end
-                return found
-        return self._read_lines(data)
 
     def _read_lines(self, data: bytes) -> list[bytes]:
         """Return the data of the events that these lines complete."""
         *lines, rest = data.split(b"\n")
-        self._line = [rest]
+        self._size += len(data) - sum(map(len, self._line)) - len(rest)
         found: list[bytes] = []
         for line in lines:
             if line:
@@ -96,16 +99,17 @@ class SSEDecoder:
                 continue
             if joined := b"\n".join(self._data):
                 found.append(ErrorEvent(joined) if self._failed else joined)
-            self._data, self._failed, self._size = [], False, 0
-        self._size = max(self._size, len(rest))
-        return found
+            self._data, self._failed, self._open, self._size = [], False, False, 0
+        self._line = []
+        return [*found, *self._hold(rest)]
 
     def _read_line(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
         if name in (b"data", b"error"):
             self._data.append(value.removeprefix(b" "))
+            self._open = True
         if name == b"error" or (name == b"event" and value.strip() == b"error"):
-            self._failed = True
+            self._failed = self._open = True
 
     def _with_line_feeds(self, block: bytes) -> bytes:
         """The block with a line feed for each end of a line."""
