@@ -50,7 +50,9 @@ class SSEDecoder:
         data = b"".join((*self._line, block)) if self._line else block
         end = data.rfind(b"\n\n") + 2
         if end > 1 and not self._open:
-            found: list[bytes] = USUAL_EVENT.findall(data, 0, end)  # a third of the time that looking at each line takes
+            found: list[bytes] = USUAL_EVENT.findall(
+                data, 0, end
+            )  # a third of the time that looking at each line takes
             if all(found):
                 self._size = 0
                 self._line.clear()

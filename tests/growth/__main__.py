@@ -25,6 +25,8 @@ from .patterns import Recorder, import_all
 
 LONGEST = 5.0
 """Seconds after which a function is interrupted."""
+TELLING = 0.1
+"""Seconds below which nothing is said of the rate: what is done once for each input outweighs it."""
 MOST_WRONG = 3
 """Families of one subject that are too slow, after which no more are tried."""
 
@@ -121,7 +123,7 @@ def _bounded(work: Callable[[str], object], text: str) -> float:
 
 def is_bad(one: Measured, bound: float) -> bool:
     """Whether a family grows too fast or is too slow."""
-    return one.exponent > bound or one.per_megabyte > 1.0
+    return one.exponent > bound or (one.per_megabyte > 1.0 and one.large > TELLING)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

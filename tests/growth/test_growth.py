@@ -9,11 +9,13 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from endstop import Redaction
 
-from .families import families_of
+from .families import Family, families_of
 from .measure import exponent, seconds
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +36,14 @@ def test_no_pattern_and_no_reader_grows_faster_than_its_input() -> None:
     slow = [line for line in found.stdout.splitlines() if line.startswith("TOO SLOW")]
     assert found.returncode == 0, "\n".join(slow) or found.stderr[-3000:]
     assert len(found.stdout.splitlines()) > 200, "patterns and readers"
+
+
+@pytest.mark.xfail(reason="the pattern of a JWT is mended together with the rest of redaction", strict=False)
+def test_redaction_of_what_begins_like_a_token_again_and_again_is_linear() -> None:
+    redact, family = Redaction(), Family("password=", "eyJ_")
+    redact(family.text(100))
+    took = [seconds(partial(redact, family.text(size))) for size in (8_000, 32_000)]
+    assert exponent(*took, factor=4) < 1.5
 
 
 @pytest.mark.parametrize(
