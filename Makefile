@@ -23,7 +23,7 @@ SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
 ADAPTERS ?= google-adk langchain strands claude-agent-sdk openai-agents pydantic-ai
 .PHONY: test-adapters bench-adapters
-.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search test-long faults test-all test-litellm install-sizes prices docs site dist clean
+.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search growth fuzz test-long faults test-all test-litellm install-sizes prices docs site dist clean
 .DELETE_ON_ERROR:
 # pytest rewrites the assertions of each test file: without its cache, each of its workers would do so each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -119,6 +119,12 @@ search: $(VENV)/.ready system ## the tests of properties on examples of a new se
 
 test-long: $(VENV)/.ready system ## the tests that take longer: two more engines in full, networks that are cut, Temporal under kills
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 -m long $(ARGS)
+
+growth: $(VENV)/.ready ## time for inputs from 100 kB to 2 MB, for every pattern and all that reads foreign text; an hour or so
+	@$(BIN)/python -m tests.growth $(ARGS)
+
+fuzz: $(VENV)/.ready ## a million changed inputs for all that reads what others wrote; ARGS=20000 for fewer
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 # The checks of `endstop.testing.faults` in full: 10,000 points and more each, on a loop with simulated time.
 faults: $(VENV)/.ready ## cancels at every point of runs of three providers, and every other fault, in full

@@ -25,6 +25,7 @@ COMPLETE_REASONS: frozenset[str | None] = frozenset({"stop", "tool_calls", "othe
 """Finish reasons of responses that were not cut off: a call without arguments is then complete."""
 JSON_WHITESPACE = " \t\n\r"
 """White space between the tokens of JSON (RFC 8259, section 2)."""
+_NO_WHITESPACE = re.compile(rf"[^{JSON_WHITESPACE}]")
 _MARKS = re.compile(r'["{}\[\]]')
 _IN_STRING = re.compile(r'["\\]')
 
@@ -45,7 +46,7 @@ class ArgumentsBuffer:
         self._mode: Literal["begins", "object", "string", "other"] = "begins"
         self._parts: list[str] = []
         """Emitted text."""
-        self._held = ""
+        self._held: list[str] = []
         """Text not emitted yet: it may be a placeholder, or an object that was encoded twice."""
         self._empty = ""
         """The placeholder, if one came first."""
@@ -72,13 +73,15 @@ class ArgumentsBuffer:
             return self._show(piece)
         end = self._end_in(piece)
         if end >= 0:
+            if self._is_placeholder(piece[:end]):
+                return self._begin(piece, end)
             return self._close(piece[:end], piece[end:])
         if not self._held:
             return self._show(piece)
-        self._held += piece
-        if self._mode == "string" or self._held.strip(JSON_WHITESPACE) == "{":
+        if self._mode == "string" or not piece.strip(JSON_WHITESPACE):
+            self._held.append(piece)
             return ""
-        return self._show("")
+        return self._show(piece)
 
     def add(self, piece: str) -> str:
         """Add a fragment without looking for the end of the arguments: the chunk's `whole` says if it has come."""
@@ -90,7 +93,7 @@ class ArgumentsBuffer:
         if self.whole:
             return self.settle()
         if self._mode == "begins" and self._empty:
-            self._held = "" if self._parts else self._empty
+            self._held = [] if self._parts else [self._empty]
         self._mode, self._empty = "other", ""
         return self._show("")
 
@@ -110,55 +113,67 @@ class ArgumentsBuffer:
         return self._parts[0] if self._parts else ""
 
     def _show(self, piece: str) -> str:
-        shown, self._held = self._held + piece, ""
+        shown = piece
+        if self._held:
+            shown, self._held = "".join((*self._held, piece)), []
         if shown:
             self._parts.append(shown)
         return shown
 
-    def _begin(self, piece: str) -> str:
-        rest = piece.lstrip(JSON_WHITESPACE)
-        self._held += piece[: len(piece) - len(rest)]
-        if not rest:
-            return ""
-        if rest[0] not in '{"':
-            self._mode = "other"
-            return self._show(rest)
-        self._mode = "object" if rest[0] == "{" else "string"
-        self._held = ""
-        self._depth, self._in_string, self._escaped = 0, False, False
-        end = self._end_in(rest)
-        if end >= 0:
-            return self._close(rest[:end], rest[end:])
-        self._held += rest
-        return "" if self._mode == "string" or rest.strip(JSON_WHITESPACE) == "{" else self._show("")
+    def _begin(self, piece: str, at: int = 0) -> str:
+        """Handle a fragment from `at` on, where the arguments have not begun, or follow a placeholder."""
+        while True:
+            begins = _skip_whitespace(piece, at)
+            if begins > at:
+                self._held.append(piece[at:begins])
+            if begins == len(piece):
+                return ""
+            if piece[begins] not in '{"':
+                self._mode = "other"
+                return self._show(piece[begins:])
+            self._mode = "object" if piece[begins] == "{" else "string"
+            self._held = []
+            self._depth, self._in_string, self._escaped = 0, False, False
+            at = self._end_in(piece, begins)
+            if at < 0:
+                rest = piece[begins:]
+                if self._mode == "object" and rest.strip(JSON_WHITESPACE) != "{":
+                    return self._show(rest)
+                self._held.append(rest)
+                return ""
+            if not self._is_placeholder(piece[begins:at]):
+                return self._close(piece[begins:at], piece[at:])
+
+    def _is_placeholder(self, piece: str) -> bool:
+        """Whether `piece` ends an object without members; what follows are then the arguments."""
+        self._raw = "".join((self._shown(), *self._held, piece))
+        text = self._raw if self._mode == "object" else _unwrapped(self._raw)
+        if count_members(text) != 0:
+            return False
+        self._mode, self._held, self._empty = "begins", [], self._empty or text
+        return True
 
     def _close(self, piece: str, rest: str) -> str:
         """Handle the end of the outermost object or string, which is the end of `piece`; return what to emit.
 
         `rest` is the text after it in the same fragment.
         """
-        self._raw = self._shown() + self._held + piece
         text = self._raw if self._mode == "object" else _unwrapped(self._raw)
-        count = count_members(text)
-        if count == 0:
-            self._mode, self._held, self._empty = "begins", "", self._empty or text
-            return self._begin(rest)
-        if count is None:
+        if count_members(text) is None:
             self._mode = "other"
             return self._show(piece + rest)
         if self._mode == "string":
-            self._held, piece = "", text
+            self._held, piece = [], text
         self.whole = True
         if rest:
             self._late.append(rest)
             self.doubtful = bool(self.trailing())
         return self._show(piece)
 
-    def _end_in(self, piece: str) -> int:
-        """Index at which the outermost object or string ends in this fragment; -1 if it does not."""
-        at = 0
+    def _end_in(self, piece: str, at: int = 0) -> int:
+        """Index at which the outermost object or string ends in this fragment, from `at` on; -1 if it does not."""
         if self._escaped and piece:
-            at, self._escaped = 1, False
+            at, self._escaped = at + 1, False
         while True:
             found = (_IN_STRING if self._in_string else _MARKS).search(piece, at)
             if found is None:
@@ -215,20 +230,27 @@ def _unwrapped(text: str) -> str:
 
 def _repeats(late: str, raw: str) -> bool:
     """Whether `late` is the same JSON value as `raw`, once or several times."""
-    while late.startswith(raw):
-        late = late[len(raw) :].lstrip(JSON_WHITESPACE)
-    if not late:
+    at = 0
+    while late.startswith(raw, at):
+        at = _skip_whitespace(late, at + len(raw))
+    if at == len(late):
         return True
     try:
         wanted, decoder = _canonical(json.loads(raw)), json.JSONDecoder()
-        while late:
-            value, end = decoder.raw_decode(late)
+        while at < len(late):
+            value, end = decoder.raw_decode(late, at)
             if _canonical(value) != wanted:
                 return False
-            late = late[end:].lstrip(JSON_WHITESPACE)
+            at = _skip_whitespace(late, end)
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _skip_whitespace(text: str, at: int) -> int:
+    """Index of the first character from `at` on that is not white space; the length of the text if there is none."""
+    found = _NO_WHITESPACE.search(text, at)
+    return found.start() if found else len(text)
 
 
 def _canonical(value: object) -> str:

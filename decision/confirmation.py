@@ -370,11 +370,15 @@ def _meanings() -> dict[str, str]:
 
 @cache
 def _words() -> re.Pattern[str]:
-    """A pattern for all phrases, longest first, and for any other word."""
-    phrases = [
-        rf"(?<![a-z0-9]){re.escape(phrase)}(?![a-z0-9])"
-        if phrase.isascii() and phrase[0].isalnum()
-        else re.escape(phrase)
-        for phrase in sorted(_meanings(), key=len, reverse=True)
-    ]
+    """A pattern for all phrases, longest first, and for any other word.
+
+    Phrases stand by their first character, so that few are tried at each place.
+    """
+    by_first: dict[str, list[str]] = {}
+    for phrase in sorted(_meanings(), key=len, reverse=True):
+        rest = re.escape(phrase[1:])
+        if phrase.isascii() and phrase[0].isalnum():
+            rest += rf"(?<![a-z0-9]{re.escape(phrase)})(?![a-z0-9])"
+        by_first.setdefault(phrase[0], []).append(rest)
+    phrases = [f"{re.escape(first)}(?:{'|'.join(rests)})" for first, rests in by_first.items()]
     return re.compile("|".join(phrases) + r"|[a-z0-9]+|[^\W]")

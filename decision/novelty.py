@@ -112,8 +112,8 @@ _PROMPT_ENDS = ("$", "#", "%", ">")
 _PROMPT = re.compile(r"\n(?:\([^\n]{1,300}\)\n){0,4}[\w@:~/.-]{0,80}[$#%>]\s*\Z")
 """A prompt, with the lines in parentheses above it that tell the state of the shell."""
 _NOTHING = re.compile(
-    r"\s*(?:<returncode>0</returncode>\s*<output>\s*</output>|\(?no output\)?\.?|\(?(?:your )?command "
-    r"(?:ran|executed|completed|succeeded)[^\n]{0,20}(?:success|no output|without output)[^\n]{0,60})?\s*",
+    r"\s*+(?:<returncode>0</returncode>\s*<output>\s*</output>|\(?no output\)?\.?|\(?(?:your )?command "
+    r"(?:ran|executed|completed|succeeded)[^\n]{0,20}(?:success|no output|without output)[^\n]{0,60})?\s*+",
     re.IGNORECASE,
 )
 """Texts that tools return if there is no output."""

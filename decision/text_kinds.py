@@ -61,17 +61,17 @@ _GREEK = re.compile(r"(?<=[\u0370-\u03ff\u1f00-\u1fff]);")
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"')*_\]]{0,4}\s+|(?<=[。!?])(?=[^\s\"')\]」』”])|\n+|(?<=。)")
 _ITEM = re.compile(r"\s*(?:[-*•·●▪✓✔✅❌☑]|\(?[a-z]\))\s")
-_NUMBER = re.compile(r"\s*\d{1,3}[.)、]\s")
+_NUMBER = re.compile(r"(?<!\s)\s*+\d{1,3}[.)、]\s")
 """The number of an item of a list, which is not the end of a sentence."""
 _BOX = re.compile(r"\W{0,4}?(?:(?P<done>\[x\]|[✅☑✔✓])|(?P<open>\[[ ~-]?\]|[⬜☐□◻⏳🔲🚧]))")
 """An item of a checklist."""
 _COUNT = re.compile(rf"{report_phrases.COUNT}|{report_phrases.COUNT_OF_ALL}")
 _COUNTED = re.compile(simplified(re.sub(r"\?P<\w+>", "?:", report_phrases.COUNTED)))
-_OWN_WORDS = re.compile(r"[^\W\d_](?:[^|{}<>]*\s){2}[^|{}<>]*[.!?]\W*$|[^|{}<>]{6,}[。!?]$")
+_OWN_WORDS = re.compile(r"[^\W\d_](?>[^|{}<>\s]*\s){2}(?>[^|{}<>]*[.!?])\W*+$|[^|{}<>]{6,}[。!?]$")
 """A sentence of prose."""
 _LEFT_OUT = re.compile(r"\s*(?:#{1,6}\s|\||[-=*_]{3,}\s*$)")
 _ANSWERED = re.compile(
-    r"(回答|作答|答复|answer(ing)?|directly|respon[ds]\w*|reply|répond\w*|antworte\w*|rispond\w*|отве[тч]\w*|"
+    r"(回答|作答|答复|answer(ing)?|directly|(?:respon[ds]|répond|antworte|rispond|отве[тч])\w{0,20}|reply|"
     r"答えし?ます|하겠습니다) ?: ?\w"
 )
 """An answer that follows its announcement ("I will answer directly: 42")."""

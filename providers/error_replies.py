@@ -337,7 +337,7 @@ def _shown(value: Any) -> str:
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = r"(?:\d+(?:\.\d+)?(?:ms|[hms])\s*)+"
 _IN_WORDS = (
-    rf"(?i)(?:try again|retry|wait|reset)\w*(?:\s+(?:in|after|for|about|at least))*\s+"
+    rf"(?i)(?:try again|retry|wait|reset)\w{{0,9}}(?:\s++(?:in|after|for|about|at least))*\s++"
     rf"(?:(?P<short>{_DURATION})|(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>milliseconds?|seconds?|secs?|minutes?|mins?|hours?))"
 )
 

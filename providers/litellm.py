@@ -380,7 +380,7 @@ def _provider_hint(model: str, litellm: Any) -> str:
 # ---- litellm's exceptions
 
 _PREFIX = re.compile(r"^(litellm\.\w+: *|\w+Error: *|\w+Exception - *)+")
-_SSL = re.compile(r" ssl:(<[^>]*>|\w+)")
+_SSL = re.compile(r" ssl:(<[^<>]*>|\w+)")
 _LONGEST = 2000
 _REFUSED = {"ConnectError", "ClientConnectorError", "ClientConnectorDNSError", "ConnectionRefusedError"}
 

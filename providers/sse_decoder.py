@@ -9,6 +9,9 @@ from .errors import ProtocolError
 LARGEST_EVENT = 32 * 1024 * 1024
 """Bytes that one event may have; a larger one is an error."""
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SHOWN_BY = 16
+"""Bytes that show whether these are events, if there are so many before the first one ends."""
 USUAL_EVENT = re.compile(rb"(?:event: (?!\s*error).*\n)?data: (.+)\n\n|[\s\S]+")
 """An event with one line of data, and before it perhaps a name that is not an error's. In any other it finds b""."""
 
@@ -21,74 +24,105 @@ class SSEDecoder:
     """Feed it blocks of bytes, cut anywhere; it returns the data of each complete event."""
 
     def __init__(self) -> None:
-        self._tail = b""
-        self._seen_field = False
+        self._started = False
+        """Whether the stream has begun as one of events does."""
+        self._line: list[bytes] = []
+        """Blocks of a line that has not ended; before the stream has begun, all that has come."""
+        self._after_return = False
+        """Whether the last block ended with a carriage return. A line feed after it belongs to it."""
+        self._data: list[bytes] = []
+        """Data of the event that has not ended."""
+        self._failed = False
+        """Whether that event reports an error."""
+        self._open = False
+        """Whether lines of that event have been read that say something."""
+        self._size = 0
+        """Bytes since the last event ended."""
 
     def feed(self, block: bytes) -> list[bytes]:
         """Return the data of the events completed by this block. Raises ProtocolError for another format."""
-        within_line = b"\n" not in block and b"\r" not in block and not self._tail.endswith(b"\r")
-        data = self._tail + block if self._tail else block
-        found: list[bytes] = []
-        if within_line and self._seen_field:
-            self._tail = data  # no line ends in this block, so no event does
-        else:
-            found, self._tail = self._complete(data)
-        if len(self._tail) > LARGEST_EVENT:
-            raise ProtocolError(f"an event of the stream is larger than {LARGEST_EVENT} bytes")
-        return found
-
-    def _complete(self, data: bytes) -> tuple[list[bytes], bytes]:
-        """Return the data of the events that are complete in `data`, and the bytes behind them."""
-        if not self._seen_field:
-            data = data.removeprefix(b"\xef\xbb\xbf")
-        if b"\r" in data:
-            data = self._newlines(data)
+        if self._after_return or b"\r" in block:
+            block = self._with_line_feeds(block)
+        if not self._started:
+            block = self._begin(block)
+        if b"\n" not in block:
+            return self._hold(block)
+        data = b"".join((*self._line, block)) if self._line else block
         end = data.rfind(b"\n\n") + 2
-        found: list[bytes] = USUAL_EVENT.findall(data, 0, end)  # a third of the time that looking at each line takes
-        if found and all(found):
-            self._seen_field = True
-            return found, data[end:]
-        return self._split(data)
+        if end > 1 and not self._open:
+            found: list[bytes] = USUAL_EVENT.findall(
+                data, 0, end
+            )  # a third of the time that looking at each line takes
+            if all(found):
+                self._size = 0
+                self._line.clear()
+                if end < len(data):
+                    self._hold(data[end:])
+                return found
+        return self._read_lines(data)
 
     def end(self) -> list[bytes]:
         """Call it when the stream has ended. Returns the data of a last event that no blank line has ended."""
-        rest, self._tail = self._tail, b""
-        if not self._seen_field:
-            self._check_start(rest, whole=True)
-        return [found] if (found := _data(rest.replace(b"\r", b"\n"))) else []
+        if not self._started:
+            self._check_start(b"".join(self._line).lstrip())
+        return self._read_lines(b"".join(self._line) + b"\n\n")
 
-    def _split(self, data: bytes) -> tuple[list[bytes], bytes]:
-        """The data of complete events of any form, and the rest."""
-        *events, rest = data.split(b"\n\n")
-        if not self._seen_field:
-            start = next(filter(bytes.strip, events), b"")
-            self._check_start(start or rest, whole=bool(start))
-        return [*filter(None, map(_data, events))], rest
+    def _begin(self, block: bytes) -> bytes:
+        """All that has come, once its first bytes show that these are events; nothing before that."""
+        block = b"".join((*self._line, block))
+        text = block.lstrip()
+        if text.startswith(BYTE_ORDER_MARK):
+            block = text.removeprefix(BYTE_ORDER_MARK)
+            text = block.lstrip()
+        if len(text) < _SHOWN_BY and (not text or b"\n\n" not in text):
+            self._line = [block[-len(text) - 1 :]]  # of white space, one sign is as good as many
+            return b""
+        self._check_start(text)
+        self._line, self._started = [], True
+        return block
 
-    def _newlines(self, data: bytes) -> bytes:
-        held = b"\r" if data.endswith(b"\r") else b""  # the next block may start with its line feed
-        body = data[:-1] if held else data
-        return body.replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
+    def _hold(self, rest: bytes) -> list[bytes]:
+        """Keep a part of an event. It holds no whole line, or follows an event that has just ended."""
+        if rest:
+            self._line.append(rest)
+            self._size += len(rest)
+            if self._size > LARGEST_EVENT:
+                raise ProtocolError(f"an event of the stream is larger than {LARGEST_EVENT} bytes")
+        return []
 
-    def _check_start(self, start: bytes, whole: bool) -> None:
-        text = start.lstrip()
-        if not text or (not whole and len(text) < 16):
-            return
+    def _read_lines(self, data: bytes) -> list[bytes]:
+        """Return the data of the events that these lines complete."""
+        *lines, rest = data.split(b"\n")
+        self._size += len(data) - sum(map(len, self._line)) - len(rest)
+        found: list[bytes] = []
+        for line in lines:
+            if line:
+                self._read_line(line)
+                continue
+            if joined := b"\n".join(self._data):
+                found.append(ErrorEvent(joined) if self._failed else joined)
+            self._data, self._failed, self._open, self._size = [], False, False, 0
+        self._line = []
+        return [*found, *self._hold(rest)]
+
+    def _read_line(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        if name in (b"data", b"error"):
+            self._data.append(value.removeprefix(b" "))
+            self._open = True
+        if name == b"error" or (name == b"event" and value.strip() == b"error"):
+            self._failed = self._open = True
+
+    def _with_line_feeds(self, block: bytes) -> bytes:
+        """The block with a line feed for each end of a line."""
+        if self._after_return and block:
+            block = block.removeprefix(b"\n")
+            self._after_return = False
+        self._after_return = self._after_return or block.endswith(b"\r")
+        return block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _check_start(self, text: bytes) -> None:
         name = text.split(b"\n", 1)[0].split(b":", 1)[0]
         if name not in (b"", b"data", b"event", b"id", b"retry", b"error"):
             shown = text[:200].decode("utf-8", "replace")
             raise ProtocolError(f"the response is not an event stream; it begins with: {shown!r}")
-        self._seen_field = True
-
-
-def _data(event: bytes) -> bytes:
-    failed = False
-    lines: list[bytes] = []
-    for line in event.split(b"\n"):
-        name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if name in (b"data", b"error"):
-            lines.append(value)
-        failed = failed or name == b"error" or (name == b"event" and value.strip() == b"error")
-    data = b"\n".join(lines)
-    return ErrorEvent(data) if failed and data else data

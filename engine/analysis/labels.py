@@ -252,5 +252,5 @@ def _plain(id: str) -> str:
     return _PULL_REQUEST.sub(r"\1__\2-\3", plain) if ":pr-" in plain else plain
 
 
-_PULL_REQUEST = re.compile(r"([^/:\s]+)/([^/:\s]+):pr-(\d+)\b")
+_PULL_REQUEST = re.compile(r"(?<![^/:\s])([^/:\s]++)/([^/:\s]++):pr-(\d+)\b")
 """How Multi-SWE-bench names instances in its reports; its files are named as those of SWE-bench are."""

@@ -42,11 +42,17 @@ _META_FIELDS = frozenset(
 _COMPACTED_FIELDS = frozenset(
     {"message", "replacement_history", "window_id", "window_number", "first_window_id", "previous_window_id"}
 )
-_OWN_WORDS = re.compile(r"\s*(?:<([a-z][\w-]*)[^>]*>.*</\1>\s*\Z|# AGENTS\.md instructions)", re.DOTALL | re.IGNORECASE)
-"""Words in the user's role that Codex writes: wrapped in a tag, such as `<environment_context>`, or from AGENTS.md."""
+_TAG = re.compile(r"<([a-z][\w-]*+)[^>]*+>")
 _EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)", re.MULTILINE)
 _HEAD = 400
 """Characters of a result in which its exit code is looked for."""
+
+
+def _is_own(text: str) -> bool:
+    """Whether Codex wrote this in the user's role: in a tag, such as `<environment_context>`, or from AGENTS.md."""
+    text = text.strip().lower()
+    tag = _TAG.match(text)
+    return text.startswith("# agents.md instructions") or bool(tag and text.endswith(f"</{tag[1]}>", tag.end()))
 
 
 def is_line(data: Any) -> bool:
@@ -217,7 +223,7 @@ class _RolloutReader:
             self._builder.add_system(content.text, t)
         elif role != "user":
             self.session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", item)
-        elif content.text not in self._typed and _OWN_WORDS.match(content.text):
+        elif content.text not in self._typed and _is_own(content.text):
             self._hold(content, t)
         elif content.parts:
             self._builder.add_user(UserMessage.of(content.parts), "user", t)

@@ -41,7 +41,8 @@ _UNSUPPORTED_ENCODINGS: tuple[tuple[bytes, str], ...] = (
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive: unpack it first"),
 )
 _TAR_MARK, _TAR_MARK_AT = b"ustar", 257
-_STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]', re.DOTALL)
+_STRUCTURE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
+"""Strings, of which the last may be cut off, and the signs between values."""
 _decode = msgspec.json.Decoder().decode
 
 MESSAGES = "messages"

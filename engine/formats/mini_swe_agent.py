@@ -24,7 +24,7 @@ from .response_items import is_item, merge_items
 
 BASH = "bash"
 _FORMAT = "mini-swe-agent"
-_ACTION = re.compile(r"```(?:bash|mswea_bash_command)[ \t]*\n(.*?)\n```", re.DOTALL)
+_ACTION = re.compile(r"```(?:bash|mswea_bash_command)[ \t]*\n(?:(.*?)\n```|.*)", re.DOTALL)
 """An action in text, in the forms that the project's prompts ask for."""
 _RETURN_CODE = re.compile(r"\s*<returncode>(-?\d+)</returncode>")
 _TIMED_OUT = "The last command <command>"
@@ -236,7 +236,7 @@ class _TrajectoryReader:
 def _text_action(entry: dict[str, Any], extra: dict[str, Any], steps: int) -> dict[str, Any]:
     """The call that a response's text makes, and the text without it; nothing if it makes none, or several."""
     text = as_text(entry.get("content"))
-    found = list(_ACTION.finditer(text))
+    found = [action for action in _ACTION.finditer(text) if action[1] is not None]
     noted = [as_text(as_dict(action).get("command")) for action in as_list(extra.get("actions"))]
     if len(noted or found) != 1 or len(found) > 1:
         return {}

@@ -23,8 +23,8 @@ _TURN_FIELDS = frozenset({"from", "value"})
 _USERS = frozenset({"human", "user"})
 _MODELS = frozenset({"gpt", "assistant", "chatgpt", "bing", "bard", "model", "claude"})
 _RESULTS = frozenset({"observation", "tool", "tool_response", "function_response", "ipython"})
-_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
-_RESULT = re.compile(r"<tool_response>(.*?)</tool_response>", re.DOTALL)
+_CALL = re.compile(r"<tool_call>([^<]*+(?:<(?!/?tool_call>)[^<]*+)*+)</tool_call>")
+_RESULT = re.compile(r"<tool_response>([^<]*+(?:<(?!/?tool_response>)[^<]*+)*+)</tool_response>")
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:

@@ -30,8 +30,8 @@ LICENCE = "LICENSE"
 _STYLE_LINK = re.compile(r"<link rel=stylesheet href=page/([\w./-]+)>\n?")
 _SCRIPT_LINK = re.compile(rf"<script type=module src=page/{re.escape(SCRIPT)}></script>\n?")
 _CHARSET = re.compile(r"<meta charset=utf-8>")
-_TITLE = re.compile(r"<title>.*?</title>")
-_WITHOUT_SCRIPT = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
+_TITLE = re.compile(r"<title>[^<]*</title>")
+_WITHOUT_SCRIPT = re.compile(r"<noscript>[^<]*+(?:<(?!/?noscript>)[^<]*+)*+</noscript>")
 _NAVIGATION = re.compile(r"(?=<\w+ id=list[ >])")
 
 

@@ -17,27 +17,28 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 
-_NAME = r"[\w$]+"
-_NAMES = rf"\{{\s*(?:{_NAME}(?:\s+as\s+{_NAME})?\s*,?\s*)*\}}"
+_NAME = r"[\w$]++"
+_NAMES = rf"\{{\s*+(?:{_NAME}(?:\s++as\s++{_NAME})?\s*+,?\s*+)*+\}}"
 _BEGIN = r"(?P<begin>^|;|\})[ \t]*"
 _FILE = r"[\"'](?P<file>\.{1,2}/[^\"'\n]+)[\"']"
 _IMPORT = re.compile(
-    rf"{_BEGIN}import\s*(?:(?P<whole>\*\s*as\s+{_NAME}|{_NAME})?\s*,?\s*(?P<names>{_NAMES})?\s*from\s*)?{_FILE}"
+    rf"{_BEGIN}import\s*+(?:(?P<whole>\*\s*+as\s++{_NAME}|{_NAME})?\s*+,?\s*+(?P<names>{_NAMES})?\s*+from\s*+)?{_FILE}"
     r"[ \t]*;?",
     re.MULTILINE,
 )
 _LATER_IMPORT = re.compile(r"\bimport\s*\(")
 _EXPORTED_NAMES = re.compile(
-    rf"{_BEGIN}export\s*(?P<names>{_NAMES})(?P<source>\s*from\s*{_FILE})?[ \t]*;?", re.MULTILINE
+    rf"{_BEGIN}export\s*+(?P<names>{_NAMES})(?P<source>\s*+from\s*+{_FILE})?[ \t]*;?", re.MULTILINE
 )
 _EXPORTED = re.compile(
-    rf"{_BEGIN}export\s+(?P<what>(?:async\s+)?function\b\s*\*?|class\b|const\b)\s*(?P<name>{_NAME})", re.MULTILINE
+    rf"{_BEGIN}export\s++(?P<what>(?:async\s++)?function\b\s*+\*?|class\b|const\b)\s*+(?P<name>{_NAME})", re.MULTILINE
 )
 _EXPORTED_PARTS = re.compile(
-    rf"{_BEGIN}export\s+const\s*(?P<names>\{{\s*(?:{_NAME}(?:\s*:\s*{_NAME})?\s*,?\s*)*\}})(?=\s*=)", re.MULTILINE
+    rf"{_BEGIN}export\s++const\s*+(?P<names>\{{\s*+(?:{_NAME}(?:\s*+:\s*+{_NAME})?\s*+,?\s*+)*+\}})(?=\s*+=)",
+    re.MULTILINE,
 )
 _EXPORTED_DEFAULT = re.compile(
-    rf"{_BEGIN}export\s+default\b\s*(?P<named>(?:(?:async\s+)?function\b\s*\*?|class\b)\s*(?P<name>(?!extends\b){_NAME}))?",
+    rf"{_BEGIN}export\s++default\b\s*+(?P<named>(?:(?:async\s++)?function\b\s*+\*?|class\b)\s*+(?P<name>(?!extends\b){_NAME}))?",
     re.MULTILINE,
 )
 _LEFT_OVER = re.compile(r"^[ \t]*(?:import\b(?![ \t]*[.(])|export\b)[^\n]*", re.MULTILINE)

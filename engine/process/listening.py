@@ -14,6 +14,10 @@ MAX_OPEN_FILES = 65_536
 """Files and connections that may be open at once, if the system allows it."""
 
 
+IDLE_SECONDS = 10.0
+"""Seconds after which a connection is closed that waits for a request, or for the rest of a request's head."""
+
+
 class BindAddress(NamedTuple):
     """An address to listen at, with its family and protocol."""
 

@@ -139,18 +139,18 @@ def _joined(before: Any, more: Any, *, constant: bool = False) -> Any:
 
 
 def _joined_lists(before: list[Any], more: list[Any]) -> list[Any]:
-    """Both lists in one; an item goes on with what has its index and type, if that is there."""
-    joined = list(before)
+    """The first list with the other's items; an item goes on with the latest of its index and type, if there is one."""
     for item in more:
         fields = as_dict(item)
-        index = fields.get("index")
-        known = [place for place, one in enumerate(joined) if index is not None and as_dict(one).get("index") == index]
-        place = next((one for one in known if fields.get("type") in (None, joined[one].get("type"))), None)
+        index, kind = fields.get("index"), fields.get("type")
+        latest = range(len(before) - 1, -1, -1) if index is not None else ()
+        same = (place for place in latest if as_dict(before[place]).get("index") == index)
+        place = next((one for one in same if kind in (None, before[one].get("type"))), None)
         if place is None:
-            joined.append(item)
+            before.append(item)
         else:
-            joined[place] = _joined(joined[place], item)
-    return joined
+            before[place] = _joined(before[place], item)
+    return before
 
 
 def _joined_content(before: Any, more: Any) -> Any:
@@ -169,7 +169,7 @@ def _joined_content(before: Any, more: Any) -> Any:
 def _parts(content: Any) -> list[Any]:
     if isinstance(content, str | _Text):
         return [{"type": "text", "text": content}] if content else []
-    return list(as_list(content))
+    return as_list(content)
 
 
 def _joined_part(before: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:

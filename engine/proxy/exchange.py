@@ -43,6 +43,8 @@ class EventSplitter:
 
     def __init__(self) -> None:
         self._held = bytearray()
+        self._found = 0
+        """Bytes in `_held` of the events that the last block completed."""
         self._size = 0
 
     def feed(self, block: bytes) -> list[tuple[bytes, int]]:
@@ -50,20 +52,27 @@ class EventSplitter:
 
         Raises ValueError if the stream is too large to be followed.
         """
+        held = self._held
+        del held[: self._found]
+        before, self._found = len(held), 0
+        held += block
         self._size += len(block)
         if self._size > LARGEST_FOLLOWED:
             raise ValueError(TOO_LARGE)
-        before, held = len(self._held), self._held
-        held += block
         events, begin = [], 0
         for end in _EVENT_END.finditer(held, max(0, before - 3)):
             events.append((bytes(held[begin : end.end()]), end.end() - before))
             begin = end.end()
-        del held[:begin]
+        self._found = begin
         return events
 
     def end(self) -> bytes:
         """What came after the last event."""
+        return bytes(self._held[self._found :])
+
+    @property
+    def latest(self) -> bytes:
+        """The last block, and what came before it after the last event."""
         return bytes(self._held)
 
 
@@ -193,10 +202,16 @@ class FollowedExchange:
 
         Where a call is to be withheld, only whole events are passed on.
         """
-        held = self._events.end() if self.run.offers_completion else b""
         passed: list[bytes] = []
-        self.guard(lambda: passed.extend(self._follow(block, whole_events=self.run.offers_completion)))
-        return b"".join(passed) if not self.run.broken else held + block
+        if self.run.broken:
+            rest = self._events.end() + block
+        else:
+            self.guard(lambda: passed.extend(self._follow(block, whole_events=self.run.offers_completion)))
+            if not self.run.broken:
+                return b"".join(passed)
+            rest = self._events.latest
+        self._events = EventSplitter()
+        return rest if self.run.offers_completion else block
 
     def _follow(self, block: bytes, *, whole_events: bool) -> list[bytes]:
         passed = []

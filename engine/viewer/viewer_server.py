@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ..decision import WrongUse
 from ..process.daemon import DaemonProcess, log_to_stderr
-from ..process.listening import is_loopback, listen_at, raise_file_limit, resolve_address, url_of
+from ..process.listening import IDLE_SECONDS, is_loopback, listen_at, raise_file_limit, resolve_address, url_of
 from ..process.shutdown import ShutdownSignals
 from ..process.streams import StdStreams
 from ..process.tokens import TOKEN_VARIABLE
@@ -76,5 +76,9 @@ class ViewerServer(Struct, frozen=True, kw_only=True):
 def viewer_runner(viewer: ViewerApp) -> web.AppRunner:
     """Return the aiohttp runner of a viewer: it cancels a handler when its reader leaves."""
     return web.AppRunner(
-        viewer.application(), handler_cancellation=True, access_log=None, shutdown_timeout=BREAK_OFF_SECONDS
+        viewer.application(),
+        handler_cancellation=True,
+        access_log=None,
+        shutdown_timeout=BREAK_OFF_SECONDS,
+        keepalive_timeout=IDLE_SECONDS,
     )

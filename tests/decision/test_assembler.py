@@ -19,7 +19,7 @@ from endstop.decision import (
     Usage,
     UsageReport,
 )
-from endstop.decision.call_arguments import count_members
+from endstop.decision.call_arguments import ArgumentsBuffer, count_members
 from endstop.decision.events import (
     FinishReported,
     ProviderToolReported,
@@ -501,3 +501,18 @@ def _assert_it_comes_to_the_same_end(text: str, before: str, after: str, cuts: l
     assert (count_members(whole.calls[0][2]) is not None) is valid
     if valid:
         assert json.loads(whole.calls[0][2]) == json.loads(text)
+
+
+@pytest.mark.parametrize("piece", ["{}", "{} ", '"{}"', '{ }"{}"'])
+def test_any_number_of_placeholders_may_come_in_one_fragment_before_the_arguments(piece: str) -> None:
+    buffer = ArgumentsBuffer()
+    buffer.feed(piece * 5_000 + '{"a": 1}')
+    assert (buffer.whole, buffer.text) == (True, '{"a": 1}')
+
+
+def test_white_space_and_repetitions_in_small_fragments_are_no_part_of_the_arguments() -> None:
+    buffer = ArgumentsBuffer()
+    for piece in (" ", "\n", "{", " ", '"a": 1', "}", " ", '{"a"', ":1}", '{"a": 1}' * 3):
+        buffer.feed(piece)
+    buffer.finish()
+    assert (buffer.whole, buffer.text) == (True, '{ "a": 1}')

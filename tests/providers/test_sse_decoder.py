@@ -158,3 +158,19 @@ def test_an_event_without_an_end_does_not_grow_forever() -> None:
     stream.feed(b"data: ")
     with pytest.raises(ProtocolError, match="larger than"):
         stream.feed(b"x" * (LARGEST_EVENT + 1))
+
+
+def test_lines_that_say_nothing_are_not_kept() -> None:
+    stream = SSEDecoder()
+    for _ in range(2_000):
+        assert stream.feed(b": ping\n" * 70) == []
+    assert sum(map(len, stream._line)) + len(stream._data) == 0
+    assert stream.feed(b"data: a\n\n") == [b"a"]
+
+
+def test_white_space_before_the_first_event_is_not_kept() -> None:
+    stream = SSEDecoder()
+    for _ in range(2_000):
+        assert stream.feed(b" " * 500) == []
+    assert sum(map(len, stream._line)) <= 1
+    assert stream.feed(b"\ndata: a\n\n") == [b"a"]

@@ -308,3 +308,24 @@ async def test_a_response_too_large_to_follow_is_passed_on_whole(
 def test_a_blank_line_of_mixed_ends_ends_an_event() -> None:
     first, second = b"data: 1\n\r\n", b"data: 2\r\n\n"
     assert EventSplitter().feed(first + second) == [(first, len(first)), (second, len(first) + len(second))]
+
+
+async def test_a_request_whose_head_does_not_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("endstop.proxy.proxy_server.IDLE_SECONDS", 0.2)
+    async with proxied(Provider(), tmp_path) as (url, _, _), asyncio.timeout(PATIENCE):
+        reader, writer = await connected_to(url)
+        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept:")
+        assert await reader.read() == b""
+        writer.close()
+
+
+def test_what_was_held_back_is_passed_on_once_where_a_run_cannot_be_followed_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    splitter = EventSplitter()
+    assert splitter.feed(b"data: 1\n\ndata: ") == [(b"data: 1\n\n", 9)]
+    assert (splitter.end(), splitter.latest) == (b"data: ", b"data: 1\n\ndata: ")
+    monkeypatch.setattr(exchange, "LARGEST_FOLLOWED", 16)
+    with pytest.raises(ValueError, match="more than"):
+        splitter.feed(b"2\n\n")
+    assert splitter.latest == b"data: 2\n\n"

@@ -9,14 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from endstop import WrongUse, read_record
+from endstop import Redaction, WrongUse, read_record
 from endstop.cli.factory import load_policy
 from endstop.decision import events as ev
+from endstop.decision.call_arguments import ArgumentsBuffer
+from endstop.decision.call_effects import call_effect
+from endstop.decision.call_results import call_end, has_passed
+from endstop.decision.confirmation import parse_reply
+from endstop.decision.echoes import is_echo
+from endstop.decision.novelty import essential_text
+from endstop.decision.policy import Echo
+from endstop.decision.shell_commands import shell_effect
+from endstop.decision.text_kinds import classify_text
 from endstop.formats import export_atif, export_openai, export_otlp, find_sessions
 from endstop.formats.importer import ImportedRecord, Importer, RecordFolder
 from endstop.http.problems import HttpError
 from endstop.providers.error_replies import build_error, parse_error_body
 from endstop.providers.errors import ProviderError
+from endstop.providers.sse_decoder import SSEDecoder
 from endstop.proxy.anthropic_wire import ANTHROPIC as PROXY_ANTHROPIC
 from endstop.proxy.chat_wire import CHAT as PROXY_CHAT
 from endstop.proxy.responses_wire import RESPONSES as PROXY_RESPONSES
@@ -66,15 +76,19 @@ def targets(folder: Path) -> Iterator[Target]:
     """All of them. folder: for their files."""
     (folder / "handlers.py").write_text("def handle(place='', deep=False): ...\n")
     yield Target("record", _RecordReader(folder), _short_records(), (WrongUse,), 40_000)
-    yield Target("session", _SessionImporter(folder), _sessions(), (WrongUse,), 60_000)
-    yield Target("policy", _file_reader(folder / "policy.toml", _policy), _policies(), (WrongUse,), 60_000)
-    yield Target("tools", _file_reader(folder / "tools.yaml", tools_from_yaml), _tools(), (WrongUse,), 40_000)
-    yield Target("error reply", _error_reply, _error_bodies(), (), 80_000)
-    yield Target("request body", _request_body, _bodies(), (HttpError, WrongUse), 80_000)
-    yield Target("AG-UI request", read_input, _ag_ui(), (WrongUse,), 60_000)
+    yield Target("session", _SessionImporter(folder), _sessions(), (WrongUse,), 80_000)
+    yield Target("policy", _file_reader(folder / "policy.toml", _policy), _policies(), (WrongUse,), 50_000)
+    yield Target("tools", _file_reader(folder / "tools.yaml", tools_from_yaml), _tools(), (WrongUse,), 30_000)
+    yield Target("error reply", _error_reply, _error_bodies(), (), 50_000)
+    yield Target("request body", _request_body, _bodies(), (HttpError, WrongUse), 50_000)
+    yield Target("AG-UI request", read_input, _ag_ui(), (WrongUse,), 40_000)
     yield Target("spans", _spans, _span_bodies(), (HttpError,), 50_000)
-    yield Target("proxied request", _proxied_request, _proxied_requests(), (ValueError,), 50_000)
+    yield Target("proxied request", _proxied_request, _proxied_requests(), (ValueError,), 40_000)
     yield Target("proxied response", _proxied_response, _streams(), (ValueError, ReportedError, ProviderError), 40_000)
+    yield Target("events", _events, _streams(), (ProviderError,), 25_000)
+    yield Target("arguments", _arguments, _argument_texts(), (), 30_000)
+    yield Target("texts", _texts, _TEXTS, (), 20_000)
+    yield Target("redaction", _redacted, _TEXTS, (), 15_000)
 
 
 # ---- records and sessions
@@ -316,3 +330,61 @@ _MARKS = ((PROXY_ANTHROPIC, b"message_start"), (PROXY_RESPONSES, b"response."))
 
 def _streams() -> tuple[bytes, ...]:
     return tuple(body for wire in (CHAT, ANTHROPIC, RESPONSES) for body in example_responses(wire))
+
+
+# ---- pieces of responses, and texts
+
+
+def _events(data: bytes) -> None:
+    """At once and in small blocks, which must give the same."""
+    assert _decoded([data]) == _decoded([data[at : at + 7] for at in range(0, len(data), 7)])
+
+
+def _decoded(blocks: list[bytes]) -> list[bytes]:
+    decoder = SSEDecoder()
+    return [event for block in blocks for event in decoder.feed(block)] + decoder.end()
+
+
+def _arguments(data: bytes) -> None:
+    """At once and in small pieces, which must give the same."""
+    text = data.decode("utf-8", "replace")
+    assert _collected([text]) == _collected([text[at : at + 3] for at in range(0, len(text), 3)])
+
+
+def _collected(pieces: list[str]) -> tuple[str, bool]:
+    buffer = ArgumentsBuffer()
+    for piece in pieces:
+        buffer.feed(piece)
+    buffer.finish()
+    return buffer.text, buffer.whole
+
+
+def _argument_texts() -> tuple[bytes, ...]:
+    whole = json.dumps({"command": "ls", "cells": [{"a": '"}'}, []]})
+    return tuple(text.encode() for text in (whole, "{}" + whole, f"{whole}\n{whole}", json.dumps(whole), "{}", " { } "))
+
+
+def _texts(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    classify_text(text)
+    is_echo(text, Echo())
+    parse_reply(text)
+    call_end(text)
+    has_passed(text)
+    essential_text(text)
+    shell_effect(text)
+    call_effect("bash", json.dumps({"command": text}))
+
+
+def _redacted(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    assert isinstance(_REDACTION(text), str)
+
+
+_REDACTION = Redaction()
+_TEXTS = (
+    b"Okay, I understand. I could not find it. Shall I go on?\n- [x] one\n- [ ] two: 3 of 4\n```\ncode\n```\n",
+    b'cd /tmp && cat <<\'EOF\' > a.txt\nline\nEOF\ngrep -rn "x" . | sort > out.csv; python -c \'open("b", "w")\'\n',
+    b'Traceback (most recent call last):\n  File "a.py", line 3, in f\nValueError: no\nexit code: 1\n(venv) a@b:~$ ',
+    b"password = hunter2!x\nAuthorization: Bearer abcdefghijklmnop.eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln\n",
+)

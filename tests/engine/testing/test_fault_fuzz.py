@@ -1,6 +1,6 @@
 """`check_fuzzed_inputs` and `check_fuzzed_responses`: what we read stands changed inputs; planted defects are found.
 
-`make faults` tries a million inputs.
+`make faults` and `make fuzz` try a million inputs.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ PROVIDERS = (
     Anthropic("m", api_key="none"),
     Gemini("m", api_key="none"),
 )
+SLOWEST = 1.0
+"""Seconds of processor time that one input may take. The largest have about 100 kB."""
 OF_RESPONSES = 110_000
 """Of a million inputs, for each provider."""
 READERS = (
     "record", "session", "policy", "tools", "error reply", "request body", "AG-UI request", "spans", "proxied request",
-    "proxied response",
+    "proxied response", "events", "arguments", "texts", "redaction",
 )  # fmt: skip
 
 
@@ -44,7 +46,7 @@ def assert_held(report: FaultReport, points: int) -> None:
 @pytest.mark.parametrize("points", [400, pytest.param(OF_RESPONSES, marks=pytest.mark.long)])
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: type(provider).__name__)
 def test_a_changed_response_is_an_answer_or_a_providers_error(provider: HTTPProvider, points: int) -> None:
-    report = check_fuzzed_responses(provider, points=points)
+    report = check_fuzzed_responses(provider, points=points, slowest=SLOWEST)
     assert_held(report, points)
     assert 0 < report.ends["read"] < points
 
@@ -54,7 +56,9 @@ def test_a_changed_response_is_an_answer_or_a_providers_error(provider: HTTPProv
 def test_a_changed_input_is_read_or_refused(name: str, thousandth: int, tmp_path: Path) -> None:
     (target,) = [target for target in targets(tmp_path) if target.name == name]
     points = target.share // thousandth * (1 if thousandth == 1 else 2)
-    assert_held(check_fuzzed_inputs(target.read, target.examples, target.raises, points=points), points)
+    assert_held(
+        check_fuzzed_inputs(target.read, target.examples, target.raises, points=points, slowest=SLOWEST), points
+    )
 
 
 def test_they_are_all_here_and_a_million(tmp_path: Path) -> None:

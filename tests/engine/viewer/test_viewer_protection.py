@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from endstop.process.tokens import Tokens
 from endstop.viewer.viewer_app import ViewerOptions
+from yarl import URL
 
 from .viewing import RECORDS, viewing
 
@@ -93,3 +95,13 @@ async def test_an_unexpected_error_is_told_without_its_text(capsys: pytest.Captu
         problem = await site.get("/report", 500)
     assert "the text of the error" not in problem["detail"]
     assert "the text of the error" in "".join(capsys.readouterr())
+
+
+async def test_a_request_whose_head_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("endstop.viewer.viewer_server.IDLE_SECONDS", 0.2)
+    async with viewing(LOOP) as site, asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection("127.0.0.1", URL(site.url).port)
+        writer.write(b"GET /sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept:")
+        assert await reader.read() == b""
+        writer.close()
+        assert (await site.get("/sessions"))["total"] == 1

@@ -1,0 +1,28 @@
+"""How the processor time of a function grows with the length of its input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from time import process_time
+
+NOISE = 0.004
+"""Seconds below which nothing is said of a growth."""
+TIMES = 3
+
+
+def seconds(work: Callable[[], object], times: int = TIMES) -> float:
+    """Processor time, the least of several; one is enough where it is long or very short."""
+    least = math.inf
+    for _ in range(times):
+        began = process_time()
+        work()
+        least = min(least, process_time() - began)
+        if least < NOISE or least > 1:
+            break
+    return least
+
+
+def exponent(small: float, large: float, factor: float) -> float:
+    """The exponent of a growth: 1 is linear, 2 is quadratic. small, large: seconds; factor: between the two lengths."""
+    return math.log(max(large, NOISE) / max(small, NOISE), factor)
