@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -22,8 +22,6 @@ from .sse_decoder import ErrorEvent, SSEDecoder
 
 SHOWN = 200
 """Bytes of an unreadable event that a message quotes."""
-
-T = TypeVar("T")
 
 
 class EventStream(ABC):
@@ -122,18 +120,20 @@ def encodable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def usage_report(
-    raw: msgspec.Raw, decode: Callable[[msgspec.Raw], T | None], read: Callable[[T], Usage]
-) -> list[AnyChunk]:
-    """Return a report of an event's token counts; nothing if it has none, or none that can be read.
+def usage_report(raw: msgspec.Raw, read: Callable[[dict[str, Any]], Usage | None]) -> list[AnyChunk]:
+    """Return a report of an event's usage; nothing if it has none, or none that can be read.
 
-    They are decoded apart from the rest of the event, so that a bad number in them does not make the event unreadable.
+    It is decoded apart from the rest of the event, so that a bad number in it does not make the event unreadable.
     """
-    try:
-        counted = decode(raw) if bytes(raw) else None
-    except msgspec.DecodeError:
-        return []
-    return [] if counted is None else [UsageReport(read(counted))]
+    counted = decode_loosely(bytes(raw)) if bytes(raw) else None
+    usage = read(counted) if isinstance(counted, dict) else None
+    return [] if usage is None else [UsageReport(usage)]
+
+
+def details_of(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the parts of a count, which usage reports hold as an object; empty if there are none."""
+    found = usage.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def quoted(data: bytes) -> str:
