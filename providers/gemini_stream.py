@@ -342,9 +342,8 @@ def _usage(usage: Mapping[str, Any]) -> Usage | None:
         input += token_count(usage.get("toolUsePromptTokenCount")) or 0
         given = 0 if given is None else given
     output, thoughts = token_count(given), token_count(usage.get("thoughtsTokenCount"))
-    within = output is not None and token_count(usage.get("totalTokenCount")) == (input or 0) + output >= (
-        thoughts or 0
-    )
+    total = token_count(usage.get("totalTokenCount"))
+    within = output is not None and total == (input or 0) + output and output >= (thoughts or 0)
     return reported_usage(
         input,
         output if within else sum_of_counts(output, thoughts),
