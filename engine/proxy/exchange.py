@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
+from ..budget import FIRST
 from ..decision import AnyChunk, Stop, ToolCallDelta, Usage
 from ..decision.errors import error_text
 from ..decision.events import ResponseFinished
@@ -19,7 +20,7 @@ from ..providers.errors import ProviderError, hide_secrets
 from .agent_runs import AgentRun
 from .closing_words import ClosingWords, closing_request
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
-from .statistics_page import Handling
+from .statistics_page import Handling, request_tokens
 from .upstream_connections import Body
 from .wire import ProxyWire, WireRequest
 
@@ -70,10 +71,12 @@ class EventSplitter:
 class FollowedExchange:
     """One request of a run and its response.
 
-    cuts: whether the response may be cut. key: of the agent, which is never recorded.
+    cuts: whether the response may be cut. key: of the agent, which is never recorded. size: bytes of the request.
     """
 
-    def __init__(self, wire: ProxyWire, request: WireRequest, run: AgentRun, *, cuts: bool, key: str = "") -> None:
+    def __init__(
+        self, wire: ProxyWire, request: WireRequest, run: AgentRun, *, cuts: bool, key: str = "", size: int = 0
+    ) -> None:
         self._key = key.rpartition(" ")[2]
         self.wire = wire
         self.request = request
@@ -96,6 +99,9 @@ class FollowedExchange:
         """As it is recorded, once it is whole or cut."""
         self.failure: ProviderError | None = None
         """Why there is none."""
+        self.sent = 0
+        """How often the provider got the request and did not refuse it: once, or again without a stream."""
+        self._size = size
         self._end_of_cut = b""
         """What ends the response behind the cut."""
         self._cuts = cuts and not request.after  # the provider would not know a response that is cut
@@ -106,8 +112,20 @@ class FollowedExchange:
 
     @property
     def usage(self) -> Usage | None:
-        """Of the response, once it is whole or cut."""
-        return None if self.response is None else self.response.usage
+        """What the request has used: as reported, else at least what was sent. None if the provider did nothing with it.
+
+        Of a response that could not be followed the output is not known, so it counts as much as one is expected to.
+        """
+        if self.response is not None:
+            return self.response.usage
+        if not self.sent:
+            return None
+        failure = None if self.run.broken else self.run.follower.failure
+        if failure is not None and failure.usage is not None:
+            return failure.usage
+        input, output = request_tokens(self._size), FIRST.output_tokens if self.run.broken else 0
+        sent = Usage(input_tokens=self.sent * input, output_tokens=self.sent * output, estimated=True)
+        return self.run.follower.with_price(sent, self.request.model)
 
     @property
     def reason(self) -> str:
@@ -164,11 +182,15 @@ class FollowedExchange:
     def begin(self, digests: list[bytes]) -> None:
         """Tell the run what the request has in addition."""
         self.stop = self.run.take(self.request, digests)
+        self.run.follower.requested(request_tokens(self._size))
 
     def closing_request(self) -> bytes:
         """The request for the closing words of a run that a limit has ended."""
         prompt = self.run.follower.policy.prompts.closing
-        return closing_request(self.wire, self.request, prompt, offers_completion=self.run.offers_completion)
+        body = closing_request(self.wire, self.request, prompt, offers_completion=self.run.offers_completion)
+        self._size = len(body)
+        self.run.follower.requested(request_tokens(self._size))
+        return body
 
     def take_closing_words(self, body: Body, *, streams: bool) -> None:
         """Tell the follower the response with the closing words. Raises ValueError if it is too large."""
