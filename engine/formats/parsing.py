@@ -18,6 +18,8 @@ from ..decision.reported_usage import dollars, reported_usage, sum_of_counts, to
 
 TIME_FIELDS = ("timestamp", "created_at", "created", "createdAt", "time", "ts", "date")
 """Fields that may hold the time of a message, in the order in which they are tried."""
+_FIRST_YEAR = -62_135_596_800.0
+"""Beginning of the year 1 in seconds since 1970."""
 _LAST_YEAR = 253_402_300_799.0
 """End of the year 9999 in seconds since 1970: ISO 8601 has four digits for the year."""
 _REASONING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
@@ -91,9 +93,14 @@ def parse_time(value: Any) -> float | None:
     return found
 
 
+def moment_of(t: float) -> datetime:
+    """The moment so many seconds after the beginning of 1970, in UTC; the nearest that ISO 8601 can write."""
+    return datetime.fromtimestamp(min(max(t, _FIRST_YEAR), _LAST_YEAR), UTC)
+
+
 def format_time(t: float) -> str:
     """ISO 8601 in UTC with milliseconds, as in records."""
-    return datetime.fromtimestamp(t, UTC).isoformat(timespec="milliseconds")
+    return moment_of(t).isoformat(timespec="milliseconds")
 
 
 def message_time(data: Mapping[str, Any]) -> float | None:

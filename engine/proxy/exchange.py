@@ -112,7 +112,7 @@ class FollowedExchange:
 
     @property
     def usage(self) -> Usage | None:
-        """What the request has used: as reported, else at least what was sent. None if the provider did nothing with it.
+        """What the request used: as reported, else at least what was sent. None if the provider did nothing with it.
 
         Of a response that could not be followed the output is not known, so it counts as much as one is expected to.
         """
