@@ -101,6 +101,8 @@ class FollowedExchange:
         """Why there is none."""
         self.sent = 0
         """How often the provider got the request and did not refuse it: once, or again without a stream."""
+        self._failed_usage: Usage | None = None
+        """What is recorded of a response that failed, or was cut because it repeats itself."""
         self._size = size
         self._end_of_cut = b""
         """What ends the response behind the cut."""
@@ -109,6 +111,10 @@ class FollowedExchange:
         self._parser = wire.open_parser(request)
         self._events = EventSplitter()
         self._end = wire.open_end(request)
+
+    def note_sent(self, got: bool) -> None:
+        """The request was sent. got: whether the provider got it and did not refuse it."""
+        self.sent += got
 
     @property
     def usage(self) -> Usage | None:
@@ -120,9 +126,8 @@ class FollowedExchange:
             return self.response.usage
         if not self.sent:
             return None
-        failure = None if self.run.broken else self.run.follower.failure
-        if failure is not None and failure.usage is not None:
-            return failure.usage
+        if self._failed_usage is not None:
+            return self._failed_usage
         input, output = request_tokens(self._size), FIRST.output_tokens if self.run.broken else 0
         sent = Usage(input_tokens=self.sent * input, output_tokens=self.sent * output, estimated=True)
         return self.run.follower.with_price(sent, self.request.model)
@@ -288,6 +293,7 @@ class FollowedExchange:
         self.run.response_id = self._end.response_id
         follower = self.run.follower
         response = self.response = follower.response(model=self.request.model)
+        self._note_failed_usage()
         if self.withholds and response is not None:
             self._end_of_cut = self._end_without_call(response)
         elif self.cut is not None and self.cut.reason == "completion" and response is not None:
@@ -322,6 +328,11 @@ class FollowedExchange:
             self._ended, self.failure = True, error
             said = hide_secrets(str(error), [self._key])  # providers quote it in their error messages
             self.run.follower.failed(said, kind=error.kind, status=error.status)
+            self._note_failed_usage()
+
+    def _note_failed_usage(self) -> None:
+        failure = self.run.follower.failure
+        self._failed_usage = None if failure is None or self.response is not None else failure.usage
 
 
 def _comment(cut: Cut) -> bytes:

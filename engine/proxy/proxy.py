@@ -66,6 +66,10 @@ REQUEST_TIMEOUT, CLIENT_CLOSED = 408, 499
 nginx's."""
 
 
+def _ignore(sent: bool) -> None:
+    """Nobody counts this request."""
+
+
 class ProxyOptions(Struct, frozen=True, kw_only=True):
     """How the proxy behaves."""
 
@@ -339,7 +343,7 @@ class Proxy:
         headers.popall("Content-Length", None)
         try:
             async with asyncio.timeout(policy.deadlines.closing):
-                reply = await self._send(incoming, headers, exchange.closing_request(), exchange)
+                reply = await self._send(incoming, headers, exchange.closing_request(), exchange.note_sent)
                 try:
                     if reply.status != 200 or "content-encoding" in reply.headers:
                         raise build_error(parse_error_body(_unread(reply)), status=reply.status)
@@ -416,8 +420,7 @@ class Proxy:
             if exchange.cut is not None:
                 reply.close()  # what follows the cut is not read
             reply.release()
-        exchange.sent += 1
-        return await self._pass(incoming, body, exchange.said)
+        return await self._pass(incoming, body, exchange.said, exchange.note_sent)
 
     async def _ask(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> aiohttp.ClientResponse:
         """Send a request to the provider: for a stream if the response is to be assembled, unless it refuses that."""
@@ -427,17 +430,17 @@ class Proxy:
             body = exchange.changed_body
             headers.pop("Content-Length", None)
         if not exchange.assembles:
-            return await self._send(incoming, headers, body, exchange)
+            return await self._send(incoming, headers, body, exchange.note_sent)
         streamed = headers.copy()
         streamed.pop("Content-Length", None)
         body_of_stream = streamed_request(exchange.wire, exchange.request.body, body)
-        reply = await self._send(incoming, streamed, body_of_stream, exchange)
+        reply = await self._send(incoming, streamed, body_of_stream, exchange.note_sent)
         if not await refuses_stream(reply):
             return reply
         exchange.assembles = False
         said = f"HTTP {reply.status}"
         reply.release()
-        reply = await self._send(incoming, headers, body, exchange)
+        reply = await self._send(incoming, headers, body, exchange.note_sent)
         if reply.status == 200:  # else something else was wrong with it
             self._streaming.note_failure(exchange, said)
         return reply
@@ -524,11 +527,18 @@ class Proxy:
         return outgoing
 
     async def _pass_through(
-        self, incoming: web.Request, body: Body, said: Mapping[str, str] = NOTHING
+        self,
+        incoming: web.Request,
+        body: Body,
+        said: Mapping[str, str] = NOTHING,
+        sent: Callable[[bool], None] = _ignore,
     ) -> web.StreamResponse:
-        """Pass a request on that is not followed, and its response as it is. said: headers that are added."""
+        """Pass a request on that is not followed, and its response as it is. said: headers that are added.
+
+        sent: told whether the provider got the request and did not refuse it.
+        """
         self.statistics.count_request("passed")
-        return await self._pass(incoming, body, said)
+        return await self._pass(incoming, body, said, sent)
 
     async def _pass_counted(
         self, wire: ProxyWire, incoming: web.Request, body: Body, said: Mapping[str, str] = NOTHING
@@ -539,21 +549,21 @@ class Proxy:
         held = await self._reserve(incoming, size, _model_of(body), headers)
         if held is not None and held.refused is not None:
             return self._refuse(wire, held, size, headers)
-        used = None if held is None else held.expected
+        sent: list[bool] = []
         try:
-            response = await self._pass_through(incoming, body, headers)
-            if is_refusal(response.status):
-                used = None
-            return response
+            return await self._pass_through(incoming, body, headers, sent.append)
         finally:
             if held is not None:
+                used = held.expected if any(sent) else None
                 held.settle(used)
-            if used is not None:
-                self.statistics.count_usage(used)
+                if used is not None:
+                    self.statistics.count_usage(used)
 
-    async def _pass(self, incoming: web.Request, body: Body, said: Mapping[str, str]) -> web.StreamResponse:
+    async def _pass(
+        self, incoming: web.Request, body: Body, said: Mapping[str, str], sent: Callable[[bool], None] = _ignore
+    ) -> web.StreamResponse:
         try:
-            reply = await self._request(incoming, request_headers(incoming, self._id), body)
+            reply = await self._send(incoming, request_headers(incoming, self._id), body, sent)
         except aiohttp.ClientError as error:
             return _unreachable(error)
         try:
@@ -589,21 +599,20 @@ class Proxy:
     # ---- requests
 
     async def _send(
-        self, incoming: web.Request, headers: CIMultiDict[str], body: Body, exchange: FollowedExchange
+        self, incoming: web.Request, headers: CIMultiDict[str], body: Body, sent: Callable[[bool], None]
     ) -> aiohttp.ClientResponse:
-        """Send a request of a run, and count it if the provider got it and did not refuse it."""
-        exchange.sent += 1
-        try:
-            reply = await self._request(incoming, headers, body)
-        except aiohttp.ClientConnectorError:
-            exchange.sent -= 1
-            raise
-        exchange.sent -= is_refusal(reply.status)
-        return reply
-
-    async def _request(self, incoming: web.Request, headers: CIMultiDict[str], body: Body) -> aiohttp.ClientResponse:
+        """Send a request. sent: told whether the provider got it and did not refuse it, also if it breaks off."""
         data = body if incoming.body_exists else None
-        return await self._upstream.request(incoming.method, incoming.raw_path, headers, data)
+        got = True
+        try:
+            reply = await self._upstream.request(incoming.method, incoming.raw_path, headers, data)
+            got = not is_refusal(reply.status)
+            return reply
+        except aiohttp.ClientConnectorError:
+            got = False
+            raise
+        finally:
+            sent(got)
 
 
 def _read(wire: ProxyWire, body: bytes) -> WireRequest | None:
