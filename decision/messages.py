@@ -261,11 +261,15 @@ class Usage(Struct, frozen=True, kw_only=True):
             cost = self.cost_usd if other.cost_usd is None else other.cost_usd
         else:
             cost = min(self.cost_usd + other.cost_usd, MOST_DOLLARS)
+        input, output = self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens
+        cached, reasoning = self.cached_tokens + other.cached_tokens, self.reasoning_tokens + other.reasoning_tokens
+        if input > MOST_TOKENS or output > MOST_TOKENS or cached > MOST_TOKENS or reasoning > MOST_TOKENS:
+            input, output, cached, reasoning = (min(sum, MOST_TOKENS) for sum in (input, output, cached, reasoning))
         return Usage(
-            input_tokens=min(self.input_tokens + other.input_tokens, MOST_TOKENS),
-            output_tokens=min(self.output_tokens + other.output_tokens, MOST_TOKENS),
-            cached_tokens=min(self.cached_tokens + other.cached_tokens, MOST_TOKENS),
-            reasoning_tokens=min(self.reasoning_tokens + other.reasoning_tokens, MOST_TOKENS),
+            input_tokens=input,
+            output_tokens=output,
+            cached_tokens=cached,
+            reasoning_tokens=reasoning,
             cost_usd=cost,
             estimated=self.estimated or other.estimated,
         )
