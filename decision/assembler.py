@@ -100,7 +100,7 @@ class Assembler:
                 self.finish, self.raw_finish = reason, raw
                 return [*self._end_all(), ev.FinishReported(attempt=self._attempt, reason=reason, raw=raw)]
             case UsageReport(usage):
-                self.usage = usage
+                self.usage = usage = usage.completed_by(self.usage)
                 return [ev.UsageReported(attempt=self._attempt, usage=usage)]
             case ModelSelected() | AttemptEnded():
                 return []  # about other attempts

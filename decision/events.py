@@ -10,9 +10,9 @@ The record format is stable: there may be new events and optional fields, but a 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from .cost import Price
 from .decisions import Decision
@@ -39,10 +39,14 @@ from .run_origin import SessionSource as SessionSource
 from .run_origin import is_imported as is_imported
 from .step_history import StepJudgement
 
+MOST_MILLISECONDS = 2**53
+Milliseconds = Annotated[int, Meta(ge=-MOST_MILLISECONDS, le=MOST_MILLISECONDS)]
+"""Time since the start of a run. The line of a record that has another number there cannot be read."""
+
 
 class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     seq: int = 0
-    t: int = 0
+    t: Milliseconds = 0
 
 
 # ---- the run

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from unicodedata import category
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
 
@@ -213,12 +213,21 @@ Message = SystemMessage | UserMessage | AssistantMessage | ToolResult
 """A message of a conversation."""
 
 
+MOST_TOKENS = 2**53
+"""The largest count of tokens. Up to it, every whole number is exact as a float, too (IEEE 754, binary64)."""
+MOST_DOLLARS = 2.0**53
+"""The largest cost in US dollars, far above all real ones: sums of costs and their squares stay finite."""
+
+
 class Usage(Struct, frozen=True, kw_only=True):
     """Tokens and cost of one attempt, step or run.
 
     `cached_tokens` are part of `input_tokens`, `reasoning_tokens` part of `output_tokens`. `cost_usd` is None where no
     price is known. `estimated` is True if the provider did not report all of it: usage comes last in a stream, so one
     that was cut never delivers it.
+
+    Counts are 0 to `MOST_TOKENS`, a cost is 0 to `MOST_DOLLARS`. A number outside is taken for one that is not known
+    (0, or None for the cost), and `estimated` is True then. So no sum falls, also of records that hold others.
     """
 
     input_tokens: int = 0
@@ -228,18 +237,55 @@ class Usage(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     estimated: bool = False
 
+    def __post_init__(self) -> None:
+        if not (
+            0 <= self.input_tokens <= MOST_TOKENS
+            and 0 <= self.output_tokens <= MOST_TOKENS
+            and 0 <= self.cached_tokens <= MOST_TOKENS
+            and 0 <= self.reasoning_tokens <= MOST_TOKENS
+            and (self.cost_usd is None or 0 <= self.cost_usd <= MOST_DOLLARS)
+        ):
+            self._forget_impossible()
+
+    def _forget_impossible(self) -> None:
+        for name in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"):
+            if not 0 <= getattr(self, name) <= MOST_TOKENS:
+                force_setattr(self, name, 0)
+        if self.cost_usd is not None and not 0 <= self.cost_usd <= MOST_DOLLARS:
+            force_setattr(self, "cost_usd", None)
+        force_setattr(self, "estimated", True)
+
     def __add__(self, other: Usage) -> Usage:
+        """The sum; a count or cost that would be too large stays at the largest."""
         if self.cost_usd is None or other.cost_usd is None:
             cost = self.cost_usd if other.cost_usd is None else other.cost_usd
         else:
-            cost = self.cost_usd + other.cost_usd
+            cost = min(self.cost_usd + other.cost_usd, MOST_DOLLARS)
+        input, output = self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens
+        cached, reasoning = self.cached_tokens + other.cached_tokens, self.reasoning_tokens + other.reasoning_tokens
+        if input > MOST_TOKENS or output > MOST_TOKENS or cached > MOST_TOKENS or reasoning > MOST_TOKENS:
+            input, output, cached, reasoning = (min(sum, MOST_TOKENS) for sum in (input, output, cached, reasoning))
         return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            input_tokens=input,
+            output_tokens=output,
+            cached_tokens=cached,
+            reasoning_tokens=reasoning,
             cost_usd=cost,
             estimated=self.estimated or other.estimated,
+        )
+
+    def completed_by(self, earlier: Usage | None) -> Usage:
+        """A report of a response's usage, with what it lacks taken from an earlier one of the same response."""
+        if not self.estimated or earlier is None:
+            return self
+        lacks_input, lacks_output = not self.input_tokens, not self.output_tokens
+        return replace(
+            self,
+            input_tokens=earlier.input_tokens if lacks_input else self.input_tokens,
+            cached_tokens=earlier.cached_tokens if lacks_input else self.cached_tokens,
+            output_tokens=earlier.output_tokens if lacks_output else self.output_tokens,
+            reasoning_tokens=earlier.reasoning_tokens if lacks_output else self.reasoning_tokens,
+            cost_usd=earlier.cost_usd if self.cost_usd is None else self.cost_usd,
         )
 
     def for_cut_response(self, *, input_tokens: int, output_tokens: int) -> Usage:

@@ -182,7 +182,8 @@ ENDINGS = {
     ),
     "provider_error": Ending(
         "The provider returned an error, and no retry or fallback is left.",
-        "`detail` has its message. Correct the key, `--model`, `--api-base` or the network, then prompt again.",
+        "`detail` has its message. Correct the key, `--model`, `--api-base` or the network, then prompt again. "
+        "A session of a server whose provider is away is `interrupted` instead, and resumed.",
     ),
     "internal_error": Ending(
         "A rule of yours or the engine itself raised an error, or the record could not be written.",

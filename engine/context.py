@@ -90,6 +90,8 @@ class Context:
     """Whether the rest of cut responses is read, to record what the cuts saved. Sub-agents do the same."""
     children: dict[str, Any] = field(default_factory=dict)
     """The runs of its sub-agents so far in this process, by id; `Run.children` shows them."""
+    resumable: bool = False
+    """Whether the run stops without an end when its provider is away, so that it can be resumed."""
     subagent_records: Any = None
     """Where the sessions of its sub-agents are kept (`SubagentRecords`); None: beside its record."""
     waiting_subagents: dict[str, Any] = field(default_factory=dict)

@@ -34,6 +34,10 @@ class RunLost(Exception):
     """Another process owns this run now. This process must stop working on it and write no more of its events."""
 
 
+class ProviderAway(RunLost):
+    """The provider was away for as long as a run waits for it. The run has no end: its session can be resumed."""
+
+
 class Ownership(Protocol):
     """The claim of this process to one run. The store alone decides whether it stands; `docs/decisions/0017` says why.
 

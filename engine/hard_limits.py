@@ -11,7 +11,7 @@ A limit whose guard the policy leaves out is not enforced here, either.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import floor, inf
+from math import inf
 from typing import Self
 
 import anyio
@@ -246,7 +246,8 @@ class ResponseMeter:
 
     def _set_usage(self, usage: Usage) -> None:
         """Use the provider's count of the output so far."""
-        self._input = replace(usage, output_tokens=0, reasoning_tokens=0, cost_usd=None, estimated=True)
+        sent = usage.input_tokens or self._input.input_tokens
+        self._input = Usage(input_tokens=sent, cached_tokens=usage.cached_tokens, estimated=True)
         self.written = max(self.written, usage.output_tokens * BYTES_PER_TOKEN)
         self._update_bytes_allowed()
 
@@ -264,7 +265,7 @@ class ResponseMeter:
             return left
         asked = self._cost(0)
         each = (self._cost(1_000_000) - asked) / 1_000_000
-        return floor((left - asked) / each) if each > 0 else inf
+        return (left - asked) // each if each > 0 else inf
 
     def _cost(self, output_tokens: int) -> float:
         return self._priced(replace(self._input, output_tokens=output_tokens), self._model).cost_usd or 0.0

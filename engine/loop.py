@@ -48,13 +48,14 @@ from .decision.events import (
 from .decision.limit_usage import cost_flag, extension
 from .decision.policy import fill_in
 from .decision.transcript import UNANSWERED
-from .durability import RunLost
+from .durability import ProviderAway, RunLost
 from .effects import EffectKey, Response
 from .hook_runner import check_final_text, parse_judge, progress, run_hook, run_text_rule, update_system_prompt
 from .hooks import ModelJudge
 from .model_request import make_request
 from .providers import Cancelled, Interrupted, ProtocolError, ProviderError, Request
 from .providers._logging import log_warning
+from .providers.errors import is_away
 from .response import ResponseBuilder
 from .tool_calls import ToolCalls
 from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING
@@ -435,6 +436,8 @@ async def _stream(
                 failed = Interrupted(f"the stream of {context.provider.model} ended without a finish reason")
     if failed is not None and not (deadline.cancel_called or attempts.cut_for):
         attempts.record_failure(failed)
+        if context.resumable and calls is not None and is_away(failed):
+            raise ProviderAway(f"the provider was away: {failed.message}")
         return None
     return attempts.build() if attempts.live_attempt else None
 

@@ -268,7 +268,8 @@ class ResponseBuilder:
     def _tokens(self, message: AssistantMessage) -> Usage:
         """Usage as the provider reported it; what it had not reported before a cut is estimated."""
         reported = self._assembler.usage
-        if reported is not None and (self._assembler.finish is not None or self._usage_complete):
+        whole = self._assembler.finish is not None or self._usage_complete
+        if reported is not None and whole and not reported.estimated:
             return reported
         return self._meter.estimate(reported or Usage(), message, self._attempt)
 

@@ -114,6 +114,9 @@ class Session(Generic[DepsT, OutputT]):
         """Where the events of the next run go."""
         self.steps: Steps | None = None
         """A durable engine that keeps responses and results of calls of the next run; None for none."""
+        self.resumable = False
+        """Whether the next run stops without an end when its provider is away (`ProviderAway`), for the host of the
+        session to mark it as interrupted. If not, it ends as `provider_error`."""
         self.subagent_records: Any = None
         """Where the sessions of its sub-agents are kept (`SubagentRecords`); None: beside its record."""
         self._drain = drain
@@ -509,6 +512,7 @@ class Session(Generic[DepsT, OutputT]):
             budget=config.budget,
             redact=config.record_options.redact,
             drain=self._drain,
+            resumable=self.resumable,
             subagent_records=self.subagent_records,
             waiting_subagents=self._waiting_subagents,
             replays=runtime.replay is not None,

@@ -39,7 +39,7 @@ async def complete_text(provider: Provider, question: str, prices: Prices) -> tu
             case TextDelta(text):
                 parts.append(text)
             case UsageReport(reported):
-                usage = reported
+                usage = reported.completed_by(usage)
             case FinishReport(reason):
                 finish = reason
             case _:
@@ -48,9 +48,9 @@ async def complete_text(provider: Provider, question: str, prices: Prices) -> tu
 
     await read_stream(provider, request, take, start_background_task)
     text = "".join(parts)
-    if usage is None:
-        usage = Usage(
-            input_tokens=estimate_tokens(len(question)), output_tokens=estimate_tokens(len(text)), estimated=True
+    if usage is None or usage.estimated:
+        usage = (usage or Usage()).for_cut_response(
+            input_tokens=estimate_tokens(len(question)), output_tokens=estimate_tokens(len(text))
         )
     return text, with_cost(usage, prices.of(provider)), finish
 

@@ -230,7 +230,7 @@ class Subagent:
             parent=ParentCall(session_id=call.session_id, run_id=call.run_id, call_id=call.call_id),
         )
         session.owner, session.metadata = self._parent.owner, self._parent.metadata
-        session.subagent_records = self._parent.subagent_records
+        session.subagent_records, session.resumable = self._parent.subagent_records, self._parent.resumable
         return session
 
     # ---- what the parent's log holds of it

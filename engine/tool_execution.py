@@ -20,6 +20,7 @@ from .decision.events import ToolExecutionStarted, ToolProgress, VerdictGiven
 from .decision.messages import ResultStatus
 from .decision.policy import fill_in
 from .decision.transcript import PROCESS_DIED
+from .durability import RunLost
 from .effects import EffectKey
 from .hooks import qualified_name
 from .tools.call_progress import progress_to
@@ -115,7 +116,7 @@ async def _run_function(context: Context, tool: Tool, call: ToolCall, arguments:
             with progress_to(partial(_record_progress, context, call)):
                 work = context.execute(call, tool, arguments)
                 value = await run_in_own_task(work, tool.name, left, run_id=context.run_id, call_id=call.id)
-        except WrongUse:
+        except (WrongUse, RunLost):  # of a sub-agent: it cannot go on, or not here
             raise
         except Exception as error:
             value = CallOutcome(content=describe_error(error), status="error")

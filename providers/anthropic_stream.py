@@ -26,8 +26,9 @@ from ..decision import (
     UsageReport,
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
+from ..decision.reported_usage import reported_usage, sum_of_counts, token_count
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, encodable, quoted, stream_error
+from .event_stream import EventStream, decode_loosely, details_of, encodable, quoted, stream_error
 
 VENDOR = "anthropic"
 """Name of this wire format in `Reasoning.vendor`."""
@@ -189,22 +190,21 @@ class AnthropicStream(EventStream):
     def _count(self, usage: Any, chunks: list[AnyChunk]) -> None:
         if not isinstance(usage, dict):
             return
-        counts = {name: usage[name] for name in COUNTED if type(usage.get(name)) is int}
-        details = usage.get("output_tokens_details")
-        if isinstance(details, dict) and type(details.get("thinking_tokens")) is int:
-            counts["thinking_tokens"] = details["thinking_tokens"]
-        if counts:
-            self._counts |= counts
-            chunks.append(UsageReport(self._usage()))
+        found = {name: usage.get(name) for name in COUNTED}
+        found["thinking_tokens"] = details_of(usage, "output_tokens_details").get("thinking_tokens")
+        counts = {name: count for name, value in found.items() if (count := token_count(value)) is not None}
+        self._counts |= counts
+        if counts and (reported := self._usage()) is not None:
+            chunks.append(UsageReport(reported))
 
-    def _usage(self) -> Usage:
+    def _usage(self) -> Usage | None:
         """Return the usage. The vendor counts new, cached and cache-writing input apart; here they are one sum."""
-        new, written, read = map(self._counts.get, ("input_tokens", COUNTED[2], COUNTED[3]), (0, 0, 0))
-        return Usage(
-            input_tokens=(new or 0) + (written or 0) + (read or 0),
-            output_tokens=self._counts.get("output_tokens", 0),
-            cached_tokens=read or 0,
-            reasoning_tokens=self._counts.get("thinking_tokens", 0),
+        new, output, *cached = map(self._counts.get, COUNTED)
+        return reported_usage(
+            None if new is None else sum_of_counts(new, *cached),
+            output,
+            cached=self._counts.get(COUNTED[3]),
+            reasoning=self._counts.get("thinking_tokens"),
         )
 
     # ---- content blocks

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from math import inf
 from typing import Any
 
 import msgspec
@@ -24,13 +23,16 @@ from ..decision import (
     Usage,
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
+from ..decision.reported_usage import dollars, reported_usage, token_count
 from .chat_reasoning import ReturnedReasoning
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, encodable, quoted, stream_error, usage_report
+from .event_stream import EventStream, decode_loosely, details_of, encodable, quoted, stream_error, usage_report
 
 NULL = len(b"null")
 TICKS = 10**10
 """Ticks per US dollar, xAI's unit of cost (xAI documentation, "Cost Tracking")."""
+COST_FIELDS = ("cost", "cost_details", "is_byok", "cost_in_usd_ticks")
+"""The fields that `reported_cost` reads."""
 
 
 class _Wire(Struct, gc=False):
@@ -68,24 +70,6 @@ class _Choice(_Wire):
     finish_reason: str | None = None
 
 
-class _Details(_Wire):
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-class _Usage(_Wire):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
-    completion_tokens_details: _Details | None = None
-    prompt_cache_hit_tokens: int | None = None  # DeepSeek's name for cached tokens
-    cost: Any = None
-    cost_details: Any = None
-    is_byok: Any = None
-    cost_in_usd_ticks: Any = None
-
-
 class _Groq(_Wire):
     usage: msgspec.Raw = msgspec.Raw()
 
@@ -98,7 +82,6 @@ class _Chunk(_Wire):
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode
-_decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
 
 
 class ChatStream(EventStream):
@@ -167,8 +150,8 @@ class ChatStream(EventStream):
                 reason = "content_filter" if self.refused else parse_finish_reason(raw, self._words)
                 chunks.append(FinishReport(reason, raw))
         if len(chunk.usage) > NULL or chunk.x_groq is not None:
-            chunks += usage_report(chunk.usage, _decode_usage, _usage) or (
-                usage_report(chunk.x_groq.usage, _decode_usage, _usage) if chunk.x_groq else []
+            chunks += usage_report(chunk.usage, _usage) or (
+                usage_report(chunk.x_groq.usage, _usage) if chunk.x_groq else []
             )
 
     def add_delta(self, delta: _Delta, chunks: list[AnyChunk]) -> None:
@@ -231,39 +214,40 @@ def _content_parts(content: Any) -> list[AnyChunk]:
     return chunks
 
 
-def _usage(usage: _Usage) -> Usage:
-    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
-    input, output = usage.prompt_tokens or 0, usage.completion_tokens or 0
-    reasoning = (completion.reasoning_tokens if completion else None) or 0
-    if usage.total_tokens == input + output + reasoning:
-        output += reasoning  # xAI counts reasoning separately from output, all others as a part of it
-    return Usage(
-        input_tokens=input,
-        output_tokens=output,
-        cached_tokens=(prompt.cached_tokens if prompt else None) or usage.prompt_cache_hit_tokens or 0,
-        reasoning_tokens=reasoning,
-        cost_usd=reported_cost(usage),
+def _usage(usage: Mapping[str, Any]) -> Usage | None:
+    prompt, completion = details_of(usage, "prompt_tokens_details"), details_of(usage, "completion_tokens_details")
+    return reported_usage(
+        usage.get("prompt_tokens"),
+        whole_output(usage, usage.get("prompt_tokens"), usage.get("completion_tokens"), completion),
+        cached=prompt.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"),  # DeepSeek's name for them
+        reasoning=completion.get("reasoning_tokens"),
+        cost=reported_cost(usage),
     )
 
 
-def reported_cost(usage: Any) -> float | None:
+def whole_output(usage: Mapping[str, Any], input: Any, output: Any, details: Mapping[str, Any]) -> Any:
+    """The output tokens with the reasoning, which xAI counts apart, all others as a part: only the total tells."""
+    counts = [token_count(value) for value in (input, output, details.get("reasoning_tokens"))]
+    whole = sum(count or 0 for count in counts)
+    if counts[2] and counts[1] is not None and token_count(usage.get("total_tokens")) == whole:
+        return counts[1] + counts[2]
+    return output
+
+
+def reported_cost(usage: Mapping[str, Any]) -> float | None:
     """The reported cost of a response in US dollars; None if its usage has none, or a cost of 0.
 
     OpenRouter reports a number. If the vendor is paid with the user's own key, that number is only OpenRouter's fee,
     and the vendor's price is a separate field (OpenRouter documentation, "Usage Accounting"). Perplexity reports an
     object with `total_cost`, xAI ticks (xAI documentation, "Cost Tracking").
     """
-    cost, details = getattr(usage, "cost", None), getattr(usage, "cost_details", None)
+    cost, details = usage.get("cost"), usage.get("cost_details")
     if isinstance(cost, Mapping):
         cost = cost.get("total_cost")
-    found = _dollars(cost) or _dollars(getattr(usage, "cost_in_usd_ticks", None)) / TICKS
-    if getattr(usage, "is_byok", None) is True and isinstance(details, Mapping):
-        found += _dollars(details.get("upstream_inference_cost"))
+    found = dollars(cost) or (dollars(usage.get("cost_in_usd_ticks")) or 0.0) / TICKS
+    if usage.get("is_byok") is True and isinstance(details, Mapping):
+        found += dollars(details.get("upstream_inference_cost")) or 0.0
     return found or None
-
-
-def _dollars(value: Any) -> float:
-    return float(value) if type(value) in (int, float) and 0 < value < inf else 0.0
 
 
 def parse_whole_reply(
@@ -295,7 +279,7 @@ def parse_whole_reply(
     reader.end_message(chunks)
     raw = choice.finish_reason or ""
     chunks.append(FinishReport("content_filter" if reader.refused else parse_finish_reason(raw, words), raw))
-    return chunks + usage_report(reply.usage, _decode_usage, _usage)
+    return chunks + usage_report(reply.usage, _usage)
 
 
 def _loosely(data: bytes) -> _Chunk | None:

@@ -132,6 +132,11 @@ class ProtocolError(ProviderError):
     kind = "protocol"
 
 
+AWAY_STATUSES = frozenset({502, 503, 504, 520, 521, 523, 529})
+"""HTTP statuses of a provider that is overloaded, or that a gateway in front of it cannot reach. 529 is Anthropic's;
+520, 521 and 523 are Cloudflare's, whose 522 and 524 are timeouts."""
+
+
 def too_much_received(most: int) -> ProtocolError:
     """The error of a response for which more than `most` bytes came over its connection."""
     return ProtocolError(f"more than {most} bytes came for one response, headers and framing included")
@@ -141,6 +146,17 @@ class Interrupted(ProtocolError):
     """The stream ended before the response did."""
 
     kind = "interrupted"
+
+
+def is_away(error: ProviderError) -> bool:
+    """Whether an error says that the provider is away for a while, and will answer the same request later.
+
+    So it is where no connection comes about, or one breaks, where no response comes in time, where it is overloaded or
+    a gateway does not reach it. Whoever is refused for what he sends (400, 401, 403, quota) is refused again.
+    """
+    if isinstance(error, Unreachable | TimedOut | RateLimited | Interrupted):
+        return True
+    return isinstance(error, Unavailable) and error.status in AWAY_STATUSES
 
 
 KINDS: dict[str, type[ProviderError]] = {

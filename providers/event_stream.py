@@ -6,10 +6,12 @@ format adds `read_event`, which turns the data of one event into chunks.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from math import isfinite
+from typing import Any
 
 import msgspec
 
@@ -22,8 +24,6 @@ from .sse_decoder import ErrorEvent, SSEDecoder
 
 SHOWN = 200
 """Bytes of an unreadable event that a message quotes."""
-
-T = TypeVar("T")
 
 
 class EventStream(ABC):
@@ -91,7 +91,12 @@ class EventStream(ABC):
             if self.done:
                 return
             if type(data) is not ErrorEvent:
-                self.read_event(data, chunks)
+                try:
+                    self.read_event(data, chunks)
+                except ProtocolError:
+                    if (mended := with_json_numbers(data)) is data:
+                        raise
+                    self.read_event(mended, chunks)
             elif not self.finished:  # after the finish only the usage can be missing
                 raise build_error(parse_error_body(data), where=IN_STREAM)
 
@@ -110,11 +115,55 @@ def stream_error(value: Any) -> ProviderError:
 
 
 def decode_loosely(data: bytes) -> Any:
-    """Decode any JSON value; None if the data is not JSON."""
+    """Decode any JSON value, with null for numbers that are none; None if the data is not JSON."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError):
+        mended = with_json_numbers(data)
+        return None if mended is data else msgspec.json.decode(mended)
+
+
+MOST_DIGITS = 400
+"""Digits of the longest whole number that is read as one."""
+
+
+def with_json_numbers(data: bytes) -> bytes:
+    """Return JSON with null for each number that JSON does not have (RFC 8259, section 6), or that nothing can hold.
+
+    Without such a number, and for what is no JSON otherwise, the data itself is returned.
+    """
+    found: list[str] = []
+
+    def note(text: str) -> None:
+        found.append(text)
+
+    def whole(text: str) -> int | None:
+        if len(text) <= MOST_DIGITS:
+            return int(text)
+        note(text)
         return None
+
+    def fraction(text: str) -> float | None:
+        if isfinite(number := float(text)):
+            return number
+        note(text)
+        return None
+
+    try:
+        value = json.loads(data, parse_int=whole, parse_float=fraction, parse_constant=note)
+    except (ValueError, RecursionError):
+        return data
+    return json.dumps(value).encode() if found else data
+
+
+def read_body(parser: EventStream, body: bytes) -> list[AnyChunk]:
+    """Return the chunks of a response that was not streamed, whatever its numbers are. Raises ProviderError."""
+    try:
+        return parser.read_whole(body)
+    except ProtocolError:
+        if (mended := with_json_numbers(body)) is body:
+            raise
+        return parser.read_whole(mended)
 
 
 def encodable(text: str) -> str:
@@ -122,18 +171,20 @@ def encodable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def usage_report(
-    raw: msgspec.Raw, decode: Callable[[msgspec.Raw], T | None], read: Callable[[T], Usage]
-) -> list[AnyChunk]:
-    """Return a report of an event's token counts; nothing if it has none, or none that can be read.
+def usage_report(raw: msgspec.Raw, read: Callable[[dict[str, Any]], Usage | None]) -> list[AnyChunk]:
+    """Return a report of an event's usage; nothing if it has none, or none that can be read.
 
-    They are decoded apart from the rest of the event, so that a bad number in them does not make the event unreadable.
+    It is decoded apart from the rest of the event, so that a bad number in it does not make the event unreadable.
     """
-    try:
-        counted = decode(raw) if bytes(raw) else None
-    except msgspec.DecodeError:
-        return []
-    return [] if counted is None else [UsageReport(read(counted))]
+    counted = decode_loosely(bytes(raw)) if bytes(raw) else None
+    usage = read(counted) if isinstance(counted, dict) else None
+    return [] if usage is None else [UsageReport(usage)]
+
+
+def details_of(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the parts of a count, which usage reports hold as an object; empty if there are none."""
+    found = usage.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def quoted(data: bytes) -> str:

@@ -21,11 +21,11 @@ from ..decision import (
     TextDelta,
     ToolCallDelta,
     Usage,
-    UsageReport,
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
+from ..decision.reported_usage import reported_usage, sum_of_counts, token_count
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, quoted, stream_error
+from .event_stream import EventStream, decode_loosely, quoted, stream_error, usage_report
 from .gemini_arguments import ArgumentPiece, GrowingArguments
 from .gemini_parts import VENDOR, PartNote, note_delta
 
@@ -84,20 +84,10 @@ class _Response(_Wire):
     error: Any = None
 
 
-class _Usage(_Wire):
-    prompt_token_count: int | None = None
-    candidates_token_count: int | None = None
-    thoughts_token_count: int | None = None
-    cached_content_token_count: int | None = None
-    tool_use_prompt_token_count: int | None = None
-    total_token_count: int | None = None
-
-
 _decode = msgspec.json.Decoder(_Response).decode
 _decode_other = msgspec.json.Decoder(_OtherPart).decode
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_usage = msgspec.json.Decoder(_Usage, strict=False).decode
 
 
 class GeminiStream(EventStream):
@@ -118,7 +108,7 @@ class GeminiStream(EventStream):
         self._shown: set[bytes] = set()
         self._counts = msgspec.Raw()
         """The latest usage, not decoded: most events have one, and only the last one counts."""
-        self._reported: Usage | None = None
+        self._reported: AnyChunk | None = None
 
     # ---- events
 
@@ -330,35 +320,35 @@ class GeminiStream(EventStream):
 
     def _report_usage(self, chunks: list[AnyChunk]) -> None:
         """Report the first usage of a response, since one that is cut has no other, and the last one."""
-        usage = _usage(bytes(self._counts))
-        if usage is not None and usage != self._reported:
-            self._reported = usage
-            chunks.append(UsageReport(usage))
+        for report in usage_report(self._counts, _usage):
+            if report != self._reported:
+                self._reported = report
+                chunks.append(report)
 
 
 QUERIES = ("webSearchQueries", "imageSearchQueries", "retrievalQueries")
 """Fields of the grounding metadata that say what was searched for."""
 
 
-def _usage(raw: bytes) -> Usage | None:
+def _usage(usage: Mapping[str, Any]) -> Usage | None:
     """The usage; None if no tokens are counted in it.
 
     The total tells what else the output counts: most models count thoughts beside it, which is added, and some within.
+    An output of 0 may be missing, as any field that has its default value (ProtoJSON format).
     """
-    try:
-        usage = _decode_usage(raw) if raw and raw != b"null" else _Usage()
-    except msgspec.DecodeError:
-        return None
-    if usage.prompt_token_count is None and usage.candidates_token_count is None:
-        return None
-    input = (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0)
-    output, thoughts = usage.candidates_token_count or 0, usage.thoughts_token_count or 0
-    within = usage.total_token_count == input + output and output >= thoughts
-    return Usage(
-        input_tokens=input,
-        output_tokens=output if within else output + thoughts,
-        cached_tokens=usage.cached_content_token_count or 0,
-        reasoning_tokens=thoughts,
+    input = token_count(usage.get("promptTokenCount"))
+    given = usage.get("candidatesTokenCount")
+    if input is not None:
+        input += token_count(usage.get("toolUsePromptTokenCount")) or 0
+        given = 0 if given is None else given
+    output, thoughts = token_count(given), token_count(usage.get("thoughtsTokenCount"))
+    total = token_count(usage.get("totalTokenCount"))
+    within = output is not None and total == (input or 0) + output and output >= (thoughts or 0)
+    return reported_usage(
+        input,
+        output if within else sum_of_counts(output, thoughts),
+        cached=usage.get("cachedContentTokenCount"),
+        reasoning=thoughts,
     )
 
 

@@ -24,7 +24,8 @@ from ..decision import (
     UsageReport,
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
-from .chat_stream import reported_cost
+from ..decision.reported_usage import reported_usage
+from .chat_stream import COST_FIELDS, reported_cost
 from .errors import ProtocolError, too_much_received
 from .http_provider import most_received
 
@@ -301,13 +302,14 @@ def _extra(model: Any, name: str) -> Any:
 def _usage(usage: Any) -> Usage:
     prompt = getattr(usage, "prompt_tokens_details", None)
     completion = getattr(usage, "completion_tokens_details", None)
-    return Usage(
-        input_tokens=usage.prompt_tokens or 0,
-        output_tokens=usage.completion_tokens or 0,
-        cached_tokens=getattr(prompt, "cached_tokens", None) or 0,
-        reasoning_tokens=getattr(completion, "reasoning_tokens", None) or 0,
-        cost_usd=reported_cost(usage),
+    reported = reported_usage(
+        getattr(usage, "prompt_tokens", None),
+        getattr(usage, "completion_tokens", None),
+        cached=getattr(prompt, "cached_tokens", None),
+        reasoning=getattr(completion, "reasoning_tokens", None),
+        cost=reported_cost({name: getattr(usage, name, None) for name in COST_FIELDS}),
     )
+    return Usage(estimated=True) if reported is None else reported
 
 
 def chunk_length(chunk: AnyChunk) -> int:

@@ -25,9 +25,10 @@ from ..decision import (
     Usage,
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
-from .chat_stream import reported_cost
+from ..decision.reported_usage import reported_usage
+from .chat_stream import reported_cost, whole_output
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, quoted, stream_error, usage_report
+from .event_stream import EventStream, decode_loosely, details_of, quoted, stream_error, usage_report
 from .responses_format import BREAK, CUSTOM_INPUT, Item, keep_item, parts_of, report_citations, report_item, text_of
 
 TEXT = "response.output_text.delta"
@@ -56,26 +57,8 @@ class _Response(Struct, gc=False):
     output: msgspec.Raw = msgspec.Raw()
 
 
-class _Details(Struct, gc=False):
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-class _Usage(Struct, gc=False):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    total_tokens: int | None = None
-    input_tokens_details: _Details | None = None
-    output_tokens_details: _Details | None = None
-    cost: Any = None
-    cost_details: Any = None
-    is_byok: Any = None
-    cost_in_usd_ticks: Any = None
-
-
 _decode = msgspec.json.Decoder(_Event).decode
 _decode_response = msgspec.json.Decoder(_Response).decode
-_decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
 
 
 class ResponsesStream(EventStream):
@@ -296,7 +279,7 @@ class ResponsesStream(EventStream):
         if not self._whole and not self._received:
             for index, raw in enumerate(_raw_items(response.output)):
                 self._end_item(index, raw, chunks)
-        usage = usage_report(response.usage, _decode_usage, _usage)
+        usage = usage_report(response.usage, _usage)
         word = response.status if isinstance(response.status, str) and response.status else status
         if word == "failed" or (response.error and word != "completed"):
             chunks += usage
@@ -332,18 +315,14 @@ _READERS: dict[str, Callable[[ResponsesStream, int, _Event, list[AnyChunk]], Non
 """The method that reads each kind of event. Other kinds only show that the stream is in this format."""
 
 
-def _usage(usage: _Usage) -> Usage:
-    sent, received = usage.input_tokens or 0, usage.output_tokens or 0
-    before, after = usage.input_tokens_details, usage.output_tokens_details
-    reasoning = (after.reasoning_tokens if after else None) or 0
-    if reasoning and usage.total_tokens == sent + received + reasoning:
-        received += reasoning  # counted beside the output, as xAI's chat completions do
-    return Usage(
-        input_tokens=sent,
-        output_tokens=received,
-        cached_tokens=(before.cached_tokens if before else None) or 0,
-        reasoning_tokens=reasoning,
-        cost_usd=reported_cost(usage),
+def _usage(usage: Mapping[str, Any]) -> Usage | None:
+    sent, after = usage.get("input_tokens"), details_of(usage, "output_tokens_details")
+    return reported_usage(
+        sent,
+        whole_output(usage, sent, usage.get("output_tokens"), after),
+        cached=details_of(usage, "input_tokens_details").get("cached_tokens"),
+        reasoning=after.get("reasoning_tokens"),
+        cost=reported_cost(usage),
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from math import inf
 from random import Random
 from types import MappingProxyType
 
 from ..decision import AnyChunk, WrongUse
 from ._wrapper import RetryingStream, Wrapper
 from .clock import Clock, SystemClock
-from .errors import KINDS, ProviderError
+from .errors import KINDS, ProviderError, is_away
 from .provider import Provider, Request
 
 DEFAULT_RETRIES: Mapping[str, int] = MappingProxyType(
@@ -19,41 +20,62 @@ DEFAULT_RETRIES: Mapping[str, int] = MappingProxyType(
 """Retries by kind of error. Other kinds are not retried: they would fail the same way."""
 
 
+FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
+"""Seconds: the upper bound of the wait before the first retry, and of any."""
+AWAY_WAIT = 15.0
+"""Seconds: the upper bound of a wait for a provider that is away, so that its return is noticed soon."""
+
+MOST_DOUBLINGS = 60
+"""How often a wait doubles at most: a float would overflow in the end."""
+
+
 class Retry(Wrapper):
     """Retries transient errors with exponential backoff and full jitter.
 
-    times: retries per response by kind of error (`providers.errors.KINDS`), `DEFAULT_RETRIES` by default.
+    times: retries per response by kind of error (`providers.errors.KINDS`), `DEFAULT_RETRIES` by default; or one number
+    for all of these kinds together. `backoff_sum` says how long they may wait in all.
     first_wait, longest_wait: seconds. The upper bound of the wait is `first_wait` at first and doubles with each retry,
     up to `longest_wait`; the wait itself is random between 0 and that bound, so that many clients do not return at the
     same moment. If the provider says how long to wait, that is used, unless it exceeds `longest_wait`: then its error
     is raised.
+    provider_wait: seconds for which a provider that is away (`providers.errors.is_away`) is waited for, from its first
+    failure on, once `times` is used up. 0: not at all. An attempt that had output was no provider that is away.
     after_output: whether to retry even if part of the response had been emitted, which is then retracted. Use False for
     readers that cannot discard what they have read.
 
-    Raises WrongUse for an unknown kind of error, or waits that are not 0 <= first_wait <= longest_wait.
+    Raises WrongUse for an unknown kind of error, a number of retries or `provider_wait` below 0, or waits that are not
+    0 <= first_wait <= longest_wait.
     """
 
     def __init__(
         self,
         provider: Provider,
         *,
-        times: Mapping[str, int] = DEFAULT_RETRIES,
-        first_wait: float = 0.5,
-        longest_wait: float = 60.0,
+        times: Mapping[str, int] | int = DEFAULT_RETRIES,
+        first_wait: float = FIRST_WAIT,
+        longest_wait: float = LONGEST_WAIT,
+        provider_wait: float = 0.0,
         after_output: bool = True,
         clock: Clock | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__(provider)
-        unknown = sorted(set(times) - set(KINDS))
+        by_kind = dict.fromkeys(DEFAULT_RETRIES, times) if isinstance(times, int) else dict(times)
+        unknown = sorted(set(by_kind) - set(KINDS))
         if unknown:
             raise WrongUse(f"Retry: times has unknown kinds {', '.join(unknown)}: use {', '.join(sorted(KINDS))}")
+        if isinstance(times, int) and times < 0:
+            raise WrongUse(f"Retry: times is {times}: use 0 or more")
         if not 0 <= first_wait <= longest_wait:
             raise WrongUse(
                 f"Retry: first_wait is {first_wait}, longest_wait {longest_wait}: use 0 <= first_wait <= longest_wait"
             )
-        self._times = dict(times)
+        if not 0 <= provider_wait < inf:
+            raise WrongUse(f"Retry: provider_wait is {provider_wait}: use seconds from 0 on")
+        self._times = by_kind
+        self._most = times if isinstance(times, int) else sum(by_kind.values())
         self._waits = (first_wait, longest_wait)
+        self._provider_wait = provider_wait
         self._after_output = after_output
         self._clock: Clock = clock or SystemClock()
         self._random = Random(seed)
@@ -61,16 +83,13 @@ class Retry(Wrapper):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open a response, and retry if it fails. Raises ProviderError."""
-        left = dict(self._times)
-        made = 0
+        retries = _Retries(self._times, self._most)
 
         def again(error: ProviderError, shown: bool) -> tuple[Provider, float] | None:
-            nonlocal made
-            wait = self._wait(error, made)
-            if left.get(error.kind, 0) < 1 or wait is None or (shown and not self._after_output):
+            wait = self._wait(error, retries, shown)
+            if wait is None or (shown and not self._after_output):
                 return None
-            left[error.kind] -= 1
-            made += 1
+            retries.made += 1
             return self.provider, wait
 
         attempts = RetryingStream(self.provider, request, again, self._clock)
@@ -79,9 +98,50 @@ class Retry(Wrapper):
         finally:
             await attempts.aclose()
 
-    def _wait(self, error: ProviderError, made: int) -> float | None:
-        """Seconds until the next attempt; None if the provider asks for more than `longest_wait`."""
+    def _wait(self, error: ProviderError, retries: _Retries, shown: bool) -> float | None:
+        """Seconds until the next attempt; None if there is none."""
+        now = self._clock.now()
+        if shown or not is_away(error):
+            retries.away_since = None
+        elif retries.away_since is None:
+            retries.away_since = now
         first, longest = self._waits
-        if error.retry_after is not None:
-            return error.retry_after if error.retry_after <= longest else None
-        return self._random.uniform(0, min(longest, first * 2**made))
+        asked = error.retry_after
+        if retries.take(error.kind) and (asked is None or asked <= longest):
+            return self._random.uniform(0, _bound(retries.made, first, longest)) if asked is None else asked
+        if retries.away_since is None:
+            return None
+        left = retries.away_since + self._provider_wait - now
+        if left <= 0:
+            return None
+        backoff = self._random.uniform(0.5, 1) * _bound(retries.made, first, min(longest, AWAY_WAIT))
+        return min(left, max(backoff, asked or 0.0))
+
+
+class _Retries:
+    """The retries of one response."""
+
+    def __init__(self, times: Mapping[str, int], most: int) -> None:
+        self.made = 0
+        self.away_since: float | None = None
+        """When the provider was found to be away, on the clock; None while it is not."""
+        self._left = dict(times)
+        self._most = most
+
+    def take(self, kind: str) -> bool:
+        """Take one of the retries that are counted; False if none is left for this kind of error."""
+        if self._most < 1 or self._left.get(kind, 0) < 1:
+            return False
+        self._most -= 1
+        self._left[kind] -= 1
+        return True
+
+
+def backoff_sum(retries: int, first_wait: float = FIRST_WAIT, longest_wait: float = LONGEST_WAIT) -> float:
+    """Seconds that so many retries wait at most in all, where the provider does not say how long to wait."""
+    return sum(_bound(made, first_wait, longest_wait) for made in range(retries))
+
+
+def _bound(made: int, first: float, longest: float) -> float:
+    """Upper bound of the wait after so many retries, in seconds."""
+    return min(longest, first * 2.0 ** min(made, MOST_DOUBLINGS))

@@ -34,6 +34,7 @@ from ..decision import (
 )
 from ..decision.chunks import FinishReport, UsageReport
 from ..decision.finish_words import parse_finish_reason
+from ..decision.reported_usage import reported_usage
 from ..follow import Follower
 from ..formats.parsing import as_dict, as_json, as_list, as_text
 from .followed_run import STATUSES_OF_ITS_OWN, AdapterOptions, FollowedRun, FollowedRuns, offered
@@ -262,11 +263,11 @@ def _usage(message: AIMessage) -> Usage | None:
     reported = message.usage_metadata
     if not reported:
         return None
-    return Usage(
-        input_tokens=reported["input_tokens"],
-        output_tokens=reported["output_tokens"],
-        cached_tokens=reported.get("input_token_details", {}).get("cache_read") or 0,
-        reasoning_tokens=reported.get("output_token_details", {}).get("reasoning") or 0,
+    return reported_usage(
+        reported.get("input_tokens"),
+        reported.get("output_tokens"),
+        cached=reported.get("input_token_details", {}).get("cache_read"),
+        reasoning=reported.get("output_token_details", {}).get("reasoning"),
     )
 
 

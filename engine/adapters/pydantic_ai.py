@@ -30,6 +30,7 @@ from ..decision import (
     ToolResult,
     Usage,
 )
+from ..decision.reported_usage import reported_usage
 from ..follow import Follower
 from ..formats.parsing import as_json
 from .followed_run import STATUSES_OF_ITS_OWN, AdapterOptions, FollowedRun, FollowedRuns, offered
@@ -228,11 +229,11 @@ def _words(piece: Any) -> str:
 def _usage(used: Any) -> Usage | None:
     if not (used.input_tokens or used.output_tokens):
         return None
-    return Usage(
-        input_tokens=used.input_tokens,
-        output_tokens=used.output_tokens,
-        cached_tokens=used.cache_read_tokens,
-        reasoning_tokens=used.details.get("reasoning_tokens", 0),
+    return reported_usage(
+        used.input_tokens,
+        used.output_tokens,
+        cached=used.cache_read_tokens,
+        reasoning=used.details.get("reasoning_tokens"),
     )
 
 

@@ -33,6 +33,7 @@ from ..decision import (
 )
 from ..decision.chunks import FinishReport, UsageReport
 from ..decision.finish_words import parse_finish_reason
+from ..decision.reported_usage import reported_usage, sum_of_counts, token_count
 from ..follow import Follower
 from ..formats.parsing import as_json
 from ..providers.chat_stream import ChatStream
@@ -320,7 +321,8 @@ class _HeardStream:
             self._in_call = False
             yield ToolCallDelta(self._call, whole=True)
         elif "metadata" in event and event["metadata"].get("usage"):
-            yield UsageReport(_usage(event["metadata"]["usage"]))
+            if (usage := _usage(event["metadata"]["usage"])) is not None:
+                yield UsageReport(usage)
         elif "messageStop" in event:
             word = event["messageStop"]["stopReason"]
             yield FinishReport(parse_finish_reason(word), word)
@@ -333,12 +335,13 @@ class _HeardStream:
         return ToolCallDelta(self._call, tool.get("toolUseId") or "", tool.get("name") or "", arguments)
 
 
-def _usage(used: Any) -> Usage:
+def _usage(used: Any) -> Usage | None:
     """Usage as a provider of the framework reports it: some count cached input apart, which the total tells."""
-    given, written, total = (used.get(name) or 0 for name in ("inputTokens", "outputTokens", "totalTokens"))
-    cached = used.get("cacheReadInputTokens") or 0
-    apart = 0 if given + written == total else cached + (used.get("cacheWriteInputTokens") or 0)
-    return Usage(input_tokens=given + apart, output_tokens=written, cached_tokens=cached)
+    given, written, total = (token_count(used.get(name)) for name in ("inputTokens", "outputTokens", "totalTokens"))
+    cached, put = used.get("cacheReadInputTokens"), used.get("cacheWriteInputTokens")
+    if given is not None and given + (written or 0) != (total or 0):
+        given = sum_of_counts(given, cached, put)
+    return reported_usage(given, written, cached=cached)
 
 
 # ---- OpenAI's chat completions

@@ -114,7 +114,10 @@ def digest_record(path: Path) -> bytes:
     events = scan(path)
     runs = tuple(one.digest for one in backtest(events, ()))
     digest = RecordDigest(runs=runs, damaged=events.damaged_lines, lost=events.lost, redacted=events.redacted)
-    return msgspec.msgpack.encode(digest)
+    try:
+        return msgspec.msgpack.encode(digest)
+    except OverflowError:
+        raise WrongUse(f"{path} holds a number that is larger than any that a record has") from None
 
 
 class ReportBuilder:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -32,7 +33,6 @@ from ..providers import Anthropic, Gemini, LiteLLM, OpenAICompatible, OpenAIResp
 from ..providers.anthropic import HOST as ANTHROPIC
 from ..providers.gemini import GOOGLE
 from ..providers.openai_responses import OPENAI_URL as OPENAI
-from ..providers.retry import DEFAULT_RETRIES
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.qualified_names import current_module
 from ..tools import ask_user, finish_task
@@ -126,17 +126,18 @@ RETRIES = 2
 """Default of `--retries`: how often a request is repeated after a temporary error."""
 
 
-def with_retries(provider: Provider, retries: int, seconds: float | None) -> Provider:
-    """The provider with `--retries` and `--response-timeout` around it."""
+def with_retries(provider: Provider, retries: int, seconds: float | None, provider_wait: float = 0.0) -> Provider:
+    """The provider with `--retries`, `--response-timeout` and `--provider-wait` around it."""
     if retries < 0:
         raise WrongUse(f"--retries is {retries}: use 0 or more")
+    if not 0 <= provider_wait < inf:
+        raise WrongUse(f"--provider-wait is {provider_wait:g}: use seconds from 0 on")
     if seconds is not None and not seconds > 0:
         raise WrongUse(f"--response-timeout is {seconds:g}: use seconds above 0")
     bounded = provider
     if seconds is not None:
         bounded = Timeouts(provider, connect=None, first=None, between=None, total=seconds)
-    times = {kind: min(times, retries) for kind, times in DEFAULT_RETRIES.items()}
-    return Retry(bounded, times=times) if retries else bounded
+    return Retry(bounded, times=retries, provider_wait=provider_wait) if retries or provider_wait else bounded
 
 
 def build_prices(price: str | None, provider: Provider, recorded: RunStarted | None) -> Prices:

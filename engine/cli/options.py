@@ -8,16 +8,20 @@ from typing import Any, NamedTuple
 from ..analysis.labels import Labels
 from ..decision import FinishReason, WrongUse
 from ..decision.finish_words import check_finish_words
+from ..providers.retry import FIRST_WAIT, LONGEST_WAIT, backoff_sum
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.redaction import DEFAULT_KINDS, KINDS, Redaction
 from ..store.base import LEASE
 from .factory import RETRIES, WIRES
 
+SERVED_PROVIDER_WAIT = 300.0
+"""Default of `--provider-wait` for a server or a worker, in seconds. Other commands do not wait unless asked to."""
 
-def add_agent(parser: argparse.ArgumentParser) -> None:
-    """Add the options of an agent: its model, its tools and when it stops."""
+
+def add_agent(parser: argparse.ArgumentParser, *, serves: bool = False) -> None:
+    """Add the options of an agent: its model, its tools and when it stops. serves: for a server or a worker."""
     model = parser.add_argument_group("model")
-    add_model(model)
+    add_model(model, serves=serves)
     add_sampling(model)
     tools = parser.add_argument_group("tools")
     add_tools(tools)
@@ -26,7 +30,7 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
     add_stopping(parser.add_argument_group("when to stop"))
 
 
-def add_model(model: argparse._ArgumentGroup) -> None:
+def add_model(model: argparse._ArgumentGroup, *, serves: bool = False) -> None:
     """Add the options for which model to use, how to reach it, what it costs, and what to do when it fails."""
     model.add_argument("--model", metavar="M", help="the name of the model, as litellm or the endpoint knows it")
     model.add_argument("--api-base", metavar="URL", help="the URL of an OpenAI-compatible endpoint, including /v1")
@@ -36,7 +40,7 @@ def add_model(model: argparse._ArgumentGroup) -> None:
         choices=tuple(WIRES),
         help=f"how to reach the model (default: openai with --api-base, {own}, else litellm)",
     )
-    add_retries_and_timeouts(model)
+    add_retries_and_timeouts(model, serves=serves)
     model.add_argument(
         "--price",
         metavar="IN,OUT",
@@ -44,14 +48,26 @@ def add_model(model: argparse._ArgumentGroup) -> None:
     )
 
 
-def add_retries_and_timeouts(model: argparse._ArgumentGroup) -> None:
-    """Add the options for what to do when a provider fails or hangs."""
+def add_retries_and_timeouts(model: argparse._ArgumentGroup, *, serves: bool = False) -> None:
+    """Add the options for what to do when a provider fails or hangs. serves: whether for a server or a worker."""
+    provider_wait = SERVED_PROVIDER_WAIT if serves else 0.0
+    then = "then the session is interrupted, and can be resumed" if serves else "then the run fails"
     model.add_argument(
         "--retries",
         type=int,
         default=RETRIES,
         metavar="N",
-        help=f"how often to retry after a temporary error (default {RETRIES})",
+        help=f"how often to retry a request after temporary errors (default {RETRIES}). The waits before the retries "
+        f"double from {FIRST_WAIT:g} s up to {LONGEST_WAIT:g} s: in all at most {backoff_sum(RETRIES):g} s for "
+        f"{RETRIES}, {backoff_sum(5):g} s for 5, {backoff_sum(8):g} s for 8, and half of that on average",
+    )
+    model.add_argument(
+        "--provider-wait",
+        type=float,
+        default=provider_wait,
+        metavar="S",
+        help="seconds to wait, after the retries, for a provider that is away: not reachable, out of time, overloaded "
+        f"(502, 503, 504, 529, 429); {then} (default {provider_wait:g})",
     )
     model.add_argument(
         "--first-timeout",

@@ -112,7 +112,7 @@ def add_to(commands: Any) -> None:
     )
     add_queue(fleet)
     add_lease(fleet)
-    add_agent(parser)
+    add_agent(parser, serves=True)
     add_redaction(parser.add_argument_group("redaction"), "the store")
 
 

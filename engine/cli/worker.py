@@ -64,7 +64,7 @@ def add_to(commands: Any) -> None:
         help=f"seconds that running sessions get to end when the worker stops, before other workers take them over "
         f"(default {GRACE_SECONDS:g})",
     )
-    add_agent(parser)
+    add_agent(parser, serves=True)
     add_redaction(parser.add_argument_group("redaction"), "the store")
 
 

@@ -173,7 +173,7 @@ class FollowedResponse:
     def _usage(self, message: AssistantMessage, context_tokens: int, *, whole: bool) -> Usage:
         """The usage as reported, if that is of the whole response; else with an estimate of what is not known."""
         reported = self._assembler.usage
-        if reported is not None and whole:
+        if reported is not None and whole and not reported.estimated:
             return reported
         written = estimate_tokens(message_size(message))
         return (reported or Usage()).for_cut_response(input_tokens=context_tokens, output_tokens=written)

@@ -34,11 +34,13 @@ class ContextSize:
     def __init__(self) -> None:
         self._counted = 0
         self._characters = 0
+        self.at_least = 0
+        """What the next request has at least, as far as the loop says it."""
 
     @property
     def tokens(self) -> int:
         """The estimate for the next request."""
-        return self._counted + estimate_tokens(self._characters)
+        return max(self._counted + estimate_tokens(self._characters), self.at_least)
 
     def add(self, characters: int) -> None:
         """More characters came into the context."""
@@ -79,6 +81,8 @@ class FollowedStep:
         self._policy = policy
         self._tools = tools
         self._taken = taken
+        self.failure: ev.AttemptFailed | None = None
+        """The latest attempt that failed."""
         self._size = size
         self._model = model
         self._priced = priced
@@ -141,7 +145,7 @@ class FollowedStep:
         failure = stream.failure(kind, text, status, self._size.tokens, model or self._model)
         if failure.usage is not None:
             failure = replace(failure, usage=self._priced(failure.usage, failure.model))
-        self._log.append(failure)
+        self.failure = self._log.append(failure)
 
     def end(self) -> list[ToolResult]:
         """Write the calls with their results, and end the step. Returns the user's answers to its questions."""

@@ -184,6 +184,11 @@ class Follower:
             specs.setdefault(name, ToolSpec(name=name, description="", parameters={"type": "object"}))
         self._tools = {name: self._with_kind(spec) for name, spec in specs.items()}
 
+    @property
+    def failure(self) -> ev.AttemptFailed | None:
+        """The latest attempt of the current step that failed; None if none did."""
+        return None if self._step is None else self._step.failure
+
     # ---- what the loop reports
 
     def prompt(self, text: str, images: Sequence[Image] = ()) -> None:
@@ -212,6 +217,10 @@ class Follower:
         log.append(ev.DecisionMade(round=log.facts.rounds, decision=_own_words(text)))
         self._add_message(text, "nudge")
         self._nudged = True
+
+    def requested(self, tokens: int) -> None:
+        """The next request has at least so many tokens of input, with tools and images; where no usage is reported."""
+        self._size.at_least = tokens
 
     def chunk(self, delta: AnyChunk, *, cuts: bool = True) -> Cut | None:
         """A piece of a response that streams. Returns why to leave the stream, or None to read on.
@@ -490,7 +499,7 @@ class Follower:
                     log.append(ev.RoundStarted(round=log.facts.rounds + 1))
             self._nudged, self._unasked, self._said = False, False, ""
             self._step = FollowedStep(
-                log, self.policy, self._tools, self._taken, self._size, self.model, self._with_price, closing=closing
+                log, self.policy, self._tools, self._taken, self._size, self.model, self.with_price, closing=closing
             )
             for result in self._early:
                 self._step.add_result(result)
@@ -541,7 +550,8 @@ class Follower:
             return spec
         return replace(spec, kind=self._options.tool_kind(spec.name, ""))
 
-    def _with_price(self, usage: Usage, model: str) -> Usage:
+    def with_price(self, usage: Usage, model: str) -> Usage:
+        """A usage with what it costs, if a price of the model is known."""
         return with_cost(usage, self._price_of(model))
 
     def _price_of(self, model: str) -> Price | None:

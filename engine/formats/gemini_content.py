@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..decision import Image, Reasoning, Usage
+from ..decision.reported_usage import sum_of_counts
 from .content_blocks import MessageContent, ResultBlock, decode_image
 from .imported_session import ImportedSession
 from .parsing import as_dict, as_json, as_list, as_text, parse_usage
@@ -73,11 +74,10 @@ def _add_file(found: MessageContent, part: dict[str, Any], session: ImportedSess
 
 def parse_token_counts(input: Any, output: Any, cached: Any, thoughts: Any) -> Usage | None:
     """Token counts of a response. Cached tokens are part of the input; thoughts are not part of the output."""
-    counts = [one if isinstance(one, int) else 0 for one in (output, thoughts)]
     return parse_usage(
         {
             "prompt_tokens": input,
-            "completion_tokens": sum(counts),
+            "completion_tokens": sum_of_counts(output, thoughts),
             "prompt_tokens_details": {"cached_tokens": cached},
             "completion_tokens_details": {"reasoning_tokens": thoughts},
         }

@@ -13,6 +13,7 @@ from typing import Any
 from ..decision import Image, Reasoning, Usage, UserMessage
 from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
+from ..decision.reported_usage import sum_of_counts
 from .content_blocks import parse_content
 from .imported_session import ImportedSession, ResponseParts, SessionBuilder, Unreadable
 from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
@@ -246,11 +247,10 @@ def _parse_tokens(part: dict[str, Any]) -> Usage | None:
     """Token counts: neither what a cache held nor the reasoning is part of the input and the output."""
     tokens = as_dict(part.get("tokens"))
     cache = as_dict(tokens.get("cache"))
-    counted = [one for one in (tokens.get("output"), tokens.get("reasoning")) if isinstance(one, int)]
     return parse_usage(
         {
             "input_tokens": tokens.get("input"),
-            "output_tokens": sum(counted),
+            "output_tokens": sum_of_counts(tokens.get("output"), tokens.get("reasoning")),
             "cache_read_input_tokens": cache.get("read"),
             "cache_creation_input_tokens": cache.get("write"),
             "output_tokens_details": {"reasoning_tokens": tokens.get("reasoning")},

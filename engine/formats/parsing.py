@@ -14,12 +14,14 @@ from typing import Any
 import msgspec
 
 from ..decision import Usage
+from ..decision.reported_usage import dollars, reported_usage, sum_of_counts, token_count
 
 TIME_FIELDS = ("timestamp", "created_at", "created", "createdAt", "time", "ts", "date")
 """Fields that may hold the time of a message, in the order in which they are tried."""
+_FIRST_YEAR = -62_135_596_800.0
+"""Beginning of the year 1 in seconds since 1970."""
 _LAST_YEAR = 253_402_300_799.0
 """End of the year 9999 in seconds since 1970: ISO 8601 has four digits for the year."""
-_MAX_TOKENS = 10**12
 _REASONING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _CALL_TYPES = frozenset({"tool_use", "function_call", "custom_tool_call", "tool_call"})
 _RESULT_TYPES = frozenset({"tool_result", "function_call_output", "custom_tool_call_output"})
@@ -91,9 +93,14 @@ def parse_time(value: Any) -> float | None:
     return found
 
 
+def moment_of(t: float) -> datetime:
+    """The moment so many seconds after the beginning of 1970, in UTC; the nearest that ISO 8601 can write."""
+    return datetime.fromtimestamp(min(max(t, _FIRST_YEAR), _LAST_YEAR), UTC)
+
+
 def format_time(t: float) -> str:
     """ISO 8601 in UTC with milliseconds, as in records."""
-    return datetime.fromtimestamp(t, UTC).isoformat(timespec="milliseconds")
+    return moment_of(t).isoformat(timespec="milliseconds")
 
 
 def message_time(data: Mapping[str, Any]) -> float | None:
@@ -111,41 +118,30 @@ def parse_usage(value: Any) -> Usage | None:
     """
     if not isinstance(value, dict):
         return None
-    usage = value
-    input = _tokens(usage, "prompt_tokens", "input_tokens")
-    output = _tokens(usage, "completion_tokens", "output_tokens")
-    cached = _tokens(as_dict(usage.get("prompt_tokens_details") or usage.get("input_tokens_details")), "cached_tokens")
-    if "prompt_tokens" not in usage:
-        read = _tokens(usage, "cache_read_input_tokens")
-        input += read + _tokens(usage, "cache_creation_input_tokens")
-        cached = cached or read
-    spent = as_dict(usage.get("completion_tokens_details") or usage.get("output_tokens_details"))
+    input, output = _first(value, "prompt_tokens", "input_tokens"), _first(value, "completion_tokens", "output_tokens")
+    details = as_dict(value.get("prompt_tokens_details") or value.get("input_tokens_details"))
+    cached = token_count(details.get("cached_tokens"))
+    if "prompt_tokens" not in value:
+        read = value.get("cache_read_input_tokens")
+        input = sum_of_counts(input, read, value.get("cache_creation_input_tokens"))
+        cached = cached or token_count(read)
+    spent = as_dict(value.get("completion_tokens_details") or value.get("output_tokens_details"))
     if not (input or output):
         return None
-    return Usage(
-        input_tokens=input,
-        output_tokens=output,
-        cached_tokens=cached,
-        reasoning_tokens=_tokens(spent, "reasoning_tokens"),
-        cost_usd=parse_cost(usage),
-    )
+    return reported_usage(input, output, cached=cached, reasoning=spent.get("reasoning_tokens"), cost=parse_cost(value))
 
 
 def parse_cost(usage: Mapping[str, Any]) -> float | None:
     """Cost in US dollars as reported. None if it is missing or 0, since many loops write 0 for an unknown cost."""
     for name in ("cost", "cost_usd", "total_cost", "market_cost"):
-        cost = as_number(usage.get(name))
-        if cost is not None and cost > 0:
+        if cost := dollars(usage.get(name)):
             return cost
     return None
 
 
-def _tokens(usage: Mapping[str, Any], *names: str) -> int:
-    for name in names:
-        found = as_number(usage.get(name))
-        if found is not None:
-            return int(min(max(found, 0), _MAX_TOKENS))
-    return 0
+def _first(usage: Mapping[str, Any], *names: str) -> int | None:
+    """The first of these fields that is a count of tokens."""
+    return next((count for name in names if (count := token_count(usage.get(name))) is not None), None)
 
 
 def count_characters(text: str) -> int:

@@ -173,13 +173,16 @@ def estimate_usage(session: ImportedSession, tools: Sequence[ToolSpec]) -> None:
             continue
         grown = message_size(imported.message)
         if isinstance(imported.message, AssistantMessage) and imported.failure is None:
-            if imported.usage is None:
+            reported = imported.usage
+            if reported is None or reported.estimated:
                 context = counted + estimate_tokens(characters - at)
-                usage = Usage(input_tokens=context, output_tokens=estimate_tokens(grown), estimated=True)
+                written = 0 if reported is not None and reported.output_tokens else estimate_tokens(grown)
+                usage = (reported or Usage()).for_cut_response(input_tokens=context, output_tokens=written)
                 session.messages[place] = replace(imported, usage=usage)
+            if reported is None:
                 estimated.append(place)
             else:
-                counted, at = imported.usage.input_tokens + imported.usage.output_tokens, characters + grown
+                counted, at = reported.input_tokens + reported.output_tokens, characters + grown
         characters += grown
     if session.usage is not None and estimated and len(estimated) == _count_responses(session):
         _split_usage(session, session.usage)

@@ -20,7 +20,7 @@ from ..decision import AssistantMessage, ToolResult, ToolSpec, Usage, UserMessag
 from .content_blocks import message_reasoning, parse_content
 from .imported_session import ImportedEnding, ImportedSession, RawCall, SessionBuilder, Unreadable
 from .openai import parse_calls
-from .parsing import as_dict, as_list, as_number, as_text, first_text
+from .parsing import as_dict, as_list, as_text, first_text, parse_usage
 
 SUBMIT = "submit"
 BASH = "bash"
@@ -285,10 +285,8 @@ def _ending(status: str) -> ImportedEnding | None:
 
 def _usage(stats: dict[str, Any]) -> Usage | None:
     names = ("tokens_sent", "tokens_received", "instance_cost")
-    sent, received, cost = (max(0, as_number(stats.get(name)) or 0) for name in names)
-    if not (sent or received):
-        return None
-    return Usage(input_tokens=int(sent), output_tokens=int(received), cost_usd=cost if cost > 0 else None)
+    sent, received, cost = (stats.get(name) for name in names)
+    return parse_usage({"prompt_tokens": sent, "completion_tokens": received, "cost": cost})
 
 
 def _model(data: dict[str, Any]) -> str:

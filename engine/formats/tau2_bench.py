@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..decision import Status, UserMessage
+from ..decision.reported_usage import dollars
 from .content_blocks import message_reasoning
 from .imported_session import (
     ImportedEnding,
@@ -125,7 +126,7 @@ class _SimulationReader:
         session.count_unread_fields("message field", message, _AGENT_FIELDS, "assistant.")
         session.count_unread_fields("message field", raw, _RAW_FIELDS, "raw_data.")
         session.count_unread_fields("message field", told, _RAW_MESSAGE_FIELDS, "raw_data.message.")
-        usage, cost = parse_usage(message.get("usage")), as_number(message.get("cost"))
+        usage, cost = parse_usage(message.get("usage")), dollars(message.get("cost"))
         self._builder.add_response(
             as_text(message.get("content")),
             [_call(as_dict(call)) for call in as_list(message.get("tool_calls"))],

@@ -26,6 +26,7 @@ from msgspec import Struct
 from ..budget import fits, limit_reached
 from ..decision import Usage, WrongUse
 from ..decision.events import BudgetRefused
+from ..decision.messages import MOST_DOLLARS, MOST_TOKENS
 from ..records.sqlite_file import FAILURES, open_database
 
 VERSION = 1
@@ -280,4 +281,8 @@ def _counts(usage: Usage) -> tuple[int, int, float]:
 def _sum(database: sqlite3.Connection, table: str, day: str, name: bytes) -> Usage:
     sums = "total(input_tokens), total(output_tokens), total(cost_usd)"
     found = database.execute(f"SELECT {sums} FROM {table} WHERE day = ? AND budget = ?", (day, name)).fetchone()
-    return Usage(input_tokens=int(found[0]), output_tokens=int(found[1]), cost_usd=found[2])
+    return Usage(
+        input_tokens=min(int(found[0]), MOST_TOKENS),
+        output_tokens=min(int(found[1]), MOST_TOKENS),
+        cost_usd=min(found[2], MOST_DOLLARS),
+    )

@@ -104,11 +104,11 @@ class DayBudgets:
             if answer is True:
                 self._reserved += 1
                 self._keep_alive()
-                return Reservation(partial(self._settle, request))
+                return Reservation(partial(self._settle, request), expected)
             if isinstance(answer, BudgetRefused):
                 return Reservation(refused=answer)
             if answer is None:
-                return Reservation(partial(self._end, replace(request, name="")), open=True)
+                return Reservation(partial(self._end, replace(request, name="")), expected, open=True)
             await self._wait()
 
     def _budgets_of(self, key: str) -> dict[bytes, dict[str, float]]:
@@ -210,18 +210,20 @@ class DayBudgets:
 class Reservation:
     """What one request holds of the budgets.
 
-    end: told what it has used. refused: why it is not made; None if it may be. open: whether it may be made because
-    the store fails.
+    end: told what it has used. expected: what it is expected to use. refused: why it is not made; None if it may be.
+    open: whether it may be made because the store fails.
     """
 
     def __init__(
         self,
         end: Callable[[Usage | None], None] | None = None,
+        expected: Usage | None = None,
         *,
         refused: BudgetRefused | None = None,
         open: bool = False,
     ) -> None:
         self.refused = refused
+        self.expected = expected
         self.open = open
         self._end = end
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
+from ..budget import FIRST
 from ..decision import AnyChunk, Stop, ToolCallDelta, Usage
 from ..decision.errors import error_text
 from ..decision.events import ResponseFinished
@@ -16,10 +17,11 @@ from ..follow import Cut
 from ..formats.parsing import as_dict, as_text
 from ..providers._logging import log_warning
 from ..providers.errors import ProviderError, hide_secrets
+from ..providers.event_stream import read_body
 from .agent_runs import AgentRun
 from .closing_words import ClosingWords, closing_request
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
-from .statistics_page import Handling
+from .statistics_page import Handling, request_tokens
 from .upstream_connections import Body
 from .wire import ProxyWire, WireRequest
 
@@ -79,10 +81,12 @@ class EventSplitter:
 class FollowedExchange:
     """One request of a run and its response.
 
-    cuts: whether the response may be cut. key: of the agent, which is never recorded.
+    cuts: whether the response may be cut. key: of the agent, which is never recorded. size: bytes of the request.
     """
 
-    def __init__(self, wire: ProxyWire, request: WireRequest, run: AgentRun, *, cuts: bool, key: str = "") -> None:
+    def __init__(
+        self, wire: ProxyWire, request: WireRequest, run: AgentRun, *, cuts: bool, key: str = "", size: int = 0
+    ) -> None:
         self._key = key.rpartition(" ")[2]
         self.wire = wire
         self.request = request
@@ -105,6 +109,11 @@ class FollowedExchange:
         """As it is recorded, once it is whole or cut."""
         self.failure: ProviderError | None = None
         """Why there is none."""
+        self.sent = 0
+        """How often the provider got the request and did not refuse it: once, or again without a stream."""
+        self._failed_usage: Usage | None = None
+        """What is recorded of a response that failed, or was cut because it repeats itself."""
+        self._size = size
         self._end_of_cut = b""
         """What ends the response behind the cut."""
         self._cuts = cuts and not request.after  # the provider would not know a response that is cut
@@ -113,10 +122,25 @@ class FollowedExchange:
         self._events = EventSplitter()
         self._end = wire.open_end(request)
 
+    def note_sent(self, got: bool) -> None:
+        """The request was sent. got: whether the provider got it and did not refuse it."""
+        self.sent += got
+
     @property
     def usage(self) -> Usage | None:
-        """Of the response, once it is whole or cut."""
-        return None if self.response is None else self.response.usage
+        """What the request used: as reported, else at least what was sent. None if the provider did nothing with it.
+
+        Of a response that could not be followed the output is not known, so it counts as much as one is expected to.
+        """
+        if self.response is not None:
+            return self.response.usage
+        if not self.sent:
+            return None
+        if self._failed_usage is not None:
+            return self._failed_usage
+        input, output = request_tokens(self._size), FIRST.output_tokens if self.run.broken else 0
+        sent = Usage(input_tokens=self.sent * input, output_tokens=self.sent * output, estimated=True)
+        return self.run.follower.with_price(sent, self.request.model)
 
     @property
     def reason(self) -> str:
@@ -173,11 +197,15 @@ class FollowedExchange:
     def begin(self, digests: list[bytes]) -> None:
         """Tell the run what the request has in addition."""
         self.stop = self.run.take(self.request, digests)
+        self.run.follower.requested(request_tokens(self._size))
 
     def closing_request(self) -> bytes:
         """The request for the closing words of a run that a limit has ended."""
         prompt = self.run.follower.policy.prompts.closing
-        return closing_request(self.wire, self.request, prompt, offers_completion=self.run.offers_completion)
+        body = closing_request(self.wire, self.request, prompt, offers_completion=self.run.offers_completion)
+        self._size = len(body)
+        self.run.follower.requested(request_tokens(self._size))
+        return body
 
     def take_closing_words(self, body: Body, *, streams: bool) -> None:
         """Tell the follower the response with the closing words. Raises ValueError if it is too large."""
@@ -245,7 +273,7 @@ class FollowedExchange:
 
     def take_whole(self, body: bytes) -> bytes:
         """Follow a response that did not stream. Returns what is passed on of it."""
-        self._hear(lambda: self._parser.read_whole(body), cuts=False)
+        self._hear(lambda: read_body(self._parser, body), cuts=False)
         if self._ended:
             return body
         value = msgspec.json.decode(body)
@@ -281,6 +309,7 @@ class FollowedExchange:
         self.run.response_id = self._end.response_id
         follower = self.run.follower
         response = self.response = follower.response(model=self.request.model)
+        self._note_failed_usage()
         if self.withholds and response is not None:
             self._end_of_cut = self._end_without_call(response)
         elif self.cut is not None and self.cut.reason == "completion" and response is not None:
@@ -315,6 +344,11 @@ class FollowedExchange:
             self._ended, self.failure = True, error
             said = hide_secrets(str(error), [self._key])  # providers quote it in their error messages
             self.run.follower.failed(said, kind=error.kind, status=error.status)
+            self._note_failed_usage()
+
+    def _note_failed_usage(self) -> None:
+        failure = self.run.follower.failure
+        self._failed_usage = None if failure is None or self.response is not None else failure.usage
 
 
 def _comment(cut: Cut) -> bytes:

@@ -25,6 +25,7 @@ from ..decision import Usage
 from ..decision.errors import error_text
 from ..follow import Follower
 from ..follow.end_text import end_text, stopped_text
+from ..formats.parsing import as_dict, as_text
 from ..process.listening import is_loopback
 from ..process.tokens import Tokens
 from ..providers._logging import log_warning
@@ -39,7 +40,7 @@ from .exchange import BUDGET, FOLLOWING, LARGEST_FOLLOWED, MARK, SESSION, Follow
 from .headers import TOKEN, VIA, agent_of, key_of, passed_on, request_headers
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
-from .statistics_page import CHARACTERS_PER_TOKEN, Statistics, metrics, page
+from .statistics_page import Statistics, metrics, page, request_tokens
 from .upstream_connections import Body, UpstreamConnections, failure_text
 from .upstream_streaming import UpstreamStreaming, refuses_stream, status_of, streamed_request
 from .wire import EVENT_STREAM, JSON, OwnReply, ProxyWire, ReportedError, UnfinishedCall, WireRequest
@@ -60,6 +61,13 @@ _PRIVATE = {
 """Headers of the proxy's own pages."""
 
 NOTHING: Mapping[str, str] = {}
+REQUEST_TIMEOUT, CLIENT_CLOSED = 408, 499
+"""Statuses of requests that took too long, or that their sender left: the provider may have worked on them. 499 is
+nginx's."""
+
+
+def _ignore(sent: bool) -> None:
+    """Nobody counts this request."""
 
 
 class ProxyOptions(Struct, frozen=True, kw_only=True):
@@ -197,18 +205,20 @@ class Proxy:
     async def _handle(self, incoming: web.Request) -> web.StreamResponse:
         self.runs.forget_idle(self.options.idle_seconds)
         wire = next((one for one in WIRES if incoming.method == "POST" and incoming.path.endswith(one.path)), None)
-        if wire is None or "content-encoding" in incoming.headers:
+        if wire is None:
             return await self._pass_through(incoming, incoming.content.iter_any())
+        if "content-encoding" in incoming.headers:
+            return await self._pass_counted(wire, incoming, incoming.content.iter_any())
         body = await _read_body(incoming.content)
         if not isinstance(body, bytes):
-            return await self._pass_through(incoming, body)
+            return await self._pass_counted(wire, incoming, body)
         request = _read(wire, body)
         if request is None:
-            return await self._pass_through(incoming, body)
-        exchange = self._begin(wire, incoming, request)
+            return await self._pass_counted(wire, incoming, body)
+        exchange = self._begin(wire, incoming, request, len(body))
         if exchange is None:
             self.statistics.count_unfollowed_run()
-            return await self._pass_through(incoming, body, {FOLLOWING: "failed"})
+            return await self._pass_counted(wire, incoming, body, {FOLLOWING: "failed"})
         if self._tracer is None:
             return await self._handle_followed(incoming, body, exchange)
         with self._tracer.request(exchange, incoming.headers, agent_of(incoming)):
@@ -238,12 +248,10 @@ class Proxy:
 
     async def _pass_on(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> web.StreamResponse:
         """Pass a request of a run on, once the budgets have room for it."""
-        held = await self._reserve(incoming, len(body), exchange)
+        held = await self._reserve(incoming, len(body), exchange.request.model, exchange.said)
         if held is not None and held.refused is not None:
             exchange.action = "stopped"
-            self.statistics.count_request("stopped", len(body))
-            detail = f"endstop made no request: {held.detail}"
-            return _own(exchange.wire.refusal("budget", detail), {**exchange.headers, MARK: "stopped"})
+            return self._refuse(exchange.wire, held, len(body), exchange.headers)
         run = exchange.run
         exchange.action = "passed" if run.broken else "followed"
         self.statistics.count_request(exchange.action)
@@ -266,29 +274,41 @@ class Proxy:
                 self.statistics.count_unfollowed_run()
             self.runs.note_response(run, exchange.request)
 
-    async def _reserve(self, incoming: web.Request, size: int, exchange: FollowedExchange) -> Reservation | None:
-        """Reserve a request of this size in the budgets; None without any. If they fail they are open."""
+    def _refuse(self, wire: ProxyWire, held: Reservation, size: int, said: Mapping[str, str]) -> web.Response:
+        """Answer a request of so many bytes for which the budgets have no room. said: further headers."""
+        self.statistics.count_request("stopped", size)
+        refusal = wire.refusal("budget", f"endstop made no request: {held.detail}")
+        return _own(refusal, {**said, MARK: "stopped"})
+
+    async def _reserve(self, incoming: web.Request, size: int, model: str, said: dict[str, str]) -> Reservation | None:
+        """Reserve a request of this size in the budgets; None without any. If they fail they are open.
+
+        said: gets the header that says so.
+        """
         if self._budgets is None or self.options.dry_run:
             return None
         try:
-            price = self._budgets.prices.price(exchange.request.model)
-            held = await self._budgets.reserve(key_of(incoming), size // CHARACTERS_PER_TOKEN, price)
+            price = self._budgets.prices.price(model)
+            held = await self._budgets.reserve(key_of(incoming), request_tokens(size), price)
         except Exception as error:
             log_warning("the budgets failed, and hold nothing back", error=error_text(error))
             held = Reservation(open=True)
         if held.open:
-            exchange.said[BUDGET] = "open"
+            said[BUDGET] = "open"
             self.statistics.count_open_budget()
         return held
 
-    def _begin(self, wire: ProxyWire, incoming: web.Request, request: WireRequest) -> FollowedExchange | None:
+    def _begin(
+        self, wire: ProxyWire, incoming: web.Request, request: WireRequest, size: int
+    ) -> FollowedExchange | None:
         """Find the run of a request, and tell it what is new. None if the run cannot be followed."""
         try:
             digests = digests_of(request.items)
             run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), agent_of(incoming))
             if not run.known and self.options.offer_completion and not self.options.dry_run:
                 run.offers_completion = lacks_completion(request, self.options.completion)
-            exchange = FollowedExchange(wire, request, run, cuts=not self.options.dry_run, key=key_of(incoming))
+            cuts = not self.options.dry_run
+            exchange = FollowedExchange(wire, request, run, cuts=cuts, key=key_of(incoming), size=size)
         except Exception as error:
             log_warning("a run cannot be followed: its requests are passed through", error=error_text(error))
             return None
@@ -303,7 +323,7 @@ class Proxy:
         run.busy = True
         held = None
         try:
-            held = await self._reserve(incoming, len(body), exchange)
+            held = await self._reserve(incoming, len(body), exchange.request.model, exchange.said)
             if not self.options.dry_run and (held is None or held.refused is None):
                 await self._hear_closing_words(incoming, exchange)
         finally:
@@ -323,7 +343,7 @@ class Proxy:
         headers.popall("Content-Length", None)
         try:
             async with asyncio.timeout(policy.deadlines.closing):
-                reply = await self._request(incoming, headers, exchange.closing_request())
+                reply = await self._send(incoming, headers, exchange.closing_request(), exchange.note_sent)
                 try:
                     if reply.status != 200 or "content-encoding" in reply.headers:
                         raise build_error(parse_error_body(_unread(reply)), status=reply.status)
@@ -400,7 +420,7 @@ class Proxy:
             if exchange.cut is not None:
                 reply.close()  # what follows the cut is not read
             reply.release()
-        return await self._pass(incoming, body, exchange.said)
+        return await self._pass(incoming, body, exchange.said, exchange.note_sent)
 
     async def _ask(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> aiohttp.ClientResponse:
         """Send a request to the provider: for a stream if the response is to be assembled, unless it refuses that."""
@@ -410,16 +430,17 @@ class Proxy:
             body = exchange.changed_body
             headers.pop("Content-Length", None)
         if not exchange.assembles:
-            return await self._request(incoming, headers, body)
+            return await self._send(incoming, headers, body, exchange.note_sent)
         streamed = headers.copy()
         streamed.pop("Content-Length", None)
-        reply = await self._request(incoming, streamed, streamed_request(exchange.wire, exchange.request.body, body))
+        body_of_stream = streamed_request(exchange.wire, exchange.request.body, body)
+        reply = await self._send(incoming, streamed, body_of_stream, exchange.note_sent)
         if not await refuses_stream(reply):
             return reply
         exchange.assembles = False
         said = f"HTTP {reply.status}"
         reply.release()
-        reply = await self._request(incoming, headers, body)
+        reply = await self._send(incoming, headers, body, exchange.note_sent)
         if reply.status == 200:  # else something else was wrong with it
             self._streaming.note_failure(exchange, said)
         return reply
@@ -506,15 +527,43 @@ class Proxy:
         return outgoing
 
     async def _pass_through(
-        self, incoming: web.Request, body: Body, said: Mapping[str, str] = NOTHING
+        self,
+        incoming: web.Request,
+        body: Body,
+        said: Mapping[str, str] = NOTHING,
+        sent: Callable[[bool], None] = _ignore,
     ) -> web.StreamResponse:
-        """Pass a request on that is not followed, and its response as it is. said: headers that are added."""
-        self.statistics.count_request("passed")
-        return await self._pass(incoming, body, said)
+        """Pass a request on that is not followed, and its response as it is. said: headers that are added.
 
-    async def _pass(self, incoming: web.Request, body: Body, said: Mapping[str, str]) -> web.StreamResponse:
+        sent: told whether the provider got the request and did not refuse it.
+        """
+        self.statistics.count_request("passed")
+        return await self._pass(incoming, body, said, sent)
+
+    async def _pass_counted(
+        self, wire: ProxyWire, incoming: web.Request, body: Body, said: Mapping[str, str] = NOTHING
+    ) -> web.StreamResponse:
+        """Pass a request for a response on that is not followed. It counts for the budgets by its size."""
+        size = len(body) if isinstance(body, bytes) else incoming.content_length or LARGEST_FOLLOWED
+        headers = dict(said)
+        held = await self._reserve(incoming, size, _model_of(body), headers)
+        if held is not None and held.refused is not None:
+            return self._refuse(wire, held, size, headers)
+        sent: list[bool] = []
         try:
-            reply = await self._request(incoming, request_headers(incoming, self._id), body)
+            return await self._pass_through(incoming, body, headers, sent.append)
+        finally:
+            if held is not None:
+                used = held.expected if any(sent) else None
+                held.settle(used)
+                if used is not None:
+                    self.statistics.count_usage(used)
+
+    async def _pass(
+        self, incoming: web.Request, body: Body, said: Mapping[str, str], sent: Callable[[bool], None] = _ignore
+    ) -> web.StreamResponse:
+        try:
+            reply = await self._send(incoming, request_headers(incoming, self._id), body, sent)
         except aiohttp.ClientError as error:
             return _unreachable(error)
         try:
@@ -549,9 +598,21 @@ class Proxy:
 
     # ---- requests
 
-    async def _request(self, incoming: web.Request, headers: CIMultiDict[str], body: Body) -> aiohttp.ClientResponse:
+    async def _send(
+        self, incoming: web.Request, headers: CIMultiDict[str], body: Body, sent: Callable[[bool], None]
+    ) -> aiohttp.ClientResponse:
+        """Send a request. sent: told whether the provider got it and did not refuse it, also if it breaks off."""
         data = body if incoming.body_exists else None
-        return await self._upstream.request(incoming.method, incoming.raw_path, headers, data)
+        got = True
+        try:
+            reply = await self._upstream.request(incoming.method, incoming.raw_path, headers, data)
+            got = not is_refusal(reply.status)
+            return reply
+        except aiohttp.ClientConnectorError:
+            got = False
+            raise
+        finally:
+            sent(got)
 
 
 def _read(wire: ProxyWire, body: bytes) -> WireRequest | None:
@@ -563,6 +624,19 @@ def _read(wire: ProxyWire, body: bytes) -> WireRequest | None:
         return wire.read(decoded)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
+
+
+def _model_of(body: Body) -> str:
+    """The model that a request names which is not followed; empty if that is not known."""
+    try:
+        return as_text(as_dict(msgspec.json.decode(body)).get("model")) if isinstance(body, bytes) else ""
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return ""
+
+
+def is_refusal(status: int) -> bool:
+    """Whether a reply of this HTTP status says that the provider did nothing with the request (RFC 9110, 15.5)."""
+    return 400 <= status < 500 and status not in (REQUEST_TIMEOUT, CLIENT_CLOSED)
 
 
 async def _read_body(content: aiohttp.StreamReader) -> Body:

@@ -14,7 +14,14 @@ from ..decision.events import AttemptFailed, RunFinished
 from ..process.prometheus import Family, prometheus_text
 
 CHARACTERS_PER_TOKEN = 4
-"""For the estimate of a request that was not made."""
+"""For the estimate of a request by its size."""
+
+
+def request_tokens(size: int) -> int:
+    """Tokens of a request of so many bytes, estimated: system prompt, tools, messages and images are all among them."""
+    return size // CHARACTERS_PER_TOKEN
+
+
 Handling = Literal["passed", "followed", "answered", "stopped", "refused"]
 
 HANDLING: dict[Handling, str] = {
@@ -89,7 +96,7 @@ class Statistics:
         """A request was handled like this. size: its bytes, if it is one that was not made."""
         for counts in (self.total, self.day):
             counts.requests[handling] += 1
-            counts.saved_tokens += size // CHARACTERS_PER_TOKEN
+            counts.saved_tokens += request_tokens(size)
 
     def count_cut(self, reason: str) -> None:
         """A response was cut."""

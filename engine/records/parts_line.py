@@ -23,6 +23,7 @@ from ..decision import Event, FinishReason, Usage
 from ..decision.events import (
     STREAM_PARTS,
     FinishReported,
+    Milliseconds,
     ProviderToolReported,
     ReasoningMessageContent,
     TextMessageContent,
@@ -118,13 +119,13 @@ class PartsLine(Struct, kw_only=True, tag=PARTS_TAG, omit_defaults=True, gc=Fals
     """A line with several events of one attempt, which have the numbers from `seq` on."""
 
     seq: int
-    t: int = 0
+    t: Milliseconds = 0
     """Time of the first event."""
     attempt: str
     count: int
     """How many events there are."""
     parts: list[Entry]
-    waits: list[int] = []
+    waits: list[Milliseconds] = []
     """For each event after the first, the milliseconds since the one before; zeros at the end are left out."""
 
     @property

@@ -37,6 +37,8 @@ class ActiveSession:
     cancel the run and for messages to it."""
     ownership: RunOwnership = field(default_factory=RunOwnership)
     """The claim of this process to the run."""
+    interrupted: bool = False
+    """Whether the run stopped without an end, for a user to resume."""
     messages: dict[str, UserMessage] = field(default_factory=dict)
     """The messages that were passed to the run, by id; the original ones as far as this process knows them, because
     those in the store may be redacted."""

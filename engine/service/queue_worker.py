@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from ..decision import WrongUse
 from ..dependencies import DepsFailed
-from ..durability import Job, RunLost, StepKey, Steps
+from ..durability import Job, ProviderAway, RunLost, StepKey, Steps
 from ..engine import Engine
 from ..providers._logging import log_warning
 from ..session import Session
@@ -101,7 +101,7 @@ class QueueWorker:
             self._supervisor.release(active)
         await active.ended.wait()
         ownership.raise_if_lost()
-        return True
+        return not active.interrupted
 
     async def _claim(self, job: Job, ownership: RunOwnership) -> StoredSession | None:
         """Claim the session for this process; None if the run is over. Raises StoreError, and RunLost when stopping."""
@@ -189,6 +189,8 @@ class OwnedSteps:
             await self._give_up(self._refused)
         try:
             return await self._steps.step(key, owned)
+        except ProviderAway:
+            raise
         except RunLost as lost:
             if not results:
                 raise ownership.lose(str(lost)) from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import anyio
 
@@ -19,7 +19,7 @@ from ..follow import Follower
 from ..formats.imported_session import ImportedMessage, ImportOptions
 from ..formats.otlp_spans import ConversationReader, RequestSpan
 from ..formats.otlp_values import Span
-from ..formats.parsing import format_time
+from ..formats.parsing import format_time, moment_of
 from ..formats.reconstruction import IMPORTED_POLICY
 from .errors import RECEIVED
 
@@ -49,7 +49,7 @@ class SpanClock:
 
     def wall(self) -> datetime:
         """The same as a date."""
-        return datetime.fromtimestamp(self._t, UTC)
+        return moment_of(self._t)
 
     def text(self) -> str:
         """The same as in records."""

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
 from ..config import RunConfig
-from ..durability import RunLost
+from ..durability import ProviderAway, RunLost
 from ..records.event_redaction import Redact
 from ..records.reader import RecordedRun
 from ..run import Run
@@ -92,11 +92,18 @@ class StoredSubagents:
         session.record = buffer
         active.attach_run(session, None, run, buffer)
         self._active_sessions.add_subagent(active)
+        away = ""
         try:
             yield lambda: self._active_sessions.run_started(active, run)
+        except ProviderAway as error:
+            away = str(error)
+            raise
         finally:
             try:
                 await self._end(active, buffer, is_new and not run.begun)
+                if away:
+                    with suppress(StoreError):  # it goes on with its caller, whatever its status says
+                        await self._store.mark_interrupted(session.id, away, token=active.ownership.token)
             finally:
                 self._active_sessions.remove(active)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..decision import UserMessage
 from ..decision.errors import error_text
-from ..durability import ResumeRefused, RunLost
+from ..durability import ProviderAway, ResumeRefused, RunLost
 from ..engine import Engine
 from ..providers._logging import log_warning
 from ..records.event_redaction import Redact
@@ -88,7 +88,7 @@ class RunSupervisor:
             active.ownership.lease = self._lease_keeper.held
         redact = engine.config.record_options.redact
         buffer = self._make_buffer(session.id, run.id, now, redact, active.ownership, resumed, message_ids)
-        session.record = buffer
+        session.record, session.resumable = buffer, True
         session.subagent_records = StoredSubagents(
             self._store, self._active_sessions, active, self._make_buffer, self._store_end
         )
@@ -208,6 +208,9 @@ class RunSupervisor:
                 if not first_stored.cancelled():
                     first_stored.set_result(None)
                 await run.wait()
+        except ProviderAway as error:
+            await self._interrupt(active, buffer, error)
+            return
         except RunLost as error:
             await self._lose(active, buffer, error, started=started)
             if not started:
@@ -237,6 +240,20 @@ class RunSupervisor:
             self._active_sessions.remove(active)
         if messages:
             await self.late_messages.start_run_for(active, messages)
+
+    async def _interrupt(self, active: ActiveSession, buffer: EventBuffer, away: ProviderAway) -> None:
+        """Store what a run has done whose provider was away for too long, and mark it for a user to resume."""
+        log_warning("a run is interrupted", run_id=buffer.run_id, session_id=active.session_id, error=str(away))
+        active.interrupted = True
+        try:
+            token = active.ownership.token
+            mark = partial(self._store.mark_interrupted, active.session_id, str(away), token=token)
+            await self._retry("what a run has done could not be stored yet", buffer.store, run_id=buffer.run_id)
+            await self._retry("a run could not be marked as interrupted yet", mark, session_id=active.session_id)
+        except RunLost as lost:
+            await self._lose(active, buffer, lost, started=True)
+        finally:
+            self._active_sessions.remove(active)
 
     async def _lose(self, active: ActiveSession, buffer: EventBuffer, lost: RunLost, *, started: bool) -> None:
         """Stop storing a run that this process no longer owns.

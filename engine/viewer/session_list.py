@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -14,6 +13,7 @@ from msgspec import Meta, Struct
 from ..decision import Usage
 from ..decision.run_origin import FOLLOW_PREFIX, IMPORT_PREFIX
 from ..decision.summary import RunSummary
+from ..formats.parsing import format_time, parse_time
 from ..http.problems import HttpError
 from ..http.session_schemas import SessionResponse
 from .catalog import CatalogEntry, ReadingProgress
@@ -123,7 +123,7 @@ def listed_session(entry: CatalogEntry) -> ListedSession:
     runs = [run for run in entry.runs if not run.is_copy] or list(entry.runs)
     latest = entry.runs[-1] if entry.runs else None
     usage = sum((run.used.usage for run in runs), Usage())
-    changed = datetime.fromtimestamp(entry.changed, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    changed = format_time(entry.changed).replace("+00:00", "Z")
     return ListedSession(
         id=entry.id,
         agent=_agent(latest),
@@ -220,7 +220,7 @@ def _position(session: ListedSession, sort: str) -> Position:
 def _sort_value(session: ListedSession, name: str) -> float | str | None:
     match name:
         case "newest" | "oldest":
-            return _time(session.created_at)
+            return parse_time(session.created_at)
         case "cost":
             return session.cost_usd
         case "duration":
@@ -230,14 +230,6 @@ def _sort_value(session: ListedSession, name: str) -> float | str | None:
         case _:
             value: int = getattr(session, name)
             return value
-
-
-def _time(text: str) -> float | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _write_cursor(sort: str, last: ListedSession) -> str:

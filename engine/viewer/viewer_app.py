@@ -253,8 +253,8 @@ class ViewerApp:
         async with self._reporting:
             generation = self._catalog.generation
             if self._report[0] != generation:
-                readable = [entry.path for entry in self._catalog.entries() if entry.runs]
-                self._report = generation, await asyncio.to_thread(self._options.report, readable)
+                paths = [entry.path for entry in self._catalog.entries()]  # it names those that cannot be read
+                self._report = generation, await asyncio.to_thread(self._options.report, paths)
         headers = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": _REPORT_POLICY}
         return web.Response(body=self._report[1].encode("utf-8", "replace"), headers=headers)
 

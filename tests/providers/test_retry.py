@@ -9,17 +9,23 @@ import pytest
 from endstop.decision import WrongUse
 from endstop.providers import (
     BadRequest,
+    ContextOverflow,
     Exhausted,
     Fallback,
     Interrupted,
+    ProtocolError,
     ProviderError,
     RateLimited,
     Retry,
     Scripted,
+    TimedOut,
     Unauthorized,
     Unavailable,
+    Unreachable,
     say,
 )
+from endstop.providers.errors import QuotaExceeded
+from endstop.providers.retry import backoff_sum
 from endstop.testing import FakeClock
 
 from .streams import ASK, chunks_of, ended, heard
@@ -163,3 +169,116 @@ async def test_a_wrapper_of_nothing_or_of_no_provider_is_refused() -> None:
         Fallback()
     with pytest.raises(WrongUse, match="no method `stream`"):
         Retry("gpt-4o")  # type: ignore[arg-type]
+
+
+# ---- a number for all kinds, and a provider that is away
+
+
+class Passing(Waits):
+    """A clock on which each wait takes the time that it is for, without waiting."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds)
+        self._now += seconds
+
+
+@pytest.mark.parametrize("times", [0, 1, 3, 8, 50, 1100])
+async def test_a_number_of_retries_is_that_number_whatever_fails(times: int) -> None:
+    errors = [Unavailable("down"), Unreachable("gone"), RateLimited("slow down"), TimedOut("late"), Interrupted("cut")]
+    provider = Scripted(*[errors[number % 5] for number in range(times + 1)], "fine")
+    clock = Passing()
+    with pytest.raises(ProviderError):
+        await chunks_of(Retry(provider, times=times, clock=clock))
+    assert len(provider.requests) == times + 1
+    assert clock.now() <= backoff_sum(times)
+    enough = Scripted(*[errors[number % 5] for number in range(times)], "fine")
+    assert heard(await chunks_of(Retry(enough, times=times, clock=clock)))[1] == "fine"
+
+
+def test_how_long_retries_take_at_most_is_the_sum_of_their_bounds() -> None:
+    assert [backoff_sum(times) for times in (0, 1, 2, 5, 8)] == [0, 0.5, 1.5, 15.5, 123.5]
+    assert backoff_sum(3, first_wait=2, longest_wait=3) == 2 + 3 + 3
+
+
+AWAY = [
+    Unreachable("refused"),
+    TimedOut("late", status=504),
+    RateLimited("overloaded", status=429),
+    Interrupted("reset before any content"),
+    *(Unavailable("gateway", status=status) for status in (502, 503, 529)),
+]
+HERE = [
+    Unauthorized("no key", status=401),
+    Unauthorized("forbidden", status=403),
+    BadRequest("no", status=400),
+    ContextOverflow("too long", status=413),
+    QuotaExceeded("pay", status=429),
+    Unavailable("broken", status=500),
+    ProtocolError("nonsense"),
+]
+
+
+@pytest.mark.parametrize("error", AWAY, ids=repr)
+async def test_a_provider_that_is_away_is_waited_for_as_long_as_was_said_and_no_longer(error: ProviderError) -> None:
+    clock, provider = Passing(), Scripted(*[error] * 1000)
+    with pytest.raises(type(error)):
+        await chunks_of(Retry(provider, times=2, provider_wait=300, clock=clock))
+    assert clock.now() == pytest.approx(300)
+    assert max(clock.waits) <= 15
+    assert 20 < len(provider.requests) < 120
+
+
+@pytest.mark.parametrize("error", HERE, ids=repr)
+async def test_who_is_refused_for_what_he_sends_does_not_wait(error: ProviderError) -> None:
+    clock, provider = Passing(), Scripted(*[error] * 5)
+    with pytest.raises(type(error)):
+        await chunks_of(Retry(provider, times=0, provider_wait=300, clock=clock))
+    assert (len(provider.requests), clock.now()) == (1, 0)
+
+
+async def test_without_a_wait_nothing_changes() -> None:
+    provider = Scripted(*[Unreachable("refused")] * 9)
+    with pytest.raises(Unreachable):
+        await chunks_of(Retry(provider, times=2, clock=Passing()))
+    assert len(provider.requests) == 3
+
+
+async def test_the_wait_begins_anew_with_each_response() -> None:
+    clock = Passing()
+    errors = [Unreachable("refused")] * 10
+    retry = Retry(Scripted(*errors, "one", *errors, "two"), times=0, provider_wait=100, clock=clock)
+    assert heard(await chunks_of(retry)) == ("scripted", "one")
+    assert heard(await chunks_of(retry)) == ("scripted", "two")
+    assert clock.now() > 100
+
+
+@pytest.mark.parametrize("asked", [0.0, 0.001, 40.0, 86_400.0])
+async def test_what_the_provider_asks_for_neither_ends_the_wait_nor_hurries_it(asked: float) -> None:
+    clock, provider = Passing(), Scripted(*[RateLimited("overloaded", status=429, retry_after=asked)] * 1000)
+    with pytest.raises(RateLimited):
+        await chunks_of(Retry(provider, times=0, provider_wait=300, clock=clock))
+    assert clock.now() == pytest.approx(300)
+    assert len(provider.requests) < 120
+
+
+async def test_a_provider_that_breaks_off_after_output_is_not_away() -> None:
+    provider = Scripted(*[[*say("half of"), Interrupted("cut")]] * 9)
+    with pytest.raises(Interrupted):
+        await chunks_of(Retry(provider, times=1, provider_wait=300, clock=Passing()))
+    assert len(provider.requests) == 2
+
+
+async def test_a_cancel_ends_the_wait_at_once() -> None:
+    clock, provider = FakeClock(), Scripted(*[Unreachable("refused")] * 9)
+    asking = asyncio.create_task(chunks_of(Retry(provider, times=0, provider_wait=300, clock=clock)))
+    await clock.advance(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize("wrong", [{"times": -1}, {"provider_wait": -1}, {"provider_wait": float("inf")}])
+def test_a_number_that_cannot_be_meant_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(WrongUse):
+        Retry(Scripted("fine"), **wrong)
