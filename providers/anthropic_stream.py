@@ -27,7 +27,7 @@ from ..decision import (
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, encodable, quoted, stream_error
+from .event_stream import EventStream, decode_loosely, quoted, stream_error
 
 VENDOR = "anthropic"
 """Name of this wire format in `Reasoning.vendor`."""
@@ -143,7 +143,7 @@ class AnthropicStream(EventStream):
             raise ProtocolError(f"the stream is not in the format of Anthropic's messages: {quoted(self._foreign)}")
         raise Interrupted("the stream ended without a stop reason")
 
-    def read_whole(self, body: bytes) -> list[AnyChunk]:
+    def read_body(self, body: bytes) -> list[AnyChunk]:
         """Return the chunks of a response that was not streamed."""
         message = decode_loosely(body)
         if isinstance(message, dict) and (message.get("type") == "error" or message.get("error")):
@@ -311,7 +311,7 @@ def _item(fields: dict[str, Any]) -> ReasoningDelta:
 def _mended(data: bytes, error: Exception) -> bytes:
     """Return a malformed event without its unreadable fields. Raises ProtocolError if it is not a JSON object."""
     try:
-        value = _clean(json.loads(data.decode("utf-8", "replace")))
+        value = json.loads(data)
         if not isinstance(value, dict):
             raise TypeError
         index, delta = str(value.get("index")), value.get("delta")
@@ -325,15 +325,6 @@ def _mended(data: bytes, error: Exception) -> bytes:
 
 
 _STRINGS = frozenset(_Delta.__struct_fields__)
-
-
-def _clean(value: Any) -> Any:
-    """Return a JSON value with all its texts made `encodable`."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, dict):
-        return {_clean(name): _clean(part) for name, part in value.items()}
-    return [*map(_clean, value)] if isinstance(value, list) else value
 
 
 def _fields(raw: msgspec.Raw) -> dict[str, Any]:

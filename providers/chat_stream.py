@@ -26,7 +26,8 @@ from ..decision import (
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .chat_reasoning import ReturnedReasoning
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, encodable, quoted, stream_error, usage_report
+from .event_stream import EventStream, decode_loosely, quoted, stream_error, usage_report
+from .surrogate_pairs import encodable
 
 NULL = len(b"null")
 TICKS = 10**10
@@ -126,7 +127,7 @@ class ChatStream(EventStream):
             raise Interrupted("the stream ended without a finish reason")
         chunks.append(FinishReport("other"))
 
-    def read_whole(self, body: bytes) -> list[AnyChunk]:
+    def read_body(self, body: bytes) -> list[AnyChunk]:
         """Return the chunks of a response that was not streamed."""
         return parse_whole_reply(body, self._words, self)
 
@@ -273,6 +274,7 @@ def parse_whole_reply(
 
     `words`: the user's finish words, which precede those of `FINISH_WORDS`. `reader`: reads the message.
     """
+    body = encodable(body)
     try:
         reply = _decode(body)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -299,13 +301,13 @@ def parse_whole_reply(
 
 
 def _loosely(data: bytes) -> _Chunk | None:
-    """Decode a malformed chunk: invalid UTF-8, numbers that are not JSON, fields of another type.
+    """Decode a malformed chunk: numbers that are not JSON, fields of another type.
 
     Fields that are not needed are ignored, whatever they are. None if the data is not a JSON object, or if a needed
     field cannot be read.
     """
     try:
-        value = json.loads(data.decode("utf-8", "replace"))
+        value = json.loads(data)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
@@ -382,7 +384,7 @@ def _number(value: Any) -> int | None:
 
 
 def _text(value: Any) -> str | None:
-    return encodable(value) if isinstance(value, str) else None
+    return value if isinstance(value, str) else None
 
 
 def _encoded(value: Any) -> bytes:

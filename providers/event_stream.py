@@ -19,6 +19,7 @@ from ..decision.finish_words import NO_WORDS
 from .error_replies import build_error, parse_error_body, parse_error_value
 from .errors import ProtocolError, ProviderError
 from .sse_decoder import ErrorEvent, SSEDecoder
+from .surrogate_pairs import encodable
 
 SHOWN = 200
 """Bytes of an unreadable event that a message quotes."""
@@ -53,8 +54,12 @@ class EventStream(ABC):
         """Handle the end of a body that had no finish reason: append its last chunks, or raise ProviderError."""
 
     @abstractmethod
-    def read_whole(self, body: bytes) -> list[AnyChunk]:
+    def read_body(self, body: bytes) -> list[AnyChunk]:
         """Return the chunks of a response that was not streamed. Raises ProviderError."""
+
+    def read_whole(self, body: bytes) -> list[AnyChunk]:
+        """Return the chunks of a response that was not streamed, as it was received. Raises ProviderError."""
+        return self.read_body(encodable(body))
 
     def feed(self, block: bytes) -> list[AnyChunk]:
         """Return the chunks that this block completes, with neighbouring deltas merged.
@@ -115,11 +120,6 @@ def decode_loosely(data: bytes) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
-
-
-def encodable(text: str) -> str:
-    """Return a text that can be encoded in UTF-8: surrogate pairs are joined, and lone surrogates replaced."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def usage_report(

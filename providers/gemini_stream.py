@@ -151,7 +151,7 @@ class GeminiStream(EventStream):
             raise ProtocolError(f"the stream is not in Gemini's format: {quoted(self._foreign)}")
         raise Interrupted("the stream ended without a finish reason")
 
-    def read_whole(self, body: bytes) -> list[AnyChunk]:
+    def read_body(self, body: bytes) -> list[AnyChunk]:
         """Return the chunks of a body that is not an event stream: one response, or a list of them."""
         try:
             events = msgspec.json.decode(body, type=list[msgspec.Raw] | dict[str, msgspec.Raw])

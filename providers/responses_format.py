@@ -105,13 +105,13 @@ def keep_item(item: Item, raw: bytes) -> list[AnyChunk]:
     match item.get("type"):
         case "reasoning":
             wanted = item.get("encrypted_content") or item.get("content")
-            return [ReasoningDelta(signature=raw.decode("utf-8", "replace"), vendor=VENDOR)] if wanted else []
+            return [ReasoningDelta(signature=raw.decode(), vendor=VENDOR)] if wanted else []
         case "message":
             return _keep_fields(item, _PLAIN_MESSAGE, without="content")
         case "function_call":
             return _keep_fields(item, _PLAIN_CALL, without="arguments")
         case _:
-            return [ReasoningDelta(signature=raw.decode("utf-8", "replace"), redacted=True, vendor=VENDOR)]
+            return [ReasoningDelta(signature=raw.decode(), redacted=True, vendor=VENDOR)]
 
 
 def _keep_fields(item: Item, plain: frozenset[str], without: str) -> list[AnyChunk]:

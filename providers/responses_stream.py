@@ -146,7 +146,7 @@ class ResponsesStream(EventStream):
             raise ProtocolError(f"the stream is not in the format of the Responses API: {quoted(self._foreign)}")
         raise Interrupted("the stream ended without the end of the response")
 
-    def read_whole(self, body: bytes) -> list[AnyChunk]:
+    def read_body(self, body: bytes) -> list[AnyChunk]:
         """Return the chunks of a response that was not streamed."""
         value = decode_loosely(body)
         if not isinstance(value, dict) or not isinstance(value.get("output"), list):
@@ -360,9 +360,9 @@ def _mapping(raw: bytes | msgspec.Raw) -> Item:
 
 
 def _decode_event_loosely(data: bytes, error: Exception) -> _Event:
-    """Decode a malformed event: invalid UTF-8, numbers that are not JSON. Raises ProtocolError."""
+    """Decode a malformed event: numbers that are not JSON. Raises ProtocolError."""
     try:
-        value = json.loads(data.decode("utf-8", "replace"))
+        value = json.loads(data)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .errors import ProtocolError
+from .surrogate_pairs import EncodableEvents
 
 LARGEST_EVENT = 32 * 1024 * 1024
 """Bytes that one event may have; a larger one is an error."""
@@ -18,11 +19,15 @@ class ErrorEvent(bytes):
 
 
 class SSEDecoder:
-    """Feed it blocks of bytes, cut anywhere; it returns the data of each complete event."""
+    """Feed it blocks of bytes, cut anywhere; it returns the data of each complete event.
+
+    The data can be decoded as UTF-8, and so can its texts if it is JSON: see `EncodableEvents`.
+    """
 
     def __init__(self) -> None:
         self._tail = b""
         self._seen_field = False
+        self._encodable = EncodableEvents()
 
     def feed(self, block: bytes) -> list[bytes]:
         """Return the data of the events completed by this block. Raises ProtocolError for another format."""
@@ -35,7 +40,7 @@ class SSEDecoder:
             found, self._tail = self._complete(data)
         if len(self._tail) > LARGEST_EVENT:
             raise ProtocolError(f"an event of the stream is larger than {LARGEST_EVENT} bytes")
-        return found
+        return self._encodable.feed(found) if found else found
 
     def _complete(self, data: bytes) -> tuple[list[bytes], bytes]:
         """Return the data of the events that are complete in `data`, and the bytes behind them."""
@@ -55,7 +60,8 @@ class SSEDecoder:
         rest, self._tail = self._tail, b""
         if not self._seen_field:
             self._check_start(rest, whole=True)
-        return [found] if (found := _data(rest.replace(b"\r", b"\n"))) else []
+        last = [found] if (found := _data(rest.replace(b"\r", b"\n"))) else []
+        return [*self._encodable.feed(last), *self._encodable.end()]
 
     def _split(self, data: bytes) -> tuple[list[bytes], bytes]:
         """The data of complete events of any form, and the rest."""

@@ -16,6 +16,7 @@ from ..follow import Cut
 from ..formats.parsing import as_dict, as_text
 from ..providers._logging import log_warning
 from ..providers.errors import ProviderError, hide_secrets
+from ..providers.surrogate_pairs import encodable
 from .agent_runs import AgentRun
 from .closing_words import ClosingWords, closing_request
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
@@ -233,7 +234,7 @@ class FollowedExchange:
         self._hear(lambda: self._parser.read_whole(body), cuts=False)
         if self._ended:
             return body
-        value = msgspec.json.decode(body)
+        value = msgspec.json.decode(encodable(body))
         self._end.response_id = as_text(as_dict(value).get("id"))
         self._finish()
         if not self.withholds or self.response is None:
