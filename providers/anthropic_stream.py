@@ -25,9 +25,11 @@ from ..decision import (
     Usage,
     UsageReport,
 )
+from ..decision.assembler import grown
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .errors import Interrupted, ProtocolError
 from .event_stream import EventStream, decode_loosely, quoted, stream_error
+from .surrogate_pairs import encodable
 
 VENDOR = "anthropic"
 """Name of this wire format in `Reasoning.vendor`."""
@@ -246,7 +248,7 @@ class AnthropicStream(EventStream):
 
     def _add_other(self, block: _Block, delta: _Delta, fields: dict[str, Any]) -> None:
         if delta.type == "signature_delta":
-            block.signature = delta.signature or ""
+            block.signature = grown(block.signature, delta.signature or "")
         elif delta.type == "citations_delta":
             block.citations.append(fields.get("citation"))
         else:  # of a block that only its vendor understands
@@ -294,7 +296,8 @@ class AnthropicStream(EventStream):
         if block.kind.endswith("_tool_use"):
             id, name = _string(fields.get("id")), _string(fields.get("name"))
             self._names[id] = name
-            chunks.append(ProviderToolReport(id, name, arguments=_encode(fields.get("input") or {})))
+            given = "".join(block.arguments) or _encode(fields.get("input") or {})
+            chunks.append(ProviderToolReport(id, name, arguments=given))
         elif block.kind.endswith("_tool_result"):
             id = _string(fields.get("tool_use_id"))
             name = self._names.get(id) or block.kind.removesuffix("_tool_result")
@@ -341,7 +344,7 @@ def _fields_of(data: bytes, name: str) -> dict[str, Any]:
 
 def _json(text: str) -> Any:
     """Return JSON text as raw JSON. Invalid text becomes an empty object, so that the vendor accepts the block."""
-    encoded = text.encode()
+    encoded = encodable(text.encode())
     return {} if decode_loosely(encoded) is None else msgspec.Raw(encoded)
 
 

@@ -201,7 +201,7 @@ class ResponsesStream(EventStream):
         text = event.delta
         if index in self._begun and type(text) is str and text:
             self._received.setdefault(index, []).append(text)
-            chunks.append(ToolCallDelta(index, arguments=json.dumps(text)[1:-1], whole=False))
+            chunks.append(ToolCallDelta(index, arguments=json.dumps(text, ensure_ascii=False)[1:-1], whole=False))
 
     # ---- items
 
@@ -260,7 +260,7 @@ class ResponsesStream(EventStream):
         self._begin_call(index, item, chunks)
         if item.get("type") == "custom_tool_call":
             rest = "".join(text for _, text in self._missing(index, [text_of(item, "input")]))
-            chunks.append(ToolCallDelta(index, arguments=json.dumps(rest)[1:-1] + '"}', whole=True))
+            chunks.append(ToolCallDelta(index, arguments=json.dumps(rest, ensure_ascii=False)[1:-1] + '"}', whole=True))
             return
         arguments = text_of(item, "arguments")
         chunks += [ToolCallDelta(index, arguments=rest) for _, rest in self._missing(index, [arguments])]
