@@ -28,7 +28,7 @@ from ..decision import (
 from ..decision.assembler import grown
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, quoted, stream_error
+from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, quoted, stream_error
 from .surrogate_pairs import encodable
 
 VENDOR = "anthropic"
@@ -39,6 +39,8 @@ REFUSAL = "refusal"
 """`ProviderToolReport.name` of a refusal's details: its category, and an explanation."""
 TEXT, THINKING, CALL = "text", "thinking", "tool_use"
 COUNTED = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+RUN_BY_VENDOR = frozenset({"server_tool_use", "mcp_tool_use"})
+"""Types of blocks that call tools which the vendor runs."""
 PLAIN_CALL = frozenset({"type", "id", "name", "input"})
 """Fields of a call that a request restores from the call itself."""
 
@@ -85,10 +87,19 @@ class _Block:
 
 
 class AnthropicStream(EventStream):
-    """Parses one streamed response."""
+    """Parses one streamed response.
 
-    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
+    runs_items: whether the client runs tools whose calls are no `tool_use` blocks; if not, a response that waits for
+    that ends with an error that names the block.
+    """
+
+    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS, *, runs_items: bool = True) -> None:
         super().__init__(words)
+        self._runs_items = runs_items
+        self._waiting: dict[str, str] = {}
+        """Blocks that may wait for the client, by id: their types."""
+        self._calls = 0
+        """Number of the calls of our tools."""
         self._blocks: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
         """The latest counts of tokens. Each is a total for the whole response; a later event may lack some."""
@@ -186,7 +197,19 @@ class AnthropicStream(EventStream):
             self._stop_block(index, chunks)
         raw = _string(end.get("stop_reason"))
         self.finished = True
-        chunks.append(FinishReport(parse_finish_reason(raw, self._words), raw))
+        chunks.append(self._finish_report(parse_finish_reason(raw, self._words), raw))
+
+    def _finish_report(self, reason: FinishReason, raw: str) -> FinishReport:
+        """The finish, which is an error if the response waits for what only another client can do.
+
+        The vendor goes on by itself with its own tools, in a later response if need be. It wants something of the
+        client if it says so (`tool_use`) and calls none of our tools, or if the block is of another kind than its own.
+        """
+        unknown = [kind for kind in self._waiting.values() if kind not in RUN_BY_VENDOR]
+        waiting = unknown if self._calls or reason != "tool_calls" else [*self._waiting.values()]
+        if waiting and not self._runs_items and reason in ("stop", "tool_calls"):
+            return FinishReport("error", LEFT_TO_CLIENT.format(", ".join(waiting)))
+        return FinishReport(reason, raw)
 
     def _count(self, usage: Any, chunks: list[AnyChunk]) -> None:
         if not isinstance(usage, dict):
@@ -284,6 +307,8 @@ class AnthropicStream(EventStream):
         given = block.fields.get("input")
         if given and not block.arguments:  # the call came whole
             chunks.append(ToolCallDelta(index, arguments=_encode(given)))
+        self._calls += 1
+        self._waiting.pop(_string(_mapping(block.fields.get("caller")).get("tool_id")), None)
         further = {name: value for name, value in block.fields.items() if name not in PLAIN_CALL and value}
         if further and further != {"caller": {"type": "direct"}}:
             chunks.append(_item({"type": CALL, **further}))
@@ -293,6 +318,7 @@ class AnthropicStream(EventStream):
         fields = block.fields
         if block.arguments:
             block.raw, fields = b"", {**fields, "input": _json("".join(block.arguments))}
+        self._note_waiting(block.kind, fields)
         if block.kind.endswith("_tool_use"):
             id, name = _string(fields.get("id")), _string(fields.get("name"))
             self._names[id] = name
@@ -304,6 +330,13 @@ class AnthropicStream(EventStream):
             chunks.append(ProviderToolReport(id, name, result=_encode(fields.get("content"))))
         whole = block.raw.decode() if block.raw else _encode(fields)
         chunks.append(ReasoningDelta(signature=whole, redacted=True, vendor=VENDOR))
+
+    def _note_waiting(self, kind: str, fields: dict[str, Any]) -> None:
+        """Note a block that may wait for the client, or that has the result of an earlier one."""
+        if answered := _string(fields.get("tool_use_id")):
+            self._waiting.pop(answered, None)
+        elif "content" not in fields and ("id" in fields or kind.endswith(("_use", "_request"))):
+            self._waiting[_string(fields.get("id")) or kind] = kind
 
 
 def _item(fields: dict[str, Any]) -> ReasoningDelta:
@@ -328,6 +361,10 @@ def _mended(data: bytes, error: Exception) -> bytes:
 
 
 _STRINGS = frozenset(_Delta.__struct_fields__)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _fields(raw: msgspec.Raw) -> dict[str, Any]:

@@ -24,6 +24,9 @@ from .surrogate_pairs import encodable
 SHOWN = 200
 """Bytes of an unreadable event that a message quotes."""
 
+LEFT_TO_CLIENT = "{}: for a client to run"
+"""Stands for the finish word of a response that waits for something that only another client can do."""
+
 T = TypeVar("T")
 
 

@@ -25,11 +25,17 @@ from ..decision import (
 )
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, quoted, stream_error
+from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, quoted, stream_error
 from .gemini_arguments import ArgumentPiece, GrowingArguments
 from .gemini_parts import VENDOR, PartNote, note_delta
 
 CODE_EXECUTION = "code_execution"
+KNOWN_PARTS = frozenset(
+    "executableCode codeExecutionResult toolCall toolResponse inlineData fileData videoMetadata partMetadata".split()
+)
+"""Objects in a part that are about the vendor's own tools, or about the part."""
+DONE = ("Result", "Response", "Data", "Metadata", "Resolution")
+"""Ends of the names of objects that ask for nothing."""
 
 
 class _Wire(Struct, gc=False, rename="camel"):
@@ -101,10 +107,17 @@ _decode_usage = msgspec.json.Decoder(_Usage, strict=False).decode
 
 
 class GeminiStream(EventStream):
-    """Parses one response of `streamGenerateContent`."""
+    """Parses one response of `streamGenerateContent`.
 
-    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
+    runs_items: whether the client acts on parts that are no function calls; if not, a response with a part of an
+    unknown kind, which does not hold a result, ends with an error that names the kind.
+    """
+
+    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS, *, runs_items: bool = True) -> None:
         super().__init__(words)
+        self._runs_items = runs_items
+        self._waiting: list[str] = []
+        """Kinds of the parts that may wait for the client."""
         self._foreign = b""
         """The first event that is not of this format."""
         self._calls = 0
@@ -214,6 +227,8 @@ class GeminiStream(EventStream):
         chunks += self._server_tools.values()
         self._server_tools = {}
         self.finished = True
+        if self._waiting and not self._runs_items and reason in ("stop", "tool_calls"):
+            reason, word = "error", LEFT_TO_CLIENT.format(", ".join(self._waiting))
         chunks.append(FinishReport(reason, word))
 
     # ---- parts
@@ -238,6 +253,11 @@ class GeminiStream(EventStream):
         """Keep a part as it was received, since the vendor wants it back, and report what it says."""
         chunks.append(note_delta(PartNote(part=raw)))
         self._report_part(_decode_other(raw), chunks)
+        for name, value in decode_loosely(bytes(raw)).items():
+            if isinstance(value, dict) and name not in KNOWN_PARTS:
+                chunks.append(ProviderToolReport(self._next_id(name), name, _json(value)))
+                if not name.endswith(DONE):
+                    self._waiting.append(name)
 
     def _read_text(self, text: str, signature: str, chunks: list[AnyChunk]) -> None:
         if signature:

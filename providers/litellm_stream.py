@@ -307,7 +307,8 @@ def _texts(part: AnyChunk) -> Iterator[str]:
 def _chunk(fields: dict[str, Any]) -> AnyChunk:
     """A chunk from its fields, with U+FFFD for what is no character."""
     whole = {name: whole_characters(value) if isinstance(value, str) else value for name, value in fields.items()}
-    return msgspec.convert(whole, AnyChunk)  # type: ignore[arg-type, return-value]
+    chunk: AnyChunk = msgspec.convert(whole, AnyChunk)
+    return chunk
 
 
 def _blocks(delta: Any) -> list[dict[str, Any]]:

@@ -27,8 +27,19 @@ from ..decision import (
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .chat_stream import reported_cost
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, quoted, stream_error, usage_report
-from .responses_format import BREAK, CUSTOM_INPUT, Item, keep_item, parts_of, report_citations, report_item, text_of
+from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, quoted, stream_error, usage_report
+from .responses_format import (
+    BREAK,
+    CUSTOM_INPUT,
+    Item,
+    keep_item,
+    parts_of,
+    report_citations,
+    report_item,
+    text_of,
+    title_of,
+    waits_for_client,
+)
 
 TEXT = "response.output_text.delta"
 NONE: Any = object()
@@ -79,11 +90,24 @@ _decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
 
 
 class ResponsesStream(EventStream):
-    """Parses one response. `custom`: names of custom tools, whose calls are ours."""
+    """Parses one response.
 
-    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS, custom: frozenset[str] = frozenset()) -> None:
+    custom: names of custom tools, whose calls are ours. runs_items: whether the client acts on items that are neither
+    functions nor custom tools; if not, a response that waits for that ends with an error that names the item.
+    """
+
+    def __init__(
+        self,
+        words: Mapping[str, FinishReason] = NO_WORDS,
+        custom: frozenset[str] = frozenset(),
+        *,
+        runs_items: bool = True,
+    ) -> None:
         super().__init__(words)
         self._custom = custom
+        self._runs_items = runs_items
+        self._waiting: dict[str, Item] = {}
+        """Items that wait for the client, by the id that an answer to them would name."""
         self._indexes: dict[Any, int] = {}
         """Indexes by the items' ids, where the server sends none."""
         self._received: dict[int, list[str]] = {}
@@ -92,6 +116,8 @@ class ResponsesStream(EventStream):
         """Indexes of the calls that have been announced."""
         self._whole: set[int] = set()
         """Indexes of the items that are done."""
+        self._heard: set[tuple[str, str]] = set()
+        """The calls that have been announced, and the items that are done; see `_key_of`."""
         self._message: Any = NONE
         """Index of the message that the latest text belongs to."""
         self._texts: list[str] = []
@@ -218,6 +244,7 @@ class ResponsesStream(EventStream):
         if index in self._begun:
             return
         self._begun.add(index)
+        self._heard.add(_key_of(item))
         is_custom = item.get("type") == "custom_tool_call"
         id, name = text_of(item, "call_id") or text_of(item, "id"), text_of(item, "name")
         begin = f'{{"{CUSTOM_INPUT}": "' if is_custom else ""
@@ -232,6 +259,7 @@ class ResponsesStream(EventStream):
         if not item or index in self._whole:
             return
         self._whole.add(index)
+        self._heard.add(_key_of(item))
         if self._is_call(item):
             self._end_call(index, item, chunks)
         elif item.get("type") == "message":
@@ -240,8 +268,22 @@ class ResponsesStream(EventStream):
             self._end_reasoning(index, item, chunks)
         else:
             chunks += report_item(item)
+        self._note_waiting(item)
         if text_of(item, "name") not in self._custom:
             chunks += keep_item(item, raw)
+
+    def _note_waiting(self, item: Item) -> None:
+        """Note an item that waits for the client, or that an earlier one waits no more."""
+        kind, id = text_of(item, "type"), text_of(item, "call_id") or text_of(item, "id")
+        if kind == "message":  # a provider's own custom tool: the model has gone on with its result
+            self._waiting = {id: one for id, one in self._waiting.items() if one.get("type") != "custom_tool_call"}
+        elif kind.endswith("_output"):
+            self._waiting.pop(id, None)
+        elif self._is_call(item):
+            for caller in _mapping_of(item.get("caller")).values():  # a program of the provider waits for this call
+                self._waiting.pop(str(caller), None)
+        elif kind != "reasoning" and waits_for_client(item):
+            self._waiting[id] = item
 
     def _missing(self, index: int, texts: Sequence[str]) -> list[tuple[int, str]]:
         """Return the ends of an item's texts that came in no delta, each with the number of its text.
@@ -293,8 +335,9 @@ class ResponsesStream(EventStream):
 
     def _finish(self, response: _Response, status: str, chunks: list[AnyChunk]) -> None:
         """Append the end of the response. `status`: the status that the event names, used if the response has none."""
-        if not self._whole and not self._received:
-            for index, raw in enumerate(_raw_items(response.output)):
+        is_first = not self._whole and not self._received
+        for index, raw in enumerate(_raw_items(response.output), max(self._whole | self._begun, default=-1) + 1):
+            if is_first or self._is_unheard(_mapping(raw)):
                 self._end_item(index, raw, chunks)
         usage = usage_report(response.usage, _decode_usage, _usage)
         word = response.status if isinstance(response.status, str) and response.status else status
@@ -304,6 +347,10 @@ class ResponsesStream(EventStream):
         self.finished = self.done = True
         chunks += [self._finish_report(word, response.incomplete_details), *usage]
 
+    def _is_unheard(self, item: Item) -> bool:
+        """Whether an item of the finished response is a call, or about a tool, and no event before had it."""
+        return item.get("type") not in ("message", "reasoning") and _key_of(item) not in self._heard
+
     def _finish_report(self, word: str, details: Any) -> FinishReport:
         if word == "incomplete" and isinstance(details, dict) and isinstance(details.get("reason"), str):
             word = details["reason"] or word
@@ -312,6 +359,10 @@ class ResponsesStream(EventStream):
             reason = parse_finish_reason(word)
             if reason == "stop":
                 reason = "content_filter" if self._refused else "tool_calls" if self._begun else "stop"
+                if self._waiting and not self._runs_items:
+                    return FinishReport(
+                        "error", LEFT_TO_CLIENT.format(", ".join(map(title_of, self._waiting.values())))
+                    )
         return FinishReport(reason, word)
 
 
@@ -330,6 +381,15 @@ _READERS: dict[str, Callable[[ResponsesStream, int, _Event, list[AnyChunk]], Non
     "response.cancelled": ResponsesStream._read_end_of_response,
 }
 """The method that reads each kind of event. Other kinds only show that the stream is in this format."""
+
+
+def _mapping_of(value: Any) -> Item:
+    return value if isinstance(value, dict) else {}
+
+
+def _key_of(item: Item) -> tuple[str, str]:
+    """The type of an item with the id by which an answer names it, or else its own."""
+    return text_of(item, "type"), text_of(item, "call_id") or text_of(item, "id")
 
 
 def _usage(usage: _Usage) -> Usage:
@@ -355,8 +415,7 @@ def _raw_items(raw: msgspec.Raw) -> list[bytes]:
 
 
 def _mapping(raw: bytes | msgspec.Raw) -> Item:
-    value = decode_loosely(bytes(raw))
-    return value if isinstance(value, dict) else {}
+    return _mapping_of(decode_loosely(bytes(raw)))
 
 
 def _decode_event_loosely(data: bytes, error: Exception) -> _Event:

@@ -155,7 +155,9 @@ def _texts(value: Any, place: _Place = ()) -> Iterator[_Text]:
         members: list[tuple[Any, Any, _Place]] = [(name, part, (*place, name)) for name, part in value.items()]
     elif isinstance(value, list):
         numbered = enumerate(value)
-        members = [(at, part, place if isinstance(part, dict) and "index" in part else (*place, at)) for at, part in numbered]
+        members = [
+            (at, part, place if isinstance(part, dict) and "index" in part else (*place, at)) for at, part in numbered
+        ]
     else:
         return
     for name, part, where in members:

@@ -102,8 +102,8 @@ RESPONSES_FIELDS: dict[str, tuple[Value, Split]] = {
 }
 
 
-def parts(*given: Value, **more: Any) -> Value:
-    return {"candidates": [{"content": {"role": "model", "parts": [*given]}, "index": 0, **more}]}
+def parts(*members: Value, **more: Any) -> Value:
+    return {"candidates": [{"content": {"role": "model", "parts": [*members]}, "index": 0, **more}]}
 
 
 def piece(text: str) -> Value:
