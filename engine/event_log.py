@@ -18,6 +18,7 @@ from .decision.events import STREAM_PARTS, RunFinished
 from .decision.step_history import StepHistory
 from .durability import ResumeRefused, RunLost
 from .providers.clock import Clock
+from .whole_characters import with_whole_characters
 
 E = TypeVar("E", bound=Event)
 
@@ -152,9 +153,9 @@ class Log:
                 return recorded
         self._seq += 1
         stamped = replace(event, seq=self._seq, t=int((self._now() - self._began) * 1000 + 0.5))
-        if type(stamped) not in STREAM_PARTS:
+        if type(stamped) not in STREAM_PARTS:  # those come from a provider, whose parser has seen to it
             self.finished = type(stamped) is RunFinished
-            stamped = self._apply(stamped)
+            stamped = self._apply(with_whole_characters(stamped))
         for sink in self._sinks:
             sink(stamped)
         return stamped

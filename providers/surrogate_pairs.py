@@ -1,9 +1,9 @@
-"""Joins the halves of surrogate pairs that a server split between two events, and replaces what is no character.
+r"""Joins the halves of surrogate pairs that a server split between two events, and replaces what is no character.
 
-A server that cuts its texts by UTF-16 code units ends one delta with `\\ud83d` and begins the next with `\\ude00`. Each
-is valid JSON, and neither has a form in UTF-8 (RFC 8259, section 8.2). So an event whose text ends in a first half waits
-for the event that has the second. The pair then stands in the earlier one, and all readers see whole characters only,
-whatever the wire format. A half that stays alone becomes U+FFFD, as do bytes that are not UTF-8.
+A server that cuts its texts by UTF-16 code units ends one delta with `\ud83d` and begins the next with `\ude00`. Each
+half is valid JSON, and neither has a form in UTF-8 (RFC 8259, section 8.2). So an event whose text ends in a first half
+waits for the event that has the second. The pair then stands in the earlier one, and all readers see whole characters
+only, whatever the wire format. A half that stays alone becomes U+FFFD, as do bytes that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _grows(event: dict[str, Any]) -> bool:
 
 
 def _texts(value: Any, place: _Place = ()) -> Iterator[_Text]:
-    """Yield the texts of a decoded event. An item of a list is known by its `index`, if it has one, else by position."""
+    """Yield the texts of a decoded event. An item of a list is known by its `index`, or else by its position."""
     if isinstance(value, dict):
         place += tuple(part for name, part in value.items() if name.endswith("index") and type(part) is int)
         members: list[tuple[Any, Any, _Place]] = [(name, part, (*place, name)) for name, part in value.items()]
