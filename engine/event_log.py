@@ -14,12 +14,23 @@ from typing import Protocol, TypeVar
 from msgspec.structs import replace
 
 from .decision import Event, Facts, StepJudge, fold
-from .decision.events import STREAM_PARTS, RunFinished
+from .decision.events import (
+    STREAM_PARTS,
+    AttemptStarted,
+    ResponseFinished,
+    RunFinished,
+    StepFinished,
+    StepStarted,
+    ToolExecutionStarted,
+)
 from .decision.step_history import StepHistory
 from .durability import ResumeRefused, RunLost
 from .providers.clock import Clock
 from .whole_characters import with_whole_characters
 
+WITHIN_STEP = frozenset({StepStarted, AttemptStarted, ResponseFinished, ToolExecutionStarted, StepFinished})
+"""Events of each step that hold no words of users, hooks and tools; a provider's parser sees to the characters of its
+own words."""
 E = TypeVar("E", bound=Event)
 
 
@@ -153,9 +164,9 @@ class Log:
                 return recorded
         self._seq += 1
         stamped = replace(event, seq=self._seq, t=int((self._now() - self._began) * 1000 + 0.5))
-        if type(stamped) not in STREAM_PARTS:  # those come from a provider, whose parser has seen to it
+        if type(stamped) not in STREAM_PARTS:
             self.finished = type(stamped) is RunFinished
-            stamped = self._apply(with_whole_characters(stamped))
+            stamped = self._apply(stamped if type(stamped) in WITHIN_STEP else with_whole_characters(stamped))
         for sink in self._sinks:
             sink(stamped)
         return stamped

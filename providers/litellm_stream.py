@@ -241,7 +241,7 @@ class LiteLLMReader:
 
     def _with_whole_characters(self, parts: list[AnyChunk]) -> list[AnyChunk]:
         """Join the surrogate pairs that the server split between two chunks; see `PairJoiner`."""
-        if not self._pairs.waits and all(whole_characters(text) is text for part in parts for text in _texts(part)):
+        if not self._pairs.held and all(whole_characters(text) is text for part in parts for text in _texts(part)):
             return parts
         events = [
             {"type": "delta" if isinstance(part, MERGEABLE) else "", "chunk": msgspec.to_builtins(part)}

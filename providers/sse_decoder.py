@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .errors import ProtocolError
-from .surrogate_pairs import EncodableEvents
+from .surrogate_pairs import BACKSLASH, EncodableEvents
 
 LARGEST_EVENT = 32 * 1024 * 1024
 """Bytes that one event may have; a larger one is an error."""
@@ -40,7 +40,9 @@ class SSEDecoder:
             found, self._tail = self._complete(data)
         if len(self._tail) > LARGEST_EVENT:
             raise ProtocolError(f"an event of the stream is larger than {LARGEST_EVENT} bytes")
-        return self._encodable.feed(found) if found else found
+        if found and (BACKSLASH in data or not data.isascii() or self._encodable.held):
+            return self._encodable.feed(found)
+        return found
 
     def _complete(self, data: bytes) -> tuple[list[bytes], bytes]:
         """Return the data of the events that are complete in `data`, and the bytes behind them."""

@@ -8,21 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop.decision import Assembler, Usage
+from endstop.decision import Assembler
 from endstop.decision.events import Event
 from endstop.providers.anthropic_stream import AnthropicStream
 from endstop.providers.chat_stream import ChatStream
 from endstop.providers.event_stream import EventStream
 from endstop.providers.gemini_stream import GeminiStream
 from endstop.providers.responses_stream import ResponsesStream
-from endstop.providers.surrogate_pairs import EncodableEvents, encodable, whole_characters
-from endstop.proxy.anthropic_wire import ANTHROPIC
-from endstop.proxy.chat_wire import CHAT
-from endstop.proxy.exchange import EventSplitter
-from endstop.proxy.responses_wire import RESPONSES
-from endstop.proxy.wire import ProxyWire
-from hypothesis import given
-from hypothesis import strategies as st
 
 Value = dict[str, Any]
 Split = Callable[[str], Value]
