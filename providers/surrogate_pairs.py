@@ -11,8 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
+
+S = TypeVar("S", bound=msgspec.Struct)
+_encode = msgspec.json.Encoder().encode
 BACKSLASH = ord("\\")
 """As a number: bytes are searched for it in a fraction of the time that they are searched for a text."""
 _HALF = re.compile("[\\ud800-\\udfff]")
@@ -34,6 +38,29 @@ _Text = tuple[_Place, Any, Any]
 def whole_characters(text: str) -> str:
     """Return a text that has a form in UTF-8: pairs are joined, and each half that stands alone becomes U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _HALF.search(text) else text
+
+
+def with_whole_characters(value: S) -> S:
+    """Return an event or a tool's description in which each half of a surrogate pair in a text is U+FFFD.
+
+    Names of files (`os.listdir`), texts cut by UTF-16 code units, and JSON from elsewhere may hold such halves, which
+    neither a request nor a record can.
+    """
+    try:
+        _encode(value)
+    except UnicodeEncodeError:
+        return msgspec.convert(_whole(msgspec.to_builtins(value)), type(value))
+    except (TypeError, ValueError):
+        pass  # it holds what JSON cannot express, of which a record keeps the `repr`
+    return value
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return whole_characters(value)
+    if isinstance(value, dict):
+        return {_whole(name): _whole(part) for name, part in value.items()}
+    return [*map(_whole, value)] if isinstance(value, list | tuple) else value
 
 
 def is_encodable(data: bytes) -> bool:

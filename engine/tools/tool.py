@@ -36,7 +36,7 @@ from ..decision import Policy, ToolKind, ToolSpec, WrongUse
 from ..decision.errors import did_you_mean
 from ..decision.messages import is_blank
 from ..decision.tool_names import is_preset_name, kind_by_name
-from ..whole_characters import with_whole_characters
+from ..providers.surrogate_pairs import with_whole_characters
 from .call_progress import last_item
 from .results import consume_iterators, contains_iterator, returns_report
 from .run_context import context_parameter, with_context
