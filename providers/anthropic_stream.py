@@ -142,7 +142,7 @@ class AnthropicStream(EventStream):
             if not self.finished and self._message.get("stop_reason"):  # it came whole, with its start
                 self._finish(self._message, chunks)
             self.done = self.finished
-        elif kind == "error":
+        elif kind == "error" or (kind is None and self._message and "error" in _fields(msgspec.Raw(data))):
             if not self.finished:
                 raise stream_error(decode_loosely(data))
         elif kind != "ping":

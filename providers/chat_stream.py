@@ -81,6 +81,7 @@ class _Choice(_Wire):
     message: _Delta | None = None
     text: str | None = None  # the older completions endpoint, which some servers serve at this path
     finish_reason: str | None = None
+    error: Any = None  # OpenRouter and gateways like it report a failure of the vendor behind them here
 
 
 class _Details(_Wire):
@@ -173,6 +174,8 @@ class ChatStream(EventStream):
                 if self._choice is not None:
                     continue  # a second choice, which was not requested
                 self._choice = choice.index
+            if choice.error and not self.finished:
+                raise stream_error(choice.error)
             if (delta := choice.delta) is not None:
                 self.add_delta(delta, data, chunks)
             elif choice.text:
@@ -342,6 +345,8 @@ def parse_whole_reply(
     if not reply.choices:
         raise ProtocolError("the answer holds no choices")
     choice = reply.choices[0]
+    if choice.error:
+        raise stream_error(choice.error)
     reader = reader or ChatStream()
     chunks: list[AnyChunk] = []
     reader.add_delta(choice.message or choice.delta or _Delta(), body, chunks)
@@ -387,6 +392,7 @@ def _choice(value: dict[str, Any]) -> _Choice:
         message=_delta_of(value.get("message")),
         text=_text(value.get("text")),
         finish_reason=_text(value.get("finish_reason")),
+        error=value.get("error"),
     )
 
 
@@ -453,4 +459,4 @@ def _is_error(value: Any) -> bool:
         return False
     if value.get("error") or value.get("object") == "error" or value.get("type") == "error":
         return True
-    return isinstance(value.get("message"), str) or bool(value.keys() & {"detail", "errors", "base_resp"})
+    return any(isinstance(value.get(name), str) for name in ("message", "msg")) or bool(value.keys() & {"detail", "errors", "base_resp"})

@@ -154,7 +154,8 @@ class GeminiStream(EventStream):
                 self.done = True
                 return
             value = decode_loosely(data)
-            if isinstance(value, dict) and value.get("error") and not self.finished:
+            parts = value if isinstance(value, list) else [value]
+            if any(isinstance(part, dict) and part.get("error") for part in parts) and not self.finished:
                 raise stream_error(value) from None
             raise ProtocolError(f"a chunk of the stream cannot be read ({error}): {quoted(data)}") from error
 

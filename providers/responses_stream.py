@@ -151,6 +151,8 @@ class ResponsesStream(EventStream):
         if read is not None:
             self._is_ours = True
             read(self, index, event, chunks)
+        elif kind == "response.error" and not self.finished:
+            raise stream_error(decode_loosely(data))
         elif kind is not None and kind.startswith("response."):
             self._is_ours = True
         elif not self.finished:
