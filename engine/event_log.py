@@ -28,7 +28,9 @@ from .durability import ResumeRefused, RunLost
 from .providers.clock import Clock
 from .providers.surrogate_pairs import with_whole_characters
 
-WITHIN_STEP: frozenset[type] = frozenset({StepStarted, AttemptStarted, ResponseFinished, ToolExecutionStarted, StepFinished})
+WITHIN_STEP: frozenset[type] = frozenset(
+    {StepStarted, AttemptStarted, ResponseFinished, ToolExecutionStarted, StepFinished}
+)
 """Events of each step that hold no words of users, hooks and tools; a provider's parser sees to the characters of its
 own words."""
 E = TypeVar("E", bound=Event)

@@ -459,4 +459,6 @@ def _is_error(value: Any) -> bool:
         return False
     if value.get("error") or value.get("object") == "error" or value.get("type") == "error":
         return True
-    return any(isinstance(value.get(name), str) for name in ("message", "msg")) or bool(value.keys() & {"detail", "errors", "base_resp"})
+    return any(isinstance(value.get(name), str) for name in ("message", "msg")) or bool(
+        value.keys() & {"detail", "errors", "base_resp"}
+    )

@@ -98,7 +98,10 @@ def _data(event: bytes) -> bytes:
         if name in (b"data", b"error"):
             lines.append(value)
         failed = failed or name == b"error" or (name == b"event" and value.strip() == b"error")
-    if not lines and event.lstrip()[:1] in (b"{", b"["):  # a gateway broke off the stream, and wrote its error behind it
+    if not lines and event.lstrip()[:1] in (
+        b"{",
+        b"[",
+    ):  # a gateway broke off the stream, and wrote its error behind it
         return ErrorEvent(event)
     data = b"\n".join(lines)
     return ErrorEvent(data) if failed and data else data

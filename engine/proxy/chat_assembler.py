@@ -15,7 +15,7 @@ from .wire import ResponseAssembler
 
 _OF_THE_STREAM = frozenset({"choices", "object", "obfuscation", "usage"})
 """Fields of a chunk that the response does not have, or has in another form."""
-_CONSTANT = frozenset({"format", "id", "index", "role", "type"})
+_CONSTANT = frozenset({"format", "index", "role", "type"})
 """Texts that come whole, though perhaps more than once."""
 
 
@@ -141,7 +141,7 @@ def _joined(before: Any, more: Any, *, field: str = "") -> Any:
     if before is None or more is None:
         return more if before is None else before
     if isinstance(before, str) and isinstance(more, str):
-        if field == "name":  # it comes in pieces, or whole and perhaps more than once
+        if field in ("id", "name"):  # it comes in pieces, or whole and perhaps more than once
             return grown(before, more)
         return (before or more) if field in _CONSTANT else _Text(before, more)
     if isinstance(before, _Text) and isinstance(more, str):

@@ -8,13 +8,21 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop.decision import Assembler
+from endstop.decision import Assembler, Usage
 from endstop.decision.events import Event
 from endstop.providers.anthropic_stream import AnthropicStream
 from endstop.providers.chat_stream import ChatStream
 from endstop.providers.event_stream import EventStream
 from endstop.providers.gemini_stream import GeminiStream
 from endstop.providers.responses_stream import ResponsesStream
+from endstop.providers.surrogate_pairs import EncodableEvents, encodable, whole_characters
+from endstop.proxy.anthropic_wire import ANTHROPIC
+from endstop.proxy.chat_wire import CHAT
+from endstop.proxy.exchange import EventSplitter
+from endstop.proxy.responses_wire import RESPONSES
+from endstop.proxy.wire import ProxyWire
+from hypothesis import given
+from hypothesis import strategies as st
 
 Value = dict[str, Any]
 Split = Callable[[str], Value]
@@ -200,3 +208,104 @@ def test_half_a_pair_is_one_replacement_character(wire: Wire, name: str, pieces:
     expected = "".join("\ufffd" if "\ud800" <= one <= "\udfff" else one for one in "".join(pieces))
     assert expected in found
     assert expected + "\ufffd" not in found
+
+
+# ---- the proxy
+
+PROXY_WIRES: dict[str, ProxyWire] = {"chat": CHAT, "anthropic": ANTHROPIC, "responses": RESPONSES}
+PROXIED = [(wire, name, kind) for (wire, name), kind in zip(FIELDS, NAMES, strict=True) if kind[0] in "car"]
+
+
+@pytest.mark.parametrize(("wire", "name", "kind"), PROXIED, ids=[kind for _, _, kind in PROXIED])
+def test_the_proxy_puts_a_split_pair_together_and_can_end_the_stream_behind_it(
+    wire: Wire, name: str, kind: str
+) -> None:
+    proxy_wire = PROXY_WIRES[kind.partition(":")[0]]
+    events = wire[1](name, PIECES)
+    if proxy_wire is RESPONSES:  # which has its items once more, whole
+        events = events[:-1]
+    body = body_of(events)
+    assembler = proxy_wire.open_assembler()
+    for at in range(0, len(body), 7):
+        assembler.feed(body[at : at + 7])
+    if proxy_wire is not RESPONSES and not name.endswith("input"):
+        assert WHOLE in json.dumps(assembler.response(), ensure_ascii=False)
+    request = proxy_wire.read({"model": "m", "stream": True, proxy_wire.items: [{"role": "user", "content": "go"}]})
+    end = proxy_wire.open_end(request)
+    last = events[-1]
+    for event, _ in EventSplitter().feed(body_of(events[: events.index(last)])):
+        end.see(event)
+    rest = end.cut(Usage())
+    assert all(json.loads(line[6:]) for line in rest.split(b"\n") if line.startswith(b"data: {"))
+    if proxy_wire is RESPONSES and name in ("text", "arguments", "custom input"):
+        assert WHOLE.encode() in rest
+
+
+# ---- the class itself
+
+HALVES = st.text(st.sampled_from('a\ud83d\ude00\U0001f600\n"\\é'), max_size=12)
+
+
+@given(text=HALVES, cuts=st.lists(st.integers(0, 12), max_size=4), size=st.integers(1, 40))
+def test_wherever_a_text_is_cut_it_reads_as_it_would_in_one_piece(text: str, cuts: list[int], size: int) -> None:
+    edges = [0, *sorted(cuts), len(text)]
+    pieces = [text[begin:end] for begin, end in zip(edges, edges[1:], strict=False)]
+    body = body_of([chat(content=one) for one in pieces]) + b"data: [DONE]\n\n"
+    stream = ChatStream()
+    chunks = [one for at in range(0, len(body), size) for one in stream.feed(body[at : at + size])] + stream.end()
+    assert "".join(getattr(one, "text", "") for one in chunks) == whole_characters(text)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_pairs_of_calls_that_come_in_turns_are_joined_each_for_itself(interleaved: bool) -> None:
+    def grows(index: int, text: str) -> Value:
+        return chat(tool_calls=[{"index": index, "function": {"arguments": text}}])
+
+    halves = [(0, '{"x":"\ud83d'), (1, '{"y":"\ud83c'), (1, '\udf0d"}'), (0, '\ude00"}')]
+    heads = [chat(tool_calls=[{"index": n, "id": f"c{n}", "function": {"name": "f"}}]) for n in (0, 1)]
+    order = halves if interleaved else [halves[0], halves[3], halves[1], halves[2]]
+    found = read(ChatStream(), [body_of([*heads, *(grows(*one) for one in order)]) + b"data: [DONE]\n\n"])
+    assert '{\\"x\\":\\"\U0001f600\\"}' in found
+    assert '{\\"y\\":\\"\U0001f30d\\"}' in found
+
+
+@pytest.mark.parametrize("wire", [AnthropicStream, ChatStream, GeminiStream, ResponsesStream])
+def test_a_finish_waits_for_nothing(wire: Callable[[], EventStream]) -> None:
+    names = {
+        AnthropicStream: anthropic_events, ChatStream: chat_events,
+        GeminiStream: gemini_events, ResponsesStream: responses_events,
+    }  # fmt: skip
+    stream = wire()
+    stream.feed(body_of(names[wire]("text", ("a \ud83d",))))  # type: ignore[index]
+    assert stream.finished
+
+
+@pytest.mark.parametrize("events", [anthropic_events, chat_events, gemini_events, responses_events])
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (b"\xff", "\ufffd"),
+        (b"\xf0\x9f\x98", "\ufffd"),
+        (b"\xed\xa0\xbd", "\ufffd"),
+        (b"\xf0\x9f\x98\x80", "\U0001f600"),
+    ],
+)
+def test_bytes_that_are_no_utf8_become_replacement_characters(
+    events: Callable[[str, tuple[str, ...]], list[Value]], raw: bytes, shown: str
+) -> None:
+    wire = next(one for one, _ in FIELDS if one[1] is events)
+    body = body_of(events("text", ("a MARK b",))).replace(b"MARK", raw)
+    at = body.index(raw)
+    for cut in range(at, at + len(raw) + 1):
+        found = read(wire[0](), [body[:cut], body[cut:]])
+        assert "".join(dict.fromkeys(found[found.index("a ") : found.index(" b") + 2])) == f"a {shown}b"
+
+
+@pytest.mark.parametrize(
+    "data", [b'{"a":"\\\\ud83d"}', b'{"a":"\\ud83d\\ude00"}', b'{"a":"\\ud55c"}', b'{"a":"\\\\\\\\"}', b"[DONE]", b""]
+)
+def test_what_can_be_read_is_not_touched(data: bytes) -> None:
+    events = EncodableEvents()
+    assert encodable(data) is data
+    assert events.feed([data]) == [data]
+    assert events.end() == []
