@@ -101,7 +101,7 @@ def _data(event: bytes) -> bytes:
     if not lines and event.lstrip()[:1] in (
         b"{",
         b"[",
-    ):  # a gateway broke off the stream, and wrote its error behind it
+    ):  # a gateway's own error, behind what it passed on
         return ErrorEvent(event)
     data = b"\n".join(lines)
     return ErrorEvent(data) if failed and data else data
