@@ -98,10 +98,7 @@ def _data(event: bytes) -> bytes:
         if name in (b"data", b"error"):
             lines.append(value)
         failed = failed or name == b"error" or (name == b"event" and value.strip() == b"error")
-    if not lines and event.lstrip()[:1] in (
-        b"{",
-        b"[",
-    ):  # a gateway's own error, behind what it passed on
+    if not lines and event.lstrip()[:1] in (b"{", b"["):  # a gateway's own error, behind what it passed on
         return ErrorEvent(event)
     data = b"\n".join(lines)
     return ErrorEvent(data) if failed and data else data
