@@ -9,8 +9,9 @@ so that a replay of the events knows at each ToolCallEnd what was known then. A 
 incomplete or complete (`ToolCallDelta.whole`), where the wire format or a record knows it.
 
 Provider mistakes with ids and indexes are corrected here. A missing or duplicate id becomes `{step}.{index}`, a new
-id under an old index is a new call, and a call is announced once its name and either its id or its first arguments
-have arrived, because the id may follow the name.
+id under an old index is a new call, and so is another name once the arguments have begun. Until then a name may come in
+pieces, and the id may follow it: a call is announced with its first arguments, or at its end. A call that begins after
+the finish reason counts like any other.
 """
 
 from __future__ import annotations
@@ -46,6 +47,11 @@ class _PartialCall:
         self.waiting: list[str] | None = []
         """Fragments to emit once the call is announced; None from then on."""
         self.ended = False
+
+
+def grown(before: str, more: str) -> str:
+    """Return a name or an id with what another chunk has of it: the next piece, or all of it so far once more."""
+    return more if more.startswith(before) else before + more
 
 
 def block_of(
@@ -121,8 +127,8 @@ class Assembler:
         return ToolCall(building.id, building.name, building.arguments.text)
 
     def close(self) -> list[ev.Event]:
-        """End of the stream: emit trailing fragments."""
-        events: list[ev.Event] = []
+        """End of the stream: emit trailing fragments, and the calls that began after the finish."""
+        events = [] if self.finish is None else self._end_all()
         self._show_late(events)
         return events
 
@@ -180,12 +186,14 @@ class Assembler:
     def _call_delta(self, chunk: ToolCallDelta) -> list[ev.Event]:
         building = self._at.get(chunk.index)
         if building is None or self._is_another(building, chunk):
-            if self.finish is not None or not (chunk.name or chunk.id or chunk.arguments):
-                return []  # no call begins after the finish
+            if not (chunk.name or chunk.id or chunk.arguments):
+                return []
             building = self._begin(chunk.index)
         if building.waiting is not None:
-            building.name = building.name or chunk.name
-            building.raw_id = building.raw_id or chunk.id
+            if chunk.name:
+                building.name = grown(building.name, chunk.name)
+            if chunk.id:
+                building.raw_id = grown(building.raw_id, chunk.id)
         events: list[ev.Event] = []
         arguments, fragment = building.arguments, chunk.arguments
         shown = ""
@@ -193,7 +201,7 @@ class Assembler:
             if building.ended:
                 self._followed.append(building)
             shown = arguments.feed(fragment) if chunk.whole is None else arguments.add(fragment)
-        if building.waiting is not None and building.name and (building.raw_id or fragment or chunk.whole):
+        if building.waiting is not None and building.name and (fragment or chunk.whole is not None):
             self._announce(building, events)
         self._show(building, shown, events)
         if ((arguments.whole and not arguments.doubtful) or chunk.whole) and not building.ended:
@@ -201,9 +209,15 @@ class Assembler:
         return events
 
     def _is_another(self, building: _PartialCall, chunk: ToolCallDelta) -> bool:
-        """Whether a chunk starts another call under the same index: it has a new id, or a name after the end."""
+        """Whether a chunk starts another call under the same index.
+
+        It has a name then, and also a new id, or another name than the call whose arguments have begun, or no id after
+        the end of that call.
+        """
         if not chunk.name:
             return False
+        if building.waiting is None and chunk.name != building.name:
+            return True
         if chunk.id and building.waiting is not None and not building.raw_id:
             return building.name not in ("", chunk.name)  # else it is this call's id, which may follow the name
         return bool(chunk.id and chunk.id != building.raw_id) or (building.ended and not chunk.id)
@@ -270,5 +284,5 @@ class Assembler:
                     empty.append(building.id)
             else:
                 self._end(building, events)
-        self.without_arguments = tuple(empty)
+        self.without_arguments += tuple(empty)
         return events

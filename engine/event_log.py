@@ -14,11 +14,25 @@ from typing import Protocol, TypeVar
 from msgspec.structs import replace
 
 from .decision import Event, Facts, StepJudge, fold
-from .decision.events import STREAM_PARTS, RunFinished
+from .decision.events import (
+    STREAM_PARTS,
+    AttemptStarted,
+    ResponseFinished,
+    RunFinished,
+    StepFinished,
+    StepStarted,
+    ToolExecutionStarted,
+)
 from .decision.step_history import StepHistory
 from .durability import ResumeRefused, RunLost
 from .providers.clock import Clock
+from .providers.surrogate_pairs import with_whole_characters
 
+WITHIN_STEP: frozenset[type] = frozenset(
+    {StepStarted, AttemptStarted, ResponseFinished, ToolExecutionStarted, StepFinished}
+)
+"""Events of each step that hold no words of users, hooks and tools; a provider's parser sees to the characters of its
+own words."""
 E = TypeVar("E", bound=Event)
 
 
@@ -154,7 +168,7 @@ class Log:
         stamped = replace(event, seq=self._seq, t=int((self._now() - self._began) * 1000 + 0.5))
         if type(stamped) not in STREAM_PARTS:
             self.finished = type(stamped) is RunFinished
-            stamped = self._apply(stamped)
+            stamped = self._apply(stamped if type(stamped) in WITHIN_STEP else with_whole_characters(stamped))
         for sink in self._sinks:
             sink(stamped)
         return stamped

@@ -157,9 +157,8 @@ class ResponseBuilder:
         assembler = self._assembler
         if self.cut_for:
             self._log_events(assembler.close_truncated())
+        self._log_events(assembler.close())
         message = assembler.message
-        for event in assembler.close():
-            self._log.append(event)
         finished = ResponseFinished(
             step=self._step,
             attempt=self._attempt,

@@ -86,7 +86,7 @@ class Anthropic(HTTPProvider):
 
     def open_parser(self) -> AnthropicStream:
         """A parser for one response."""
-        return AnthropicStream(self._finish_words)
+        return AnthropicStream(self._finish_words, runs_items=False)
 
     def encode_request(self, request: Request) -> bytes:
         """The body of a request."""

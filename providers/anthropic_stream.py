@@ -25,10 +25,12 @@ from ..decision import (
     Usage,
     UsageReport,
 )
+from ..decision.assembler import grown
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from ..decision.reported_usage import reported_usage, sum_of_counts, token_count
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, details_of, encodable, quoted, stream_error
+from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, details_of, quoted, stream_error
+from .surrogate_pairs import encodable
 
 VENDOR = "anthropic"
 """Name of this wire format in `Reasoning.vendor`."""
@@ -38,6 +40,8 @@ REFUSAL = "refusal"
 """`ProviderToolReport.name` of a refusal's details: its category, and an explanation."""
 TEXT, THINKING, CALL = "text", "thinking", "tool_use"
 COUNTED = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+RUN_BY_VENDOR = frozenset({"server_tool_use", "mcp_tool_use"})
+"""Types of blocks that call tools which the vendor runs."""
 PLAIN_CALL = frozenset({"type", "id", "name", "input"})
 """Fields of a call that a request restores from the call itself."""
 
@@ -84,10 +88,19 @@ class _Block:
 
 
 class AnthropicStream(EventStream):
-    """Parses one streamed response."""
+    """Parses one streamed response.
 
-    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
+    runs_items: whether the client runs tools whose calls are no `tool_use` blocks; if not, a response that waits for
+    that ends with an error that names the block.
+    """
+
+    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS, *, runs_items: bool = True) -> None:
         super().__init__(words)
+        self._runs_items = runs_items
+        self._waiting: dict[str, str] = {}
+        """Blocks that may wait for the client, by id: their types."""
+        self._calls = 0
+        """Number of the calls of our tools."""
         self._blocks: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
         """The latest counts of tokens. Each is a total for the whole response; a later event may lack some."""
@@ -130,7 +143,7 @@ class AnthropicStream(EventStream):
             if not self.finished and self._message.get("stop_reason"):  # it came whole, with its start
                 self._finish(self._message, chunks)
             self.done = self.finished
-        elif kind == "error":
+        elif kind == "error" or (kind is None and self._message and "error" in _fields(msgspec.Raw(data))):
             if not self.finished:
                 raise stream_error(decode_loosely(data))
         elif kind != "ping":
@@ -144,7 +157,7 @@ class AnthropicStream(EventStream):
             raise ProtocolError(f"the stream is not in the format of Anthropic's messages: {quoted(self._foreign)}")
         raise Interrupted("the stream ended without a stop reason")
 
-    def read_whole(self, body: bytes) -> list[AnyChunk]:
+    def read_body(self, body: bytes) -> list[AnyChunk]:
         """Return the chunks of a response that was not streamed."""
         message = decode_loosely(body)
         if isinstance(message, dict) and (message.get("type") == "error" or message.get("error")):
@@ -185,7 +198,19 @@ class AnthropicStream(EventStream):
             self._stop_block(index, chunks)
         raw = _string(end.get("stop_reason"))
         self.finished = True
-        chunks.append(FinishReport(parse_finish_reason(raw, self._words), raw))
+        chunks.append(self._finish_report(parse_finish_reason(raw, self._words), raw))
+
+    def _finish_report(self, reason: FinishReason, raw: str) -> FinishReport:
+        """The finish, which is an error if the response waits for what only another client can do.
+
+        The vendor goes on by itself with its own tools, in a later response if need be. It wants something of the
+        client if it says so (`tool_use`) and calls none of our tools, or if the block is of another kind than its own.
+        """
+        unknown = [kind for kind in self._waiting.values() if kind not in RUN_BY_VENDOR]
+        waiting = unknown if self._calls or reason != "tool_calls" else [*self._waiting.values()]
+        if waiting and not self._runs_items and reason in ("stop", "tool_calls"):
+            return FinishReport("error", LEFT_TO_CLIENT.format(", ".join(waiting)))
+        return FinishReport(reason, raw)
 
     def _count(self, usage: Any, chunks: list[AnyChunk]) -> None:
         if not isinstance(usage, dict):
@@ -246,7 +271,7 @@ class AnthropicStream(EventStream):
 
     def _add_other(self, block: _Block, delta: _Delta, fields: dict[str, Any]) -> None:
         if delta.type == "signature_delta":
-            block.signature = delta.signature or ""
+            block.signature = grown(block.signature, delta.signature or "")
         elif delta.type == "citations_delta":
             block.citations.append(fields.get("citation"))
         else:  # of a block that only its vendor understands
@@ -282,6 +307,8 @@ class AnthropicStream(EventStream):
         given = block.fields.get("input")
         if given and not block.arguments:  # the call came whole
             chunks.append(ToolCallDelta(index, arguments=_encode(given)))
+        self._calls += 1
+        self._waiting.pop(_string(_mapping(block.fields.get("caller")).get("tool_id")), None)
         further = {name: value for name, value in block.fields.items() if name not in PLAIN_CALL and value}
         if further and further != {"caller": {"type": "direct"}}:
             chunks.append(_item({"type": CALL, **further}))
@@ -291,16 +318,25 @@ class AnthropicStream(EventStream):
         fields = block.fields
         if block.arguments:
             block.raw, fields = b"", {**fields, "input": _json("".join(block.arguments))}
+        self._note_waiting(block.kind, fields)
         if block.kind.endswith("_tool_use"):
             id, name = _string(fields.get("id")), _string(fields.get("name"))
             self._names[id] = name
-            chunks.append(ProviderToolReport(id, name, arguments=_encode(fields.get("input") or {})))
+            given = "".join(block.arguments) or _encode(fields.get("input") or {})
+            chunks.append(ProviderToolReport(id, name, arguments=given))
         elif block.kind.endswith("_tool_result"):
             id = _string(fields.get("tool_use_id"))
             name = self._names.get(id) or block.kind.removesuffix("_tool_result")
             chunks.append(ProviderToolReport(id, name, result=_encode(fields.get("content"))))
         whole = block.raw.decode() if block.raw else _encode(fields)
         chunks.append(ReasoningDelta(signature=whole, redacted=True, vendor=VENDOR))
+
+    def _note_waiting(self, kind: str, fields: dict[str, Any]) -> None:
+        """Note a block that may wait for the client, or that has the result of an earlier one."""
+        if answered := _string(fields.get("tool_use_id")):
+            self._waiting.pop(answered, None)
+        elif "content" not in fields and ("id" in fields or kind.endswith(("_use", "_request"))):
+            self._waiting[_string(fields.get("id")) or kind] = kind
 
 
 def _item(fields: dict[str, Any]) -> ReasoningDelta:
@@ -311,7 +347,7 @@ def _item(fields: dict[str, Any]) -> ReasoningDelta:
 def _mended(data: bytes, error: Exception) -> bytes:
     """Return a malformed event without its unreadable fields. Raises ProtocolError if it is not a JSON object."""
     try:
-        value = _clean(json.loads(data.decode("utf-8", "replace")))
+        value = json.loads(data)
         if not isinstance(value, dict):
             raise TypeError
         index, delta = str(value.get("index")), value.get("delta")
@@ -327,13 +363,8 @@ def _mended(data: bytes, error: Exception) -> bytes:
 _STRINGS = frozenset(_Delta.__struct_fields__)
 
 
-def _clean(value: Any) -> Any:
-    """Return a JSON value with all its texts made `encodable`."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, dict):
-        return {_clean(name): _clean(part) for name, part in value.items()}
-    return [*map(_clean, value)] if isinstance(value, list) else value
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _fields(raw: msgspec.Raw) -> dict[str, Any]:
@@ -350,7 +381,7 @@ def _fields_of(data: bytes, name: str) -> dict[str, Any]:
 
 def _json(text: str) -> Any:
     """Return JSON text as raw JSON. Invalid text becomes an empty object, so that the vendor accepts the block."""
-    encoded = text.encode()
+    encoded = encodable(text.encode())
     return {} if decode_loosely(encoded) is None else msgspec.Raw(encoded)
 
 

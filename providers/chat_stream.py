@@ -17,6 +17,7 @@ from ..decision import (
     AnyChunk,
     FinishReason,
     FinishReport,
+    ProviderToolReport,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
@@ -26,7 +27,8 @@ from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from ..decision.reported_usage import dollars, reported_usage, token_count
 from .chat_reasoning import ReturnedReasoning
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, details_of, encodable, quoted, stream_error, usage_report
+from .event_stream import EventStream, decode_loosely, details_of, quoted, stream_error, usage_report
+from .surrogate_pairs import encodable
 
 NULL = len(b"null")
 TICKS = 10**10
@@ -44,11 +46,23 @@ class _Function(_Wire):
     arguments: Any = None
 
 
+class _Custom(_Wire):
+    name: str | None = None
+    input: str | None = None
+
+
 class _Call(_Wire):
     index: int | None = None
     id: str | int | None = None
+    type: str | None = None
     function: _Function | None = None
+    custom: _Custom | None = None
     extra_content: Any = None
+
+
+class _Audio(_Wire):
+    transcript: str | None = None
+    data: str | None = None
 
 
 class _Delta(_Wire):
@@ -58,6 +72,7 @@ class _Delta(_Wire):
     reasoning_details: Any = None
     extra_content: Any = None
     refusal: str | None = None
+    audio: _Audio | None = None
     tool_calls: list[_Call] | None = None
     function_call: _Function | None = None  # the older form, for a single call
 
@@ -68,6 +83,7 @@ class _Choice(_Wire):
     message: _Delta | None = None
     text: str | None = None  # the older completions endpoint, which some servers serve at this path
     finish_reason: str | None = None
+    error: Any = None  # OpenRouter and gateways like it report a failure of the vendor behind them here
 
 
 class _Groq(_Wire):
@@ -99,6 +115,8 @@ class ChatStream(EventStream):
         """Index of the choice that was received first; chunks of any other choice are ignored."""
         self._has_choices = False
         self._foreign = b""
+        self._sound = 0
+        """Length of the sound that has come beside the text, in characters of base64."""
         self.refused = False
 
     def read_end(self, chunks: list[AnyChunk]) -> None:
@@ -109,7 +127,7 @@ class ChatStream(EventStream):
             raise Interrupted("the stream ended without a finish reason")
         chunks.append(FinishReport("other"))
 
-    def read_whole(self, body: bytes) -> list[AnyChunk]:
+    def read_body(self, body: bytes) -> list[AnyChunk]:
         """Return the chunks of a response that was not streamed."""
         return parse_whole_reply(body, self._words, self)
 
@@ -139,8 +157,10 @@ class ChatStream(EventStream):
                 if self._choice is not None:
                     continue  # a second choice, which was not requested
                 self._choice = choice.index
+            if choice.error and not self.finished:
+                raise stream_error(choice.error)
             if (delta := choice.delta) is not None:
-                self.add_delta(delta, chunks)
+                self.add_delta(delta, data, chunks)
             elif choice.text:
                 chunks.append(TextDelta(choice.text))
             if choice.finish_reason:
@@ -154,8 +174,11 @@ class ChatStream(EventStream):
                 usage_report(chunk.x_groq.usage, _usage) if chunk.x_groq else []
             )
 
-    def add_delta(self, delta: _Delta, chunks: list[AnyChunk]) -> None:
-        """Append the chunks of a delta, or of the whole message of an unstreamed response, to `chunks`."""
+    def add_delta(self, delta: _Delta, data: bytes, chunks: list[AnyChunk]) -> None:
+        """Append the chunks of a delta, or of the whole message of an unstreamed response, to `chunks`.
+
+        data: the event, or the response, that holds it.
+        """
         content = delta.content
         if content:
             if self._returned.pending:
@@ -175,6 +198,10 @@ class ChatStream(EventStream):
         if delta.refusal:
             self.refused = True
             chunks.append(TextDelta(delta.refusal))
+        if delta.audio is not None:
+            self._sound += len(delta.audio.data or "")
+            if delta.audio.transcript:
+                chunks.append(TextDelta(delta.audio.transcript))
         if delta.function_call is not None and not delta.tool_calls:
             delta.tool_calls = [_Call(index=0, function=delta.function_call)]
         if not delta.tool_calls:
@@ -182,20 +209,48 @@ class ChatStream(EventStream):
         if self._returned.pending:
             chunks += self._returned.flush()
         for position, call in enumerate(delta.tool_calls):
-            function = call.function or _Function()
-            arguments = function.arguments
-            if arguments is not None and not isinstance(arguments, str):
-                arguments = msgspec.json.encode(arguments).decode()
             index = position if call.index is None else call.index
             id = "" if call.id is None else str(call.id)
-            chunks.append(ToolCallDelta(index, id, function.name or "", arguments or ""))
+            name, arguments = _name_and_arguments(call, position, data)
+            chunks.append(ToolCallDelta(index, id, name, arguments))
             if call.extra_content:
                 chunks += self._returned.extra_content(call.extra_content, "call")
 
     def end_message(self, chunks: list[AnyChunk]) -> None:
-        """Append the reasoning that has to be sent back and has not been emitted yet. Call it at a message's end."""
+        """Append what has been collected and not emitted: reasoning that is sent back. Call it at a message's end."""
         if self._returned.pending:
             chunks += self._returned.flush()
+        if self._sound:
+            chunks.append(ProviderToolReport("", "audio", result=f"(sound: {self._sound} characters of base64)"))
+            self._sound = 0
+
+
+def _name_and_arguments(call: _Call, position: int, data: bytes) -> tuple[str, str]:
+    """What a piece of a call has of its name and arguments. `position`: in the list of the event `data`.
+
+    A call of a custom tool has free text for arguments. Of a type that is not known, the type stands for the name and
+    the rest for the arguments, so that the model is told that there is no such tool.
+    """
+    if (custom := call.custom) is not None:
+        return custom.name or "", custom.input or ""
+    function = call.function or _Function()
+    if call.function is None and call.type not in (None, "", "function", "custom"):
+        return call.type, _members_of_call(data, position)
+    arguments = function.arguments
+    if arguments is not None and not isinstance(arguments, str):
+        arguments = msgspec.json.encode(arguments).decode()
+    return function.name or "", arguments or ""
+
+
+def _members_of_call(data: bytes, position: int) -> str:
+    """The members of a call whose type is not known, as JSON; those that all calls have are left out."""
+    value = decode_loosely(data)
+    for choice in value.get("choices", ()) if isinstance(value, dict) else ():
+        calls = (choice.get("delta") or choice.get("message") or {}).get("tool_calls")
+        if isinstance(calls, list) and position < len(calls):
+            known = ("index", "id", "type", "extra_content")
+            return _encoded({name: part for name, part in calls[position].items() if name not in known}).decode()
+    return ""
 
 
 def _content_parts(content: Any) -> list[AnyChunk]:
@@ -257,6 +312,7 @@ def parse_whole_reply(
 
     `words`: the user's finish words, which precede those of `FINISH_WORDS`. `reader`: reads the message.
     """
+    body = encodable(body)
     try:
         reply = _decode(body)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -273,9 +329,11 @@ def parse_whole_reply(
     if not reply.choices:
         raise ProtocolError("the answer holds no choices")
     choice = reply.choices[0]
+    if choice.error:
+        raise stream_error(choice.error)
     reader = reader or ChatStream()
     chunks: list[AnyChunk] = []
-    reader.add_delta(choice.message or choice.delta or _Delta(), chunks)
+    reader.add_delta(choice.message or choice.delta or _Delta(), body, chunks)
     reader.end_message(chunks)
     raw = choice.finish_reason or ""
     chunks.append(FinishReport("content_filter" if reader.refused else parse_finish_reason(raw, words), raw))
@@ -283,13 +341,13 @@ def parse_whole_reply(
 
 
 def _loosely(data: bytes) -> _Chunk | None:
-    """Decode a malformed chunk: invalid UTF-8, numbers that are not JSON, fields of another type.
+    """Decode a malformed chunk: numbers that are not JSON, fields of another type.
 
     Fields that are not needed are ignored, whatever they are. None if the data is not a JSON object, or if a needed
     field cannot be read.
     """
     try:
-        value = json.loads(data.decode("utf-8", "replace"))
+        value = json.loads(data)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
@@ -318,6 +376,7 @@ def _choice(value: dict[str, Any]) -> _Choice:
         message=_delta_of(value.get("message")),
         text=_text(value.get("text")),
         finish_reason=_text(value.get("finish_reason")),
+        error=value.get("error"),
     )
 
 
@@ -325,7 +384,7 @@ def _delta_of(value: Any) -> _Delta | None:
     if not isinstance(value, dict):
         return None
     calls = value.get("tool_calls")
-    content = value.get("content")
+    content, audio = value.get("content"), value.get("audio")
     return _Delta(
         content=_text(content) if isinstance(content, str) else content if isinstance(content, list) else None,
         reasoning_content=_text(value.get("reasoning_content")),
@@ -333,17 +392,20 @@ def _delta_of(value: Any) -> _Delta | None:
         reasoning_details=value.get("reasoning_details"),
         extra_content=value.get("extra_content"),
         refusal=_text(value.get("refusal")),
+        audio=_Audio(_text(audio.get("transcript")), _text(audio.get("data"))) if isinstance(audio, dict) else None,
         tool_calls=[_call_of(one) for one in calls if isinstance(one, dict)] if isinstance(calls, list) else None,
         function_call=_function_of(value.get("function_call")),
     )
 
 
 def _call_of(value: dict[str, Any]) -> _Call:
-    id = value.get("id")
+    id, custom = value.get("id"), value.get("custom")
     return _Call(
         index=_number(value.get("index")),
         id=_text(id) if isinstance(id, str) else str(id) if isinstance(id, int) else None,
+        type=_text(value.get("type")),
         function=_function_of(value.get("function")),
+        custom=_Custom(_text(custom.get("name")), _text(custom.get("input"))) if isinstance(custom, dict) else None,
         extra_content=value.get("extra_content"),
     )
 
@@ -366,7 +428,7 @@ def _number(value: Any) -> int | None:
 
 
 def _text(value: Any) -> str | None:
-    return encodable(value) if isinstance(value, str) else None
+    return value if isinstance(value, str) else None
 
 
 def _encoded(value: Any) -> bytes:
@@ -381,4 +443,6 @@ def _is_error(value: Any) -> bool:
         return False
     if value.get("error") or value.get("object") == "error" or value.get("type") == "error":
         return True
-    return isinstance(value.get("message"), str) or bool(value.keys() & {"detail", "errors", "base_resp"})
+    return any(isinstance(value.get(name), str) for name in ("message", "msg")) or bool(
+        value.keys() & {"detail", "errors", "base_resp"}
+    )

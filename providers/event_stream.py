@@ -21,9 +21,13 @@ from ..decision.finish_words import NO_WORDS
 from .error_replies import build_error, parse_error_body, parse_error_value
 from .errors import ProtocolError, ProviderError
 from .sse_decoder import ErrorEvent, SSEDecoder
+from .surrogate_pairs import encodable
 
 SHOWN = 200
 """Bytes of an unreadable event that a message quotes."""
+
+LEFT_TO_CLIENT = "{}: for a client to run"
+"""Stands for the finish word of a response that waits for something that only another client can do."""
 
 
 class EventStream(ABC):
@@ -53,8 +57,18 @@ class EventStream(ABC):
         """Handle the end of a body that had no finish reason: append its last chunks, or raise ProviderError."""
 
     @abstractmethod
-    def read_whole(self, body: bytes) -> list[AnyChunk]:
+    def read_body(self, body: bytes) -> list[AnyChunk]:
         """Return the chunks of a response that was not streamed. Raises ProviderError."""
+
+    def read_whole(self, body: bytes) -> list[AnyChunk]:
+        """Return the chunks of a response that was not streamed, as it was received. Raises ProviderError."""
+        body = encodable(body)
+        try:
+            return self.read_body(body)
+        except ProtocolError:
+            if (mended := with_json_numbers(body)) is body:
+                raise
+            return self.read_body(mended)
 
     def feed(self, block: bytes) -> list[AnyChunk]:
         """Return the chunks that this block completes, with neighbouring deltas merged.
@@ -154,21 +168,6 @@ def with_json_numbers(data: bytes) -> bytes:
     except (ValueError, RecursionError):
         return data
     return json.dumps(value).encode() if found else data
-
-
-def read_body(parser: EventStream, body: bytes) -> list[AnyChunk]:
-    """Return the chunks of a response that was not streamed, whatever its numbers are. Raises ProviderError."""
-    try:
-        return parser.read_whole(body)
-    except ProtocolError:
-        if (mended := with_json_numbers(body)) is body:
-            raise
-        return parser.read_whole(mended)
-
-
-def encodable(text: str) -> str:
-    """Return a text that can be encoded in UTF-8: surrogate pairs are joined, and lone surrogates replaced."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def usage_report(raw: msgspec.Raw, read: Callable[[dict[str, Any]], Usage | None]) -> list[AnyChunk]:

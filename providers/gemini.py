@@ -75,7 +75,7 @@ class Gemini(HTTPProvider):
 
     def open_parser(self) -> GeminiStream:
         """A parser for one response."""
-        return GeminiStream(self._finish_words)
+        return GeminiStream(self._finish_words, runs_items=False)
 
     def encode_request(self, request: Request) -> bytes:
         """The body of a request."""

@@ -25,11 +25,17 @@ from ..decision import (
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from ..decision.reported_usage import reported_usage, sum_of_counts, token_count
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, quoted, stream_error, usage_report
+from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, quoted, stream_error, usage_report
 from .gemini_arguments import ArgumentPiece, GrowingArguments
 from .gemini_parts import VENDOR, PartNote, note_delta
 
 CODE_EXECUTION = "code_execution"
+KNOWN_PARTS = frozenset(
+    "executableCode codeExecutionResult toolCall toolResponse inlineData fileData videoMetadata partMetadata".split()
+)
+"""Objects in a part that are about the vendor's own tools, or about the part."""
+DONE = ("Result", "Response", "Data", "Metadata", "Resolution")
+"""Ends of the names of objects that ask for nothing."""
 
 
 class _Wire(Struct, gc=False, rename="camel"):
@@ -91,10 +97,17 @@ _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class GeminiStream(EventStream):
-    """Parses one response of `streamGenerateContent`."""
+    """Parses one response of `streamGenerateContent`.
 
-    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
+    runs_items: whether the client acts on parts that are no function calls; if not, a response with a part of an
+    unknown kind, which does not hold a result, ends with an error that names the kind.
+    """
+
+    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS, *, runs_items: bool = True) -> None:
         super().__init__(words)
+        self._runs_items = runs_items
+        self._waiting: list[str] = []
+        """Kinds of the parts that may wait for the client."""
         self._foreign = b""
         """The first event that is not of this format."""
         self._calls = 0
@@ -131,7 +144,8 @@ class GeminiStream(EventStream):
                 self.done = True
                 return
             value = decode_loosely(data)
-            if isinstance(value, dict) and value.get("error") and not self.finished:
+            parts = value if isinstance(value, list) else [value]
+            if any(isinstance(part, dict) and part.get("error") for part in parts) and not self.finished:
                 raise stream_error(value) from None
             raise ProtocolError(f"a chunk of the stream cannot be read ({error}): {quoted(data)}") from error
 
@@ -141,7 +155,7 @@ class GeminiStream(EventStream):
             raise ProtocolError(f"the stream is not in Gemini's format: {quoted(self._foreign)}")
         raise Interrupted("the stream ended without a finish reason")
 
-    def read_whole(self, body: bytes) -> list[AnyChunk]:
+    def read_body(self, body: bytes) -> list[AnyChunk]:
         """Return the chunks of a body that is not an event stream: one response, or a list of them."""
         try:
             events = msgspec.json.decode(body, type=list[msgspec.Raw] | dict[str, msgspec.Raw])
@@ -204,6 +218,8 @@ class GeminiStream(EventStream):
         chunks += self._server_tools.values()
         self._server_tools = {}
         self.finished = True
+        if self._waiting and not self._runs_items and reason in ("stop", "tool_calls"):
+            reason, word = "error", LEFT_TO_CLIENT.format(", ".join(self._waiting))
         chunks.append(FinishReport(reason, word))
 
     # ---- parts
@@ -228,6 +244,11 @@ class GeminiStream(EventStream):
         """Keep a part as it was received, since the vendor wants it back, and report what it says."""
         chunks.append(note_delta(PartNote(part=raw)))
         self._report_part(_decode_other(raw), chunks)
+        for name, value in decode_loosely(bytes(raw)).items():
+            if isinstance(value, dict) and name not in KNOWN_PARTS:
+                chunks.append(ProviderToolReport(self._next_id(name), name, _json(value)))
+                if not name.endswith(DONE):
+                    self._waiting.append(name)
 
     def _read_text(self, text: str, signature: str, chunks: list[AnyChunk]) -> None:
         if signature:

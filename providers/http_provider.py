@@ -23,7 +23,7 @@ from ..decision.finish_words import check_finish_words
 from .endpoint_url import mask_url, public_url, split_credentials, url_origin
 from .error_replies import build_error, parse_error_body
 from .errors import Interrupted, NotFound, ProtocolError, ProviderError, TimedOut, Unreachable, hide_secrets
-from .event_stream import EventStream, is_json, read_body
+from .event_stream import EventStream, is_json
 from .provider import Request, check_model, check_settings
 from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Watchdog
 
@@ -330,7 +330,7 @@ class HTTPProvider(ABC):
             while block := await self._block(response, watchdog, taken):
                 taken += len(block)
                 if not parser.begun and is_json(block):
-                    for chunk in read_body(parser, await self._rest(response, watchdog, block)):
+                    for chunk in parser.read_whole(await self._rest(response, watchdog, block)):
                         yield chunk
                     return
                 for chunk in parser.feed(block):

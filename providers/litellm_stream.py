@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from inspect import isasyncgenfunction
 from typing import Any, NamedTuple, NoReturn
 
-from msgspec.structs import replace
+import msgspec
+from msgspec.structs import astuple, replace
 
 from ..decision import (
     AnyChunk,
@@ -23,11 +24,13 @@ from ..decision import (
     Usage,
     UsageReport,
 )
+from ..decision.delta_merger import MERGEABLE
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from ..decision.reported_usage import reported_usage
 from .chat_stream import COST_FIELDS, reported_cost
 from .errors import ProtocolError, too_much_received
 from .http_provider import most_received
+from .surrogate_pairs import PairJoiner, whole_characters
 
 SERVER_TOOL = "srvtoolu_"
 """Prefix of ids of tools that Anthropic runs itself (Anthropic API reference, "server tools")."""
@@ -197,6 +200,7 @@ class LiteLLMReader:
         self._server_index: int | None = None
         self._stated: Usage | None = None
         self._looked_at = 0
+        self._pairs = PairJoiner()
 
     def stated(self, chunks: Sequence[Any]) -> list[AnyChunk]:
         """The usage reported so far, as a `UsageReport`; empty if it has not changed since the last call.
@@ -234,7 +238,17 @@ class LiteLLMReader:
             whole = self._whole(_usage(usage))
             if whole != self._stated:  # else it has been reported
                 parts.append(UsageReport(whole))
-        return parts
+        return self._with_whole_characters(parts)
+
+    def _with_whole_characters(self, parts: list[AnyChunk]) -> list[AnyChunk]:
+        """Join the surrogate pairs that the server split between two chunks; see `PairJoiner`."""
+        if not self._pairs.held and all(whole_characters(text) is text for part in parts for text in _texts(part)):
+            return parts
+        events = [
+            {"type": "delta" if isinstance(part, MERGEABLE) else "", "chunk": msgspec.to_builtins(part)}
+            for part in parts
+        ]
+        return [_chunk(ready["chunk"]) for event in events for ready in self._pairs.feed(event)]
 
     def _finish(self, raw: str) -> FinishReason:
         """The finish reason. Since 1.108 litellm says tool_calls even if the provider itself ran all the tools."""
@@ -285,6 +299,17 @@ class LiteLLMReader:
             parts.append(self._server_tool)
             self._shown.add(self._server_tool.id)
         self._server_tool = self._server_index = None
+
+
+def _texts(part: AnyChunk) -> Iterator[str]:
+    return (value for value in astuple(part) if isinstance(value, str))
+
+
+def _chunk(fields: dict[str, Any]) -> AnyChunk:
+    """A chunk from its fields, with U+FFFD for what is no character."""
+    whole = {name: whole_characters(value) if isinstance(value, str) else value for name, value in fields.items()}
+    chunk: AnyChunk = msgspec.convert(whole, AnyChunk)
+    return chunk
 
 
 def _blocks(delta: Any) -> list[dict[str, Any]]:

@@ -90,7 +90,7 @@ class OpenAIResponses(HTTPProvider):
 
     def open_parser(self) -> ResponsesStream:
         """A parser for one response."""
-        return ResponsesStream(self._finish_words, self._custom)
+        return ResponsesStream(self._finish_words, self._custom, runs_items=False)
 
     def encode_request(self, request: Request) -> bytes:
         """The body of a request."""

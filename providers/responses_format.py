@@ -48,6 +48,10 @@ _RESULTS = ("output", "results", "outputs", "result", "tools", "error")
 """Fields that may hold a tool's result. The first that an item has is used."""
 _NO_TOOLS = frozenset({"compaction", "additional_tools", "configuration_update"})
 """Items that are not about a tool."""
+_RUN_BY_PROVIDER = frozenset(
+    "web_search_call file_search_call code_interpreter_call image_generation_call mcp_call mcp_list_tools".split()
+)
+"""Items of tools that only the provider runs, whether or not they hold a result."""
 _PLAIN_CALL = frozenset({"id", "type", "status", "call_id", "name", "arguments"})
 _PLAIN_MESSAGE = frozenset({"id", "type", "status", "role", "content"})
 """Fields of a call and of a message that our own messages hold, or that the vendor does not need back."""
@@ -84,6 +88,24 @@ def report_item(item: Item) -> list[AnyChunk]:
     ]
 
 
+def waits_for_client(item: Item) -> bool:
+    """Whether a client has to act on an item before the model goes on: run a command, apply a patch, approve a call.
+
+    The API's reference has no mark for this. A client answers an item by its `call_id`, which those of the provider's
+    own tools do not have. An item of an unknown type counts as the provider's only if it holds a result.
+    """
+    kind = text_of(item, "type")
+    if kind in _NO_TOOLS or kind in _RUN_BY_PROVIDER or kind.endswith("_output") or item.get("execution") == "server":
+        return False
+    return not any(item.get(field) for field in _RESULTS)
+
+
+def title_of(item: Item) -> str:
+    """The type of an item, and the name in it if it has one, for messages."""
+    name = text_of(item, "name")
+    return f"{text_of(item, 'type')} ({name})" if name else text_of(item, "type")
+
+
 def _result_of(item: Item, kind: str) -> str:
     result = next(filter(None, (text_of(item, field) for field in _RESULTS)), "")
     if kind == "image_generation_call" and len(result) > LONGEST_RESULT:
@@ -105,13 +127,13 @@ def keep_item(item: Item, raw: bytes) -> list[AnyChunk]:
     match item.get("type"):
         case "reasoning":
             wanted = item.get("encrypted_content") or item.get("content")
-            return [ReasoningDelta(signature=raw.decode("utf-8", "replace"), vendor=VENDOR)] if wanted else []
+            return [ReasoningDelta(signature=raw.decode(), vendor=VENDOR)] if wanted else []
         case "message":
             return _keep_fields(item, _PLAIN_MESSAGE, without="content")
         case "function_call":
             return _keep_fields(item, _PLAIN_CALL, without="arguments")
         case _:
-            return [ReasoningDelta(signature=raw.decode("utf-8", "replace"), redacted=True, vendor=VENDOR)]
+            return [ReasoningDelta(signature=raw.decode(), redacted=True, vendor=VENDOR)]
 
 
 def _keep_fields(item: Item, plain: frozenset[str], without: str) -> list[AnyChunk]:

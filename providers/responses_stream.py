@@ -28,8 +28,19 @@ from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from ..decision.reported_usage import reported_usage
 from .chat_stream import reported_cost, whole_output
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, details_of, quoted, stream_error, usage_report
-from .responses_format import BREAK, CUSTOM_INPUT, Item, keep_item, parts_of, report_citations, report_item, text_of
+from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, details_of, quoted, stream_error, usage_report
+from .responses_format import (
+    BREAK,
+    CUSTOM_INPUT,
+    Item,
+    keep_item,
+    parts_of,
+    report_citations,
+    report_item,
+    text_of,
+    title_of,
+    waits_for_client,
+)
 
 TEXT = "response.output_text.delta"
 NONE: Any = object()
@@ -62,11 +73,24 @@ _decode_response = msgspec.json.Decoder(_Response).decode
 
 
 class ResponsesStream(EventStream):
-    """Parses one response. `custom`: names of custom tools, whose calls are ours."""
+    """Parses one response.
 
-    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS, custom: frozenset[str] = frozenset()) -> None:
+    custom: names of custom tools, whose calls are ours. runs_items: whether the client acts on items that are neither
+    functions nor custom tools; if not, a response that waits for that ends with an error that names the item.
+    """
+
+    def __init__(
+        self,
+        words: Mapping[str, FinishReason] = NO_WORDS,
+        custom: frozenset[str] = frozenset(),
+        *,
+        runs_items: bool = True,
+    ) -> None:
         super().__init__(words)
         self._custom = custom
+        self._runs_items = runs_items
+        self._waiting: dict[str, Item] = {}
+        """Items that wait for the client, by the id that an answer to them would name."""
         self._indexes: dict[Any, int] = {}
         """Indexes by the items' ids, where the server sends none."""
         self._received: dict[int, list[str]] = {}
@@ -75,6 +99,8 @@ class ResponsesStream(EventStream):
         """Indexes of the calls that have been announced."""
         self._whole: set[int] = set()
         """Indexes of the items that are done."""
+        self._heard: set[tuple[str, str]] = set()
+        """The calls that have been announced, and the items that are done; see `_key_of`."""
         self._message: Any = NONE
         """Index of the message that the latest text belongs to."""
         self._texts: list[str] = []
@@ -108,6 +134,8 @@ class ResponsesStream(EventStream):
         if read is not None:
             self._is_ours = True
             read(self, index, event, chunks)
+        elif kind == "response.error" and not self.finished:
+            raise stream_error(decode_loosely(data))
         elif kind is not None and kind.startswith("response."):
             self._is_ours = True
         elif not self.finished:
@@ -129,7 +157,7 @@ class ResponsesStream(EventStream):
             raise ProtocolError(f"the stream is not in the format of the Responses API: {quoted(self._foreign)}")
         raise Interrupted("the stream ended without the end of the response")
 
-    def read_whole(self, body: bytes) -> list[AnyChunk]:
+    def read_body(self, body: bytes) -> list[AnyChunk]:
         """Return the chunks of a response that was not streamed."""
         value = decode_loosely(body)
         if not isinstance(value, dict) or not isinstance(value.get("output"), list):
@@ -184,7 +212,7 @@ class ResponsesStream(EventStream):
         text = event.delta
         if index in self._begun and type(text) is str and text:
             self._received.setdefault(index, []).append(text)
-            chunks.append(ToolCallDelta(index, arguments=json.dumps(text)[1:-1], whole=False))
+            chunks.append(ToolCallDelta(index, arguments=json.dumps(text, ensure_ascii=False)[1:-1], whole=False))
 
     # ---- items
 
@@ -201,6 +229,7 @@ class ResponsesStream(EventStream):
         if index in self._begun:
             return
         self._begun.add(index)
+        self._heard.add(_key_of(item))
         is_custom = item.get("type") == "custom_tool_call"
         id, name = text_of(item, "call_id") or text_of(item, "id"), text_of(item, "name")
         begin = f'{{"{CUSTOM_INPUT}": "' if is_custom else ""
@@ -215,6 +244,7 @@ class ResponsesStream(EventStream):
         if not item or index in self._whole:
             return
         self._whole.add(index)
+        self._heard.add(_key_of(item))
         if self._is_call(item):
             self._end_call(index, item, chunks)
         elif item.get("type") == "message":
@@ -223,8 +253,22 @@ class ResponsesStream(EventStream):
             self._end_reasoning(index, item, chunks)
         else:
             chunks += report_item(item)
+        self._note_waiting(item)
         if text_of(item, "name") not in self._custom:
             chunks += keep_item(item, raw)
+
+    def _note_waiting(self, item: Item) -> None:
+        """Note an item that waits for the client, or that an earlier one waits no more."""
+        kind, id = text_of(item, "type"), text_of(item, "call_id") or text_of(item, "id")
+        if kind == "message":  # a provider's own custom tool: the model has gone on with its result
+            self._waiting = {id: one for id, one in self._waiting.items() if one.get("type") != "custom_tool_call"}
+        elif kind.endswith("_output"):
+            self._waiting.pop(id, None)
+        elif self._is_call(item):
+            for caller in _mapping_of(item.get("caller")).values():  # a program of the provider waits for this call
+                self._waiting.pop(str(caller), None)
+        elif kind != "reasoning" and waits_for_client(item):
+            self._waiting[id] = item
 
     def _missing(self, index: int, texts: Sequence[str]) -> list[tuple[int, str]]:
         """Return the ends of an item's texts that came in no delta, each with the number of its text.
@@ -243,7 +287,7 @@ class ResponsesStream(EventStream):
         self._begin_call(index, item, chunks)
         if item.get("type") == "custom_tool_call":
             rest = "".join(text for _, text in self._missing(index, [text_of(item, "input")]))
-            chunks.append(ToolCallDelta(index, arguments=json.dumps(rest)[1:-1] + '"}', whole=True))
+            chunks.append(ToolCallDelta(index, arguments=json.dumps(rest, ensure_ascii=False)[1:-1] + '"}', whole=True))
             return
         arguments = text_of(item, "arguments")
         chunks += [ToolCallDelta(index, arguments=rest) for _, rest in self._missing(index, [arguments])]
@@ -276,8 +320,9 @@ class ResponsesStream(EventStream):
 
     def _finish(self, response: _Response, status: str, chunks: list[AnyChunk]) -> None:
         """Append the end of the response. `status`: the status that the event names, used if the response has none."""
-        if not self._whole and not self._received:
-            for index, raw in enumerate(_raw_items(response.output)):
+        is_first = not self._whole and not self._received
+        for index, raw in enumerate(_raw_items(response.output), max(self._whole | self._begun, default=-1) + 1):
+            if is_first or self._is_unheard(_mapping(raw)):
                 self._end_item(index, raw, chunks)
         usage = usage_report(response.usage, _usage)
         word = response.status if isinstance(response.status, str) and response.status else status
@@ -287,6 +332,10 @@ class ResponsesStream(EventStream):
         self.finished = self.done = True
         chunks += [self._finish_report(word, response.incomplete_details), *usage]
 
+    def _is_unheard(self, item: Item) -> bool:
+        """Whether an item of the finished response is a call, or about a tool, and no event before had it."""
+        return item.get("type") not in ("message", "reasoning") and _key_of(item) not in self._heard
+
     def _finish_report(self, word: str, details: Any) -> FinishReport:
         if word == "incomplete" and isinstance(details, dict) and isinstance(details.get("reason"), str):
             word = details["reason"] or word
@@ -295,6 +344,10 @@ class ResponsesStream(EventStream):
             reason = parse_finish_reason(word)
             if reason == "stop":
                 reason = "content_filter" if self._refused else "tool_calls" if self._begun else "stop"
+                if self._waiting and not self._runs_items:
+                    return FinishReport(
+                        "error", LEFT_TO_CLIENT.format(", ".join(map(title_of, self._waiting.values())))
+                    )
         return FinishReport(reason, word)
 
 
@@ -313,6 +366,15 @@ _READERS: dict[str, Callable[[ResponsesStream, int, _Event, list[AnyChunk]], Non
     "response.cancelled": ResponsesStream._read_end_of_response,
 }
 """The method that reads each kind of event. Other kinds only show that the stream is in this format."""
+
+
+def _mapping_of(value: Any) -> Item:
+    return value if isinstance(value, dict) else {}
+
+
+def _key_of(item: Item) -> tuple[str, str]:
+    """The type of an item with the id by which an answer names it, or else its own."""
+    return text_of(item, "type"), text_of(item, "call_id") or text_of(item, "id")
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage | None:
@@ -334,14 +396,13 @@ def _raw_items(raw: msgspec.Raw) -> list[bytes]:
 
 
 def _mapping(raw: bytes | msgspec.Raw) -> Item:
-    value = decode_loosely(bytes(raw))
-    return value if isinstance(value, dict) else {}
+    return _mapping_of(decode_loosely(bytes(raw)))
 
 
 def _decode_event_loosely(data: bytes, error: Exception) -> _Event:
-    """Decode a malformed event: invalid UTF-8, numbers that are not JSON. Raises ProtocolError."""
+    """Decode a malformed event: numbers that are not JSON. Raises ProtocolError."""
     try:
-        value = json.loads(data.decode("utf-8", "replace"))
+        value = json.loads(data)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .errors import ProtocolError
+from .surrogate_pairs import BACKSLASH, EncodableEvents
 
 LARGEST_EVENT = 32 * 1024 * 1024
 """Bytes that one event may have; a larger one is an error."""
@@ -21,7 +22,10 @@ class ErrorEvent(bytes):
 
 
 class SSEDecoder:
-    """Feed it blocks of bytes, cut anywhere; it returns the data of each complete event."""
+    """Feed it blocks of bytes, cut anywhere; it returns the data of each complete event.
+
+    The data can be decoded as UTF-8, and so can its texts if it is JSON: see `EncodableEvents`.
+    """
 
     def __init__(self) -> None:
         self._started = False
@@ -32,15 +36,36 @@ class SSEDecoder:
         """Whether the last block ended with a carriage return. A line feed after it belongs to it."""
         self._data: list[bytes] = []
         """Data of the event that has not ended."""
+        self._bare: list[bytes] = []
+        """Lines of that event that are JSON without the name of a field."""
         self._failed = False
         """Whether that event reports an error."""
         self._open = False
         """Whether lines of that event have been read that say something."""
         self._size = 0
         """Bytes since the last event ended."""
+        self._encodable = EncodableEvents()
+        self._is_plain = True
+        """Whether what has come since the last event ended is ASCII without an escape."""
 
     def feed(self, block: bytes) -> list[bytes]:
         """Return the data of the events completed by this block. Raises ProtocolError for another format."""
+        self._is_plain = self._is_plain and block.isascii() and BACKSLASH not in block
+        found = self._complete(block)
+        if not found or (self._is_plain and not self._encodable.held):
+            return found
+        self._is_plain = not self._size
+        return self._encodable.feed(found)
+
+    def end(self) -> list[bytes]:
+        """Call it when the stream has ended. Returns the data of a last event that no blank line has ended."""
+        if not self._started:
+            self._check_start(b"".join(self._line).lstrip())
+        last = self._read_lines(b"".join(self._line) + b"\n\n")
+        return [*self._encodable.feed(last), *self._encodable.end()]
+
+    def _complete(self, block: bytes) -> list[bytes]:
+        """Return the data of the events completed by this block."""
         if self._after_return or b"\r" in block:
             block = self._with_line_feeds(block)
         if not self._started:
@@ -50,9 +75,7 @@ class SSEDecoder:
         data = b"".join((*self._line, block)) if self._line else block
         end = data.rfind(b"\n\n") + 2
         if end > 1 and not self._open:
-            found: list[bytes] = USUAL_EVENT.findall(
-                data, 0, end
-            )  # a third of the time that looking at each line takes
+            found: list[bytes] = USUAL_EVENT.findall(data, 0, end)  # in a third of the time of looking at each line
             if all(found):
                 self._size = 0
                 self._line.clear()
@@ -60,12 +83,6 @@ class SSEDecoder:
                     self._hold(data[end:])
                 return found
         return self._read_lines(data)
-
-    def end(self) -> list[bytes]:
-        """Call it when the stream has ended. Returns the data of a last event that no blank line has ended."""
-        if not self._started:
-            self._check_start(b"".join(self._line).lstrip())
-        return self._read_lines(b"".join(self._line) + b"\n\n")
 
     def _begin(self, block: bytes) -> bytes:
         """All that has come, once its first bytes show that these are events; nothing before that."""
@@ -99,9 +116,9 @@ class SSEDecoder:
             if line:
                 self._read_line(line)
                 continue
-            if joined := b"\n".join(self._data):
-                found.append(ErrorEvent(joined) if self._failed else joined)
-            self._data, self._failed, self._open, self._size = [], False, False, 0
+            if joined := b"\n".join(self._data or self._bare):
+                found.append(joined if self._data and not self._failed else ErrorEvent(joined))
+            self._data, self._bare, self._failed, self._open, self._size = [], [], False, False, 0
         self._line = []
         return [*found, *self._hold(rest)]
 
@@ -112,6 +129,9 @@ class SSEDecoder:
             self._open = True
         if name == b"error" or (name == b"event" and value.strip() == b"error"):
             self._failed = self._open = True
+        elif self._bare or line.lstrip()[:1] in (b"{", b"["):  # a gateway's own error, behind what it passed on
+            self._bare.append(line)
+            self._open = True
 
     def _with_line_feeds(self, block: bytes) -> bytes:
         """The block with a line feed for each end of a line."""

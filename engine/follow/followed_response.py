@@ -105,9 +105,9 @@ class FollowedResponse:
         if usage is not None and usage != assembler.usage:
             for event in assembler.feed(UsageReport(usage)):
                 self._sink(event)
-        message = assembler.message
         for event in assembler.close():
             self._take(event)
+        message = assembler.message
         return ResponseFinished(
             step=self._step,
             attempt=self.attempt,

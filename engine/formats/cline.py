@@ -122,6 +122,7 @@ def _parse_reply(entry: dict[str, Any]) -> _Reply:
     assembler = Assembler(0, "", set())
     for chunk in chunks:
         assembler.feed(chunk)
+    assembler.close()
     return _add_metadata(_Reply(assembler.message, assembler.raw_finish, assembler.usage), events)
 
 

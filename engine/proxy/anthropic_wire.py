@@ -11,6 +11,8 @@ from msgspec import Struct
 from ..decision import ToolSpec, Usage
 from ..formats.parsing import as_dict, as_list, as_text
 from ..providers.anthropic_stream import AnthropicStream
+from ..providers.event_stream import decode_loosely
+from ..providers.surrogate_pairs import encodable
 from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, ResponseAssembler, UnfinishedCall, WireRequest
 
 
@@ -31,7 +33,7 @@ class AnthropicEnd(ReplyEnd):
         """Keep the indexes of the blocks that are open."""
         if b"content_block_st" not in event[:40]:  # of start and stop; nearly all events are deltas
             return
-        seen = msgspec.json.decode(event.partition(b"data: ")[2], type=_Event)
+        seen = msgspec.convert(decode_loosely(encodable(event.partition(b"data: ")[2])), _Event)
         self._next = max(self._next, seen.index + 1)
         if seen.type == "content_block_start":
             self._open.append(seen.index)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..decision.assembler import grown
 from ..formats.parsing import as_dict, as_list, as_text
 from .wire import ResponseAssembler
 
 _OF_THE_STREAM = frozenset({"choices", "object", "obfuscation", "usage"})
 """Fields of a chunk that the response does not have, or has in another form."""
-_CONSTANT = frozenset({"format", "id", "index", "name", "role", "type"})
+_CONSTANT = frozenset({"format", "index", "role", "type"})
 """Texts that come whole, though perhaps more than once."""
 
 
@@ -77,17 +78,20 @@ class ChatAssembler(ResponseAssembler):
                 self._message[name] = _joined(self._message.get(name), value)
 
     def _add_call(self, position: int, piece: dict[str, Any]) -> None:
-        """Add a piece of a call. A new id under an old index is a new call, as some servers number all alike."""
+        """Add a piece of a call. Under an old index, a new id or a name after arguments is a new call.
+
+        Some servers number all calls alike. See also `decision.assembler`.
+        """
         given = piece.get("index")
         index = given if isinstance(given, int) else position
         call = self._at.get(index)
-        id, name = as_text(piece.get("id")), as_text(as_dict(piece.get("function")).get("name"))
-        if call is None or (id and name and as_text(call.get("id")) not in ("", id)):
+        id, name = as_text(piece.get("id")), as_text(_function_of(piece).get("name"))
+        if call is None or (name and _is_another(call, id, name)):
             call = self._at[index] = {}
             self._calls.append(call)
         for field, value in piece.items():
             if field != "index":
-                call[field] = _joined(call.get(field), value, constant=field in _CONSTANT)
+                call[field] = _joined(call.get(field), value, field=field)
 
     def build(self) -> dict[str, Any]:
         """The completion."""
@@ -101,6 +105,17 @@ class ChatAssembler(ResponseAssembler):
         choice["finish_reason"] = choice["finish_reason"] or ("tool_calls" if self._calls else "stop")
         whole: dict[str, Any] = _whole({**self._head, "object": "chat.completion", "choices": [choice]})
         return whole if usage is None else {**whole, "usage": usage}
+
+
+def _function_of(call: Mapping[str, Any]) -> dict[str, Any]:
+    return as_dict(call.get("function") or call.get("custom"))
+
+
+def _is_another(call: Mapping[str, Any], id: str, name: str) -> bool:
+    """Whether a piece with this id and name begins another call than this one."""
+    function = _function_of(call)
+    begun = function.get("arguments") or function.get("input")
+    return (id != "" and as_text(call.get("id")) not in ("", id)) or bool(begun and function.get("name") != name)
 
 
 class _Text:
@@ -121,17 +136,19 @@ def _whole(value: Any) -> Any:
     return [_whole(inside) for inside in value] if isinstance(value, list) else value
 
 
-def _joined(before: Any, more: Any, *, constant: bool = False) -> Any:
-    """A value and what another chunk adds to it."""
+def _joined(before: Any, more: Any, *, field: str = "") -> Any:
+    """A value and what another chunk adds to it. field: the name of what holds it."""
     if before is None or more is None:
         return more if before is None else before
     if isinstance(before, str) and isinstance(more, str):
-        return (before or more) if constant else _Text(before, more)
+        if field in ("id", "name"):  # it comes in pieces, or whole and perhaps more than once
+            return grown(before, more)
+        return (before or more) if field in _CONSTANT else _Text(before, more)
     if isinstance(before, _Text) and isinstance(more, str):
         before.pieces.append(more)
         return before
     if isinstance(before, dict) and isinstance(more, dict):
-        added = {name: _joined(before.get(name), value, constant=name in _CONSTANT) for name, value in more.items()}
+        added = {name: _joined(before.get(name), value, field=name) for name, value in more.items()}
         return before | added
     if isinstance(before, list) and isinstance(more, list):
         return _joined_lists(before, more)

@@ -10,6 +10,8 @@ import msgspec
 from ..decision import ToolSpec, Usage
 from ..formats.parsing import as_dict
 from ..providers.chat_stream import ChatStream
+from ..providers.event_stream import decode_loosely
+from ..providers.surrogate_pairs import encodable
 from .chat_assembler import ChatAssembler
 from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, WireRequest
 
@@ -29,7 +31,7 @@ class ChatEnd(ReplyEnd):
         if self._seen or not event.startswith(b"data: {"):
             return
         self._seen = True
-        chunk = as_dict(msgspec.json.decode(event[6:]))
+        chunk = as_dict(decode_loosely(encodable(event[6:])))
         self._head |= {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
 
     def cut(self, usage: Usage) -> bytes:

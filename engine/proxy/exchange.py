@@ -17,7 +17,8 @@ from ..follow import Cut
 from ..formats.parsing import as_dict, as_text
 from ..providers._logging import log_warning
 from ..providers.errors import ProviderError, hide_secrets
-from ..providers.event_stream import read_body
+from ..providers.event_stream import decode_loosely
+from ..providers.surrogate_pairs import encodable
 from .agent_runs import AgentRun
 from .closing_words import ClosingWords, closing_request
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
@@ -273,10 +274,10 @@ class FollowedExchange:
 
     def take_whole(self, body: bytes) -> bytes:
         """Follow a response that did not stream. Returns what is passed on of it."""
-        self._hear(lambda: read_body(self._parser, body), cuts=False)
+        self._hear(lambda: self._parser.read_whole(body), cuts=False)
         if self._ended:
             return body
-        value = msgspec.json.decode(body)
+        value = decode_loosely(encodable(body))
         self._end.response_id = as_text(as_dict(value).get("id"))
         self._finish()
         if not self.withholds or self.response is None:

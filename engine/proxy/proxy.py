@@ -32,6 +32,7 @@ from ..providers._logging import log_warning
 from ..providers.endpoint_url import public_url
 from ..providers.error_replies import build_error, parse_error_body, parse_error_value
 from ..providers.errors import Cancelled, Interrupted, ProviderError, Unreachable
+from ..providers.surrogate_pairs import encodable
 from .agent_runs import AgentRuns, digests_of
 from .anthropic_wire import ANTHROPIC
 from .chat_wire import CHAT
@@ -618,7 +619,7 @@ class Proxy:
 def _read(wire: ProxyWire, body: bytes) -> WireRequest | None:
     """Read a request. None if it is not to be followed; if something is wrong with it, the provider says so."""
     try:
-        decoded = msgspec.json.decode(body)
+        decoded = msgspec.json.decode(encodable(body))
         if not isinstance(decoded, dict) or decoded.get("n") not in (None, 1):
             return None
         return wire.read(decoded)

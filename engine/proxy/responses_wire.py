@@ -14,8 +14,9 @@ import msgspec
 
 from ..decision import ToolSpec, Usage
 from ..formats.parsing import as_dict, as_list, as_text
-from ..providers.event_stream import EventStream
+from ..providers.event_stream import EventStream, decode_loosely
 from ..providers.responses_stream import ResponsesStream
+from ..providers.surrogate_pairs import EncodableEvents, encodable
 from .chat_wire import function_fields, refusal
 from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, ResponseAssembler, WireRequest
 
@@ -46,7 +47,7 @@ class ResponsesEnd(ReplyEnd):
             return
         if b"response.created" not in data and b"response.output_item." not in data:
             return
-        seen = as_dict(msgspec.json.decode(data))
+        seen = as_dict(decode_loosely(encodable(data)))
         index = seen.get("output_index")
         match seen.get("type"):
             case "response.created":
@@ -78,7 +79,8 @@ class ResponsesEnd(ReplyEnd):
 
     def _end_of_item(self, index: int) -> Iterable[dict[str, Any]]:
         item = self._items[index]
-        text = "".join(_delta_of(data) for data in self._open[index])
+        events = EncodableEvents()
+        text = "".join(map(_delta_of, [*events.feed(self._open[index]), *events.end()]))
         item["status"] = "completed"
         field, kind = _WHOLE_FIELDS.get(as_text(item.get("type")), ("", ""))
         if field:

@@ -28,6 +28,7 @@ import msgspec
 from ..decision import Image, Question, ToolCall, WrongUse
 from ..decision.messages import ResultStatus
 from ..decision.settings import describe_type
+from ..providers.surrogate_pairs import whole_characters
 
 MAX_RESULT_CHARACTERS = 100_000
 """Characters of one result that the model and the record get; the middle of a longer one is left out."""
@@ -231,7 +232,7 @@ def truncate(text: str, longest: int = MAX_RESULT_CHARACTERS) -> str:
 
     The result, with its note, is never longer than that, so that a second call changes nothing.
     """
-    text = text.encode("utf-8", "replace").decode()  # lone surrogates, as in the names of some files
+    text = whole_characters(text)
     if len(text) <= longest:
         return text
     half = max(0, longest - OMISSION_NOTE_CHARACTERS) // 2

@@ -36,6 +36,7 @@ from ..decision import Policy, ToolKind, ToolSpec, WrongUse
 from ..decision.errors import did_you_mean
 from ..decision.messages import is_blank
 from ..decision.tool_names import is_preset_name, kind_by_name
+from ..providers.surrogate_pairs import with_whole_characters
 from .call_progress import last_item
 from .results import consume_iterators, contains_iterator, returns_report
 from .run_context import context_parameter, with_context
@@ -174,7 +175,7 @@ class Tool:
     @cached_property
     def spec(self) -> ToolSpec:
         """The description for the model and the record. Raises WrongUse if a type hint has no schema."""
-        return ToolSpec(
+        spec = ToolSpec(
             name=self.name,
             description=self._about,
             parameters=self._arguments.schema,
@@ -185,6 +186,7 @@ class Tool:
             parallel=self._parallel,
             approval=self.approval is not False,
         )
+        return with_whole_characters(spec)
 
     @property
     def __call__(self) -> Any:

@@ -239,10 +239,39 @@ def test_calls_whose_fragments_come_interleaved_are_put_together_each_for_itself
     assert fed.ended == ["a", "b"]
 
 
-def test_nothing_begins_after_the_finish() -> None:
-    fed = Fed(STOP)
-    assert fed.feed(head(), more('{"a": 1}')) == []
-    assert fed.calls == []
+def test_a_call_that_begins_after_the_finish_is_a_call() -> None:
+    fed = Fed(STOP, head(), more('{"a": 1}'))
+    assert fed.ended == ["a"]
+    assert fed.calls == [("a", "look", '{"a": 1}')]
+
+
+def test_a_call_without_arguments_that_begins_after_the_finish_ends_with_the_stream() -> None:
+    fed = Fed(CALLS, head(0, "a", "look"), head(1, "b", "look"))
+    assert [type(event).__name__ for event in fed.assembler.close()] == [
+        "ToolCallStart", "ToolCallEnd", "ToolCallStart", "ToolCallEnd",
+    ]  # fmt: skip
+    assert fed.calls == [("a", "look", ""), ("b", "look", "")]
+
+
+@pytest.mark.parametrize(
+    "names", [("get_", "weather"), ("g", "e", "t_weather"), ("get_", "get_weather"), ("get_weather", "get_weather")]
+)
+@pytest.mark.parametrize("id", ["first", "each", "last", "never"])
+def test_a_name_may_come_in_pieces_or_again(names: tuple[str, ...], id: str) -> None:
+    last = len(names) - 1
+    has_id = [id == "each" or (id == "first" and not n) or (id == "last" and n == last) for n in range(len(names))]
+    if id == "last" and names[0] != names[-1]:
+        has_id[-1] = False  # a name with the first id is a call of its own; the id comes alone
+    heads = [ToolCallDelta(0, "a" if has else "", name) for has, name in zip(has_id, names, strict=True)]
+    fed = Fed(*heads, *([ToolCallDelta(0, "a")] if id == "last" else []), more('{"city": 1}'), CALLS)
+    assert fed.calls == [("3.0" if id == "never" else "a", "get_weather", '{"city": 1}')]
+
+
+@pytest.mark.parametrize("arguments", ["{}", '{"a": 1}', '{"a": '])
+@pytest.mark.parametrize("id", ["", "a"])
+def test_another_name_after_arguments_under_the_same_index_is_another_call(arguments: str, id: str) -> None:
+    fed = Fed(ToolCallDelta(0, id, "look", arguments), ToolCallDelta(0, id, "read", '{"b": 2}'), CALLS)
+    assert [(name, given) for _, name, given in fed.calls] == [("look", arguments), ("read", '{"b": 2}')]
 
 
 # ---- a response that broke off (pitfalls 6: finish reasons lie, truncated calls were executed)

@@ -567,7 +567,11 @@ async def test_what_only_the_vendor_kept_does_not_go_back() -> None:
 async def test_calls_of_a_clients_tools_do_not_go_back_nor_the_reasoning_that_led_to_them() -> None:
     clicked = {"id": "cu_1", "type": "computer_call", "call_id": "c9", "action": {"type": "click"}}
     approval = {"id": "mcpr_1", "type": "mcp_approval_request", "name": "rm", "arguments": "{}", "server_label": "x"}
-    assert (await next_input(with_reasoning(clicked, approval, call("look", "{}"))))[1] == [ASKS, OUTPUT]
+    async with Endpoint(with_reasoning(clicked, approval), items(message("Done."))) as endpoint:
+        session = Engine(responses(endpoint.url), presets=()).session()
+        assert (await session.run("go")).stop_reason == "provider_error"
+        await session.run("on")
+        assert [item.get("role") for item in endpoint.body(1)["input"]] == ["user", "user"]
 
 
 async def test_calls_that_the_vendor_answered_go_back_with_their_answers() -> None:

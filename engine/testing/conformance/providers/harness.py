@@ -82,6 +82,7 @@ def heard(chunks: Sequence[AnyChunk]) -> Heard:
     assembler = Assembler(1, "1.1", set())
     for chunk in chunks:
         assembler.feed(chunk)
+    assembler.close()
     message: AssistantMessage = assembler.message
     return Heard(
         text=message.text,
