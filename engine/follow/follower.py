@@ -174,6 +174,14 @@ class Follower:
         """Whether a run has begun that no decision has ended."""
         return self._log is not None and not self._log.finished and self.closing is None
 
+    def hide(self, known: Redact) -> None:
+        """Hide in the record what is known to be secret, such as keys: in texts before `redact`, and in names.
+
+        To be called before anything is reported.
+        """
+        if self._writer is not None:
+            self._writer.hide(known)
+
     def offer(self, tools: Iterable[ToolSpec]) -> None:
         """Set the tools that the loop offers its model, from the next run on."""
         specs = {spec.name: spec for spec in tools}

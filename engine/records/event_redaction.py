@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
@@ -128,15 +129,32 @@ _REJECTED_BY = frozenset({"tool", "failed_call", "open_question", "user"})
 """Our own words in `CompletionRejected.by`. Any other value is the name of a gate, and so a text."""
 
 
+NAME_FIELDS = frozenset(
+    {"call_id", "id", "name", "model", "engine", "raw", "raw_finish", "tool", "tool_choice", "signature", "vendor",
+     "message_id", "media_type", "cut_at", "calls", "failed_calls", "without_arguments", "questions"}
+)  # fmt: skip
+"""Fields that hold names, ids and words that an agent, a model or a provider has chosen. They are no texts, and only
+what is known to be secret is hidden in them."""
+
+
+@cache
+def _name_fields(type_: type[Struct]) -> tuple[str, ...]:
+    return tuple(name for name in type_.__struct_fields__ if name in NAME_FIELDS - TEXT_FIELDS.get(type_, {}).keys())
+
+
 class TextRedactor:
     """Redacts the texts in an event, a message or plain data.
+
+    redact: None: only what is known is hidden. known: hides what is known to be secret; in names, too, and before
+    `redact` sees a text.
 
     Each instance has a random key for the fingerprints of results: equal results keep equal fingerprints, but nobody
     can confirm a guessed result by computing its fingerprint.
     """
 
-    def __init__(self, redact: Redact) -> None:
+    def __init__(self, redact: Redact | None, known: Redact | None = None) -> None:
         self._redact = redact
+        self._known = known
         self._key = os.urandom(16)
 
     def text(self, text: str) -> str:
@@ -144,7 +162,8 @@ class TextRedactor:
         if not text:
             return text
         try:
-            redacted = self._redact(text)
+            redacted = text if self._known is None else self._known(text)
+            redacted = redacted if self._redact is None else self._redact(redacted)
         except Exception:
             return REDACTION_FAILED
         return redacted if isinstance(redacted, str) else REDACTION_FAILED
@@ -157,8 +176,7 @@ class TextRedactor:
             return self.text(text)
         if not isinstance(value, dict | list):
             return self.text(text)
-        redacted = {name: self._part(name, part) for name, part in value.items()} if isinstance(value, dict) else None
-        redacted = self.plain(value) if redacted is None else redacted
+        redacted = self.plain(value)
         return text if redacted == value else msgspec.json.encode(redacted).decode()
 
     def plain(self, value: Any) -> Any:
@@ -217,12 +235,28 @@ class TextRedactor:
             changes["signature"] = ""  # it was made for the original text
         if isinstance(struct, Reasoning | ReasoningDelta | ev.ReasoningMessageContent) and self._is_secret(struct):
             changes["signature"] = ""
-        if isinstance(struct, ev.ToolCallResult) and struct.fingerprint:
+        if self._known is not None:
+            changes |= self._names(struct, self._known)
+        if isinstance(struct, ev.ToolCallResult) and struct.fingerprint and self._changes_results(struct, changes):
             mark = blake2b(struct.fingerprint.encode(), key=self._key, digest_size=8)
             changes["fingerprint"] = mark.hexdigest()
         if isinstance(struct, ev.CompletionRejected) and struct.by not in _REJECTED_BY:
             changes["by"] = self.text(struct.by)
         return replace(struct, **changes) if changes else struct
+
+    def _changes_results(self, result: ev.ToolCallResult, changes: Mapping[str, Any]) -> bool:
+        return self._redact is not None or changes.get("content", result.content) != result.content
+
+    def _names(self, struct: Struct, known: Redact) -> dict[str, Any]:
+        """The names in a struct in which something is known to be secret, without that."""
+        changes: dict[str, Any] = {}
+        for field in _name_fields(type(struct)):
+            value = getattr(struct, field)
+            if isinstance(value, str):
+                changes[field] = known(value)
+            elif isinstance(value, tuple):
+                changes[field] = tuple(known(part) if isinstance(part, str) else part for part in value)
+        return {field: value for field, value in changes.items() if value != getattr(struct, field)}
 
     def _field(self, kind: str, value: Any) -> Any:
         match kind:
@@ -235,7 +269,7 @@ class TextRedactor:
             case "plain":
                 return self.plain(value)
             case "schema":
-                return _schema(value, self.text)
+                return _schema(value if self._known is None else TextRedactor(self._known).plain(value), self.text)
             case "names":
                 return {role: tuple(map(self.text, names)) for role, names in value.items()}
             case "struct":
@@ -266,10 +300,13 @@ _ENDS_RESPONSE = (ResponseFinished, AttemptFailed, StepFinished, RunFinished)
 
 
 class StreamRedactor:
-    """Takes the events of a session in order, and returns them redacted as soon as they may be written."""
+    """Takes the events of a session in order, and returns them redacted as soon as they may be written.
 
-    def __init__(self, redact: Redact) -> None:
-        self._texts = TextRedactor(redact)
+    redact, known: see `TextRedactor`.
+    """
+
+    def __init__(self, redact: Redact | None, known: Redact | None = None) -> None:
+        self._texts = TextRedactor(redact, known)
         self._held: list[Event | DrainedChunk] = []
         """The events of an unfinished response, and what has happened since it began."""
 

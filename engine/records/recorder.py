@@ -60,6 +60,7 @@ class RecordWriter:
         named: str | os.PathLike[str] | None = None,
     ) -> None:
         self.path = Path(path)
+        self._redact = redact
         self._redactor = None if redact is None else StreamRedactor(redact)
         self._attachments = AttachmentWriter(named or path, attach_above)
         if self.path.suffix == SUFFIX:
@@ -98,6 +99,10 @@ class RecordWriter:
             self._file.flush()
         except OSError as error:
             raise self._close_unused(error) from None
+
+    def hide(self, known: Redact) -> None:
+        """Hide what is known to be secret, too, in texts and in names. To be called before the first event."""
+        self._redactor = StreamRedactor(self._redact, known)
 
     def write(self, event: Event | DrainedChunk) -> None:
         """Add an event. With redaction, the events of a response are held back until the response is complete."""
