@@ -95,16 +95,14 @@ def is_own_name(name: str) -> bool:
 
 
 def _is_own_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Whether an interface has this address: only then can a socket be bound to it."""
-    if address.is_unspecified or address.is_multicast:
-        return False
+    """Whether an interface has this address: what is sent there comes from there. Nothing is sent to find out."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as bound:
-            bound.bind((str(address), 0))
+        with socket.socket(family, socket.SOCK_DGRAM) as unsent:
+            unsent.connect((str(address), 9))
+            return ipaddress.ip_address(unsent.getsockname()[0]) == address
     except OSError:
         return False
-    return True
 
 
 def raise_file_limit() -> int:

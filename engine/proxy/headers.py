@@ -6,6 +6,7 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator
 
+import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
@@ -22,6 +23,7 @@ TOKEN = f"{OWN_HEADERS}-token"
 KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 """Headers in which a provider's key may come: OpenAI's, Anthropic's, Azure's, Google's."""
 _PROXY_ID = re.compile(r"[0-9a-f]{32}")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
      "transfer-encoding", "upgrade", "host", "content-length", "expect"}
@@ -76,11 +78,19 @@ def passed_proxies(incoming: web.Request) -> list[str]:
 
 
 def passed_on(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    """The headers of a message without those of its connection, and without the proxy's own."""
+    """The headers of a message without those of its connection, and without the proxy's own.
+
+    A control character, which no header may have and some parsers let through, becomes a space (RFC 9110, section 5.5).
+    """
     named = {name.strip().lower() for value in headers.getall("connection", []) for name in value.split(",")}
     left_out = _HOP_BY_HOP | named
     return CIMultiDict(
-        (name, value)
+        (name, _CONTROL.sub(" ", value))
         for name, value in headers.items()
         if not (lowered := name.lower()).startswith(OWN_HEADERS) and lowered not in left_out
     )
+
+
+def reason_of(reply: aiohttp.ClientResponse) -> str:
+    """The words beside the status of a reply, as they may be passed on."""
+    return _CONTROL.sub(" ", reply.reason or "")

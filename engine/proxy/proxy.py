@@ -38,7 +38,7 @@ from .anthropic_wire import ANTHROPIC
 from .chat_wire import CHAT
 from .day_budgets import DayBudgets, Reservation
 from .exchange import BUDGET, FOLLOWING, LARGEST_FOLLOWED, MARK, SESSION, FollowedExchange
-from .headers import TOKEN, agent_of, key_of, passed_on, passed_proxies, request_headers, secrets_of
+from .headers import TOKEN, agent_of, key_of, passed_on, passed_proxies, reason_of, request_headers, secrets_of
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
 from .statistics_page import CHARACTERS_PER_TOKEN, Statistics, metrics, page
@@ -182,6 +182,11 @@ class Proxy:
                 self._secrets.add(secret)
             own = self._own_page(incoming)
             return await self._handle(incoming) if own is None else own
+        except Exception as error:
+            log_warning("a request failed", error=self._secrets(error_text(error)))
+            if incoming.writer.output_size:
+                _abort(incoming)
+            return _error(500, "an unexpected error: the proxy printed it to its stderr")
         finally:
             self._handlers.discard(handler)
             if self._ended is not None and not self._ended.done():
@@ -564,7 +569,7 @@ class Proxy:
         """Pass a reply on as it is. said: headers that are added. blocks: its body, if some of it was read before."""
         headers = passed_on(reply.headers)
         headers.update(said)
-        outgoing = web.StreamResponse(status=reply.status, reason=reply.reason, headers=headers)
+        outgoing = web.StreamResponse(status=reply.status, reason=reason_of(reply), headers=headers)
         if "content-length" in reply.headers:
             outgoing.content_length = int(reply.headers["content-length"])
         with suppress(ConnectionError):
@@ -636,7 +641,7 @@ def _unread(reply: aiohttp.ClientResponse) -> str:
     """What is said of a reply that cannot be followed; its body belongs to the agent."""
     if reply.status == 200:
         return f"the response came with the encoding {reply.headers['content-encoding']}"
-    return f"HTTP {reply.status} {reply.reason}"
+    return f"HTTP {reply.status} {reason_of(reply)}"
 
 
 def _abort(incoming: web.Request) -> None:
