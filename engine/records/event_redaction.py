@@ -235,20 +235,21 @@ class TextRedactor:
             changes["signature"] = ""  # it was made for the original text
         if isinstance(struct, Reasoning | ReasoningDelta | ev.ReasoningMessageContent) and self._is_secret(struct):
             changes["signature"] = ""
-        if self._known is not None:
-            changes |= self._names(struct, self._known)
         if isinstance(struct, ev.ToolCallResult) and struct.fingerprint and self._changes_results(struct, changes):
             mark = blake2b(struct.fingerprint.encode(), key=self._key, digest_size=8)
             changes["fingerprint"] = mark.hexdigest()
         if isinstance(struct, ev.CompletionRejected) and struct.by not in _REJECTED_BY:
             changes["by"] = self.text(struct.by)
-        return replace(struct, **changes) if changes else struct
+        return self.names(replace(struct, **changes) if changes else struct)
 
     def _changes_results(self, result: ev.ToolCallResult, changes: Mapping[str, Any]) -> bool:
         return self._redact is not None or changes.get("content", result.content) != result.content
 
-    def _names(self, struct: Struct, known: Redact) -> dict[str, Any]:
-        """The names in a struct in which something is known to be secret, without that."""
+    def names(self, struct: S) -> S:
+        """Hide what is known to be secret in the names of an event, a message, or a part of one."""
+        known = self._known
+        if known is None:
+            return struct
         changes: dict[str, Any] = {}
         for field in _name_fields(type(struct)):
             value = getattr(struct, field)
@@ -256,7 +257,8 @@ class TextRedactor:
                 changes[field] = known(value)
             elif isinstance(value, tuple):
                 changes[field] = tuple(known(part) if isinstance(part, str) else part for part in value)
-        return {field: value for field, value in changes.items() if value != getattr(struct, field)}
+        changes = {field: value for field, value in changes.items() if value != getattr(struct, field)}
+        return replace(struct, **changes) if changes else struct
 
     def _field(self, kind: str, value: Any) -> Any:
         match kind:
@@ -330,7 +332,7 @@ class StreamRedactor:
         """A line, redacted. `delta`: the same line, redacted as a part of its text; None for other lines."""
         if delta is None or (isinstance(line, ev.ReasoningMessageContent) and line.redacted):
             return self._texts.struct(line)
-        redacted: Event | DrainedChunk = delta
+        redacted: Event | DrainedChunk = self._texts.names(delta)
         return redacted
 
 
