@@ -42,7 +42,8 @@ from .attachments import ATTACH_ABOVE, AttachmentReader, AttachmentWriter
 from .compression import create_file
 from .deduplication import LineShortener
 from .files import line_batches
-from .format import DrainedChunk, Header, encode_line, parse_header
+from .format import DrainedChunk, Header, encode_line, encode_lines, parse_header
+from .known_secrets import KnownSecrets
 from .reader import LineReader
 
 Redact = Callable[[str], str]
@@ -325,15 +326,47 @@ class StreamRedactor:
         held, self._held = self._held, []
         if not held:
             return ()
-        deltas = _DeltaRedactor(self._texts).redact(held)
-        return [self._line(line, deltas.get(number)) for number, line in enumerate(held)]
+        return _DeltaRedactor(self._texts).redact(held)
 
-    def _line(self, line: Event | DrainedChunk, delta: Any) -> Event | DrainedChunk:
-        """A line, redacted. `delta`: the same line, redacted as a part of its text; None for other lines."""
-        if delta is None or (isinstance(line, ev.ReasoningMessageContent) and line.redacted):
-            return self._texts.struct(line)
-        redacted: Event | DrainedChunk = self._texts.names(delta)
-        return redacted
+
+class KnownRedactor:
+    """Hides what is known to be secret in batches of events that hold whole responses, where it occurs at all."""
+
+    def __init__(self, known: KnownSecrets) -> None:
+        self._known = known
+        self._texts = TextRedactor(None, known)
+
+    def redact(self, lines: list[Event | DrainedChunk]) -> list[Event | DrainedChunk]:
+        """These lines, redacted."""
+        if not self._known.occur_in(_joined(lines)):
+            return lines
+        return _DeltaRedactor(self._texts).redact(lines)
+
+
+def _joined(lines: Iterable[Event | DrainedChunk]) -> str:
+    """All texts and names in these lines, the deltas of a response joined."""
+    texts: dict[str, list[str]] = {}
+    reasoning: dict[str, list[str]] = {}
+    others: list[Any] = []
+    for line in lines:
+        match line:
+            case ev.TextMessageContent():
+                pieces = texts.get(line.attempt)
+            case ev.ToolCallArgs():
+                pieces = texts.get(line.call_id)
+            case ev.ReasoningMessageContent(signature=""):
+                pieces = reasoning.get(line.attempt)
+            case _:
+                others.append(line)
+                continue
+        if pieces is not None:
+            pieces.append(line.delta)
+        elif isinstance(line, ev.ReasoningMessageContent):
+            reasoning[line.attempt] = [line.delta, line.vendor]
+        else:
+            texts[line.call_id if isinstance(line, ev.ToolCallArgs) else line.attempt] = [line.delta]
+    joined = ["".join(pieces) for pieces in (*texts.values(), *reasoning.values())]
+    return "\n".join([*texts, *joined, encode_lines(others).decode("utf-8", "replace")])
 
 
 class _DeltaRedactor:
@@ -341,29 +374,29 @@ class _DeltaRedactor:
 
     def __init__(self, texts: TextRedactor) -> None:
         self._texts = texts
-        self._pieces: dict[tuple[Any, ...], list[tuple[int, Any]]] = {}
+        self._pieces: dict[tuple[Any, ...], list[int]] = {}
+        """The indices of the deltas of each text."""
         self._block: dict[tuple[Any, ...], int] = {}
         """The number of the current reasoning block, by stream. A signature ends a block."""
 
-    def _add(self, number: int, event: Any) -> None:
-        """Add the delta to the text that it belongs to; other events are ignored."""
-        stream: tuple[Any, ...]
+    def _stream(self, event: Any) -> tuple[Any, ...] | None:
+        """The text that a delta belongs to; None for other events, and for what only its vendor can read."""
         match event:
             case ev.TextMessageContent():
-                stream = ("text", event.attempt)
+                return ("text", event.attempt)
+            case ev.ToolCallArgs():
+                return ("arguments", event.attempt, event.call_id)
             case ev.ReasoningMessageContent():
                 stream = self._reasoning(("reasoning", event.attempt), event)
-            case ev.ToolCallArgs():
-                stream = ("arguments", event.attempt, event.call_id)
+                return None if event.redacted else stream
             case DrainedChunk(chunk=TextDelta()):
-                stream = ("text", event.attempt, "after")
+                return ("text", event.attempt, "after")
             case DrainedChunk(chunk=ReasoningDelta() as chunk):
-                stream = self._reasoning(("reasoning", event.attempt, "after"), chunk)
+                return self._reasoning(("reasoning", event.attempt, "after"), chunk)
             case DrainedChunk(chunk=ToolCallDelta(index=index)):
-                stream = ("arguments", event.attempt, "after", index)
+                return ("arguments", event.attempt, "after", index)
             case _:
-                return
-        self._pieces.setdefault(stream, []).append((number, event))
+                return None
 
     def _reasoning(self, stream: tuple[Any, ...], part: Any) -> tuple[Any, ...]:
         block = self._block.get(stream, 0)
@@ -371,23 +404,32 @@ class _DeltaRedactor:
             self._block[stream] = block + 1
         return (*stream, block)
 
-    def redact(self, lines: Iterable[Any]) -> dict[int, Any]:
-        """The deltas among these lines, redacted, by their indices."""
+    def redact(self, lines: Sequence[Any]) -> list[Any]:
+        """These lines, redacted."""
+        redacted = list(lines)
         for number, line in enumerate(lines):
-            self._add(number, line)
-        redacted_deltas: dict[int, Any] = {}
-        for (kind, *_), pieces in self._pieces.items():
-            texts = [_delta_of(event) for _, event in pieces]
-            whole = "".join(texts)
-            redacted = self._texts.arguments(whole) if kind == "arguments" else self._texts.text(whole)
-            if redacted == whole:
-                redacted_deltas |= dict(pieces)
-                continue
-            shares = _shares(redacted, [len(text) for text in texts])
-            redacted_deltas |= {
-                number: _with_text(event, share) for (number, event), share in zip(pieces, shares, strict=True)
-            }
-        return redacted_deltas
+            stream = self._stream(line)
+            if stream is None:
+                redacted[number] = self._texts.struct(line)
+            elif stream in self._pieces:
+                self._pieces[stream].append(number)
+            else:
+                self._pieces[stream] = [number]
+        for (kind, *_), numbers in self._pieces.items():
+            self._redact_text(kind, numbers, redacted)
+        return redacted
+
+    def _redact_text(self, kind: str, numbers: Sequence[int], lines: list[Any]) -> None:
+        """Redact the deltas of one text, and the names in them: these are the same in all, but for reasoning."""
+        texts = [_delta_of(lines[number]) for number in numbers]
+        whole = "".join(texts)
+        redacted = self._texts.arguments(whole) if kind == "arguments" else self._texts.text(whole)
+        if redacted != whole:
+            for number, share in zip(numbers, _shares(redacted, [len(text) for text in texts]), strict=True):
+                lines[number] = _with_text(lines[number], share)
+        if kind == "reasoning" or self._texts.names(lines[numbers[0]]) is not lines[numbers[0]]:
+            for number in numbers:
+                lines[number] = self._texts.names(lines[number])
 
 
 def _shares(text: str, lengths: Sequence[int]) -> list[str]:

@@ -41,6 +41,8 @@ class KnownSecrets:
         self._key = os.urandom(32)
         self._marks: OrderedDict[str, str] = OrderedDict()
         """The mark of each secret; the one that was seen last is at the end."""
+        self._needles: dict[str, str] = {}
+        """How each secret begins, without backslashes."""
         for secret in secrets:
             self.add(secret)
 
@@ -51,12 +53,23 @@ class KnownSecrets:
         elif is_telling(secret):
             digest = blake2b(secret.encode("utf-8", "surrogatepass"), key=self._key, digest_size=3)
             self._marks[secret] = f"{REDACTION_MARK}known:{digest.hexdigest()}]"
+            self._needles[secret] = secret[:CERTAIN].replace("\\", "")
             if len(self._marks) > MOST_SECRETS:
-                self._marks.popitem(last=False)
+                del self._needles[self._marks.popitem(last=False)[0]]
+
+    def occur_in(self, text: str) -> bool:
+        """Whether something in the text may be replaced. It costs little, also where the text is long."""
+        plain = text.replace("\\", "") if "\\" in text else text
+        if any(needle in plain for needle in self._needles.values()):
+            return True
+        if "%" not in text and "&#" not in text and "\\u00" not in text and "\\x" not in text:
+            return False
+        plain = _ESCAPE.sub(_character, text)
+        return any(needle in plain for needle in self._needles.values())
 
     def __call__(self, text: str) -> str:
         """The text with its secrets replaced."""
-        if len(text) < SHORTEST:
+        if not self.occur_in(text):
             return text
         for secret, mark in self._marks.items():
             if secret in text:
