@@ -85,7 +85,7 @@ def passed_on(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     named = {name.strip().lower() for value in headers.getall("connection", []) for name in value.split(",")}
     left_out = _HOP_BY_HOP | named
     return CIMultiDict(
-        (name, _CONTROL.sub(" ", value))
+        (name, value if value.isprintable() else _CONTROL.sub(" ", value))
         for name, value in headers.items()
         if not (lowered := name.lower()).startswith(OWN_HEADERS) and lowered not in left_out
     )

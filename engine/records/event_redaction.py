@@ -177,7 +177,11 @@ class TextRedactor:
             return self.text(text)
         if not isinstance(value, dict | list):
             return self.text(text)
-        redacted = self.plain(value)
+        if isinstance(value, dict):
+            known = self._known or str
+            redacted: Any = {known(name): self._part(name, part) for name, part in value.items()}
+        else:
+            redacted = self.plain(value)
         return text if redacted == value else msgspec.json.encode(redacted).decode()
 
     def plain(self, value: Any) -> Any:

@@ -10,6 +10,7 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 
 from ..providers.endpoint_url import split_credentials
@@ -111,6 +112,7 @@ def is_telling(secret: str) -> bool:
     return len(secret) >= SHORTEST and any(map(str.isdigit, secret)) and any(map(str.isalpha, secret))
 
 
+@lru_cache(maxsize=1_000)
 def names_secret(name: str) -> bool:
     """Whether a header, a parameter or a variable of this name holds a secret, such as `x-api-key`."""
     return _NAMES.search(name) is not None
