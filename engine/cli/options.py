@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ..analysis.labels import Labels
 from ..decision import FinishReason, WrongUse
 from ..decision.finish_words import check_finish_words
+from ..http.request_checks import host_name
 from ..providers.retry import FIRST_WAIT, LONGEST_WAIT, backoff_sum
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.redaction import DEFAULT_KINDS, KINDS, Redaction
@@ -258,6 +259,26 @@ def add_labels(parser: argparse.ArgumentParser | argparse._ArgumentGroup, use: s
 def read_labels(args: argparse.Namespace) -> Labels | None:
     """The labels of `--labels`; None without it. Raises WrongUse."""
     return None if args.labels is None else Labels.read(args.labels)
+
+
+def add_allowed_hosts(server: argparse._ArgumentGroup) -> None:
+    """Add the option for further names of a server, and leave them to `allowed_hosts`."""
+    server.add_argument(
+        "--allow-host",
+        dest="allowed_hosts",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also serve requests for this name without tokens, besides the names of this machine; repeatable",
+    )
+
+
+def allowed_hosts(args: argparse.Namespace) -> frozenset[str]:
+    """The names that `--allow-host` and `--host` give, as `check_host` compares them. Raises WrongUse."""
+    for name in args.allowed_hosts:
+        if not host_name(name):
+            raise WrongUse(f"--allow-host {name!r} is no name of a host: write it like agents.internal")
+    return frozenset(map(host_name, (args.host, *args.allowed_hosts)))
 
 
 def add_redaction(parser: argparse.ArgumentParser | argparse._ArgumentGroup, where: str | None) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ..decision import Policy, WrongUse
+from ..http.request_checks import is_origin
 from ..process.daemon import new_event_loop
 from ..process.shutdown import run_to_end
 from ..process.tokens import Tokens
 from .commands import add_command
 from .factory import load_policy, with_limits
-from .options import add_redaction, build_redaction
+from .options import add_allowed_hosts, add_redaction, allowed_hosts, build_redaction
 
 PORT = 8643
 GRACE_SECONDS = 30.0
@@ -68,6 +69,14 @@ def add_to(commands: Any) -> None:
         "--tokens",
         metavar="FILE",
         help="a file of tokens, with a line OWNER:TOKEN for each, which agents send as x-endstop-token",
+    )
+    add_allowed_hosts(server)
+    server.add_argument(
+        "--cors",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="also pass on requests of pages of this origin, for the provider to answer; repeatable",
     )
     server.add_argument(
         "--grace",
@@ -166,6 +175,8 @@ def command(args: argparse.Namespace) -> int:
             offer_completion=args.offer_completion,
             stream_upstream=args.stream_upstream,
             idle_seconds=args.idle,
+            hosts=allowed_hosts(args),
+            origins=tuple(args.cors),
         ),
         followers=RunFollowers(
             policy=_policy(args),
@@ -230,6 +241,9 @@ def _folder(name: str | None) -> Path | None:
 def _check(args: argparse.Namespace) -> None:
     if not 0 <= args.port <= 65535:
         raise WrongUse(f"--port is {args.port}: use 0 to 65535")
+    for origin in args.cors:
+        if not is_origin(origin):
+            raise WrongUse(f"--cors {origin!r} is not an origin: write scheme and host, as in http://localhost:3000")
     for name in ("grace", "idle"):
         if not getattr(args, name) >= 0:
             raise WrongUse(f"--{name} is {getattr(args, name):g}: use 0 or more")

@@ -13,7 +13,7 @@ from ..process.daemon import new_event_loop
 from ..process.shutdown import run_to_end
 from .agent import build_engine, chosen_policy
 from .commands import add_command
-from .options import add_agent, add_lease, add_queue, add_redaction, build_redaction
+from .options import add_agent, add_allowed_hosts, add_lease, add_queue, add_redaction, allowed_hosts, build_redaction
 from .worker import require_queue
 
 PORT = 8642
@@ -64,6 +64,7 @@ def add_to(commands: Any) -> None:
         help="where to store sessions: a file, or a postgresql:// URL (default: sessions.db in the state folder)",
     )
     server.add_argument("--tokens", metavar="FILE", help="a file of bearer tokens, with a line OWNER:TOKEN for each")
+    add_allowed_hosts(server)
     server.add_argument(
         "--cors",
         action="append",
@@ -132,6 +133,7 @@ def command(args: argparse.Namespace) -> int:
         store=args.store if args.store is not None else default_store(),
         tokens=args.tokens,
         cors=args.cors,
+        hosts=allowed_hosts(args),
         grace=args.grace,
         keep_days=args.keep_days,
         keep_sessions=args.keep_sessions,

@@ -18,7 +18,7 @@ from ..process.tokens import Tokens
 from ..viewer.catalog import Catalog
 from ..viewer.text_index import TextIndex
 from .commands import add_command
-from .options import add_index, add_reading
+from .options import add_allowed_hosts, add_index, add_reading, allowed_hosts
 from .report import report_html
 
 PORT = 8644
@@ -48,6 +48,7 @@ def add_to(commands: Any) -> None:
     )
     server.add_argument("--open", action="store_true", help="open the page in the browser")
     server.add_argument("--tokens", metavar="FILE", help="a file of bearer tokens, with a line OWNER:TOKEN for each")
+    add_allowed_hosts(server)
     add_index(add_reading(parser))
 
 
@@ -65,6 +66,7 @@ def command(args: argparse.Namespace) -> int:
             catalog=catalog,
             options=ViewerOptions(
                 tokens=Tokens.from_environment() if args.tokens is None else Tokens.from_file(args.tokens),
+                hosts=allowed_hosts(args),
                 report=partial(_report, args.index, args.no_index, args.processes),
                 texts=texts,
             ),

@@ -66,6 +66,7 @@ from ..providers._logging import log_warning
 from ..providers.clock import Clock, SystemClock
 from ..providers.prices import Prices
 from ..records.event_redaction import Redact
+from ..records.known_secrets import KnownSecrets
 from ..records.recorder import RecordWriter
 from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
@@ -176,6 +177,14 @@ class Follower:
     def running(self) -> bool:
         """Whether a run has begun that no decision has ended."""
         return self._log is not None and not self._log.finished and self.closing is None
+
+    def hide(self, known: KnownSecrets) -> None:
+        """Hide in the record what is known to be secret, such as keys: in texts before `redact`, and in names.
+
+        To be called before anything is reported.
+        """
+        if self._writer is not None:
+            self._writer.hide(known)
 
     def offer(self, tools: Iterable[ToolSpec]) -> None:
         """Set the tools that the loop offers its model, from the next run on."""

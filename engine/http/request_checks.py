@@ -1,15 +1,17 @@
 """Which requests a server without tokens refuses, and the security headers of its responses.
 
-Such a server is for the people at this machine. Any web page that they visit could send it requests, too: through a
-name of its own that resolves to this machine (DNS rebinding), or directly from its scripts (CSRF). So the `Host` must
-name this machine, and requests of pages of other origins are refused.
+Such a server is for the people and programs at this machine. Any web page that they visit could send it requests, too:
+through a name of its own that resolves to this machine (DNS rebinding), or directly from its scripts (CSRF). So the
+`Host` must name this machine, and requests of pages of other origins are refused. What a proxy says in `Forwarded` or
+`X-Forwarded-Host` is not looked at: anybody can send it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Sequence
 
-from ..process.listening import is_loopback
+from ..process.listening import is_own_name
 from .problems import HttpError
 
 CONTENT_SECURITY_POLICY = (
@@ -25,33 +27,57 @@ SECURITY_HEADERS = {
 """Headers of every response."""
 
 
-def check_host(headers: Mapping[str, str], hosts: Collection[str], refusal: str) -> None:
+Values = Callable[[str], Sequence[str]]
+"""All values that a request has of a header, by its name in lower case."""
+_AUTHORITY = re.compile(
+    r"(?:\[(?P<address>[0-9a-f.]*:[0-9a-f:.]*)(?:%(?:25)?[\w.~-]+)?\]|(?P<name>[a-z0-9_.-]+?)\.?)(?::[0-9]{0,5})?"
+    r"|(?P<bare>[0-9a-f.]*:[0-9a-f.]*:[0-9a-f:.]*)",
+    re.ASCII,
+)
+"""What a `Host` holds (RFC 9110, section 7.2): a name or an address and maybe a port, in lower case. A last dot is that
+of the root of the DNS, and a zone names an interface of this machine (RFC 6874). An IPv6 address without brackets is
+taken as well."""
+
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+")
+_OWN_SITES = ("same-origin", "none")
+"""What browsers say of requests of the server's own pages, and of those that the user began (Fetch Metadata)."""
+
+
+def check_host(values: Values, hosts: Collection[str], refusal: str, version: str = "1.1") -> None:
     """Raise HttpError (421) unless `Host` names this machine or is one of `hosts`. refusal: what the error says.
 
-    headers: by lower-case names, or a mapping that does not mind.
+    version: of HTTP. Before 1.1 a request may have no `Host`; browsers, and so web pages, always send one.
     """
-    name = _host_name(headers.get("host", ""))
-    if not (is_loopback(name) or name in hosts):
+    given = values("host")
+    if not given and version in ("0.9", "1.0"):
+        return
+    name = host_name(given[0]) if len(given) == 1 else ""
+    if not name or not (name in hosts or is_own_name(name)):
         raise HttpError(421, "host", refusal)
 
 
-def check_origin(headers: Mapping[str, str], origins: Collection[str], refusal: str) -> None:
-    """Raise HttpError (403) for a request of a page of another origin than the server's own and `origins`."""
-    origin = headers.get("origin")
-    if origin is not None:
-        own = origin.partition("://")[2].lower() == headers.get("host", "").lower() != ""
-        if not own and origin not in origins:
-            raise HttpError(403, "origin", refusal)
-    elif headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _opens_page(headers):
+def check_origin(values: Values, origins: Collection[str], refusal: str, *, opens: bool = False) -> None:
+    """Raise HttpError (403) for a request of a page of another origin than the server's own and `origins`.
+
+    opens: whether the request only opens something to look at, as a link on any page may.
+    """
+    senders = values("origin")
+    own = {f"{scheme}://{host.lower()}" for host in values("host") for scheme in ("http", "https")}
+    others = [sender for sender in senders if sender not in origins]
+    if senders and not others:
+        return
+    foreign = any(sender.lower() not in own for sender in others)
+    is_link = opens and not senders and list(values("sec-fetch-mode")) == ["navigate"]
+    if foreign or not (is_link or all(site in _OWN_SITES for site in values("sec-fetch-site"))):
         raise HttpError(403, "origin", refusal)
 
 
-def _opens_page(headers: Mapping[str, str]) -> bool:
-    return headers.get("sec-fetch-mode") == "navigate"
+def is_origin(text: str) -> bool:
+    """Whether this is what browsers send as `Origin` (RFC 6454): scheme, host, and maybe port."""
+    return _ORIGIN.fullmatch(text) is not None
 
 
-def _host_name(host: str) -> str:
-    """The name in a `Host` header, without port and brackets."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+def host_name(host: str) -> str:
+    """The name or address in a `Host` header, without brackets, zone, port and last dot; empty if it is none."""
+    found = _AUTHORITY.fullmatch(host.strip(" \t").lower())
+    return "" if found is None else found["address"] or found["name"] or found["bare"]

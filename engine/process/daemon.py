@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
+from .._sanitize import sanitize
 from .shutdown import INTERRUPT_EXIT_CODE
 
 
@@ -21,8 +23,11 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 @contextmanager
-def log_to_stderr() -> Iterator[None]:
-    """Make structlog write one line per log entry to stderr, inside the block. stdout is only for the answer."""
+def log_to_stderr(hide: Callable[[str], str] | None = None) -> Iterator[None]:
+    """Make structlog write one line per log entry to stderr, inside the block. stdout is only for the answer.
+
+    hide: applied to each text, which may come from a model or a provider. Control sequences are removed from all.
+    """
     import structlog
 
     before = structlog.get_config() if structlog.is_configured() else None
@@ -31,6 +36,7 @@ def log_to_stderr() -> Iterator[None]:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            partial(_clean, hide),
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
         ],
         logger_factory=lambda *args: structlog.PrintLogger(sys.stderr),  # looked up for each entry: it may be replaced
@@ -43,6 +49,17 @@ def log_to_stderr() -> Iterator[None]:
             structlog.reset_defaults()
         else:
             structlog.configure(**before)
+
+
+def _clean(
+    hide: Callable[[str], str] | None, logger: object, method: str, entry: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """A log entry whose texts can neither begin a line nor move a terminal's cursor."""
+    for name, value in entry.items():
+        if not isinstance(value, int | float | None):
+            text = sanitize(str(value))
+            entry[name] = text if hide is None else hide(text)
+    return entry
 
 
 class Stoppable(Protocol):

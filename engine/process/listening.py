@@ -13,6 +13,11 @@ from ..decision import WrongUse
 MAX_OPEN_FILES = 65_536
 """Files and connections that may be open at once, if the system allows it."""
 
+_LOCAL_NAMES = frozenset(
+    {"ip6-localhost", "ip6-loopback", "localhost.localdomain", "host.docker.internal", "host.containers.internal"}
+)
+"""Names of this machine in the hosts files of systems and of containers. Nobody can own them in the DNS."""
+
 
 IDLE_SECONDS = 10.0
 """Seconds after which a connection is closed that waits for a request, or for the rest of a request's head."""
@@ -74,6 +79,33 @@ def is_loopback(name: str) -> bool:
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
+        return False
+
+
+def is_own_name(name: str) -> bool:
+    """Whether this is a name or an address of this machine: of its loopback, its host name, or one of its interfaces.
+
+    name: in lower case, without brackets and port. Nothing is resolved: its owner says what a name resolves to.
+    """
+    if is_loopback(name) or name in _LOCAL_NAMES:
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        host = socket.gethostname().lower()
+        return name in (host, host.partition(".")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return is_own_name(str(mapped)) if mapped is not None else _is_own_address(address)
+
+
+def _is_own_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether an interface has this address: what is sent there comes from there. Nothing is sent to find out."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as unsent:
+            unsent.connect((str(address), 9))
+            return ipaddress.ip_address(unsent.getsockname()[0]) == address
+    except OSError:
         return False
 
 

@@ -19,6 +19,7 @@ from ..providers._logging import log_warning
 from ..providers.errors import ProviderError, hide_secrets
 from ..providers.event_stream import decode_loosely
 from ..providers.surrogate_pairs import encodable
+from ..records.event_redaction import Redact
 from .agent_runs import AgentRun
 from .closing_words import ClosingWords, closing_request
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
@@ -82,13 +83,23 @@ class EventSplitter:
 class FollowedExchange:
     """One request of a run and its response.
 
-    cuts: whether the response may be cut. key: of the agent, which is never recorded. size: bytes of the request.
+    cuts: whether the response may be cut. key: of the agent, which is never recorded. hide: what is known to be secret.
+    size: bytes of the request.
     """
 
     def __init__(
-        self, wire: ProxyWire, request: WireRequest, run: AgentRun, *, cuts: bool, key: str = "", size: int = 0
+        self,
+        wire: ProxyWire,
+        request: WireRequest,
+        run: AgentRun,
+        *,
+        cuts: bool,
+        key: str = "",
+        hide: Redact = str,
+        size: int = 0,
     ) -> None:
         self._key = key.rpartition(" ")[2]
+        self.hide = hide
         self.wire = wire
         self.request = request
         self.run = run
@@ -181,7 +192,7 @@ class FollowedExchange:
             log_warning(
                 "a run cannot be followed any more: its requests are passed through",
                 session_id=self.run.follower.session_id,
-                error=error_text(error),
+                error=self.hide(error_text(error)),
             )
 
     def leave(self) -> None:
@@ -343,7 +354,7 @@ class FollowedExchange:
         """The request failed, or its response broke off."""
         if not self._ended:
             self._ended, self.failure = True, error
-            said = hide_secrets(str(error), [self._key])  # providers quote it in their error messages
+            said = hide_secrets(self.hide(str(error)), [self._key])  # providers quote it in their error messages
             self.run.follower.failed(said, kind=error.kind, status=error.status)
             self._note_failed_usage()
 

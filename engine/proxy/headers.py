@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+
+import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
-OWN_HEADERS = "x-endstop-"
-"""How the headers of a request begin that are for the proxy and not for the provider."""
-VIA = f"{OWN_HEADERS}via"
-"""Header of every request that the proxy sends, by which it recognises its own."""
-TOKEN = f"{OWN_HEADERS}token"
+from .._sanitize import one_line
+from ..records.known_secrets import names_secret
+
+OWN_HEADERS = "x-endstop"
+"""How the proxy's own headers begin. Of a request they are for the proxy and not for the provider, and in a reply they
+come from the proxy alone."""
+VIA = f"{OWN_HEADERS}-via"
+"""Header of every request that the proxy sends, with the ids of the proxies that it passed: it recognises its own."""
+TOKEN = f"{OWN_HEADERS}-token"
 """Header with the proxy's own token: `Authorization` has the key for the provider."""
 KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 """Headers in which a provider's key may come: OpenAI's, Anthropic's, Azure's, Google's."""
+_PROXY_ID = re.compile(r"[0-9a-f]{32}")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
      "transfer-encoding", "upgrade", "host", "content-length", "expect"}
@@ -25,24 +36,61 @@ def key_of(incoming: web.Request) -> str:
     return next((incoming.headers[name] for name in KEYS if incoming.headers.get(name)), incoming.query.get("key", ""))
 
 
+def secrets_of(incoming: web.Request) -> Iterator[str]:
+    """What a request shows to be let in, here or at the provider: keys, tokens, passwords, cookies."""
+    for name, value in incoming.headers.items():
+        if name.lower() == "cookie":
+            yield from (part.partition("=")[2].strip().strip('"') for part in value.split(";"))
+        elif names_secret(name):
+            scheme, _, credentials = value.strip().rpartition(" ")
+            yield credentials
+            if scheme.lower() == "basic":
+                yield from _basic_login(credentials)
+    yield from (value for name, value in incoming.query.items() if names_secret(name))
+
+
+def _basic_login(credentials: str) -> tuple[str, ...]:
+    """The login and the password of `Basic` credentials (RFC 7617)."""
+    try:
+        login = b64decode(credentials).decode()
+    except ValueError:
+        return ()
+    return login, login.partition(":")[2]
+
+
 def agent_of(incoming: web.Request) -> str:
     """What a request says of its agent."""
-    return incoming.headers.get("user-agent", "").split("/")[0][:40]
+    return one_line(incoming.headers.get("user-agent", "").split("/")[0], 40)
 
 
 def request_headers(incoming: web.Request, via_id: str) -> CIMultiDict[str]:
     """The headers with which an agent's request goes to the provider. via_id: by which the proxy recognises its own."""
-    via = incoming.headers.get(VIA)
     headers = passed_on(incoming.headers)
-    for name in [name for name in headers if name.lower().startswith(OWN_HEADERS)]:
-        headers.popall(name, None)
-    headers[VIA] = f"{via}, {via_id}" if via else via_id
+    headers[VIA] = ", ".join([*passed_proxies(incoming), via_id])
     if "content-length" in incoming.headers:
         headers["Content-Length"] = incoming.headers["content-length"]
     return headers
 
 
+def passed_proxies(incoming: web.Request) -> list[str]:
+    """The ids of the proxies that a request has passed."""
+    return _PROXY_ID.findall(",".join(incoming.headers.getall(VIA, [])))
+
+
 def passed_on(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    """The headers of a message without those of its connection."""
+    """The headers of a message without those of its connection, and without the proxy's own.
+
+    A control character, which no header may have and some parsers let through, becomes a space (RFC 9110, section 5.5).
+    """
     named = {name.strip().lower() for value in headers.getall("connection", []) for name in value.split(",")}
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _HOP_BY_HOP | named)
+    left_out = _HOP_BY_HOP | named
+    return CIMultiDict(
+        (name, value if value.isprintable() else _CONTROL.sub(" ", value))
+        for name, value in headers.items()
+        if not (lowered := name.lower()).startswith(OWN_HEADERS) and lowered not in left_out
+    )
+
+
+def reason_of(reply: aiohttp.ClientResponse) -> str:
+    """The words beside the status of a reply, as they may be passed on."""
+    return _CONTROL.sub(" ", reply.reason or "")

@@ -8,7 +8,7 @@ agent gets what the provider sent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -26,19 +26,21 @@ from ..decision.errors import error_text
 from ..follow import Follower
 from ..follow.end_text import end_text, stopped_text
 from ..formats.parsing import as_dict, as_text
-from ..process.listening import is_loopback
+from ..http.problems import HttpError
+from ..http.request_checks import check_host, check_origin
 from ..process.tokens import Tokens
 from ..providers._logging import log_warning
 from ..providers.endpoint_url import public_url
 from ..providers.error_replies import build_error, parse_error_body, parse_error_value
 from ..providers.errors import Cancelled, Interrupted, ProviderError, Unreachable
 from ..providers.surrogate_pairs import encodable
+from ..records.known_secrets import KnownSecrets
 from .agent_runs import AgentRuns, digests_of
 from .anthropic_wire import ANTHROPIC
 from .chat_wire import CHAT
 from .day_budgets import DayBudgets, Reservation
 from .exchange import BUDGET, FOLLOWING, LARGEST_FOLLOWED, MARK, SESSION, FollowedExchange
-from .headers import TOKEN, VIA, agent_of, key_of, passed_on, request_headers
+from .headers import TOKEN, agent_of, key_of, passed_on, passed_proxies, reason_of, request_headers, secrets_of
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
 from .statistics_page import Statistics, metrics, page, request_tokens
@@ -50,6 +52,10 @@ if TYPE_CHECKING:
     from .proxy_tracer import ProxyTracer
 
 WIRES: tuple[ProxyWire, ...] = (CHAT, ANTHROPIC, RESPONSES)
+FOREIGN_HOST = (
+    "without tokens requests are served only by a name of this machine: use localhost, --allow-host or --tokens"
+)
+FOREIGN_ORIGIN = "pages of other origins may not use this proxy: allow their origin with --cors"
 OWN_PAGES = "/endstop"
 """Path of the proxy's own page, and of what is below it."""
 IDLE_SECONDS = 3600.0
@@ -87,12 +93,17 @@ class ProxyOptions(Struct, frozen=True, kw_only=True):
     stream_upstream: bool = True
     """Whether the provider is asked for a stream where an agent asks for none, so that the response can be cut."""
     idle_seconds: float = IDLE_SECONDS
+    hosts: Collection[str] = ()
+    """Names that are served without tokens, besides those of this machine."""
+    origins: Collection[str] = ()
+    """Origins whose pages may send requests."""
 
 
 class Proxy:
     """Handles the requests of agents.
 
-    open_follower: makes the follower of a new run; see `AgentRuns`. tokens: who may use the proxy; None: everybody.
+    open_follower: makes the follower of a new run; see `AgentRuns`. tokens: who may use the proxy; None: everybody on
+    this machine. secrets: what is hidden wherever the proxy writes, besides what requests show.
     """
 
     def __init__(
@@ -104,9 +115,12 @@ class Proxy:
         statistics: Statistics | None = None,
         budgets: DayBudgets | None = None,
         tracer: ProxyTracer | None = None,
+        secrets: KnownSecrets | None = None,
     ) -> None:
         self.options = options
-        self.runs = AgentRuns(open_follower, now, tracer.end_run if tracer is not None else lambda run: None)
+        self._secrets = KnownSecrets() if secrets is None else secrets
+        forgotten = tracer.end_run if tracer is not None else lambda run: None
+        self.runs = AgentRuns(partial(self._open_follower, open_follower), now, forgotten)
         self.statistics = statistics or Statistics()
         self._tokens = tokens
         self._budgets = budgets
@@ -130,6 +144,11 @@ class Proxy:
     async def open(self) -> None:
         """Open the connections to the provider."""
         await self._upstream.open()
+
+    def _open_follower(self, open_follower: Callable[[str], Follower], agent: str) -> Follower:
+        follower = open_follower(agent)
+        follower.hide(self._secrets)
+        return follower
 
     def begin_stopping(self) -> None:
         """Refuse new requests. Those in progress go on. Returns at once."""
@@ -168,8 +187,15 @@ class Proxy:
             if refusal is not None:
                 self.statistics.count_request("refused")
                 return refusal
+            for secret in secrets_of(incoming):
+                self._secrets.add(secret)
             own = self._own_page(incoming)
             return await self._handle(incoming) if own is None else own
+        except Exception as error:
+            log_warning("a request failed", error=self._secrets(error_text(error)))
+            if incoming.writer.output_size:
+                _abort(incoming)
+            return _error(500, "an unexpected error: the proxy printed it to its stderr")
         finally:
             self._handlers.discard(handler)
             if self._ended is not None and not self._ended.done():
@@ -177,9 +203,13 @@ class Proxy:
 
     def _refusal(self, incoming: web.Request) -> web.Response | None:
         """What is said to a request that is not passed on, whatever it asks for."""
+        try:
+            self._check_sender(incoming)
+        except HttpError as error:
+            return _error(error.status, error.detail)
         if self._stopping:
             return _error(503, "the proxy is stopping", {"Retry-After": "1", "Connection": "close"})
-        if self._id in incoming.headers.get(VIA, ""):
+        if self._id in passed_proxies(incoming):
             return _error(508, "the upstream of this proxy is the proxy itself: set another --upstream")
         if not incoming.raw_path.startswith("/"):
             return _error(400, "the request has no path: set this proxy as the base URL, not as an HTTP proxy")
@@ -189,19 +219,24 @@ class Proxy:
             return _error(401, f"the proxy's token is missing or not valid: send it as the header {TOKEN}")
         return None
 
+    def _check_sender(self, incoming: web.Request) -> None:
+        """Raise HttpError unless the request is meant for this proxy, and comes from no page of another origin."""
+        values, version = partial(incoming.headers.getall, default=()), incoming.version
+        if self._tokens is None:
+            check_host(values, self.options.hosts, FOREIGN_HOST, f"{version.major}.{version.minor}")
+        check_origin(values, self.options.origins, FOREIGN_ORIGIN)
+
     def _own_page(self, incoming: web.Request) -> web.Response | None:
         """The page of what the proxy saw, or its metrics; None for any other path."""
         if incoming.method != "GET" or incoming.path not in (OWN_PAGES, f"{OWN_PAGES}/", f"{OWN_PAGES}/metrics"):
             return None
-        if self._tokens is None and not is_loopback(incoming.url.host or ""):
-            return _error(421, "without tokens the proxy shows its page only by a name of this machine")
         problem = "" if self._budgets is None else self._budgets.problem
         if incoming.path.endswith("/metrics"):
             shown = metrics(self.statistics, self.running, len(self.runs), open_budgets=bool(problem))
-            return web.Response(text=shown, headers=_PRIVATE)
+            return web.Response(text=self._secrets(shown), headers=_PRIVATE)
         upstream = public_url(self.options.upstream)
         shown = page(self.statistics, self.running, upstream, dry_run=self.options.dry_run, problem=problem)
-        return web.Response(text=shown, content_type="text/html", headers=_PRIVATE)
+        return web.Response(text=self._secrets(shown), content_type="text/html", headers=_PRIVATE)
 
     async def _handle(self, incoming: web.Request) -> web.StreamResponse:
         self.runs.forget_idle(self.options.idle_seconds)
@@ -308,10 +343,11 @@ class Proxy:
             run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), agent_of(incoming))
             if not run.known and self.options.offer_completion and not self.options.dry_run:
                 run.offers_completion = lacks_completion(request, self.options.completion)
-            cuts = not self.options.dry_run
-            exchange = FollowedExchange(wire, request, run, cuts=cuts, key=key_of(incoming), size=size)
+            cuts, key = not self.options.dry_run, key_of(incoming)
+            exchange = FollowedExchange(wire, request, run, cuts=cuts, key=key, hide=self._secrets, size=size)
         except Exception as error:
-            log_warning("a run cannot be followed: its requests are passed through", error=error_text(error))
+            said = self._secrets(error_text(error))
+            log_warning("a run cannot be followed: its requests are passed through", error=said)
             return None
         exchange.guard(lambda: exchange.begin(digests))
         return exchange
@@ -395,7 +431,7 @@ class Proxy:
             reply = await self._ask(incoming, body, exchange)
         except aiohttp.ClientError as error:
             exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
-            return _unreachable(error)
+            return self._unreachable(error)
         except asyncio.CancelledError:
             exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response began")))
             raise
@@ -463,7 +499,7 @@ class Proxy:
             response = assembler.response()
         except aiohttp.ClientError as error:
             exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
-            return _unreachable(error)
+            return self._unreachable(error)
         except asyncio.CancelledError:
             reply.close()
             exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole")))
@@ -477,7 +513,7 @@ class Proxy:
         if response is None:
             broken = Interrupted("the provider's response ended before it was whole")
             exchange.guard(partial(exchange.failed, broken))
-            return _unreachable(broken)
+            return self._unreachable(broken)
         headers[MARK] = "assembled" if exchange.cut is None else "cut"
         return web.Response(body=msgspec.json.encode(response), headers=headers)
 
@@ -489,7 +525,7 @@ class Proxy:
             whole = await _read_body(reply.content)
         except aiohttp.ClientError as error:
             exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
-            return _unreachable(error)
+            return self._unreachable(error)
         except asyncio.CancelledError:
             exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole")))
             raise
@@ -566,7 +602,7 @@ class Proxy:
         try:
             reply = await self._send(incoming, request_headers(incoming, self._id), body, sent)
         except aiohttp.ClientError as error:
-            return _unreachable(error)
+            return self._unreachable(error)
         try:
             return await self._copy(incoming, reply, said)
         finally:
@@ -582,7 +618,7 @@ class Proxy:
         """Pass a reply on as it is. said: headers that are added. blocks: its body, if some of it was read before."""
         headers = passed_on(reply.headers)
         headers.update(said)
-        outgoing = web.StreamResponse(status=reply.status, reason=reply.reason, headers=headers)
+        outgoing = web.StreamResponse(status=reply.status, reason=reason_of(reply), headers=headers)
         if "content-length" in reply.headers:
             outgoing.content_length = int(reply.headers["content-length"])
         with suppress(ConnectionError):
@@ -596,6 +632,11 @@ class Proxy:
                 _abort(incoming)
             await outgoing.write_eof()
         return outgoing
+
+    def _unreachable(self, error: aiohttp.ClientError | ProviderError) -> web.Response:
+        """What an agent gets if the provider cannot be reached: a failure of the gateway, which clients retry."""
+        said = str(error) if isinstance(error, ProviderError) else failure_text(error)
+        return _error(502, self._secrets(said))
 
     # ---- requests
 
@@ -670,16 +711,11 @@ def _error(status: int, message: str, headers: dict[str, str] | None = None) -> 
     )
 
 
-def _unreachable(error: aiohttp.ClientError | ProviderError) -> web.Response:
-    """What an agent gets if the provider cannot be reached: a failure of the gateway, which clients retry."""
-    return _error(502, str(error) if isinstance(error, ProviderError) else failure_text(error))
-
-
 def _unread(reply: aiohttp.ClientResponse) -> str:
     """What is said of a reply that cannot be followed; its body belongs to the agent."""
     if reply.status == 200:
         return f"the response came with the encoding {reply.headers['content-encoding']}"
-    return f"HTTP {reply.status} {reply.reason}"
+    return f"HTTP {reply.status} {reason_of(reply)}"
 
 
 def _abort(incoming: web.Request) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 from yarl import URL
 
@@ -28,6 +29,7 @@ from ..providers._logging import log_warning
 from ..providers.endpoint_url import public_url
 from ..providers.prices import Prices
 from ..records.event_redaction import Redact
+from ..records.known_secrets import KnownSecrets, environment_secrets
 from .day_budgets import DayBudgets
 from .headers import TOKEN
 from .proxy import OWN_PAGES, Proxy, ProxyOptions
@@ -103,6 +105,8 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
     tokens: Tokens | None
     budgets: DayBudgets | None
     tracer: ProxyTracer | None = None
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    """Variables, whose keys and tokens are hidden like those of requests."""
     grace: float
     """Seconds that responses in progress get to end once the proxy stops."""
 
@@ -114,7 +118,8 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
                 f"--host {self.host} is open to other machines, so requests need a token of the proxy's own: give "
                 f"--tokens FILE with a line OWNER:TOKEN for each user, or set {TOKEN_VARIABLE}"
             )
-        with listen_at(place, self.host, self.port) as listening, log_to_stderr():
+        secrets = KnownSecrets(environment_secrets(self.environment))
+        with listen_at(place, self.host, self.port) as listening, log_to_stderr(secrets):
             check_upstream(self.options.upstream, listening)
             statistics = Statistics()
             followers = replace(self.followers, on_event=statistics.take)
@@ -125,6 +130,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
                 statistics=statistics,
                 budgets=self.budgets,
                 tracer=self.tracer,
+                secrets=secrets,
             )
             raise_file_limit()
             std_streams, daemon = StdStreams(), DaemonProcess(proxy, "requests")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..formats.genai_attributes import outcome_attributes, setting_attributes, usage_attributes
 from ..observers.otel.attributes import server_attributes, vendor_at
 from ..observers.otel.spans import SafeSpan, SafeTracer
+from ..records.event_redaction import Redact
 from .agent_runs import AgentRun
 from .exchange import BUDGET, FollowedExchange
 
@@ -39,16 +40,19 @@ class ProxyTracer:
     @contextmanager
     def request(self, exchange: FollowedExchange, headers: Mapping[str, str], agent: str) -> Iterator[None]:
         """A span around the handling of a request. headers: the agent's."""
-        run = self._run_span(exchange.run, agent)
+        run = self._run_span(exchange, agent)
         above = self._tracer.remote_span(headers) or run
         model = exchange.request.model
         span = self._tracer.start_span(
-            f"chat {model}" if model else "chat", lambda: self._request_attributes(exchange), client=True, under=above
+            exchange.hide(f"chat {model}" if model else "chat"),
+            lambda: _hidden(self._request_attributes(exchange), exchange.hide),
+            client=True,
+            under=above,
         )
         try:
             yield
         finally:
-            span.set_attributes(lambda: _result_attributes(exchange))
+            span.set_attributes(lambda: _hidden(_result_attributes(exchange), exchange.hide))
             failure = exchange.failure
             span.end(None if failure is None or failure.kind == "cancelled" else failure.kind)
             if not exchange.run.follower.running:
@@ -66,10 +70,13 @@ class ProxyTracer:
         span.set_attributes(lambda: outcome_attributes(outcome))
         span.end(outcome.stop_reason if outcome.status == "failed" else None)
 
-    def _run_span(self, run: AgentRun, agent: str) -> SafeSpan | None:
+    def _run_span(self, exchange: FollowedExchange, agent: str) -> SafeSpan | None:
+        run, hide = exchange.run, exchange.hide
         if id(run) not in self._runs and run.follower.running:
             name = f"invoke_agent {agent}" if agent else "invoke_agent"
-            self._runs[id(run)] = self._tracer.start_span(name, lambda: self._run_attributes(run, agent))
+            self._runs[id(run)] = self._tracer.start_span(
+                hide(name), lambda: _hidden(self._run_attributes(run, agent), hide)
+            )
         return self._runs.get(id(run))
 
     def _run_attributes(self, run: AgentRun, agent: str) -> dict[str, Any]:
@@ -93,6 +100,21 @@ class ProxyTracer:
             **server_attributes(self._upstream),
             **setting_attributes(request.body),
         }
+
+
+def _hidden(attributes: Mapping[str, Any], hide: Redact) -> dict[str, Any]:
+    """The attributes without what is known to be secret: models, finish words and the like come from elsewhere."""
+    return {name: _without_secrets(value, hide) for name, value in attributes.items()}
+
+
+def _without_secrets(value: Any, hide: Redact) -> Any:
+    match value:
+        case str():
+            return hide(value)
+        case list() | tuple():
+            return [_without_secrets(part, hide) for part in value]
+        case _:
+            return value
 
 
 def _result_attributes(exchange: FollowedExchange) -> dict[str, Any]:

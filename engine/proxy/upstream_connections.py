@@ -15,6 +15,8 @@ from ..providers.http_provider import is_proxied
 CONNECT_SECONDS = 30.0
 LARGEST_HEADER = 64 * 1024
 """Bytes of the longest line and header that are passed on."""
+LOWEST_STATUS = 200
+"""The lowest status of a reply. Those below it come before one (RFC 9110, section 15.2)."""
 _OTHERS_DEFAULTS = ("User-Agent", "Content-Type", "Accept", "Accept-Encoding")
 """Headers that aiohttp would add where an agent sends none."""
 
@@ -54,6 +56,8 @@ class UpstreamConnections:
     ) -> aiohttp.ClientResponse:
         """Send a request. path: with its query, as the agent sent it. Raises aiohttp.ClientError.
 
+        A reply that would switch the protocol, which no request asks for, counts as none.
+
         It is sent once more if it met a kept connection that the provider had just closed (llama.cpp announces
         keep-alive and closes); never on a new connection, nor if its body is gone.
         """
@@ -62,7 +66,7 @@ class UpstreamConnections:
         while True:
             new = self._connections.note_new()
             try:
-                return await self._client.request(
+                reply = await self._client.request(
                     method,
                     self._place(path),
                     headers=headers,
@@ -73,6 +77,11 @@ class UpstreamConnections:
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 if not self._connections.reused(new) or not isinstance(body, bytes):
                     raise
+            else:
+                if reply.status >= LOWEST_STATUS:
+                    return reply
+                reply.close()
+                raise aiohttp.ClientPayloadError(f"the provider's reply has the status {reply.status}")
 
     def _place(self, path: str) -> URL:
         """Where a request goes. The upstream's path counts once, whether or not the agent's address has it, too."""

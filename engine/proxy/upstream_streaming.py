@@ -63,7 +63,8 @@ class UpstreamStreaming:
     def note_failure(self, exchange: FollowedExchange, why: str) -> None:
         """Remember that a model gives no stream, and log it."""
         wire, model = key = self._key(exchange)
-        log_warning("the provider gives no stream, so responses are not cut", wire=wire, model=model, why=why)
+        said = exchange.hide(model), exchange.hide(why)
+        log_warning("the provider gives no stream, so responses are not cut", wire=wire, model=said[0], why=said[1])
         self._without[key] = None
         if len(self._without) > MOST_MODELS:
             del self._without[next(iter(self._without))]

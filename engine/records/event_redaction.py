@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,7 +42,8 @@ from .attachments import ATTACH_ABOVE, AttachmentReader, AttachmentWriter
 from .compression import create_file
 from .deduplication import LineShortener
 from .files import line_batches
-from .format import DrainedChunk, Header, encode_line, parse_header
+from .format import DrainedChunk, Header, encode_line, encode_lines, parse_header
+from .known_secrets import KnownSecrets
 from .reader import LineReader
 
 Redact = Callable[[str], str]
@@ -128,15 +130,32 @@ _REJECTED_BY = frozenset({"tool", "failed_call", "open_question", "user"})
 """Our own words in `CompletionRejected.by`. Any other value is the name of a gate, and so a text."""
 
 
+NAME_FIELDS = frozenset(
+    {"call_id", "id", "name", "model", "engine", "raw", "raw_finish", "tool", "tool_choice", "signature", "vendor",
+     "message_id", "media_type", "cut_at", "calls", "failed_calls", "without_arguments", "questions"}
+)  # fmt: skip
+"""Fields that hold names, ids and words that an agent, a model or a provider has chosen. They are no texts, and only
+what is known to be secret is hidden in them."""
+
+
+@cache
+def _name_fields(type_: type[Struct]) -> tuple[str, ...]:
+    return tuple(name for name in type_.__struct_fields__ if name in NAME_FIELDS - TEXT_FIELDS.get(type_, {}).keys())
+
+
 class TextRedactor:
     """Redacts the texts in an event, a message or plain data.
+
+    redact: None: only what is known is hidden. known: hides what is known to be secret; in names, too, and before
+    `redact` sees a text.
 
     Each instance has a random key for the fingerprints of results: equal results keep equal fingerprints, but nobody
     can confirm a guessed result by computing its fingerprint.
     """
 
-    def __init__(self, redact: Redact) -> None:
+    def __init__(self, redact: Redact | None, known: Redact | None = None) -> None:
         self._redact = redact
+        self._known = known
         self._key = os.urandom(16)
 
     def text(self, text: str) -> str:
@@ -144,7 +163,8 @@ class TextRedactor:
         if not text:
             return text
         try:
-            redacted = self._redact(text)
+            redacted = text if self._known is None else self._known(text)
+            redacted = redacted if self._redact is None else self._redact(redacted)
         except Exception:
             return REDACTION_FAILED
         return redacted if isinstance(redacted, str) else REDACTION_FAILED
@@ -157,8 +177,11 @@ class TextRedactor:
             return self.text(text)
         if not isinstance(value, dict | list):
             return self.text(text)
-        redacted = {name: self._part(name, part) for name, part in value.items()} if isinstance(value, dict) else None
-        redacted = self.plain(value) if redacted is None else redacted
+        if isinstance(value, dict):
+            known = self._known or str
+            redacted: Any = {known(name): self._part(name, part) for name, part in value.items()}
+        else:
+            redacted = self.plain(value)
         return text if redacted == value else msgspec.json.encode(redacted).decode()
 
     def plain(self, value: Any) -> Any:
@@ -217,11 +240,29 @@ class TextRedactor:
             changes["signature"] = ""  # it was made for the original text
         if isinstance(struct, Reasoning | ReasoningDelta | ev.ReasoningMessageContent) and self._is_secret(struct):
             changes["signature"] = ""
-        if isinstance(struct, ev.ToolCallResult) and struct.fingerprint:
+        if isinstance(struct, ev.ToolCallResult) and struct.fingerprint and self._changes_results(struct, changes):
             mark = blake2b(struct.fingerprint.encode(), key=self._key, digest_size=8)
             changes["fingerprint"] = mark.hexdigest()
         if isinstance(struct, ev.CompletionRejected) and struct.by not in _REJECTED_BY:
             changes["by"] = self.text(struct.by)
+        return self.names(replace(struct, **changes) if changes else struct)
+
+    def _changes_results(self, result: ev.ToolCallResult, changes: Mapping[str, Any]) -> bool:
+        return self._redact is not None or changes.get("content", result.content) != result.content
+
+    def names(self, struct: S) -> S:
+        """Hide what is known to be secret in the names of an event, a message, or a part of one."""
+        known = self._known
+        if known is None:
+            return struct
+        changes: dict[str, Any] = {}
+        for field in _name_fields(type(struct)):
+            value = getattr(struct, field)
+            if isinstance(value, str):
+                changes[field] = known(value)
+            elif isinstance(value, tuple):
+                changes[field] = tuple(known(part) if isinstance(part, str) else part for part in value)
+        changes = {field: value for field, value in changes.items() if value != getattr(struct, field)}
         return replace(struct, **changes) if changes else struct
 
     def _field(self, kind: str, value: Any) -> Any:
@@ -235,7 +276,7 @@ class TextRedactor:
             case "plain":
                 return self.plain(value)
             case "schema":
-                return _schema(value, self.text)
+                return _schema(value if self._known is None else TextRedactor(self._known).plain(value), self.text)
             case "names":
                 return {role: tuple(map(self.text, names)) for role, names in value.items()}
             case "struct":
@@ -266,10 +307,13 @@ _ENDS_RESPONSE = (ResponseFinished, AttemptFailed, StepFinished, RunFinished)
 
 
 class StreamRedactor:
-    """Takes the events of a session in order, and returns them redacted as soon as they may be written."""
+    """Takes the events of a session in order, and returns them redacted as soon as they may be written.
 
-    def __init__(self, redact: Redact) -> None:
-        self._texts = TextRedactor(redact)
+    redact, known: see `TextRedactor`.
+    """
+
+    def __init__(self, redact: Redact | None, known: Redact | None = None) -> None:
+        self._texts = TextRedactor(redact, known)
         self._held: list[Event | DrainedChunk] = []
         """The events of an unfinished response, and what has happened since it began."""
 
@@ -286,15 +330,47 @@ class StreamRedactor:
         held, self._held = self._held, []
         if not held:
             return ()
-        deltas = _DeltaRedactor(self._texts).redact(held)
-        return [self._line(line, deltas.get(number)) for number, line in enumerate(held)]
+        return _DeltaRedactor(self._texts).redact(held)
 
-    def _line(self, line: Event | DrainedChunk, delta: Any) -> Event | DrainedChunk:
-        """A line, redacted. `delta`: the same line, redacted as a part of its text; None for other lines."""
-        if delta is None or (isinstance(line, ev.ReasoningMessageContent) and line.redacted):
-            return self._texts.struct(line)
-        redacted: Event | DrainedChunk = delta
-        return redacted
+
+class KnownRedactor:
+    """Hides what is known to be secret in batches of events that hold whole responses, where it occurs at all."""
+
+    def __init__(self, known: KnownSecrets) -> None:
+        self._known = known
+        self._texts = TextRedactor(None, known)
+
+    def redact(self, lines: list[Event | DrainedChunk]) -> list[Event | DrainedChunk]:
+        """These lines, redacted."""
+        if not self._known.occur_in(_joined(lines)):
+            return lines
+        return _DeltaRedactor(self._texts).redact(lines)
+
+
+def _joined(lines: Iterable[Event | DrainedChunk]) -> str:
+    """All texts and names in these lines, the deltas of a response joined."""
+    texts: dict[str, list[str]] = {}
+    reasoning: dict[str, list[str]] = {}
+    others: list[Any] = []
+    for line in lines:
+        match line:
+            case ev.TextMessageContent():
+                pieces = texts.get(line.attempt)
+            case ev.ToolCallArgs():
+                pieces = texts.get(line.call_id)
+            case ev.ReasoningMessageContent(signature=""):
+                pieces = reasoning.get(line.attempt)
+            case _:
+                others.append(line)
+                continue
+        if pieces is not None:
+            pieces.append(line.delta)
+        elif isinstance(line, ev.ReasoningMessageContent):
+            reasoning[line.attempt] = [line.delta, line.vendor]
+        else:
+            texts[line.call_id if isinstance(line, ev.ToolCallArgs) else line.attempt] = [line.delta]
+    joined = ["".join(pieces) for pieces in (*texts.values(), *reasoning.values())]
+    return "\n".join([*texts, *joined, encode_lines(others).decode("utf-8", "replace")])
 
 
 class _DeltaRedactor:
@@ -302,29 +378,29 @@ class _DeltaRedactor:
 
     def __init__(self, texts: TextRedactor) -> None:
         self._texts = texts
-        self._pieces: dict[tuple[Any, ...], list[tuple[int, Any]]] = {}
+        self._pieces: dict[tuple[Any, ...], list[int]] = {}
+        """The indices of the deltas of each text."""
         self._block: dict[tuple[Any, ...], int] = {}
         """The number of the current reasoning block, by stream. A signature ends a block."""
 
-    def _add(self, number: int, event: Any) -> None:
-        """Add the delta to the text that it belongs to; other events are ignored."""
-        stream: tuple[Any, ...]
+    def _stream(self, event: Any) -> tuple[Any, ...] | None:
+        """The text that a delta belongs to; None for other events, and for what only its vendor can read."""
         match event:
             case ev.TextMessageContent():
-                stream = ("text", event.attempt)
+                return ("text", event.attempt)
+            case ev.ToolCallArgs():
+                return ("arguments", event.attempt, event.call_id)
             case ev.ReasoningMessageContent():
                 stream = self._reasoning(("reasoning", event.attempt), event)
-            case ev.ToolCallArgs():
-                stream = ("arguments", event.attempt, event.call_id)
+                return None if event.redacted else stream
             case DrainedChunk(chunk=TextDelta()):
-                stream = ("text", event.attempt, "after")
+                return ("text", event.attempt, "after")
             case DrainedChunk(chunk=ReasoningDelta() as chunk):
-                stream = self._reasoning(("reasoning", event.attempt, "after"), chunk)
+                return self._reasoning(("reasoning", event.attempt, "after"), chunk)
             case DrainedChunk(chunk=ToolCallDelta(index=index)):
-                stream = ("arguments", event.attempt, "after", index)
+                return ("arguments", event.attempt, "after", index)
             case _:
-                return
-        self._pieces.setdefault(stream, []).append((number, event))
+                return None
 
     def _reasoning(self, stream: tuple[Any, ...], part: Any) -> tuple[Any, ...]:
         block = self._block.get(stream, 0)
@@ -332,23 +408,32 @@ class _DeltaRedactor:
             self._block[stream] = block + 1
         return (*stream, block)
 
-    def redact(self, lines: Iterable[Any]) -> dict[int, Any]:
-        """The deltas among these lines, redacted, by their indices."""
+    def redact(self, lines: Sequence[Any]) -> list[Any]:
+        """These lines, redacted."""
+        redacted = list(lines)
         for number, line in enumerate(lines):
-            self._add(number, line)
-        redacted_deltas: dict[int, Any] = {}
-        for (kind, *_), pieces in self._pieces.items():
-            texts = [_delta_of(event) for _, event in pieces]
-            whole = "".join(texts)
-            redacted = self._texts.arguments(whole) if kind == "arguments" else self._texts.text(whole)
-            if redacted == whole:
-                redacted_deltas |= dict(pieces)
-                continue
-            shares = _shares(redacted, [len(text) for text in texts])
-            redacted_deltas |= {
-                number: _with_text(event, share) for (number, event), share in zip(pieces, shares, strict=True)
-            }
-        return redacted_deltas
+            stream = self._stream(line)
+            if stream is None:
+                redacted[number] = self._texts.struct(line)
+            elif stream in self._pieces:
+                self._pieces[stream].append(number)
+            else:
+                self._pieces[stream] = [number]
+        for (kind, *_), numbers in self._pieces.items():
+            self._redact_text(kind, numbers, redacted)
+        return redacted
+
+    def _redact_text(self, kind: str, numbers: Sequence[int], lines: list[Any]) -> None:
+        """Redact the deltas of one text, and the names in them: these are the same in all, but for reasoning."""
+        texts = [_delta_of(lines[number]) for number in numbers]
+        whole = "".join(texts)
+        redacted = self._texts.arguments(whole) if kind == "arguments" else self._texts.text(whole)
+        if redacted != whole:
+            for number, share in zip(numbers, _shares(redacted, [len(text) for text in texts]), strict=True):
+                lines[number] = _with_text(lines[number], share)
+        if kind == "reasoning" or self._texts.names(lines[numbers[0]]) is not lines[numbers[0]]:
+            for number in numbers:
+                lines[number] = self._texts.names(lines[number])
 
 
 def _shares(text: str, lengths: Sequence[int]) -> list[str]:

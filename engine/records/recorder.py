@@ -20,8 +20,9 @@ from ..decision import Event, WrongUse
 from .attachments import ATTACH_ABOVE, MAY_HOLD_IMAGES, AttachmentWriter
 from .compression import MAGIC, SUFFIX, begins_with, is_compressed
 from .deduplication import LineShortener
-from .event_redaction import Redact, StreamRedactor
+from .event_redaction import KnownRedactor, Redact, StreamRedactor
 from .format import DECODE_ERRORS, DrainedChunk, Header, encode_line, encode_lines, rewrite_line
+from .known_secrets import KnownSecrets
 from .reader import read_beginning
 
 try:
@@ -60,6 +61,8 @@ class RecordWriter:
         named: str | os.PathLike[str] | None = None,
     ) -> None:
         self.path = Path(path)
+        self._redact = redact
+        self._hiding: KnownRedactor | None = None
         self._redactor = None if redact is None else StreamRedactor(redact)
         self._attachments = AttachmentWriter(named or path, attach_above)
         if self.path.suffix == SUFFIX:
@@ -100,13 +103,23 @@ class RecordWriter:
         except OSError as error:
             raise self._close_unused(error) from None
 
+    def hide(self, known: KnownSecrets) -> None:
+        """Hide what is known to be secret, too, in texts and in names. To be called before the first event.
+
+        Events are then written only when the writer is flushed, which is to be done when a response is whole.
+        """
+        if self._redact is None:
+            self._hiding = KnownRedactor(known)
+        else:
+            self._redactor = StreamRedactor(self._redact, known)
+
     def write(self, event: Event | DrainedChunk) -> None:
         """Add an event. With redaction, the events of a response are held back until the response is complete."""
         if self._redactor is None:
             self._pending.append(event)
         else:
             self._pending += self._redactor.feed(event)
-        if len(self._pending) >= BATCH_EVENTS:
+        if len(self._pending) >= BATCH_EVENTS and self._hiding is None:
             self._write_pending()
 
     def flush(self) -> None:
@@ -162,6 +175,8 @@ class RecordWriter:
         pending, self._pending = self._pending, []
         if self._broken:
             return
+        if self._hiding is not None and pending:
+            pending = self._hiding.redact(pending)
         try:
             if pending and self._resting:
                 self._file, self._resting = self._open(), False

@@ -6,7 +6,8 @@ The shapes are those of the server (`engine/http`), so that the same page shows 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -45,7 +46,7 @@ MAX_STREAMS = 100
 """Event streams that may be open at once."""
 SEND_SECONDS = 60.0
 """How long one write to a reader may take before the reader is dropped."""
-FOREIGN_HOST = "this viewer has no tokens and serves only names of this machine: use localhost, or --tokens"
+FOREIGN_HOST = "without tokens only names of this machine are served: use localhost, --allow-host or --tokens"
 _NO_TOKEN = "the token is missing or not valid: send it as Authorization: Bearer TOKEN"
 FOREIGN_ORIGIN = "pages of other origins may not use this viewer"
 _REPORT_POLICY = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -56,11 +57,13 @@ ReportPage = Callable[[Sequence[Path]], str]
 class ViewerOptions(Struct, frozen=True, kw_only=True):
     """Who may use the viewer, and what it shows besides sessions.
 
-    tokens: None: everybody on this machine. report: makes the HTML report over these files; None: there is none.
-    texts: what searches their texts; None: there is no search.
+    tokens: None: everybody on this machine. hosts: names besides those of this machine that are served without tokens.
+    report: makes the HTML report over these files; None: there is none. texts: what searches their texts; None: there
+    is no search.
     """
 
     tokens: Tokens | None = None
+    hosts: Collection[str] = ()
     report: ReportPage | None = None
     texts: TextIndex | None = None
 
@@ -132,9 +135,12 @@ class ViewerApp:
 
     def _check(self, request: web.Request) -> None:
         """Raise HttpError for a request that is refused whatever it asks for."""
+        if not request.raw_path.startswith("/"):
+            raise HttpError(400, "target", "the target of the request is not a path: this is no HTTP proxy")
+        values, version = partial(request.headers.getall, default=()), request.version
         if self._options.tokens is None:
-            check_host(_lower(request), (), FOREIGN_HOST)
-        check_origin(_lower(request), (), FOREIGN_ORIGIN)
+            check_host(values, self._options.hosts, FOREIGN_HOST, f"{version.major}.{version.minor}")
+        check_origin(values, (), FOREIGN_ORIGIN, opens=request.method in ("GET", "HEAD"))
         is_page = request.path == "/" or request.path.startswith("/page/")
         if self._options.tokens is not None and not is_page:
             kind, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -271,10 +277,6 @@ def search_sessions(
     steps = {entry.id: found[entry.path] for entry in entries if entry.path in found}
     sessions, more, total = select_sessions(rows, query, steps)
     return [replace(one, match=texts.match(steps[one.id], query.q)) for one in sessions], more, total
-
-
-def _lower(request: web.Request) -> Mapping[str, str]:
-    return {name.lower(): value for name, value in request.headers.items()}
 
 
 def _add_headers(response: web.StreamResponse) -> None:

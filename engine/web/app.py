@@ -10,7 +10,6 @@ All paths that it gives to clients are relative, so it may be mounted anywhere.
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
@@ -30,6 +29,7 @@ from starlette.routing import Route
 
 from ..decision import WrongUse
 from ..http.page_files import INDEX, page_files
+from ..http.request_checks import is_origin
 from ..providers.clock import Clock, SystemClock
 from ..service.errors import ServiceUnavailable
 from ..service.service import Service
@@ -42,10 +42,6 @@ from .request_context import AppState, RequestContext
 from .routes import OPERATIONS, Operation
 from .schemas import check_media_type, decode_body, decode_query, read_body
 from .server_limits import Readers, RequestRates, WebLimits
-
-_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+")
-"""What browsers send as `Origin` (RFC 6454): scheme, host, and maybe port."""
-
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -79,7 +75,7 @@ def web(
     if "*" in cors and not isinstance(auth, BearerTokens):
         raise WrongUse("cors=['*'] lets any web page use this server: protect it with tokens (auth=BearerTokens(...))")
     for origin in cors:
-        if origin != "*" and not _ORIGIN.fullmatch(origin):
+        if origin != "*" and not is_origin(origin):
             raise WrongUse(
                 f"cors: {origin!r} is not an origin, and no page would match it: write scheme and host, without a path "
                 "or a trailing slash, as in https://app.example or http://localhost:3000"

@@ -11,11 +11,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .._sanitize import one_line
 from ..http.problems import HttpError
-from ..http.request_checks import SECURITY_HEADERS, check_host, check_origin
+from ..http.request_checks import SECURITY_HEADERS, check_host, check_origin, host_name
 from .auth import QUERY_TOKEN, BearerTokens
 from .errors import error_response
 
-FOREIGN_HOST = "this server has no tokens and serves only names of this machine: use localhost, or tokens"
+FOREIGN_HOST = "without tokens only names of this machine are served: use localhost, allow the name, or use tokens"
 FOREIGN_ORIGIN = "pages of other origins may not use this server: allow their origin with --cors"
 
 
@@ -28,7 +28,7 @@ class SecurityMiddleware:
 
     def __init__(self, app: ASGIApp, *, auth: object, hosts: Collection[str], origins: Collection[str]) -> None:
         self._app = app
-        self._hosts = None if auth is not None or "*" in hosts else frozenset(map(str.lower, hosts))
+        self._hosts = None if auth is not None or "*" in hosts else frozenset(map(host_name, hosts))
         self._origins = frozenset(origins)
         self._any_origin = "*" in origins or (isinstance(auth, BearerTokens) and not origins)
 
@@ -46,16 +46,17 @@ class SecurityMiddleware:
             await send(message)
 
         try:
-            self._check(Headers(scope=scope))
+            self._check(scope)
         except HttpError as error:
             return await error_response(error)(scope, receive, with_headers)
         await self._app(scope, receive, with_headers)
 
-    def _check(self, headers: Headers) -> None:
+    def _check(self, scope: Scope) -> None:
+        values = Headers(scope=scope).getlist
         if self._hosts is not None:
-            check_host(headers, self._hosts, FOREIGN_HOST)
+            check_host(values, self._hosts, FOREIGN_HOST, scope.get("http_version", "1.1"))
         if not self._any_origin:
-            check_origin(headers, self._origins, FOREIGN_ORIGIN)
+            check_origin(values, self._origins, FOREIGN_ORIGIN, opens=scope["method"] in ("GET", "HEAD"))
 
 
 class AccessLogMiddleware:

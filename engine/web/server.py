@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import re
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,8 @@ class HttpServer:
     store: str
     tokens: str | None
     cors: Sequence[str]
+    hosts: Collection[str]
+    """Names that are served without tokens, besides those of this machine."""
     grace: float
     keep_days: float | None
     keep_sessions: int | None
@@ -114,6 +117,7 @@ class HttpServer:
             auth=auth,
             limits=WebLimits(requests_per_second=self.rate),
             cors=self.cors,
+            hosts=self.hosts,
             page=self.page,
             access_log=not self.quiet,
             signals=False,
@@ -230,8 +234,16 @@ class Connection(HttpToolsProtocol):
         """
         self._head = 0
         self._in_head = False
+        self._take_host_of_target()
         self._start_timer(self.request_seconds + LINGER_SECONDS)
         super().on_headers_complete()
+
+    def _take_host_of_target(self) -> None:
+        """The host in an absolute target, which only proxies are sent, stands in place of `Host` (RFC 9112, 3.2.2)."""
+        _, slashes, rest = self.url.partition(b"://")
+        if slashes and not self.url.startswith(b"/"):
+            others = [header for header in self.headers if header[0] != b"host"]
+            self.headers[:] = [(b"host", re.split(rb"[/?#]", rest, maxsplit=1)[0]), *others]
 
     def on_body(self, body: bytes) -> None:
         """Do not count these bytes: only those of a head are limited here."""

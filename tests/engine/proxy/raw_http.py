@@ -97,7 +97,7 @@ async def raw_request(url: str, request: bytes) -> bytes:
 def request_for(path: str, body: bytes | None = None, headers: bytes = b"Connection: close\r\n") -> bytes:
     """A request of an agent that streams, or one with this body."""
     content = STREAMS if body is None else body
-    head = b"POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n%s" % (path.encode(), headers)
+    head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s" % (path.encode(), headers)
     return head + b"Content-Length: %d\r\n\r\n" % len(content) + content
 
 

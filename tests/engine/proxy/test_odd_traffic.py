@@ -101,20 +101,21 @@ async def test_a_reply_comes_through_as_it_is(name: str, path: str, offers: bool
 
 
 REQUESTS = {
-    "in chunks": b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+    "in chunks": b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
     + CHUNKED
     + chunked(STREAMS[:9], STREAMS[9:], trailer=b"X-T: 1\r\n"),
-    "no body": b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    "no body": b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     "waits for 100": request_for("/chat/completions", headers=b"Expect: 100-continue\r\nConnection: close\r\n"),
     "offers HTTP/2": request_for(
         "/v1/messages",
         headers=b"Connection: close, Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
     ),
     "HTTP/1.0": b"GET /v1/models HTTP/1.0\r\n\r\n",
-    "options": b"OPTIONS /v1/models HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\nConnection: close\r\n\r\n",
-    "an unknown path": b"DELETE /v1//a/../%2e%2E/%C3%A9?x=%20+&y&z= HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-    "another host's": b"GET //elsewhere.example/x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-    "get with a body": b"GET /v1/x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n" + sized(b"abc"),
+    "options": b"OPTIONS /v1/models HTTP/1.1\r\nHost: localhost\r\nAllow: POST\r\nConnection: close\r\n\r\n",
+    "an unknown path": b"DELETE /v1//a/../%2e%2E/%C3%A9?x=%20+&y&z= HTTP/1.1\r\nHost: localhost\r\n"
+    b"Connection: close\r\n\r\n",
+    "another host's": b"GET //elsewhere.example/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    "get with a body": b"GET /v1/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + sized(b"abc"),
     "headers twice": request_for("/v1/x", headers=b"X-A: 1\r\nX-A: 2\r\nanthropic-BETA: c\r\nConnection: close\r\n"),
     "no JSON": request_for("/v1/chat/completions", b"hello"),
     "UTF-16": request_for("/v1/responses", STREAMS.decode().encode("utf-16")),
@@ -158,7 +159,7 @@ async def test_a_request_comes_through_as_it_is(name: str) -> None:
 async def test_who_takes_it_for_an_http_proxy_is_told(tmp_path: Path) -> None:
     async with proxied(Provider(), tmp_path) as (url, _, _):
         for line in (b"CONNECT api.openai.com:443 HTTP/1.1", b"OPTIONS * HTTP/1.1"):
-            answer = read_reply(await raw_request(url, line + b"\r\nHost: a\r\nConnection: close\r\n\r\n"))
+            answer = read_reply(await raw_request(url, line + b"\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
             assert b"set this proxy as the base URL, not as an HTTP proxy" in answer.body
 
 

@@ -488,16 +488,18 @@ async def test_cookies_of_one_agent_are_not_sent_for_another(tmp_path: Path) -> 
 async def test_what_is_no_request_for_a_provider_is_refused_with_a_sentence(tmp_path: Path) -> None:
     async with proxied(Provider(), tmp_path) as (url, _, _):
         for line in (b"GET http://elsewhere/x HTTP/1.1", b"GET @elsewhere/x HTTP/1.1"):
-            answer = await raw_request(url, line + b"\r\nHost: a\r\nConnection: close\r\n\r\n")
+            answer = await raw_request(url, line + b"\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             assert b" 400 " in answer.splitlines()[0]
-        upgrade = b"GET /v1/realtime HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n"
+        upgrade = (
+            b"GET /v1/realtime HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n"
+        )
         answer = await raw_request(url, upgrade + b"Sec-WebSocket-Key: a\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 501")
 
 
 async def test_old_and_unusual_requests_get_what_the_provider_says(tmp_path: Path) -> None:
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "go"}], "stream": True}).encode()
-    head = b"Host: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
+    head = b"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
     async with proxied(Provider(), tmp_path) as (url, client, _):
         answer = await raw_request(url, b"POST /chat/completions HTTP/1.0\r\n" + head + b"\r\n" + body)
         assert b" 200 " in answer.splitlines()[0]

@@ -86,7 +86,7 @@ async def test_a_key_is_written_nowhere(
                 b" 400 " in (await raw_request(url, request_for(path, headers=line.encode() + b"\r\n"))).splitlines()[0]
             )
         for own in ("/endstop/", "/endstop/metrics"):
-            asked = f"GET {own} HTTP/1.1\r\nHost: a\r\nx-endstop-token: {OWN}\r\nConnection: close\r\n\r\n"
+            asked = f"GET {own} HTTP/1.1\r\nHost: localhost\r\nx-endstop-token: {OWN}\r\nConnection: close\r\n\r\n"
             shown += await raw_request(url, asked.encode())
         assert len(proxy.runs) > 0
     async with proxy_before("http://127.0.0.1:9", followers) as (url, _):
