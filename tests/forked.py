@@ -325,11 +325,13 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()
     request = _serve(listening)
-    from endstop.cli.main import main
+    from endstop.cli.main import run_command_line
 
     script = request.get("script")
     code = _exit_code(
-        partial(runpy.run_path, script, run_name="__main__") if script else lambda: sys.exit(main(request["arguments"]))
+        partial(runpy.run_path, script, run_name="__main__")
+        if script
+        else lambda: sys.exit(run_command_line(request["arguments"]))
     )
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -173,10 +174,12 @@ async def test_C8_one_bad_record_is_named_and_the_others_are_reported(tmp_path: 
     good = sorted(tmp_path.glob("*.jsonl"))[0].read_text()
     impossible = str(2**70)
     (tmp_path / "bad.jsonl").write_text(good.replace(f'"steps":{STEPS}', f'"steps":{impossible}'))
-    (tmp_path / "torn.jsonl").write_text(good.replace('"t":', f'"t":{impossible}', 1))
+    (tmp_path / "torn.jsonl").write_text(
+        re.sub(r'(PARTS","seq":\d+)(,"t":\d+)?', rf'\1,"t":{impossible}', good, count=1)
+    )
     report = (await endstop("report", tmp_path, "--no-index", "--json")).json
     assert report["sessions"] >= RUNS
-    assert [Path(one["record"]).name for one in report["bad"]] == ["bad.jsonl"]
+    assert [Path(one["record"]).name for one in report["bad"]] == ["bad.jsonl"], report["bad"]
     tested = (await endstop("backtest", tmp_path, "--policy", "strict", "--json")).json
     assert tested["sessions"] >= RUNS
     async with started("view", tmp_path, "--port", "0", "--no-index") as viewer:
