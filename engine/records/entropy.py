@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from itertools import pairwise
 
 _WORDS = re.compile(r"[A-Za-z]?[a-z]{3,}|[A-Z]{4,}")
+_RUNS = re.compile(r"[a-z]+|[A-Z]+|[0-9]+")
+_OTHER = re.compile(r"[^A-Za-z0-9]+")
+_DIGITS = re.compile(r"[0-9]")
 _CAMEL_HUMPS = re.compile(r"[A-Z]+[a-z]*|[a-z]+")
 
 
@@ -22,14 +24,15 @@ def looks_random(text: str) -> bool:
     False for identifiers, paths, words with numbers, plain numbers, and anything of fewer than eight ASCII letters and
     digits.
     """
-    kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" for c in text if c.isalnum() and c.isascii()]
-    if len(kinds) < 8:
+    plain = _OTHER.sub("", text)
+    if len(plain) < 8:
         return False
-    turns = sum(one != other for one, other in pairwise(kinds)) / (len(kinds) - 1)
-    worded = sum(len(word) for word in _WORDS.findall(text)) / len(kinds)
-    if "d" in kinds and kinds.count("d") < len(kinds):
+    runs = _RUNS.findall(plain)
+    turns = (len(runs) - 1) / (len(plain) - 1)
+    worded = sum(map(len, _WORDS.findall(text))) / len(plain)
+    if _DIGITS.search(plain) and not plain.isdigit():
         return turns >= 0.2 and worded < 0.6
-    return "u" in kinds and "l" in kinds and turns >= 0.35 and worded < 0.4
+    return not plain.islower() and not plain.isupper() and turns >= 0.35 and worded < 0.4
 
 
 def looks_generated(value: str) -> bool:
