@@ -13,7 +13,7 @@ import binascii
 import html
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .secret_rules import Span
@@ -70,6 +70,8 @@ _ESCAPE = re.compile(
     r"|\\{1,8}(?:u(?P<u>[0-9A-Fa-f]{4})|u\{(?P<braced>[0-9A-Fa-f]{1,6})\}|x(?P<x>[0-9A-Fa-f]{2})|(?P<octal>[0-3][0-7]{2}))"
     r"|(?P<wide>[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a])"
 )
+_SIGNS = re.compile(rf"[\x1b\x9b\\%&{_INVISIBLE}\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
+"""How an escape begins."""
 _WEAK = re.compile(r"\\{1,8}(?P<weak>[nrt\"'/`\\])|(?P<wide_sign>[\uff01-\uff5e])")
 """Escapes that are decoded beside the others only: what looks for secrets knows them."""
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
@@ -99,23 +101,25 @@ _BOTH = re.compile(f"{_ESCAPE.pattern}|{_WEAK.pattern}")
 
 def decoded_views(text: str) -> Iterator[DecodedText]:
     """The parts of the text around its escapes, decoded. Nothing for a text without escapes."""
-    for strong, each in ((_ESCAPE, _BOTH), (_QUOTED_PRINTABLE, _QUOTED_ANY)):
-        parts = list(_around(strong, text))
+    escapes = (found.span() for sign in _SIGNS.finditer(text) if (found := _ESCAPE.match(text, sign.start())))
+    quoted = (found.span() for found in _QUOTED_PRINTABLE.finditer(text)) if "=" in text else ()
+    for strong, each in ((escapes, _BOTH), (quoted, _QUOTED_ANY)):
+        parts = list(_around(strong, len(text)))
         if parts:
             yield _decode(text, parts, each, _plain_of)
 
 
-def _around(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
-    """What stands around the matches; what overlaps is one."""
+def _around(spans: Iterable[Span], length: int) -> Iterator[Span]:
+    """What stands around these, in order; what overlaps is one."""
     begin = end = -1
-    for found in pattern.finditer(text):
-        if found.start() - CONTEXT > end:
+    for first, last in spans:
+        if first - CONTEXT > end:
             if end >= 0:
-                yield begin, min(end, len(text))
-            begin = max(0, found.start() - CONTEXT)
-        end = found.end() + CONTEXT
+                yield begin, end
+            begin = max(0, first - CONTEXT)
+        end = min(length, last + CONTEXT)
     if end >= 0:
-        yield begin, min(end, len(text))
+        yield begin, end
 
 
 def _decode(
@@ -150,25 +154,41 @@ def _decode(
 
 
 _LINE_END = re.compile(
-    r"(?<=[A-Za-z0-9_+/=-])(?:[ \t]{0,4}\\?(?:\r?\n|\\r\\n|\\n)[ \t]{0,40}|[\"'][ \t]{0,4}\+?[ \t]{0,4}\\?(?:\r?\n[ \t]{0,40})?[\"'])"
+    r"(?<=[A-Za-z0-9_+/=-])"
+    r"(?:[ \t]{0,4}\\?(?:\r?\n|\\r\\n|\\n)[ \t]{0,40}|[\"'][ \t]{0,4}\+?[ \t]{0,4}\\?(?:\r?\n[ \t]{0,40})?[\"'])"
     r"(?=[A-Za-z0-9_+/=-])"
 )
+_BEFORE, _AFTER = re.compile(r"[A-Za-z0-9_+/=.-]*\Z"), re.compile(r"[A-Za-z0-9_+/=.-]{1,80}")
+_DIGIT = re.compile(r"[0-9]")
+_PIECE = 6
+"""Characters of the piece of a key, one of which is a digit, that stands before or after a line end inside it."""
 
 
 def joined_lines(text: str, begins_key: Callable[[str, int], bool]) -> DecodedText | None:
-    """The text without line ends within words, and quotes between parts of a literal; None if it has none.
+    """What stands around line ends inside words, and quotes between parts of a literal, without these; None if nothing.
 
-    begins_key: whether a key begins at an index of the text; the line end before one is kept.
+    Only words of which a part may be a part of a key are joined. begins_key: whether a key begins at an index of the
+    text; the line end before one is kept.
     """
-    if "\n" not in text and "\\n" not in text and '"' not in text and "'" not in text:
+    ends = [found for found in _LINE_END.finditer(text) if _joins(text, *found.span(), begins_key)]
+    if not ends:
         return None
-    joined = _decode(
-        text,
-        [(0, len(text))],
-        _LINE_END,
-        lambda found: found[0] if begins_key(text, found.end()) else "",
-    )
-    return joined if len(joined.text) < len(text) else None
+    kept = {found.start() for found in ends}
+    parts = list(_around((found.span() for found in ends), len(text)))
+    return _decode(text, parts, _LINE_END, lambda found: "" if found.start() in kept else found[0])
+
+
+def _joins(text: str, begin: int, end: int, begins_key: Callable[[str, int], bool]) -> bool:
+    if _DIGIT.search(text, max(0, begin - 80), begin) is None and _DIGIT.search(text, end, end + 80) is None:
+        return False
+    after = _AFTER.match(text, end)
+    if after is None:
+        return False
+    before = _BEFORE.search(text[max(0, begin - 80) : begin])
+    pieces = (before[0] if before else "", after[0])
+    if not pieces[0] or not any(len(piece) >= _PIECE and _DIGIT.search(piece) for piece in pieces):
+        return False
+    return not begins_key(text, end)
 
 
 # ---- runs that are a whole text
@@ -188,7 +208,7 @@ def decoded_runs(text: str) -> Iterator[tuple[Span, str]]:
     done = 0
     for found in _BASE64.finditer(text):
         begin, end = found.span("run")
-        if begin < done or _text_of(_from_base64(text[begin : begin + _LOOKED_AT]), partly=True) is None:
+        if begin < done or text[begin:end].islower() or _text_of(_from_base64(text[begin : begin + _LOOKED_AT]), partly=True) is None:
             continue
         run = [text[begin:end]]
         while len(run[-1]) >= _WRAPPED and not len(run[-1]) % 4 and (more := _BASE64_MORE.match(text, end)):

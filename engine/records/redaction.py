@@ -51,9 +51,7 @@ KINDS: dict[str, str] = {
         r"|(?<=\.webhook\.office\.com/)[^\s\"'<>\\]{40,400}"
     ),
     "password": (
-        r"\bcurl\b[^\n]{0,200}?[ \t](?:-u|--user)[ \t=]{1,3}[\"']?[^\s:\"']{1,60}:(?P<curl>[^\s\"']{3,100})"
-        r"|\blogin[ \t]{1,4}\S{1,100}[ \t]{1,4}password[ \t]{1,4}(?P<netrc>[^\s\"',\\]{3,200})"
-        r"|\$(?:1|2[abxy]|5|6|y|7|argon2(?:id|i|d))\$[./A-Za-z0-9$=,+]{20,}+"
+        r"\$(?:1|2[abxy]|5|6|y|7|argon2(?:id|i|d))\$[./A-Za-z0-9$=,+]{20,}+"
         r"|(?m:^)[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w*-]{1,60}:(?P<pgpass>[^\s:\"',\\]{6,100})(?m:$)"
     ),
     "email": (
@@ -71,6 +69,8 @@ Web Tokens and the `TOKEN_PATTERNS` of `secret_keywords.py`; `api_key` includes 
 secret."""
 DEFAULT_KINDS = ("private_key", "credentials", "token", "api_key", "password", "email", "card", "iban", "ssn")
 """All kinds but telephone numbers, which look like too many other numbers."""
+_NEEDED = {"credentials": "://", "email": "@", "ssn": "-", "private_key": "-"}
+"""What every match of a pattern contains: a text without it need not be searched."""
 _GROUPS = re.compile(r"\d+|[ -]")
 _LEAST_GROUP = 3
 """Digits in a group of a card number, except in the last: groups of two are a dump of bytes."""
@@ -275,6 +275,8 @@ def _without_overlaps(finds: list[Found]) -> list[Found]:
 
 
 def _find_pattern(name: str, pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    if _NEEDED.get(name, "") not in text:
+        return
     plausible = _PLAUSIBLE.get(name)
     for found in pattern.finditer(text):
         if name == "card":
@@ -340,6 +342,8 @@ def _find_named_values(text: str) -> Iterator[Span]:
             if group == "long":
                 done = _REST_OF_VALUE.match(text, done).end()  # type: ignore[union-attr]
             yield found.start(group), done
+        elif group == "long":
+            done = found.end(group) - JUDGED_CHARS  # so long a run is judged once
 
 
 def _cards_in(run: re.Match[str]) -> Iterator[Span]:
@@ -361,7 +365,8 @@ _DEFAULT = re.compile(r"\[[\w*]{0,20}\][ \t]?\Z")
 
 def _kind_of_name(before: str) -> Literal["password", "secret", ""]:
     """Whether the name at the end of this text announces a password or another secret; empty for neither."""
-    before = _DEFAULT.sub("", before)
+    if before.endswith(("]", "] ")):
+        before = _DEFAULT.sub("", before)
     word = before.rstrip(" \t\"'\\]").rstrip("0123456789").lower()
     for ending in ("_base", "_base64", "_value", "_hash", "_string"):
         if word.endswith(ending) and not word.endswith("connection_string"):
@@ -379,6 +384,8 @@ def _kind_of_name(before: str) -> Literal["password", "secret", ""]:
 
 def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
     """Whether a value in the position of a secret is one, and not a word, a placeholder or a piece of code."""
+    if _DIGIT.search(value) is None and (value.islower() or value.isupper()):
+        return False
     if _PLACEHOLDER.fullmatch(value):
         return False
     if kind == "secret":
@@ -400,6 +407,8 @@ def _is_signed(value: str) -> bool:
 def _is_value(kind: str, value: str) -> bool:
     if kind == "phrase":
         return is_passphrase(value)
+    if kind == "argument":
+        return not _PLACEHOLDER.fullmatch(value) and not _WORDS.fullmatch(value)
     return _is_secret(kind, value[:JUDGED_CHARS], quoted=False)
 
 

@@ -31,7 +31,7 @@ _EOL = r"(?:\r?\n|\\r\\n|\\n)"
 """A line end, also as JSON writes it."""
 _LINES = rf"[A-Za-z0-9+/_-]{{16,}}={{0,2}}(?:{_EOL}[ \t]{{0,20}}[A-Za-z0-9+/_-]{{2,}}={{0,2}})*+"
 """Lines of base64."""
-_SAME_LINE = r"[^\n|;&]{0,200}?"
+_SAME_LINE = r"[^\n|;&]{0,120}?"
 
 PHRASE = r"(?:[a-z]{3,12}(?:-[a-z]{3,12}){2,9}|[a-z]{3,12}(?:_[a-z]{3,12}){2,9}|[a-z]{3,12}(?:\.[a-z]{3,12}){2,9}|[a-z]{3,12}(?: [a-z]{3,12}){2,9})"
 """Three words or more of small letters, with the same sign between them: a passphrase, a name, or prose."""
@@ -85,7 +85,8 @@ class KeywordPattern:
     regex: str
     """The regular expression, whose group `v` is the secret."""
     kind: str = "password"
-    """How a match is checked. `password` and `secret` (which must look random): by the caller's `SecretTest`. `login`:
+    """How a match is checked. `password`, `secret` (which must look random)
+    and `argument` (which must be no word): by the caller's `SecretTest`. `login`:
     it must be `user:password` in base64. `bearer`: letters and digits, and no path. `cookie`: one of its values must
     look random. `generated`: it must look generated. `drawn`: as that, with small letters and capitals. `encoded`: it
     must be a text in base64. `salt`: it must have signs, or look generated. `form`: not at all, because only secrets
@@ -146,7 +147,7 @@ KEYWORD_PATTERNS = (
         rf"jwt\.(?:sign|verify|encode|decode)\([^()\n]{{1,80}}?,[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{16,200}})",
         "secret",
     ),
-    KeywordPattern(("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,12}}{_SAME_LINE}[ \t]-p{_VALUE}"),
+    KeywordPattern(("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,12}}+{_SAME_LINE}[ \t]-p{_VALUE}"),
     KeywordPattern(("sshpass",), rf"sshpass{_SAME_LINE}[ \t]-p[ \t]?{_VALUE}"),
     KeywordPattern(("mongo",), rf"mongo(?:sh|dump|restore|export|import)?[ \t]{_SAME_LINE}[ \t]?-p[ \t]{_VALUE}"),
     KeywordPattern((" login",), rf"[ \t]login[ \t]{_SAME_LINE}(?<=[ \t])-p[ \t=]?{_VALUE}"),
@@ -154,7 +155,7 @@ KEYWORD_PATTERNS = (
     KeywordPattern(("redis-cli",), rf"redis-cli{_SAME_LINE}[ \t]-a[ \t]{_VALUE}"),
     KeywordPattern(
         ("ldap",),
-        rf"ldap\w{{3,9}}{_SAME_LINE}[ \t]-w[ \t]?{_VALUE}",
+        rf"ldap\w{{3,9}}+{_SAME_LINE}[ \t]-w[ \t]?{_VALUE}",
     ),
     KeywordPattern(("7z", "unrar"), rf"(?:7za?|unrar)[ \t]{_SAME_LINE}[ \t]-p{_VALUE}"),
     KeywordPattern(("zip ",), rf"zip[ \t]{_SAME_LINE}-P[ \t]?{_VALUE}"),
@@ -176,13 +177,13 @@ KEYWORD_PATTERNS = (
         ("convertto-securestring",), rf"convertto-securestring[^\n]{{0,40}}?[ \t]{_QUOTE}(?P<v>[^\s\"'\\]{{4,200}})"
     ),
     KeywordPattern(
-        ("@tcp(", "@unix(", "@udp("), r"(?<![\w.-])[\w.-]{1,60}:(?P<v>[^\s:\"'`\\]{3,100})@(?:tcp|unix|udp)\(", back=162
+        ("@tcp(", "@unix(", "@udp("), r"(?<![\w.-])[\w.-]{1,40}:(?P<v>[^\s:\"'`\\]{3,60})@(?:tcp|unix|udp)\(", back=102
     ),
     KeywordPattern((":thin:",), r":thin:[\w$]{1,60}/(?P<v>[^\s@\"'\\]{3,100})@"),
     KeywordPattern(('auth"', "auth\\", "_auth"), rf"auth(?:{_QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}}{_VALUE}", "login"),
     KeywordPattern(("_auth",), rf"_auth[ \t]{{0,4}}=[ \t]{{0,4}}{_VALUE}", "login"),
     KeywordPattern(('response="',), r'response="(?P<v>[a-f0-9]{32,64})"', "form"),
-    KeywordPattern(("?code=", "&code="), r"[?&]code=(?P<v>[^\s\"'`&#\\]{20,400})", "secret"),
+    KeywordPattern(("?code=", "&code="), r"[?&]code=(?P<v>[^\s\"'`&#\\]{20,400})", "generated"),
     KeywordPattern(("ssws ",), rf"ssws[ \t]{{1,4}}(?P<v>{_KEY_CHAR}{{20,80}})", "form"),
     KeywordPattern(("$apr1$",), r"\$apr1\$[./A-Za-z0-9]{1,8}\$(?P<v>[./A-Za-z0-9]{22})", "form"),
     KeywordPattern(
@@ -228,11 +229,19 @@ KEYWORD_PATTERNS = (
     ),
     # options and arguments of commands
     KeywordPattern(
+        ("curl",),
+        r"curl\b[^\n]{0,200}?[ \t](?:-u|--user)[ \t=]{1,3}[\"']?[^\s:\"']{1,60}:(?P<v>[^\s\"']{3,100})",
+        "argument",
+    ),
+    KeywordPattern(
+        ("login",), r"login[ \t]{1,4}\S{1,100}[ \t]{1,4}password[ \t]{1,4}(?P<v>[^\s\"',\\]{3,200})", "argument"
+    ),
+    KeywordPattern(
         (" -u", " --user", " --proxy-user", " -x"),
         rf"[ ](?:-u|--user|--proxy-user)(?:[ \t=]{{1,3}}|(?=[\"'\w]))[\"']?(?=[^\d\s\"']){_LOGIN}[:%](?P<v>[^\s\"']{{3,100}})",
         "password",
     ),
-    KeywordPattern(("lftp", "ncftp"), rf"(?:nc|l)ftp\w{{0,4}}{_SAME_LINE}[ \t]-[up][ \t](?:{_LOGIN},)?{_WORD}"),
+    KeywordPattern(("lftp", "ncftp"), rf"(?:nc|l)ftp\w{{0,4}}+{_SAME_LINE}[ \t]-[up][ \t](?:{_LOGIN},)?{_WORD}"),
     KeywordPattern(
         ("sqlcmd", "bcp", "ipmitool", "mosquitto_", "osql", "isql", "tsql"),
         rf"(?:sqlcmd|bcp|osql|isql|tsql|ipmitool|mosquitto_\w{{3,4}}){_SAME_LINE}[ \t]-P[ \t]?{_WORD}",
@@ -265,12 +274,12 @@ KEYWORD_PATTERNS = (
         rf"|az|oc|skopeo)\b{_SAME_LINE}[ \t](?:-p|/p)[ \t:]?{_WORD}",
     ),
     KeywordPattern(("/p:", "/pass"), rf"[ \t]/p(?:ass(?:word)?)?:{_WORD}"),
-    KeywordPattern(("snmp",), rf"snmp\w{{3,9}}{_SAME_LINE}[ \t]-[AX][ \t]{_WORD}"),
-    KeywordPattern(("snmp", "-c "), rf"snmp\w{{3,9}}{_SAME_LINE}[ \t]-c[ \t](?!public|private){_WORD}"),
+    KeywordPattern(("snmp",), rf"snmp\w{{3,9}}+{_SAME_LINE}[ \t]-[AX][ \t]{_WORD}"),
+    KeywordPattern(("snmp", "-c "), rf"snmp\w{{3,9}}+{_SAME_LINE}[ \t]-c[ \t](?!public|private){_WORD}"),
     KeywordPattern(("openssl",), rf"openssl{_SAME_LINE}[ \t]-[Kk][ \t]{_WORD}"),
     KeywordPattern((" pass:",), r"[ ]pass:(?P<v>[^\s\"'`\\$]{4,200})", "form"),
     KeywordPattern(
-        ("nuget", "choco"), rf"(?:nuget|choco)\w{{0,5}}{_SAME_LINE}[ \t](?:-k|-ApiKey|setApiKey)[ \t]{_WORD}", "secret"
+        ("nuget", "choco"), rf"(?:nuget|choco)\w{{0,5}}+{_SAME_LINE}[ \t](?:-k|-ApiKey|setApiKey)[ \t]{_WORD}", "secret"
     ),
     KeywordPattern(
         ("secret set ", "secrets put ", "env add ", "config:set "),
@@ -404,7 +413,7 @@ KEYWORD_PATTERNS = (
         "generated",
         needs="kty",
     ),  # RFC 7518, section 6: the private members of a key
-    KeywordPattern((":::",), r":\d{1,6}:[a-f0-9]{32}:(?P<v>[a-f0-9]{32}):::", "form", back=72),
+    KeywordPattern((":::",), r"(?<=:[a-f0-9]{32}):(?P<v>[a-f0-9]{32}):::", "form", back=33),
     KeywordPattern(("userpassword::",), r"userpassword::[ ]?(?P<v>[A-Za-z0-9+/]{4,200}={0,2})", "form"),
     KeywordPattern(("userpassword:",), rf"userpassword:[ ]{_WORD}"),
     KeywordPattern(
@@ -442,6 +451,8 @@ signs or words of `_ASSIGNED`."""
 _PROSE_BEFORE = re.compile(r"(?i:\b(?:use|using|with|my|new)[ ](?:the[ ])?)\Z")
 _AMBIGUOUS_FORMS = ("pair", "call", "prose", "text", "arrow", "part")
 """Forms that are often followed by something other than a secret, so that the value must look generated."""
+_WHOLE_RUNS = ("bearer", "cookie", "generated", "drawn")
+"""Kinds that judge a run: what is no secret from its beginning is not looked at again from a place inside it."""
 _STEMS = {stem: [name for name in NAMES if stem in name] for stem in "pass pwd token secret credential key".split()}
 
 
@@ -479,8 +490,8 @@ def _at_keyword(pattern: KeywordPattern, word: str, text: str, lowered: str, is_
         if _is_kind(pattern.kind, found["v"], is_secret):
             done = found.end("v")
             yield found.span("v")
-        elif pattern.kind == "cookie":
-            done = found.end("v")  # what it says of a line holds for the rest of the line
+        elif pattern.kind in _WHOLE_RUNS:
+            done = found.end("v")
 
 
 def find_after_names(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:

@@ -21,14 +21,16 @@ Span = tuple[int, int]
 
 LEAST_ENTROPY = 1.5
 """Bits per character of what follows the prefix of a key, if its form does not say more: `sk-xxxxxxxx` is none."""
-JUDGED_CHARS = 200
+JUDGED_CHARS = 100
 """How many characters of a run decide whether it is a key."""
 _LONG_WORD = re.compile(r"(?<![A-Za-z0-9_.~+/$:|!&\[-])[A-Za-z0-9_.~+/$:|!&\[-]{18,}+")
 """A word in which a key may begin. Keys with other characters begin with enough of these."""
+_DIGIT = re.compile("[0-9]")
 _WORD_START = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf]))")
+_LONG_RUN = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{35,}+")
 _LABELLED = re.compile(
-    r"(?<![A-Za-z0-9_-])(?P<label>[A-Za-z][A-Za-z0-9]{1,14}(?:[_-][A-Za-z0-9]{1,8}){0,2})[_-](?P<rest>[A-Za-z0-9]{32,}+)"
-    r"(?![A-Za-z0-9_-])"
+    r"(?P<label>[A-Za-z][A-Za-z0-9]{1,14}(?:[_-][A-Za-z0-9]{1,8}){0,2})[_-](?P<rest>[A-Za-z0-9]{32,}+)"
+    r"\Z"
 )
 _KEY_LABEL = re.compile(
     r"(?i:\b|_)(?:sk|rk|pk|pat|pats?|key|apikey|token|tok|secret|sec|api|live|prod|cred)(?:\b|_|\Z)"
@@ -59,20 +61,21 @@ class SecretForm:
     def _whole(self) -> re.Pattern[str]:
         return re.compile(rf"{self.rest}(?![^\W_])", re.ASCII)
 
-    def end(self, text: str, at: int) -> int:
-        """Where the key ends whose prefix stands at this index; 0 if there is none.
+    def judge(self, text: str, at: int) -> tuple[int, bool]:
+        """What looks like a key whose prefix stands at this index: where it ends, 0 if nothing; and whether it is one.
 
         Only its beginning is judged, so that this takes the same time however long the word is, if it is no key.
         """
         at += len(self.prefix)
         found = self._beginning.match(text, at)
-        if found is None or entropy(found[0]) < self.entropy:
-            return 0
-        mixed = any(map(str.islower, found[0])) and any(map(str.isupper, found[0]))
-        if not mixed and not any(map(str.isdigit, found[0])):
-            return 0
+        if found is None:
+            return 0, False
+        rest = found[0]
+        mixed = not rest.islower() and not rest.isupper()
+        if (not mixed and _DIGIT.search(rest) is None) or entropy(rest) < self.entropy:
+            return found.end(), False
         whole = self._whole.match(text, at)
-        return whole.end() if whole else 0
+        return (whole.end(), True) if whole else (0, False)
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,9 @@ def find_known_forms(text: str, lowered: str) -> list[Span]:
     spans = [span for word in _LONG_WORD.finditer(text) for span in _keys_in(text, *word.span())]
     for rule in secret_rules():
         spans += [rule.span(found) for found in rule.matches_at_keywords(text, lowered) if rule.is_random_enough(found)]
-    for found in _LABELLED.finditer(text):
-        if _is_labelled_key(found["label"], found["rest"]):
+    for word in _LONG_RUN.finditer(text):
+        found = _LABELLED.match(text, *word.span())
+        if found and _is_labelled_key(found["label"], found["rest"]):
             spans.append(found.span())
     return spans
 
@@ -161,10 +165,10 @@ def _keys_in(text: str, begin: int, end: int) -> Iterator[Span]:
     for found in _prefixes().finditer(text, begin, end):
         if found.start() < done:
             continue
-        ends = [form.end(text, found.start()) for form in _forms_of(found[0])]
-        if last := max(ends):
-            done = last
-            yield found.start(), last
+        judged = [form.judge(text, found.start()) for form in _forms_of(found[0])]
+        done, is_key = max(judged, key=lambda one: (one[1], one[0]))
+        if is_key:
+            yield found.start(), done
 
 
 def _is_labelled_key(label: str, rest: str) -> bool:
