@@ -160,6 +160,7 @@ ONE_IMPORTER = {
     "engine.loop": "the loop; run.py has the task and the handle",
     "engine.observers.otel.chat": "spans of model requests; tracing.py has those of runs and tools",
     "engine.prompts": "texts for the model, apart from the code that sends them",
+    "engine.records.encoded_text": "what a text says when it is decoded, apart from what is looked for in it",
     "engine.records.secret_keywords": "redaction.py would have more than 600 lines with it",
     "engine.proxy.chat_assembler": "chat completions put together; chat_wire.py writes them",
     "engine.proxy.upstream_streaming": "when a stream is asked for that no agent asked for; proxy.py has the HTTP",

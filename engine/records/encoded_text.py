@@ -2,7 +2,7 @@
 
 Two kinds: signs and escapes within a text, which `decoded_views` replaces by what they stand for (percent, HTML
 entities, escapes of JSON and programming languages, quoted-printable; colours and invisible signs by nothing), and runs
-that are a whole text (base64 in both alphabets, hexadecimal), which `decoded_runs` returns one by one. Each character
+that are a whole text (base64 in both alphabets, hexadecimal), which `decoded_views` replaces one by one. Each character
 is decoded once in each way.
 """
 
@@ -100,13 +100,16 @@ _BOTH = re.compile(f"{_ESCAPE.pattern}|{_WEAK.pattern}")
 
 
 def decoded_views(text: str) -> Iterator[DecodedText]:
-    """The parts of the text around its escapes, decoded. Nothing for a text without escapes."""
+    """The parts of the text that are encoded, decoded, in each way that occurs. Nothing for a text without escapes."""
     escapes = (found.span() for sign in _SIGNS.finditer(text) if (found := _ESCAPE.match(text, sign.start())))
     quoted = (found.span() for found in _QUOTED_PRINTABLE.finditer(text)) if "=" in text else ()
     for strong, each in ((escapes, _BOTH), (quoted, _QUOTED_ANY)):
         parts = list(_around(strong, len(text)))
         if parts:
             yield _decode(text, parts, each, _plain_of)
+    runs = _decoded_runs(text)
+    if runs is not None:
+        yield runs
 
 
 def _around(spans: Iterable[Span], length: int) -> Iterator[Span]:
@@ -198,17 +201,39 @@ _BASE64_MORE = re.compile(r"(?:\r?\n|\\r\\n|\\n)[ \t]{0,40}(?P<run>[A-Za-z0-9+/_
 _WRAPPED = 32
 """A run of base64 of so many characters, a multiple of four, may go on in the next line."""
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x|\\x)?(?:[0-9A-Fa-f]{2}(?:, ?|[ :-])?(?:0x|\\x)?){12,}+")
+_NO_DIGIT = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
+_MOST_NULS = 2
+"""NULs in a text: those of SASL PLAIN (RFC 4616)."""
 _STANDARD = str.maketrans("-_", "+/")
 _LOOKED_AT = 16
 """Characters of a run that are decoded first: nearly all runs are no text, and these show it."""
 
 
-def decoded_runs(text: str) -> Iterator[tuple[Span, str]]:
-    """The runs of base64 or hexadecimal digits that are a text: where each stands, and the text."""
+def _decoded_runs(text: str) -> DecodedText | None:
+    """The runs of base64 or hexadecimal digits that are a text, decoded; None if there is none."""
+    runs = sorted([*_base64_runs(text), *_hexadecimal_runs(text)])
+    if not runs:
+        return None
+    pieces: list[str] = []
+    edits: list[tuple[int, int, int, int]] = []
+    length = done = 0
+    for begin, end, plain in runs:
+        if begin < done:
+            continue
+        edits.append((length, length + len(_GAP), done, begin))
+        edits.append((length + len(_GAP), length + len(_GAP) + len(plain), begin, end))
+        pieces += [_GAP, plain]
+        length += len(_GAP) + len(plain)
+        done = end
+    return DecodedText("".join(pieces), edits)
+
+
+def _base64_runs(text: str) -> Iterator[tuple[int, int, str]]:
     done = 0
     for found in _BASE64.finditer(text):
         begin, end = found.span("run")
-        if begin < done or text[begin:end].islower() or _text_of(_from_base64(text[begin : begin + _LOOKED_AT]), partly=True) is None:
+        first = text[begin : begin + _LOOKED_AT]
+        if begin < done or first.islower() or _text_of(_from_base64(first), partly=True) is None:
             continue
         run = [text[begin:end]]
         while len(run[-1]) >= _WRAPPED and not len(run[-1]) % 4 and (more := _BASE64_MORE.match(text, end)):
@@ -217,13 +242,16 @@ def decoded_runs(text: str) -> Iterator[tuple[Span, str]]:
         done = end
         plain = _text_of(_from_base64("".join(run)))
         if plain is not None:
-            yield (begin, end), plain
+            yield begin, end, plain
+
+
+def _hexadecimal_runs(text: str) -> Iterator[tuple[int, int, str]]:
     for found in _HEX.finditer(text):
-        digits = re.sub(r"0x|\\x|[^0-9A-Fa-f]", "", found[0])
+        digits = _NO_DIGIT.sub("", found[0])
         if _text_of(bytes.fromhex(digits[:_LOOKED_AT]), partly=True) is not None:
-            plain = _text_of(bytes.fromhex(digits[: len(digits) & ~1]))
+            plain = _text_of(bytes.fromhex(digits))
             if plain is not None:
-                yield found.span(), plain
+                yield *found.span(), plain
 
 
 def _from_base64(run: str) -> bytes:
@@ -245,6 +273,11 @@ def _text_of(content: bytes, *, partly: bool = False) -> str | None:
     else:
         encoding = "utf-8"
     text = content.decode(encoding, "ignore" if partly else "replace")
-    if not text or "\ufffd" in text or (partly and len(text.encode(encoding)) < len(content) - 3):
+    if (
+        not text
+        or "\ufffd" in text
+        or text.count("\0") > _MOST_NULS
+        or (partly and len(text.encode(encoding)) < len(content) - 3)
+    ):
         return None
     return text if all(letter.isprintable() or letter in "\n\r\t\x00\x1b\ufeff" for letter in text) else None

@@ -23,10 +23,9 @@ from typing import Literal, NamedTuple
 
 from ..decision import WrongUse
 from ..decision.errors import did_you_mean
-from .encoded_text import decoded_runs, decoded_views, joined_lines
-from .entropy import entropy, has_many_humps, looks_random
+from .encoded_text import DecodedText, decoded_views, joined_lines
+from .entropy import entropy, has_many_humps, is_passphrase, looks_random
 from .format import REDACTION_MARK
-from .passphrases import is_passphrase
 from .secret_keywords import COVER, KEYWORD_PATTERNS, PHRASE, TOKEN_PATTERNS, find_after_names, find_by_keywords
 from .secret_rules import JUDGED_CHARS, Span, begins_key, find_json_web_tokens, find_known_forms, lower_case
 
@@ -55,15 +54,16 @@ KINDS: dict[str, str] = {
         r"|(?m:^)[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w*-]{1,60}:(?P<pgpass>[^\s:\"',\\]{6,100})(?m:$)"
     ),
     "email": (
-        r"(?:(?<![\w.%+\\/:-])|(?<=mailto:)|(?<=\\[nrtbf]))[\w.%+-]++@(?:\w(?:[\w-]{0,61}\w)?\.){1,8}[^\W\d_]{2,63}(?!\w|:[\w/~])"
+        r"(?:(?<![\w.%+\\/:-])|(?<=mailto:)|(?<=\\[nrtbf]))[\w.%+-]++@(?:\w(?:[\w-]{0,61}\w)?\.){1,8}[^\W\d_]{2,63}"
+        r"(?!\w|:[\w/~])"
     ),
     "card": r"(?:(?<![\w.])|(?<=\\[nrtbf]))\d(?:[ -]?\d){12,}+",
     "iban": r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,4})?(?![A-Za-z0-9])",
     "ssn": r"(?<![\w.-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])",
     "phone": r"(?<![\w.-])(?!\d{4}-\d\d-\d\d)(?:\+|00)?\(?\d(?:[ ().\-/]{0,2}\d){7,14}(?!\w)",
 }
-"""The kinds of secrets, each with its pattern, if it has one. Some are found by more than the pattern: a card number must
-have a known issuer and a correct check digit (ISO/IEC 7812), an IBAN correct check digits (ISO 13616); `token` is JSON
+"""The kinds of secrets, each with its pattern, if it has one. Some are found by more than that: a card number must have
+a known issuer and a correct check digit (ISO/IEC 7812), an IBAN correct check digits (ISO 13616); `token` is JSON
 Web Tokens and the `TOKEN_PATTERNS` of `secret_keywords.py`; `api_key` includes the forms of `secret_rules.toml`;
 `password` includes values after a name (`KEY=value`, `"password":`) and by the `KEYWORD_PATTERNS`, if they look like a
 secret."""
@@ -94,7 +94,8 @@ _VALUE = re.compile(
 )
 """A value after a separator: in quotes, or up to the end of the word."""
 _PHRASE_VALUE = re.compile(
-    rf"[ \t]{{0,8}}(?:[|>][-+]?(?:\n|\\n)[ \t]{{1,20}})?(?:\\{{0,4}}[\"'`])?(?P<phrase>{PHRASE})(?=[ \t]{{0,4}}(?:\\{{0,4}}[\"'`]|\r?\n|\\[rn]|\Z))"
+    rf"[ \t]{{0,8}}(?:[|>][-+]?(?:\n|\\n)[ \t]{{1,20}})?(?:\\{{0,4}}[\"'`])?(?P<phrase>{PHRASE})(?=[ \t]{{0,4}}"
+    rf"(?:\\{{0,4}}[\"'`]|\r?\n|\\[rn]|\Z))"
 )
 """A passphrase up to the closing quote or the end of the line."""
 _REST_OF_VALUE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]*+")
@@ -198,20 +199,11 @@ class Redaction:
             return finds
         text = _covered(text, [found[:2] for found in finds])
         for view in decoded_views(text):
-            finds += [
-                Found(*view.source(found.begin, found.end), found.kind, found.secret)
-                for found in self._find(view.text, depth + 1)
-            ]
-        for (begin, end), plain in decoded_runs(text):
-            if inside := self._find(plain, depth + 1):
-                finds.append(Found(begin, end, inside[0].kind, text[begin:end]))
+            finds += _in_source(view, self._find(view.text, depth + 1))
         forms = [(kind, finder) for kind, finder in self._finders if finder in _FORM_FINDERS]
         joined = joined_lines(text, begins_key) if forms else None
         if joined is not None:
-            finds += [
-                Found(*joined.source(found.begin, found.end), found.kind, found.secret)
-                for found in self._find_plain(joined.text, forms)
-            ]
+            finds += _in_source(joined, self._find_plain(joined.text, forms))
         return finds
 
     @staticmethod
@@ -244,6 +236,12 @@ Finder = Callable[[str], Iterable[Span]]
 _MOST_ENCODINGS = 2
 """How many encodings may be put one into the other."""
 _MARK = re.compile(rf"{re.escape(REDACTION_MARK)}[^\s:\[\]]{{1,60}}:[0-9a-f]{{6}}\]")
+
+
+def _in_source(view: DecodedText, finds: Iterable[Found]) -> Iterator[Found]:
+    """What was found in a decoded text, with the places in the text that it comes from."""
+    for found in finds:
+        yield found._replace(begin=(span := view.source(found.begin, found.end))[0], end=span[1])
 
 
 def _covered(text: str, spans: Sequence[Span]) -> str:

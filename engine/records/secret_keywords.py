@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from .entropy import looks_generated, looks_random
+from .entropy import has_many_humps, looks_generated, looks_random
 from .secret_rules import JUDGED_CHARS, Span, find_all
 
 SecretTest = Callable[[str, str], bool]
@@ -33,7 +33,10 @@ _LINES = rf"[A-Za-z0-9+/_-]{{16,}}={{0,2}}(?:{_EOL}[ \t]{{0,20}}[A-Za-z0-9+/_-]{
 """Lines of base64."""
 _SAME_LINE = r"[^\n|;&]{0,120}?"
 
-PHRASE = r"(?:[a-z]{3,12}(?:-[a-z]{3,12}){2,9}|[a-z]{3,12}(?:_[a-z]{3,12}){2,9}|[a-z]{3,12}(?:\.[a-z]{3,12}){2,9}|[a-z]{3,12}(?: [a-z]{3,12}){2,9})"
+PHRASE = (
+    r"(?:[a-z]{3,12}(?:-[a-z]{3,12}){2,9}|[a-z]{3,12}(?:_[a-z]{3,12}){2,9}"
+    r"|[a-z]{3,12}(?:\.[a-z]{3,12}){2,9}|[a-z]{3,12}(?: [a-z]{3,12}){2,9})"
+)
 """Three words or more of small letters, with the same sign between them: a passphrase, a name, or prose."""
 
 NAMES = (
@@ -64,9 +67,12 @@ _AFTER_NAME = (
     rf"|(?:{_QUOTE})?,?\s{{0,30}}(?:{_QUOTE})?value(?:{_QUOTE})?[ \t]?:[ \t]?(?:{_QUOTE})?(?P<entry>{_BARE}{{6,200}})"
     rf"|\"\s{{2,6}}(?P<part>{_BARE}{{6,200}})"  # a part of a form: name="password", an empty line, …
     rf"|[ \t]{{1,4}}(?P<option>[^\W_]{_BARE}{{5,200}})(?=[\s\"'`,;&|<>)}}\]\\]|\Z)"  # --password …, setx TOKEN …
-    rf"|[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:[|>][-+0-9]{{0,2}}|[\"']{{3}}|\$\([ \t]?cat[ \t]?<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?|\\)"
-    rf"[ \t]{{0,4}}{_EOL}[ \t]{{0,40}}(?P<block>{_BARE}{{6,500}}(?:{_EOL}[ \t]{{1,40}}{_BARE}{{6,500}}(?=[ \t]?(?:{_EOL}|\Z))){{0,30}})"
-    rf"|[\w.-]{{0,20}}[\"']?[ \t]{{0,4}}<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?[ \t]{{0,4}}{_EOL}[ \t]{{0,40}}(?P<heredoc>{_BARE}{{6,500}})"
+    rf"|[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:[|>][-+0-9]{{0,2}}|[\"']{{3}}"
+    rf"|\$\([ \t]?cat[ \t]?<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?|\\)"
+    rf"[ \t]{{0,4}}{_EOL}[ \t]{{0,40}}(?P<block>{_BARE}{{6,500}}(?:{_EOL}[ \t]{{1,40}}{_BARE}{{6,500}}(?=[ \t]?"
+    rf"(?:{_EOL}|\Z))){{0,30}})"
+    rf"|[\w.-]{{0,20}}[\"']?[ \t]{{0,4}}<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?[ \t]{{0,4}}{_EOL}[ \t]{{0,40}}"
+    rf"(?P<heredoc>{_BARE}{{6,500}})"
     r")"
 )
 _OPTION = (
@@ -102,7 +108,8 @@ _ASSIGNED = r"[ \t]{0,4}(?:[:=：＝]|是[:：]?|[为為はè]|(?:ist|lautet|est
 TOKEN_PATTERNS = (
     KeywordPattern(
         ("bearer", "basic", "token"),
-        r"(?<![A-Za-z0-9_])(?:bearer|(?:basic|token)(?=[ \t]{1,4}\S{0,200}\d))[ \t]{1,4}(?P<v>[A-Za-z0-9._~+/=-]{16,}+)",
+        r"(?<![A-Za-z0-9_])(?:bearer|(?:basic|token)(?=[ \t]{1,4}\S{0,200}\d))[ \t]{1,4}"
+        r"(?P<v>[A-Za-z0-9._~+/=-]{16,}+)",
         "bearer",
     ),
     KeywordPattern(
@@ -110,7 +117,8 @@ TOKEN_PATTERNS = (
     ),
     KeywordPattern(
         ("cookie",),
-        rf"cookies?(?:\.set|\.add)?[ \t]?(?:\(|[:=][ \t]?[{{\[]|\[)[ \t]?{_QUOTE}[\w.-]{{1,60}}{_QUOTE}\]?[ \t]?[:,=][ \t]?{_QUOTE}"
+        rf"cookies?(?:\.set|\.add)?[ \t]?(?:\("
+        rf"|[:=][ \t]?[{{\[]|\[)[ \t]?{_QUOTE}[\w.-]{{1,60}}{_QUOTE}\]?[ \t]?[:,=][ \t]?{_QUOTE}"
         r"(?P<v>[^\r\n\"'\\]{8,4000}+)",
         "cookie",
     ),
@@ -121,7 +129,8 @@ TOKEN_PATTERNS = (
     ),
     KeywordPattern(
         ("authorization",),
-        rf"authorization(?:{_QUOTE})?[ \t]{{0,4}}[:=,][ \t]{{0,4}}(?:{_QUOTE})?(?:[A-Za-z][\w-]{{1,30}}[ \t]{{1,2}}){{0,2}}"
+        rf"authorization(?:{_QUOTE})?[ \t]{{0,4}}[:=,][ \t]{{0,4}}(?:{_QUOTE})?"
+        rf"(?:[A-Za-z][\w-]{{1,30}}[ \t]{{1,2}}){{0,2}}"
         r"(?P<v>[A-Za-z0-9._~+/=-]{12,}+)",
         "bearer",
     ),
@@ -133,11 +142,11 @@ TOKEN_PATTERNS = (
 )
 """What stands in the headers of HTTP, and in their options of `curl`."""
 _LOGIN = r"[^\s\"'`:/@]{1,60}"
-_DIALOGUE = rf"(?:^|(?<=[\n>:\]])|(?<=\\n)|(?<=[>:\]][ ]))"
+_DIALOGUE = r"(?:^|(?<=[\n>:\]])|(?<=\\n)|(?<=[>:\]][ ]))"
 """Where a command of a protocol begins: a line, or what follows the mark of a side."""
 KEYWORD_PATTERNS = (
     KeywordPattern(("storepass", "keypass"), rf"(?:store|key)pass[ \t]{_VALUE}"),
-    KeywordPattern(("http ", "https "), rf"https?[ \t]{_SAME_LINE}(?<=[ \t])-a[ \t][^\s:]{{1,60}}:{_VALUE}"),
+    KeywordPattern(("http ", "https "), rf"https?{_SAME_LINE}[ \t]-a[ \t][^\s:]{{1,60}}:{_VALUE}"),
     KeywordPattern((".login(",), rf"\.login\([^()\n]{{1,80}}?,[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}"),
     KeywordPattern(
         ("auth=(",), rf"auth=\({_QUOTE}[^\s\"'\\]{{1,80}}{_QUOTE},[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}"
@@ -149,15 +158,15 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,12}}+{_SAME_LINE}[ \t]-p{_VALUE}"),
     KeywordPattern(("sshpass",), rf"sshpass{_SAME_LINE}[ \t]-p[ \t]?{_VALUE}"),
-    KeywordPattern(("mongo",), rf"mongo(?:sh|dump|restore|export|import)?[ \t]{_SAME_LINE}[ \t]?-p[ \t]{_VALUE}"),
-    KeywordPattern((" login",), rf"[ \t]login[ \t]{_SAME_LINE}(?<=[ \t])-p[ \t=]?{_VALUE}"),
+    KeywordPattern(("mongo",), rf"mongo(?:sh|dump|restore|export|import)?+{_SAME_LINE}[ \t]-p[ \t]{_VALUE}"),
+    KeywordPattern((" login",), rf"[ \t]login{_SAME_LINE}[ \t]-p[ \t=]?{_VALUE}"),
     KeywordPattern((" login ",), rf"[ \t]login[ \t](?:--?\S{{1,30}}[ \t]){{0,3}}(?P<v>{_BARE}{{20,200}})", "secret"),
     KeywordPattern(("redis-cli",), rf"redis-cli{_SAME_LINE}[ \t]-a[ \t]{_VALUE}"),
     KeywordPattern(
         ("ldap",),
         rf"ldap\w{{3,9}}+{_SAME_LINE}[ \t]-w[ \t]?{_VALUE}",
     ),
-    KeywordPattern(("7z", "unrar"), rf"(?:7za?|unrar)[ \t]{_SAME_LINE}[ \t]-p{_VALUE}"),
+    KeywordPattern(("7z", "unrar"), rf"(?:7za?|unrar){_SAME_LINE}[ \t]-p{_VALUE}"),
     KeywordPattern(("zip ",), rf"zip[ \t]{_SAME_LINE}-P[ \t]?{_VALUE}"),
     KeywordPattern(
         ("htpasswd",), rf"htpasswd[ \t]-\w{{0,6}}b\w{{0,6}}[ \t]{_SAME_LINE}\S{{1,100}}[ \t]\S{{1,60}}[ \t]{_VALUE}"
@@ -234,11 +243,14 @@ KEYWORD_PATTERNS = (
         "argument",
     ),
     KeywordPattern(
-        ("login",), r"login[ \t]{1,4}\S{1,100}[ \t]{1,4}password[ \t]{1,4}(?P<v>[^\s\"',\\]{3,200})", "argument"
+        ("login ", "machine "),
+        r"(?:login|machine)[ \t]{1,4}+\S{1,100}+(?:\s|\\n){1,20}+password[ \t]{1,4}(?P<v>[^\s\"',\\]{3,200})",
+        "argument",
     ),
     KeywordPattern(
         (" -u", " --user", " --proxy-user", " -x"),
-        rf"[ ](?:-u|--user|--proxy-user)(?:[ \t=]{{1,3}}|(?=[\"'\w]))[\"']?(?=[^\d\s\"']){_LOGIN}[:%](?P<v>[^\s\"']{{3,100}})",
+        rf"[ ](?:-u|--user|--proxy-user)(?:[ \t=]{{1,3}}|(?=[\"'\w]))[\"']?(?=[^\d\s\"']){_LOGIN}[:%]"
+        rf"(?P<v>[^\s\"']{{3,100}})",
         "password",
     ),
     KeywordPattern(("lftp", "ncftp"), rf"(?:nc|l)ftp\w{{0,4}}+{_SAME_LINE}[ \t]-[up][ \t](?:{_LOGIN},)?{_WORD}"),
@@ -270,12 +282,12 @@ KEYWORD_PATTERNS = (
             "oc ",
             "skopeo",
         ),
-        rf"(?:twine|cqlsh|rabbitmqadmin|plink|pscp|psexec|smbmap|crackmapexec|nxc|evil-winrm|influx|useradd|hydra|medusa"
+        rf"(?:twine|cqlsh|rabbitmqadmin|plink|pscp|psexec|smbmap|crackmapexec|nxc|evil-winrm|influx|useradd|hydra"
+        rf"|medusa"
         rf"|az|oc|skopeo)\b{_SAME_LINE}[ \t](?:-p|/p)[ \t:]?{_WORD}",
     ),
+    KeywordPattern(("snmp",), rf"snmp\w{{3,9}}+{_SAME_LINE}[ \t]-(?:[AX]|c(?![ \t](?:public|private)))[ \t]{_WORD}"),
     KeywordPattern(("/p:", "/pass"), rf"[ \t]/p(?:ass(?:word)?)?:{_WORD}"),
-    KeywordPattern(("snmp",), rf"snmp\w{{3,9}}+{_SAME_LINE}[ \t]-[AX][ \t]{_WORD}"),
-    KeywordPattern(("snmp", "-c "), rf"snmp\w{{3,9}}+{_SAME_LINE}[ \t]-c[ \t](?!public|private){_WORD}"),
     KeywordPattern(("openssl",), rf"openssl{_SAME_LINE}[ \t]-[Kk][ \t]{_WORD}"),
     KeywordPattern((" pass:",), r"[ ]pass:(?P<v>[^\s\"'`\\$]{4,200})", "form"),
     KeywordPattern(
@@ -307,12 +319,14 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         (".open ", ".open("),
-        rf"\.open[ (]{_SAME_LINE},[ ]?{_QUOTE}[^\s\"'\\]{{1,80}}{_QUOTE},[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{4,200}}){_QUOTE}",
+        rf"\.open[ (]{_SAME_LINE},[ ]?{_QUOTE}[^\s\"'\\]{{1,80}}{_QUOTE},[ ]?{_QUOTE}"
+        rf"(?P<v>[^\s\"'\\]{{4,200}}){_QUOTE}",
     ),
     # what follows the id of an access key
     KeywordPattern(
         (f"{COVER}]",),
-        rf"{COVER}\](?:[ \t]*[,:;|/]?[ \t]{{0,8}}{_QUOTE}?|{_QUOTE}[ ]?[,:][ ]?{_QUOTE})(?P<v>[A-Za-z0-9+/=_-]{{28,128}}+)(?![^\s\"'`,;|<>)\]}}\\])",
+        rf"{COVER}\](?:[ \t]*[,:;|/]?[ \t]{{0,8}}{_QUOTE}?|{_QUOTE}[ ]?[,:][ ]?{_QUOTE})"
+        rf"(?P<v>[A-Za-z0-9+/=_-]{{28,128}}+)(?![^\s\"'`,;|<>)\]}}\\])",
         "drawn",
     ),
     # dialogues of protocols
@@ -323,7 +337,8 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         ("334 vxnlcm5hbwu6",),
-        rf"334 VXNlcm5hbWU6{_EOL}[^\n]{{0,80}}{_EOL}[^\n]{{0,12}}?334[^\n]{{0,40}}{_EOL}[^\n]{{0,12}}?(?P<v>[A-Za-z0-9+/]{{6,}}={{0,2}})(?=\s|\\|\"|\Z)",
+        rf"334 VXNlcm5hbWU6{_EOL}[^\n]{{0,80}}{_EOL}[^\n]{{0,12}}?334[^\n]{{0,40}}{_EOL}[^\n]{{0,12}}?"
+        rf"(?P<v>[A-Za-z0-9+/]{{6,}}={{0,2}})(?=\s|\\|\"|\Z)",
         "form",
     ),
     KeywordPattern(
@@ -333,7 +348,8 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         ("auth plain", "authenticate plain"),
-        rf"auth(?:enticate)? plain{_EOL}[^\n]{{0,12}}?(?:334|\+)[^\n]{{0,20}}{_EOL}[^\n]{{0,12}}?(?P<v>[A-Za-z0-9+/]{{8,}}={{0,2}})",
+        rf"auth(?:enticate)? plain{_EOL}[^\n]{{0,12}}?(?:334|\+)[^\n]{{0,20}}{_EOL}[^\n]{{0,12}}?"
+        rf"(?P<v>[A-Za-z0-9+/]{{8,}}={{0,2}})",
         "encoded",
     ),
     KeywordPattern(
@@ -346,15 +362,16 @@ KEYWORD_PATTERNS = (
     KeywordPattern(("authinfo pass ",), rf"authinfo pass {_WORD}"),
     KeywordPattern(
         (" login ",),
-        rf"{_DIALOGUE}[\w.]{{1,10}}[ ]login[ ]{_QUOTE}?[^\s\"'-][^\s\"']{{0,80}}{_QUOTE}?[ ]{_QUOTE}?(?P<v>[^\s\"'\\]{{4,200}}){_QUOTE}?(?=\s|\\|\"|'|\Z)",
-        back=12,
-        ahead=300,
+        rf"(?<=\w)[ ]login[ ]{_QUOTE}?[^\s\"'-][^\s\"']{{0,80}}+{_QUOTE}?[ ]{_QUOTE}?"
+        rf"(?P<v>[^\s\"'\\]{{4,200}}+){_QUOTE}?"
+        rf"(?=[ ]?(?:{_EOL}|\Z|\"|'))",
     ),
     KeywordPattern(("identify ",), rf"identify[ ](?:\S{{1,40}}[ ])?{_WORD}(?=\s|\\|\"|'|\Z)"),
     KeywordPattern(("oper ",), rf"{_DIALOGUE}oper[ ]\S{{1,40}}[ ]{_WORD}"),
     KeywordPattern(
         ("auth ",),
-        rf"{_DIALOGUE}auth[ ](?!plain|login|xoauth2)(?:[\w.-]{{1,40}}[ ])??{_QUOTE}?(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}?(?=[ ]?(?:{_EOL}|\Z|\"|'))",
+        rf"{_DIALOGUE}auth[ ](?!plain|login|xoauth2)(?:[\w.-]{{1,40}}[ ])??{_QUOTE}?"
+        rf"(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}?(?=[ ]?(?:{_EOL}|\Z|\"|'))",
     ),
     KeywordPattern(("hello 3 auth", "hello 2 auth"), rf"hello[ ][23][ ]auth[ ]\S{{1,60}}[ ]{_WORD}"),
     KeywordPattern(
@@ -364,15 +381,16 @@ KEYWORD_PATTERNS = (
     KeywordPattern(("requirepass", "masterauth"), rf"(?:requirepass|masterauth)[ ]{_WORD}"),
     KeywordPattern(
         ("acl setuser", "user default on"),
-        rf"(?:acl setuser|user)[ ]\S{{1,60}}[ ][^\n]{{0,100}}?[>](?P<v>[^\s\"'\\]{{4,200}})",
+        r"(?:acl setuser|user)[ ]\S{1,60}[ ][^\n]{0,100}?[>](?P<v>[^\s\"'\\]{4,200})",
     ),
     KeywordPattern(
         ("set ",),
-        rf"set \S{{1,60}} \d{{1,10}} \d{{1,10}} \d{{1,4}}{_EOL}(?:[^\n]{{0,12}}?[>:] )?\S{{1,60}} (?P<v>[^\s\"'\\]{{4,200}})(?={_EOL})",
+        rf"set \S{{1,60}} \d{{1,10}} \d{{1,10}} \d{{1,4}}{_EOL}(?:[^\n]{{0,12}}?[>:] )?\S{{1,60}} "
+        rf"(?P<v>[^\s\"'\\]{{4,200}})(?={_EOL})",
     ),
     KeywordPattern(
         ("mining.authorize",),
-        rf"mining\.authorize\"[^\n]{{0,60}}?\[\"[^\"\n]{{1,80}}\",[ ]?\"(?P<v>[^\"\n]{{4,100}})\"",
+        r"mining\.authorize\"[^\n]{0,60}?\[\"[^\"\n]{1,80}\",[ ]?\"(?P<v>[^\"\n]{4,100})\"",
     ),
     KeywordPattern(
         ("send ",),
@@ -420,10 +438,6 @@ KEYWORD_PATTERNS = (
         (" * ", "\t*\t"), r"[ \t]\*[ \t]{1,8}\"?(?P<v>[^\s\"'*]{8,100})\"?[ \t]{1,8}\*(?=\s|\\|\Z)", "generated"
     ),
     KeywordPattern(
-        ("login ", "machine "),
-        rf"(?:login|machine)[ \t]{{1,4}}\S{{1,100}}\s{{1,20}}(?:login\s{{1,4}}\S{{1,100}}\s{{1,20}})?password[ \t]{{1,4}}(?P<v>[^\s\"',\\]{{3,200}})",
-    ),
-    KeywordPattern(
         ("_key'", "_salt'", '_key"', '_salt"'),
         r"_(?:key|salt)([\"'])[ ]?,[ ]{0,20}([\"'])(?P<v>(?:(?!\2)[^\r\n]){20,100})\2",
         "salt",
@@ -436,12 +450,14 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         ("<key>",),
-        rf"<key>[^<>\n]{{0,40}}?(?:password|passwd|token|secret|key|pwd)</key>\s{{0,40}}<string>(?P<v>[^<>\s]{{4,400}})</string>",
+        r"<key>[^<>\n]{0,40}?(?:password|passwd|token|secret|key|pwd)</key>\s{0,40}<string>"
+        r"(?P<v>[^<>\s]{4,400})</string>",
         "secret",
     ),
     KeywordPattern(
         ("mnemonic", "seed phrase", "recovery phrase", "seed words"),
-        rf"(?:mnemonic|seed phrase|recovery phrase|seed words)[\"']?[ ]?(?:is|[:=])[ ]?{_QUOTE}?(?P<v>(?:[a-z]{{3,8}} ){{11,23}}[a-z]{{3,8}})",
+        rf"(?:mnemonic|seed phrase|recovery phrase|seed words)[\"']?[ ]?(?:is|[:=])[ ]?{_QUOTE}?(?P<v>"
+        rf"(?:[a-z]{{3,8}} ){{11,23}}[a-z]{{3,8}})",
         "form",
     ),
 )
@@ -495,7 +511,7 @@ def _at_keyword(pattern: KeywordPattern, word: str, text: str, lowered: str, is_
 
 
 def find_after_names(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:
-    """Find secrets after one of `NAMES`: the begin and end of each. The arguments are those of `find_by_keywords`."""
+    """Find secrets after one of `NAMES`: the begin and end of each. The arguments: as of `find_by_keywords`."""
     for stem in _STEMS:
         if stem in lowered:
             yield from _after_names_with(stem, text, lowered, is_secret)
@@ -543,7 +559,9 @@ def _is_kind(kind: str, value: str, is_secret: SecretTest) -> bool:
             return any(looks_random(part[:JUDGED_CHARS]) for part in values)
         case "generated" | "drawn":
             value = value[:JUDGED_CHARS]
-            return looks_random(value) and (kind == "generated" or not (value.islower() or value.isupper()))
+            if kind == "generated":
+                return looks_random(value) or has_many_humps(value) or is_secret("secret", value)
+            return looks_random(value) and not value.islower() and not value.isupper()
         case "salt":
             return looks_generated(value[:JUDGED_CHARS]) or len(_SIGN.findall(value)) >= 4
         case _:

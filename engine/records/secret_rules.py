@@ -1,4 +1,6 @@
-"""Find secrets that have a known form, such as the keys of a vendor. `secret_rules.toml` has the forms and their sources.
+"""Find secrets that have a known form, such as the keys of a vendor.
+
+`secret_rules.toml` has the forms and their sources.
 
 A key is looked for at the beginnings of long words only, by one pattern of all prefixes; a rule only where one of its
 keywords stands. A key whose vendor is unknown is found by its build: a label that says what it is, and a long random
@@ -21,6 +23,8 @@ Span = tuple[int, int]
 
 LEAST_ENTROPY = 1.5
 """Bits per character of what follows the prefix of a key, if its form does not say more: `sk-xxxxxxxx` is none."""
+LEAST_ENTROPY_OF_LETTERS = 3.0
+"""The same, of what has capitals and no digit. What has small letters only is no key."""
 JUDGED_CHARS = 100
 """How many characters of a run decide whether it is a key."""
 _LONG_WORD = re.compile(r"(?<![A-Za-z0-9_.~+/$:|!&\[-])[A-Za-z0-9_.~+/$:|!&\[-]{18,}+")
@@ -71,8 +75,10 @@ class SecretForm:
         if found is None:
             return 0, False
         rest = found[0]
-        mixed = not rest.islower() and not rest.isupper()
-        if (not mixed and _DIGIT.search(rest) is None) or entropy(rest) < self.entropy:
+        least = self.entropy
+        if _DIGIT.search(rest) is None:
+            least = float("inf") if rest.islower() else max(least, LEAST_ENTROPY_OF_LETTERS)
+        if entropy(rest) < least:
             return found.end(), False
         whole = self._whole.match(text, at)
         return (whole.end(), True) if whole else (0, False)
@@ -102,7 +108,10 @@ class SecretRule:
         return re.compile(self.regex)
 
     def matches_at_keywords(self, text: str, lowered: str) -> Iterator[re.Match[str]]:
-        """The matches, tried only where a keyword stands if their beginning is fixed. `lowered`: the text in lower case."""
+        """The matches, tried only where a keyword stands if their beginning is fixed.
+
+        lowered: the text in lower case.
+        """
         present = [keyword for keyword in self.keywords if keyword in lowered]
         if not present:
             return
@@ -224,7 +233,7 @@ def _forms_of(prefix: str) -> tuple[SecretForm, ...]:
 
 @cache
 def _prefixes() -> re.Pattern[str]:
-    """Matches the longest prefix of a key at the beginning of a word, or after a JSON escape such as `\\n`."""
+    """Matches the longest prefix of a key at the beginning of a word, or after a JSON escape of a line end."""
     return re.compile(_WORD_START.pattern + _either(sorted({form.prefix for form in secret_forms()})))
 
 
