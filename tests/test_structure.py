@@ -85,7 +85,6 @@ SMALL = {
     "engine.proxy.offered_completion": "the tool of the proxy's own; both the request and the response ask for it",
     "engine.records.qualified_names": "the one table of old names in records",
     "engine.records.frame_judge": "what is known of calls, beside their events; the viewer and the server send it",
-    "engine.records.entropy": "one measure, used by two rules of redaction",
     "engine.testing.faults.peak_memory": "what the operating system says of memory, for the checks with a bound on it",
     "engine.testing.conformance.nonconformance": "the two exceptions that both kits raise",
     "providers.cache_marks": "which messages are marked, whatever form they have: Claude's wire and litellm's use it",

@@ -130,7 +130,7 @@ TOKEN_PATTERNS = (
     KeywordPattern(
         ("authorization",),
         rf"authorization(?:{_QUOTE})?[ \t]{{0,4}}[:=,][ \t]{{0,4}}(?:{_QUOTE})?"
-        rf"(?:[A-Za-z][\w-]{{1,30}}[ \t]{{1,2}}){{0,2}}"
+        rf"(?:(?:[A-Za-z][A-Za-z-]{{1,30}}|AWS4-HMAC-SHA256)[ \t]{{1,2}}){{0,2}}+"
         r"(?P<v>[A-Za-z0-9._~+/=-]{12,}+)",
         "bearer",
     ),
@@ -461,8 +461,8 @@ KEYWORD_PATTERNS = (
         "form",
     ),
 )
-"""One of the patterns has the words for "password" in other languages; between such a word and its value stands one of the
-signs or words of `_ASSIGNED`."""
+"""One of the patterns has the words for "password" in other languages; between such a word and its value stands one of
+the signs or words of `_ASSIGNED`."""
 
 _PROSE_BEFORE = re.compile(r"(?i:\b(?:use|using|with|my|new)[ ](?:the[ ])?)\Z")
 _AMBIGUOUS_FORMS = ("pair", "call", "prose", "text", "arrow", "part")
