@@ -80,7 +80,7 @@ _DOUBLED = bytes.maketrans(b"0123456789", bytes(sum(divmod(2 * digit, 10)) for d
 """From a digit to what it adds to the sum of a card number, and every other digit."""
 _NAMED = re.compile(
     r"(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|connection[_ -]?string|key(?:[_ -]?(?:base|data|id))?"
-    r"|pass|psk|pat|sig(?:nature)?|salt|jwt|sessi?o?n?id)[0-9_a-z-]{0,12}[\"'\\\] \t]{0,4}(?:\[[\w*]{0,20}\][ \t]?)?"
+    r"|pass|pw|psk|pat|sig(?:nature)?|salt|jwt|sessi?o?n?id)[0-9_a-z-]{0,12}[\"'\\\] \t]{0,4}(?:\[[\w*]{0,20}\][ \t]?)?"
     r"(?P<separator>=>|:=|[=:])"
 )
 """A name that may be one of a secret, in lower case, and a separator."""
@@ -117,7 +117,7 @@ _SECRET_ENDINGS = (
     "privatekeyid",
     *(f"{word}key" for word in _KEY_QUALIFIERS.split()),
 )
-_WHOLE_NAMES = ("pass", "psk", "pat", "sig", "signature", "salt", "jwt", "jsessionid", "phpsessid")
+_WHOLE_NAMES = ("pass", "pw", "psk", "pat", "sig", "signature", "salt", "jwt", "jsessionid", "phpsessid")
 """Names that count only as whole words, because other words end like them."""
 _NAME_CHARS = 40
 """The name before a separator is looked for in this many characters."""
@@ -376,7 +376,7 @@ def _kind_of_name(before: str) -> Literal["password", "secret", ""]:
         return "secret"
     alone = re.search(r"[A-Za-z]*\Z", before.rstrip(" \t\"'\\]"))
     if alone is not None and alone[0].lower() in _WHOLE_NAMES:
-        return "password" if alone[0].lower() in ("pass", "psk") else "secret"
+        return "password" if alone[0].lower() in ("pass", "pw", "psk") else "secret"
     return ""
 
 

@@ -77,7 +77,7 @@ _AFTER_NAME = (
 )
 _OPTION = (
     r"(?:^|[\s\"'`(])--?(?!no-)[\w-]{0,30}\Z"
-    r"|\b(?i:setx?|env|configure set|config set)[ \t]{1,4}(?:-\w{1,8}[ \t]{1,4}){0,2}\w{0,40}\Z"
+    r"|\b(?i:setx?|env|configure set|config set)[ \t]{1,4}(?:\S{0,60}[:.])?(?:-\w{1,8}[ \t]{1,4}){0,2}\w{0,40}\Z"
 )
 """What precedes a name whose value follows a space: the dashes of an option, or a command that sets variables."""
 
@@ -179,7 +179,8 @@ KEYWORD_PATTERNS = (
         r"\|[ \t]?\S{0,30}(?:[ \t]\S{0,30})?chpasswd",
     ),
     KeywordPattern(
-        ("echo ",), rf"echo[ \t](?:-n[ \t])?{_VALUE}[\"']?[ \t]?\|[^\n]{{0,100}}?(?:-stdin\b|\bsudo[ \t]-S)"
+        ("echo ",),
+        rf"echo[ \t](?:-n[ \t])?{_VALUE}[\"']?[ \t]?\|[^\n]{{0,100}}?(?:-stdin\b|\bsudo[ \t]-S|--with-token|\blogin\b)",
     ),
     KeywordPattern(("identified ",), rf"identified[ \t](?:with[ \t]\S{{1,40}}[ \t])?by[ \t](?:password[ \t])?{_VALUE}"),
     KeywordPattern(
@@ -287,7 +288,7 @@ KEYWORD_PATTERNS = (
         rf"|az|oc|skopeo)\b{_SAME_LINE}[ \t](?:-p|/p)[ \t:]?{_WORD}",
     ),
     KeywordPattern(("snmp",), rf"snmp\w{{3,9}}+{_SAME_LINE}[ \t]-(?:[AX]|c(?![ \t](?:public|private)))[ \t]{_WORD}"),
-    KeywordPattern(("/p:", "/pass"), rf"[ \t]/p(?:ass(?:word)?)?:{_WORD}"),
+    KeywordPattern(("/p:", "/pass"), rf"(?<=[ \t])/p(?:ass(?:word)?)?:{_WORD}"),
     KeywordPattern(("openssl",), rf"openssl{_SAME_LINE}[ \t]-[Kk][ \t]{_WORD}"),
     KeywordPattern((" pass:",), r"[ ]pass:(?P<v>[^\s\"'`\\$]{4,200})", "form"),
     KeywordPattern(
