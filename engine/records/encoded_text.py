@@ -64,7 +64,7 @@ _COLOUR = (
     r"|\x1b\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)|\x1b[()][0-9A-B]"
 )
 _ESCAPE = re.compile(
-    rf"(?P<nothing>{_COLOUR}|[{_INVISIBLE}]|\\\r?\n[ \t]*)"
+    rf"(?P<nothing>(?:[{_INVISIBLE}]++|{_COLOUR}|\\\r?\n[ \t]*+){{1,100}}+)"
     r"|%(?:25){0,4}(?P<percent>[0-9A-Fa-f]{2})"
     r"|(?P<entity>&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});)"
     r"|\\{1,8}(?:u(?P<u>[0-9A-Fa-f]{4})|u\{(?P<braced>[0-9A-Fa-f]{1,6})\}|x(?P<x>[0-9A-Fa-f]{2})|(?P<octal>[0-3][0-7]{2}))"
@@ -132,14 +132,6 @@ def _decode(
     edits: list[tuple[int, int, int, int]] = []
     length = done = 0
 
-    def add(begin: int, end: int, instead: str) -> None:
-        nonlocal length, done
-        pieces.extend((text[done:begin], instead))
-        length += begin - done
-        edits.append((length, length + len(instead), begin, end))
-        length += len(instead)
-        done = end
-
     for begin, end in parts:
         if begin > done:
             done_before, done = done, begin
@@ -149,7 +141,12 @@ def _decode(
         for found in pattern.finditer(text, begin, end):
             instead = plain_of(found)
             if instead != found[0]:
-                add(*found.span(), instead)
+                first, last = found.span()
+                pieces += (text[done:first], instead)
+                length += first - done
+                edits.append((length, length + len(instead), first, last))
+                length += len(instead)
+                done = last
         pieces.append(text[done:end])
         length += end - done
         done = end
@@ -161,10 +158,11 @@ _LINE_END = re.compile(
     r"(?:[ \t]{0,4}\\?(?:\r?\n|\\r\\n|\\n)[ \t]{0,40}|[\"'][ \t]{0,4}\+?[ \t]{0,4}\\?(?:\r?\n[ \t]{0,40})?[\"'])"
     r"(?=[A-Za-z0-9_+/=-])"
 )
-_BEFORE, _AFTER = re.compile(r"[A-Za-z0-9_+/=.-]*\Z"), re.compile(r"[A-Za-z0-9_+/=.-]{1,80}")
-_DIGIT = re.compile(r"[0-9]")
 _PIECE = 6
 """Characters of the piece of a key, one of which is a digit, that stands before or after a line end inside it."""
+_BEFORE = re.compile(rf"[A-Za-z0-9_+/=.-]{{{_PIECE}}}")
+_AFTER = re.compile(rf"[A-Za-z0-9_+/=.-]{{{_PIECE},40}}")
+_DIGIT = re.compile(r"[0-9]")
 
 
 def joined_lines(text: str, begins_key: Callable[[str, int], bool]) -> DecodedText | None:
@@ -182,15 +180,11 @@ def joined_lines(text: str, begins_key: Callable[[str, int], bool]) -> DecodedTe
 
 
 def _joins(text: str, begin: int, end: int, begins_key: Callable[[str, int], bool]) -> bool:
-    if _DIGIT.search(text, max(0, begin - 80), begin) is None and _DIGIT.search(text, end, end + 80) is None:
-        return False
-    after = _AFTER.match(text, end)
-    if after is None:
-        return False
-    before = _BEFORE.search(text[max(0, begin - 80) : begin])
-    pieces = (before[0] if before else "", after[0])
-    if not pieces[0] or not any(len(piece) >= _PIECE and _DIGIT.search(piece) for piece in pieces):
-        return False
+    before = begin >= _PIECE and _BEFORE.match(text, begin - _PIECE) and _DIGIT.search(text, max(0, begin - 40), begin)
+    if not before:
+        after = _AFTER.match(text, end)
+        if after is None or _DIGIT.search(after[0]) is None:
+            return False
     return not begins_key(text, end)
 
 
@@ -204,6 +198,8 @@ _HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x|\\x)?(?:[0-9A-Fa-f]{2}(?:, ?|[ :-])?(?
 _NO_DIGIT = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
 _MOST_NULS = 2
 """NULs in a text: those of SASL PLAIN (RFC 4616)."""
+_UNPRINTED = dict.fromkeys(map(ord, "\n\r\t\0\x1b\ufeff"))
+"""What may stand in a text beside what is printed."""
 _STANDARD = str.maketrans("-_", "+/")
 _LOOKED_AT = 16
 """Characters of a run that are decoded first: nearly all runs are no text, and these show it."""
@@ -280,4 +276,4 @@ def _text_of(content: bytes, *, partly: bool = False) -> str | None:
         or (partly and len(text.encode(encoding)) < len(content) - 3)
     ):
         return None
-    return text if all(letter.isprintable() or letter in "\n\r\t\x00\x1b\ufeff" for letter in text) else None
+    return text if text.translate(_UNPRINTED).isprintable() else None

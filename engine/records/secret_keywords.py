@@ -31,7 +31,7 @@ _EOL = r"(?:\r?\n|\\r\\n|\\n)"
 """A line end, also as JSON writes it."""
 _LINES = rf"[A-Za-z0-9+/_-]{{16,}}={{0,2}}(?:{_EOL}[ \t]{{0,20}}[A-Za-z0-9+/_-]{{2,}}={{0,2}})*+"
 """Lines of base64."""
-_SAME_LINE = r"[^\n|;&]{0,120}?"
+_SAME_LINE = r"[^\n|;&]{0,100}?"
 
 PHRASE = (
     r"(?:[a-z]{3,12}(?:-[a-z]{3,12}){2,9}|[a-z]{3,12}(?:_[a-z]{3,12}){2,9}"
@@ -166,7 +166,7 @@ KEYWORD_PATTERNS = (
         ("ldap",),
         rf"ldap\w{{3,9}}+{_SAME_LINE}[ \t]-w[ \t]?{_VALUE}",
     ),
-    KeywordPattern(("7z", "unrar"), rf"(?:7za?|unrar){_SAME_LINE}[ \t]-p{_VALUE}"),
+    KeywordPattern(("7z", "unrar"), rf"(?:7za?|unrar)(?=[ \t]){_SAME_LINE}[ \t]-p{_VALUE}"),
     KeywordPattern(("zip ",), rf"zip[ \t]{_SAME_LINE}-P[ \t]?{_VALUE}"),
     KeywordPattern(
         ("htpasswd",), rf"htpasswd[ \t]-\w{{0,6}}b\w{{0,6}}[ \t]{_SAME_LINE}\S{{1,100}}[ \t]\S{{1,60}}[ \t]{_VALUE}"
@@ -187,7 +187,7 @@ KEYWORD_PATTERNS = (
         ("convertto-securestring",), rf"convertto-securestring[^\n]{{0,40}}?[ \t]{_QUOTE}(?P<v>[^\s\"'\\]{{4,200}})"
     ),
     KeywordPattern(
-        ("@tcp(", "@unix(", "@udp("), r"(?<![\w.-])[\w.-]{1,40}:(?P<v>[^\s:\"'`\\]{3,60})@(?:tcp|unix|udp)\(", back=102
+        ("@tcp(", "@unix(", "@udp("), r"(?<![\w.-])[\w.-]{1,30}:(?P<v>[^\s:\"'`\\]{3,50})@(?:tcp|unix|udp)\(", back=82
     ),
     KeywordPattern((":thin:",), r":thin:[\w$]{1,60}/(?P<v>[^\s@\"'\\]{3,100})@"),
     KeywordPattern(('auth"', "auth\\", "_auth"), rf"auth(?:{_QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}}{_VALUE}", "login"),
@@ -240,7 +240,7 @@ KEYWORD_PATTERNS = (
     # options and arguments of commands
     KeywordPattern(
         ("curl",),
-        r"curl\b[^\n]{0,200}?[ \t](?:-u|--user)[ \t=]{1,3}[\"']?[^\s:\"']{1,60}:(?P<v>[^\s\"']{3,100})",
+        r"curl(?=[ \t])[^\n]{0,120}?[ \t](?:-u|--user)[ \t=]{1,3}[\"']?[^\s:\"']{1,60}:(?P<v>[^\s\"']{3,100})",
         "argument",
     ),
     KeywordPattern(
@@ -432,7 +432,9 @@ KEYWORD_PATTERNS = (
         "generated",
         needs="kty",
     ),  # RFC 7518, section 6: the private members of a key
-    KeywordPattern((":::",), r"(?<=:[a-f0-9]{32}):(?P<v>[a-f0-9]{32}):::", "form", back=33),
+    KeywordPattern(
+        ("aad3b435b51404eeaad3b435b51404ee:",), r"aad3b435b51404eeaad3b435b51404ee:(?P<v>[a-f0-9]{32})", "form"
+    ),  # a dump of accounts: the LM hash of nothing, and the NT hash
     KeywordPattern(("userpassword::",), r"userpassword::[ ]?(?P<v>[A-Za-z0-9+/]{4,200}={0,2})", "form"),
     KeywordPattern(("userpassword:",), rf"userpassword:[ ]{_WORD}"),
     KeywordPattern(
@@ -532,9 +534,10 @@ def _after_names_with(stem: str, text: str, lowered: str, is_secret: SecretTest)
                 end = begin + len(text[begin:end].rstrip(".!?:"))
             value = text[begin:end]
             before = text[max(0, at - 60) : at]
-            said = kind == "password" and looks_generated(value) and _PROSE_BEFORE.search(before)
-            if way == "option" and not (said or _compiled(_OPTION, ignore_case=False).search(before)):
-                continue
+            if way == "option" and not _compiled(_OPTION, ignore_case=False).search(before):
+                said = kind == "password" and _PROSE_BEFORE.search(before)
+                if not said or not looks_generated(value):
+                    continue
             glued = at > 0 and text[at - 1].isalpha() and text[at].islower()  # `tiktoken("…")`
             if way in _AMBIGUOUS_FORMS and (not looks_generated(value) or (glued and kind == "secret")):
                 continue

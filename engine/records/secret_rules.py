@@ -174,9 +174,15 @@ def _keys_in(text: str, begin: int, end: int) -> Iterator[Span]:
     for found in _prefixes().finditer(text, begin, end):
         if found.start() < done:
             continue
-        judged = [form.judge(text, found.start()) for form in _forms_of(found[0])]
-        done, is_key = max(judged, key=lambda one: (one[1], one[0]))
-        if is_key:
+        key_end = 0
+        for form in _forms_of(found[0]):
+            end, is_key = form.judge(text, found.start())
+            if end > done:
+                done = end
+            if is_key and end > key_end:
+                key_end = end
+        if key_end:
+            done = key_end
             yield found.start(), done
 
 
