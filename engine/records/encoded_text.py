@@ -101,15 +101,22 @@ _BOTH = re.compile(f"{_ESCAPE.pattern}|{_WEAK.pattern}")
 
 def decoded_views(text: str) -> Iterator[DecodedText]:
     """The parts of the text that are encoded, decoded, in each way that occurs. Nothing for a text without escapes."""
-    escapes = (found.span() for sign in _SIGNS.finditer(text) if (found := _ESCAPE.match(text, sign.start())))
     quoted = (found.span() for found in _QUOTED_PRINTABLE.finditer(text)) if "=" in text else ()
-    for strong, each in ((escapes, _BOTH), (quoted, _QUOTED_ANY)):
+    for strong, each in ((_escapes(text), _BOTH), (quoted, _QUOTED_ANY)):
         parts = list(_around(strong, len(text)))
         if parts:
             yield _decode(text, parts, each, _plain_of)
     runs = _decoded_runs(text)
     if runs is not None:
         yield runs
+
+
+def _escapes(text: str) -> Iterator[Span]:
+    done = 0
+    for sign in _SIGNS.finditer(text):
+        if sign.start() >= done and (found := _ESCAPE.match(text, sign.start())):
+            done = found.end()
+            yield found.span()
 
 
 def _around(spans: Iterable[Span], length: int) -> Iterator[Span]:
