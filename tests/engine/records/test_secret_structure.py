@@ -346,7 +346,8 @@ def test_a_private_member_of_a_key_is_found_in_arguments_by_the_members_beside_i
 
 
 SIGNS = (
-    *"eyJ_ eyJ password=eyJ_ ://a:b % %41 %25 &#4 &amp; \\u0041 \\ \\x4 \\n =3D QUJD 6768 0x67, ' [redacted: a_ aB1_ abc-abc-".split(),
+    *"eyJ_ eyJ password=eyJ_ ://a:b % %41 %25 &#4 &amp; \\u0041 \\ \\x4 \\n =3D QUJD 6768 0x67,".split(),
+    *"' [redacted: a_ aB1_ abc-abc-".split(),
     *(
         "\x1b[3",
         "\x1b[31m",
