@@ -28,6 +28,7 @@ from .errors import Interrupted, ProtocolError
 from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, quoted, stream_error, usage_report
 from .gemini_arguments import ArgumentPiece, GrowingArguments
 from .gemini_parts import VENDOR, PartNote, note_delta
+from .surrogate_pairs import encodable
 
 CODE_EXECUTION = "code_execution"
 KNOWN_PARTS = frozenset(
@@ -274,7 +275,7 @@ class GeminiStream(EventStream):
             chunks.append(ToolCallDelta(self._calls, id, name, whole=False))
             self._grow(call, chunks)
             return
-        arguments = bytes(call.args).decode()
+        arguments = encodable(bytes(call.args)).decode()
         chunks.append(ToolCallDelta(self._calls, id, name, "" if arguments == "null" else arguments, whole=True))
         self._calls += 1
 
@@ -328,7 +329,7 @@ class GeminiStream(EventStream):
 
     def _report_once(self, name: str, raw: bytes | msgspec.Raw, chunks: list[AnyChunk]) -> None:
         """Report what the vendor says about a response, unless it is empty or has been reported."""
-        said = bytes(raw)
+        said = encodable(bytes(raw))
         if said in (b"", b"{}", b"[]", b"null", b'""') or said in self._shown:
             return
         self._shown.add(said)
@@ -377,7 +378,7 @@ def _raw_part(data: bytes, candidate: _Candidate, part: _Part) -> msgspec.Raw:
     """One part of an event, as it was received."""
     parts = (candidate.content and candidate.content.parts) or ()
     number = next(number for number, one in enumerate(parts) if one is part)  # by identity: two may be equal
-    for raw in _decode_list(_decode_fields(data)["candidates"]):
+    for raw in _decode_list(_decode_fields(encodable(data))["candidates"]):
         fields = _decode_fields(raw)
         if decode_loosely(bytes(fields.get("index", b"null"))) == candidate.index and "content" in fields:
             return _decode_list(_decode_fields(fields["content"])["parts"])[number].copy()

@@ -27,10 +27,15 @@ _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
 """One escape of JSON, or a pair of them that is one character. The group is set for a half that stands alone."""
+MOST_HELD = 64
+"""Events that wait for a second half at most: then the first one counts as alone."""
 _GROWING = ("delta", "added", "start")
 """How the types of events end whose texts may go on in a later event, in formats whose events have types."""
 _Place = tuple[str | int, ...]
-"""Where a text stands in an event: the names of the members that lead to it, and the indexes beside them."""
+"""Where a text stands in an event: the event's type, the names of the members that lead to it, and the indexes beside
+them."""
+_AT_THE_TOP = 2
+"""Names in the place of a text that is itself a member of the event."""
 _Text = tuple[_Place, Any, Any]
 """A text of an event: its place, and the object or list that holds it, with its name or position there."""
 
@@ -92,16 +97,16 @@ class PairJoiner:
         """Return the events that no later one can change, in their order.
 
         An event waits for as long as only the same member of other items grows (calls that come in turns), or nothing
-        comes but signs of life.
+        comes but signs of life, and for at most `MOST_HELD` events.
         """
         earlier = dict(self._open)
         grows, awaited = _grows(event), {_names(place) for place in earlier}
-        goes_on, is_idle = False, True
-        for place, holder, name in list(_texts(event)):
+        goes_on, is_idle = False, not (grows and isinstance(event.get("type"), str))
+        for place, holder, name in list(_texts(event, (str(event.get("type")),))):
             text: str = holder[name]
             names = _names(place)
             goes_on = goes_on or names in awaited
-            is_idle = is_idle and (not text or len(names) < 2)
+            is_idle = is_idle and (not text or len(names) <= _AT_THE_TOP)
             if text and self._open:
                 text = holder[name] = self._without_second_half(place, text)
             if grows and _FIRST_AT_END.search(text):
@@ -111,7 +116,7 @@ class PairJoiner:
                 if self._open.get(place) is held:
                     del self._open[place]
         self.held.append(event)
-        return [] if self._open else self.end()
+        return [] if self._open and len(self.held) < MOST_HELD else self.end()
 
     def end(self) -> list[dict[str, Any]]:
         """Return the events that have waited: nothing more comes for them."""
@@ -185,7 +190,7 @@ def _grows(event: dict[str, Any]) -> bool:
     )
 
 
-def _texts(value: Any, place: _Place = ()) -> Iterator[_Text]:
+def _texts(value: Any, place: _Place) -> Iterator[_Text]:
     """Yield the texts of a decoded event. An item of a list is known by its `index`, or else by its position."""
     if isinstance(value, dict):
         place += tuple(part for name, part in value.items() if name.endswith("index") and type(part) is int)
