@@ -42,8 +42,6 @@ _ESCAPE = re.compile(
 """A character as JSON, URLs and HTML may write it, also several times over; or a line end."""
 _LEFT_OUT = re.compile(rb"\\\\{0,7}[nr]?|\r|\n")
 """What is read as nothing, where no escape means another character."""
-_SIGNS = (b"%", b"&", b"\\u", b"\\x")
-"""One of these is in each text with an escape that means another character."""
 _ENTITIES = {b"quot": b'"', b"amp": b"&", b"lt": b"<", b"gt": b">", b"apos": b"'"}
 _LONGEST_ESCAPE = 32
 """Bytes of the longest `_ESCAPE`, which is a character of HTML."""
@@ -106,10 +104,7 @@ class KnownSecrets:
 
     def occur_in(self, data: bytes) -> bool:
         """Whether something in a text may be replaced. data: the text in UTF-8. It costs little for a long text, too."""
-        if not self._forms:
-            return False
-        plain = _plain(data)
-        return self._stand_in(data) or (len(plain) < len(data) and self._stand_in(plain))
+        return bool(self._forms) and any(map(self._stand_in, _readings(data)))
 
     def _stand_in(self, plain: bytes) -> bool:
         if any(form.begin in plain for form in self._short):
@@ -186,6 +181,8 @@ def _forms_of(secret: str, mark: str) -> tuple[_Form, ...]:
     certain = whole[:CERTAIN]
     plain = _plain(whole)
     forms = {_Form(certain, whole, mark), _Form(plain[: len(_plain(certain))], plain, mark)}
+    if plain.startswith((b"n", b"r")):  # behind a backslash it is read as a line end
+        forms.add(_Form(plain[1 : len(certain)], plain[1:], mark))
     for digits in ("%02x", "%02X"):
         begin, hexadecimal = ("".join(digits % byte for byte in text).encode() for text in (certain, whole))
         forms.add(_Form(begin, hexadecimal, mark))
@@ -219,11 +216,19 @@ def _every_eighth(data: bytes) -> memoryview[int]:
 
 def _plain(data: bytes) -> bytes:
     """A text with what its escapes mean, without backslashes and line ends."""
-    if any(sign in data for sign in _SIGNS):
-        return _ESCAPE.sub(_meaning, data)
-    if b"\\\\" in data:
-        return _LEFT_OUT.sub(b"", data)
-    return data.replace(b"\\n", b"").replace(b"\\r", b"").translate(None, b"\\\r\n")
+    return _readings(data)[0]
+
+
+def _readings(data: bytes) -> tuple[bytes, ...]:
+    """How a text may be read: as `_ESCAPE` says; and as it stands, where something in it might be no escape."""
+    simple = data.replace(b"\\n", b"").replace(b'\\"', b'"')
+    coded = b"%" in simple or b"&" in simple
+    if b"\\" in simple:
+        if coded or b"\\u" in simple or b"\\x" in simple:
+            return _ESCAPE.sub(_meaning, data), data
+        return (_LEFT_OUT.sub(b"", data),)
+    simple = simple.translate(None, b"\r\n")
+    return (_ESCAPE.sub(_meaning, simple), data) if coded else (simple,)
 
 
 def _meaning(escape: re.Match[bytes]) -> bytes:
