@@ -357,21 +357,28 @@ class StreamRedactor:
 
 
 class KnownRedactor:
-    """Hides what is known to be secret in batches of events that hold whole responses, where it occurs at all."""
+    """Hides what is known to be secret in batches of events, where it occurs at all."""
 
     def __init__(self, known: KnownSecrets) -> None:
         self._known = known
         self._texts = TextRedactor(None, known)
 
     def redact(self, lines: list[Event | DrainedChunk]) -> list[Event | DrainedChunk]:
-        """These lines, redacted."""
-        if not self._known.occur_in(_joined(lines)):
+        """These lines, which hold whole responses, redacted."""
+        if not self._known.occur_in(b"\n".join(_texts_of(lines))):
             return lines
         return _DeltaRedactor(self._texts).redact(lines)
 
+    def may_be_written(self, lines: list[Event | DrainedChunk]) -> bool:
+        """Whether lines that end within a response may be written as they are: no secret stands or begins in them."""
+        *unfinished, others = _texts_of(lines)
+        if any(map(self._known.may_begin_at_end_of, unfinished)):
+            return False
+        return not self._known.occur_in(b"\n".join([*unfinished, others]))
 
-def _joined(lines: Iterable[Event | DrainedChunk]) -> str:
-    """All texts and names in these lines, the deltas of a response joined."""
+
+def _texts_of(lines: Iterable[Event | DrainedChunk]) -> list[bytes]:
+    """The texts of which these lines have deltas, each joined, and behind them all other lines, in UTF-8."""
     texts: dict[str, list[str]] = {}
     reasoning: dict[str, list[str]] = {}
     others: list[Any] = []
@@ -389,11 +396,12 @@ def _joined(lines: Iterable[Event | DrainedChunk]) -> str:
         if pieces is not None:
             pieces.append(line.delta)
         elif isinstance(line, ev.ReasoningMessageContent):
-            reasoning[line.attempt] = [line.delta, line.vendor]
+            reasoning[line.attempt] = [line.delta]
+            others.append(line)
         else:
             texts[line.call_id if isinstance(line, ev.ToolCallArgs) else line.attempt] = [line.delta]
     joined = ["".join(pieces) for pieces in (*texts.values(), *reasoning.values())]
-    return "\n".join([*texts, *joined, encode_lines(others).decode("utf-8", "replace")])
+    return [*(text.encode("utf-8", "surrogatepass") for text in joined), encode_lines(others)]
 
 
 class _DeltaRedactor:
