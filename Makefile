@@ -120,7 +120,7 @@ search: $(VENV)/.ready system ## the tests of properties on examples of a new se
 test-long: $(VENV)/.ready system ## the tests that take longer: two more engines in full, networks that are cut, Temporal under kills
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 -m long $(ARGS)
 
-growth: $(VENV)/.ready ## time for inputs from 100 kB to 2 MB, for every pattern and all that reads foreign text; an hour or so
+growth: $(VENV)/.ready ## time for inputs from 100 kB to 2 MB, for every pattern and all that reads foreign text; 20 minutes
 	@$(BIN)/python -m tests.growth $(ARGS)
 
 fuzz: $(VENV)/.ready ## a million changed inputs for all that reads what others wrote; ARGS=20000 for fewer

@@ -17,7 +17,6 @@ the finish reason counts like any other.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 
 from . import events as ev
 from .call_arguments import ArgumentsBuffer, is_truncated
@@ -35,6 +34,37 @@ from .chunks import (
 from .messages import AssistantMessage, FinishReason, Reasoning, ToolCall, Usage
 
 
+class GrowingText:
+    """A name, an id or a signature of which another chunk has the next piece, or all of it so far once more."""
+
+    __slots__ = ("_length", "_pieces")
+
+    def __init__(self, text: str = "") -> None:
+        self._pieces = [text]
+        self._length = len(text)
+
+    def add(self, more: str) -> None:
+        """Add what a chunk has of it. The pieces are joined only where a chunk is as long as all of them."""
+        if len(more) >= self._length and more.startswith(str(self)):
+            self._pieces, self._length = [more], len(more)
+        else:
+            self._pieces.append(more)
+            self._length += len(more)
+
+    def __str__(self) -> str:
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def __bool__(self) -> bool:
+        return self._length > 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and len(other) == self._length and other == str(self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class _PartialCall:
     """A call whose arguments may still grow."""
 
@@ -42,25 +72,35 @@ class _PartialCall:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.id = self.raw_id = self.name = ""
+        self.id = ""
+        self.raw_id, self.name = GrowingText(), GrowingText()
         self.arguments = ArgumentsBuffer()
         self.waiting: list[str] | None = []
         """Fragments to emit once the call is announced; None from then on."""
         self.ended = False
 
 
-def grown(before: str, more: str) -> str:
-    """Return a name or an id with what another chunk has of it: the next piece, or all of it so far once more."""
-    return more if more.startswith(before) else before + more
+class TextLength:
+    """The characters of all texts of a list that only grows. Each is counted once, when the length is asked for."""
+
+    __slots__ = ("_characters", "_counted", "_texts")
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+        self._counted = self._characters = 0
+
+    def __call__(self) -> int:
+        """The characters so far."""
+        self._characters += sum(map(len, self._texts[self._counted :]))
+        self._counted = len(self._texts)
+        return self._characters
 
 
-def block_of(
-    text: str, end: ReasoningDelta | ev.ReasoningMessageContent, texts: Iterable[str], calls: int
-) -> Reasoning:
-    """Return the block that `end` ends. `texts` and `calls`: those of the message so far, to place the block in it."""
+def block_of(text: str, end: ReasoningDelta | ev.ReasoningMessageContent, length: TextLength, calls: int) -> Reasoning:
+    """Return the block that `end` ends. length and calls: of the message so far, to place the block in it."""
     if not end.vendor:
         return Reasoning(text, end.signature, end.redacted)
-    return Reasoning(text, end.signature, end.redacted, end.vendor, sum(map(len, texts)), calls)
+    return Reasoning(text, end.signature, end.redacted, end.vendor, length(), calls)
 
 
 class Assembler:
@@ -78,6 +118,7 @@ class Assembler:
         self._attempt = attempt
         self._taken = taken
         self._text: list[str] = []
+        self._length = TextLength(self._text)
         self._reasoning: list[Reasoning] = []
         self._thinking: list[str] = []
         self._calls: list[_PartialCall] = []
@@ -124,7 +165,7 @@ class Assembler:
     def call(self, call_id: str) -> ToolCall:
         """The call with this id, as far as it has arrived."""
         building = self._calls[self._numbers[call_id]]
-        return ToolCall(building.id, building.name, building.arguments.text)
+        return ToolCall(building.id, str(building.name), building.arguments.text)
 
     def close(self) -> list[ev.Event]:
         """End of the stream: emit trailing fragments, and the calls that began after the finish."""
@@ -163,18 +204,18 @@ class Assembler:
         reasoning = self._reasoning
         if self._thinking:
             reasoning = [*reasoning, Reasoning("".join(self._thinking))]
-        calls = tuple(ToolCall(b.id, b.name, b.arguments.text) for b in self._calls[: self._announced])
+        calls = tuple(ToolCall(b.id, str(b.name), b.arguments.text) for b in self._calls[: self._announced])
         return AssistantMessage("".join(self._text), calls, tuple(reasoning))
 
     def _reason(self, chunk: ReasoningDelta) -> list[ev.Event]:
         text, signature = chunk.text, chunk.signature
         if chunk.redacted:
-            self._reasoning.append(block_of(text, chunk, self._text, self._announced))
+            self._reasoning.append(block_of(text, chunk, self._length, self._announced))
         else:
             if text:
                 self._thinking.append(text)
             if signature:
-                self._reasoning.append(block_of("".join(self._thinking), chunk, self._text, self._announced))
+                self._reasoning.append(block_of("".join(self._thinking), chunk, self._length, self._announced))
                 self._thinking = []
         if not (text or signature):
             return []
@@ -191,9 +232,9 @@ class Assembler:
             building = self._begin(chunk.index)
         if building.waiting is not None:
             if chunk.name:
-                building.name = grown(building.name, chunk.name)
+                building.name.add(chunk.name)
             if chunk.id:
-                building.raw_id = grown(building.raw_id, chunk.id)
+                building.raw_id.add(chunk.id)
         events: list[ev.Event] = []
         arguments, fragment = building.arguments, chunk.arguments
         shown = ""
@@ -219,7 +260,9 @@ class Assembler:
         if building.waiting is None and chunk.name != building.name:
             return True
         if chunk.id and building.waiting is not None and not building.raw_id:
-            return building.name not in ("", chunk.name)  # else it is this call's id, which may follow the name
+            return (
+                bool(building.name) and building.name != chunk.name
+            )  # else it is this call's id, which may follow the name
         return bool(chunk.id and chunk.id != building.raw_id) or (building.ended and not chunk.id)
 
     def _begin(self, index: int) -> _PartialCall:
@@ -232,7 +275,7 @@ class Assembler:
     def _announce(self, building: _PartialCall, events: list[ev.Event]) -> None:
         """Emit a call's start, after those of the calls before it, so that the events are in order."""
         for each in self._calls[self._announced : building.number + 1]:
-            id = each.raw_id
+            id = str(each.raw_id)
             if not id or id in self._taken:
                 id = f"{self._step}.{each.number}"
             while id in self._taken:  # a provider may use ids of the same form
@@ -240,7 +283,7 @@ class Assembler:
             self._taken.add(id)
             each.id = id
             self._numbers[id] = each.number
-            events.append(ev.ToolCallStart(attempt=self._attempt, call_id=id, name=each.name))
+            events.append(ev.ToolCallStart(attempt=self._attempt, call_id=id, name=str(each.name)))
             shown, each.waiting = "".join(each.waiting or ()), None
             self._show(each, shown, events)
         self._announced = building.number + 1

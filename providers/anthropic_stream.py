@@ -24,7 +24,7 @@ from ..decision import (
     Usage,
     UsageReport,
 )
-from ..decision.assembler import grown
+from ..decision.assembler import GrowingText
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from ..decision.reported_usage import reported_usage, sum_of_counts, token_count
 from .errors import Interrupted, ProtocolError
@@ -73,7 +73,7 @@ _decode = msgspec.json.Decoder(_Event).decode
 class _Block:
     """One content block, as far as it has arrived."""
 
-    __slots__ = ("arguments", "citations", "fields", "kind", "raw", "signature")
+    __slots__ = ("arguments", "citations", "fields", "grown", "kind", "raw", "signature")
 
     def __init__(self, fields: dict[str, Any], raw: bytes) -> None:
         self.fields = fields
@@ -83,7 +83,9 @@ class _Block:
         self.arguments: list[str] = []
         """Pieces of the JSON text of its input."""
         self.citations: list[Any] = list_of(fields.get("citations"))
-        self.signature = _string(fields.get("signature"))
+        self.grown: dict[str, list[str]] = {}
+        """Pieces that were added to other texts among its fields."""
+        self.signature = GrowingText(_string(fields.get("signature")))
 
 
 class AnthropicStream(EventStream):
@@ -271,26 +273,31 @@ class AnthropicStream(EventStream):
 
     def _add_other(self, block: _Block, delta: _Delta, fields: dict[str, Any]) -> None:
         if delta.type == "signature_delta":
-            block.signature = grown(block.signature, delta.signature or "")
+            block.signature.add(delta.signature or "")
         elif delta.type == "citations_delta":
             block.citations.append(fields.get("citation"))
         else:  # of a block that only its vendor understands
             for name, value in fields.items():
-                before = block.fields.get(name)
-                joined = isinstance(before, str) and isinstance(value, str) and name != "type"
-                if name != "type":
-                    block.raw = b""
-                    block.fields[name] = before + value if joined else value
+                if name == "type":
+                    continue
+                block.raw = b""
+                if isinstance(value, str) and isinstance(block.fields.get(name), str):
+                    block.grown.setdefault(name, []).append(value)
+                else:
+                    block.fields[name] = value
+                    block.grown.pop(name, None)
 
     def _stop_block(self, index: int, chunks: list[AnyChunk]) -> None:
         block = self._blocks.pop(index, None)
         if block is None:
             return
+        for name, pieces in block.grown.items():
+            block.fields[name] += "".join(pieces)
         if block.kind == TEXT:
             self._stop_text(block, chunks)
         elif block.kind == THINKING:
-            if block.signature:
-                chunks.append(ReasoningDelta(signature=block.signature, vendor=VENDOR))
+            if signature := str(block.signature):
+                chunks.append(ReasoningDelta(signature=signature, vendor=VENDOR))
         elif block.kind == CALL:
             self._stop_call(index, block, chunks)
         elif block.kind:

@@ -39,6 +39,8 @@ class ReturnedReasoning:
         self._returns_text = returns_text
         self._field = ""
         self._details: list[dict[str, Any]] = []
+        self._pieces: list[Any] = []
+        """What has come of the text of the last of them since it began."""
         self._texts: list[str] = []
 
     def add_text(self, text: str, field: str) -> None:
@@ -59,14 +61,22 @@ class ReturnedReasoning:
         grows = _TEXTS.get(str(detail.get("type")))
         last = self._details[-1] if self._details else {}
         if grows is None or any(last.get(name) != detail.get(name) for name in ("type", "index")):
+            self._join_pieces()
             self._details.append(dict(detail))
             return
-        before, more = last.get(grows) or "", detail.get(grows) or ""
-        last |= {name: value for name, value in detail.items() if value}
-        last[grows] = f"{before}{more}"
+        self._pieces.append(detail.get(grows) or "")
+        last |= {name: value for name, value in detail.items() if value and name != grows}
+
+    def _join_pieces(self) -> None:
+        if self._pieces:
+            last = self._details[-1]
+            grows = _TEXTS[str(last.get("type"))]
+            last[grows] = "".join(map(str, (last.get(grows) or "", *self._pieces)))
+            self._pieces = []
 
     def flush(self) -> list[AnyChunk]:
         """Return everything collected as the end of a block of reasoning. Call it before anything else is emitted."""
+        self._join_pieces()
         kept: dict[str, Any] = {"reasoning_details": self._without_text()} if self._details else {}
         if self._field:
             kept["field"] = self._field

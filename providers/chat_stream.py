@@ -114,6 +114,8 @@ class ChatStream(EventStream):
         self._choice: Any = None
         """Index of the choice that was received first; chunks of any other choice are ignored."""
         self._has_choices = False
+        self._of_unknown_types: tuple[bytes, dict[int, str]] = (b"", {})
+        """The latest event with a call of a type that is not known, and what `_members_of_calls` has of it."""
         self._foreign = b""
         self._sound = 0
         """Length of the sound that has come beside the text, in characters of base64."""
@@ -211,10 +213,28 @@ class ChatStream(EventStream):
         for position, call in enumerate(delta.tool_calls):
             index = position if call.index is None else call.index
             id = "" if call.id is None else str(call.id)
-            name, arguments = _name_and_arguments(call, position, data)
+            name, arguments = self._name_and_arguments(call, position, data)
             chunks.append(ToolCallDelta(index, id, name, arguments))
             if call.extra_content:
                 chunks += self._returned.extra_content(call.extra_content, "call")
+
+    def _name_and_arguments(self, call: _Call, position: int, data: bytes) -> tuple[str, str]:
+        """What a piece of a call has of its name and arguments. `position`: in the list of the event `data`.
+
+        A call of a custom tool has free text for arguments. Of a type that is not known, the type stands for the name
+        and the rest for the arguments, so that the model is told that there is no such tool.
+        """
+        if (custom := call.custom) is not None:
+            return custom.name or "", custom.input or ""
+        function = call.function or _Function()
+        if call.function is None and call.type not in (None, "", "function", "custom"):
+            if self._of_unknown_types[0] is not data:  # it is taken apart once for all of its calls
+                self._of_unknown_types = data, _members_of_calls(data)
+            return call.type, self._of_unknown_types[1].get(position, "")
+        arguments = function.arguments
+        if arguments is not None and not isinstance(arguments, str):
+            arguments = msgspec.json.encode(arguments).decode()
+        return function.name or "", arguments or ""
 
     def end_message(self, chunks: list[AnyChunk]) -> None:
         """Append what has been collected and not emitted: reasoning that is sent back. Call it at a message's end."""
@@ -225,32 +245,17 @@ class ChatStream(EventStream):
             self._sound = 0
 
 
-def _name_and_arguments(call: _Call, position: int, data: bytes) -> tuple[str, str]:
-    """What a piece of a call has of its name and arguments. `position`: in the list of the event `data`.
-
-    A call of a custom tool has free text for arguments. Of a type that is not known, the type stands for the name and
-    the rest for the arguments, so that the model is told that there is no such tool.
-    """
-    if (custom := call.custom) is not None:
-        return custom.name or "", custom.input or ""
-    function = call.function or _Function()
-    if call.function is None and call.type not in (None, "", "function", "custom"):
-        return call.type, _members_of_call(data, position)
-    arguments = function.arguments
-    if arguments is not None and not isinstance(arguments, str):
-        arguments = msgspec.json.encode(arguments).decode()
-    return function.name or "", arguments or ""
-
-
-def _members_of_call(data: bytes, position: int) -> str:
-    """The members of a call whose type is not known, as JSON; those that all calls have are left out."""
-    value = decode_loosely(data)
+def _members_of_calls(data: bytes) -> dict[int, str]:
+    """The members of the calls of an event, as JSON, by position; those that all calls have are left out."""
+    value, found = decode_loosely(data), dict[int, str]()
+    known = ("index", "id", "type", "extra_content")
     for choice in value.get("choices", ()) if isinstance(value, dict) else ():
         calls = (choice.get("delta") or choice.get("message") or {}).get("tool_calls")
-        if isinstance(calls, list) and position < len(calls):
-            known = ("index", "id", "type", "extra_content")
-            return _encoded({name: part for name, part in calls[position].items() if name not in known}).decode()
-    return ""
+        for position, call in enumerate(calls if isinstance(calls, list) else ()):
+            if position not in found and isinstance(call, dict):
+                members = {name: part for name, part in call.items() if name not in known}
+                found[position] = _encoded(members).decode()
+    return found
 
 
 def _content_parts(content: Any) -> list[AnyChunk]:

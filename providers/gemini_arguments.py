@@ -14,8 +14,8 @@ from msgspec import Struct
 
 _STEP = re.compile(r"""\.?([^.\[\]'"]+)|\[(\d+)\]|\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\]""")
 """One step of a JSON path (RFC 9535): a name, an index, or a quoted name."""
-LARGEST_INDEX = 100_000
-"""Largest index of an array that a path may name."""
+LARGEST_GAP = 100
+"""Items of an array that may be missing before the one that a path names. They are null."""
 
 
 class ArgumentPiece(Struct, gc=False, rename="camel"):
@@ -27,6 +27,19 @@ class ArgumentPiece(Struct, gc=False, rename="camel"):
     bool_value: bool | None = None
     null_value: Any = None
     will_continue: bool | None = None
+
+
+class _Text:
+    """A text that grows, in pieces: joining it with each would copy a long one again and again."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, begins: str) -> None:
+        self.pieces = [begins]
+
+
+def _joined(text: _Text) -> str:
+    return "".join(text.pieces)
 
 
 class GrowingArguments:
@@ -50,7 +63,7 @@ class GrowingArguments:
 
     def text(self) -> str:
         """The arguments as JSON text."""
-        return msgspec.json.encode(self._values).decode()
+        return msgspec.json.encode(self._values, enc_hook=_joined).decode()
 
 
 def _steps(path: str) -> list[str | int]:
@@ -71,8 +84,11 @@ def _put(values: Any, steps: list[str | int], piece: ArgumentPiece) -> None:
             return
     last = steps[-1]
     if piece.string_value is not None:
-        before = _child(values, last, "")
-        _set(values, last, (before if isinstance(before, str) else "") + piece.string_value)
+        text = _child(values, last, "")
+        if not isinstance(text, _Text):
+            text = _Text("")
+            _set(values, last, text)
+        text.pieces.append(piece.string_value)
     elif piece.bool_value is not None:
         _set(values, last, piece.bool_value)
     elif piece.number_value is not None:
@@ -86,7 +102,7 @@ def _child(values: Any, step: str | int, empty: Any) -> Any:
     """Return the value at this step, made if it is missing; None if `values` cannot have such a step."""
     if isinstance(values, dict) and isinstance(step, str):
         return values.setdefault(step, empty)
-    if isinstance(values, list) and isinstance(step, int) and step <= LARGEST_INDEX:
+    if isinstance(values, list) and isinstance(step, int) and step <= len(values) + LARGEST_GAP:
         values += [None] * (step + 1 - len(values))
         if values[step] is None:
             values[step] = empty

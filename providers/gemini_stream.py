@@ -5,6 +5,7 @@ Source: Gemini API reference, "GenerateContentResponse", and Vertex AI's page of
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ from .gemini_arguments import ArgumentPiece, GrowingArguments
 from .gemini_parts import VENDOR, PartNote, note_delta
 from .surrogate_pairs import encodable
 
+NULL = msgspec.Raw(b"null")
 CODE_EXECUTION = "code_execution"
 KNOWN_PARTS = frozenset(
     "executableCode codeExecutionResult toolCall toolResponse inlineData fileData videoMetadata partMetadata".split()
@@ -116,6 +118,10 @@ class GeminiStream(EventStream):
         """Whether the part before this one was a call."""
         self._growing: GrowingArguments | None = None
         """Arguments of the call that has begun and not ended."""
+        self._raw_parts: tuple[bytes, list[list[msgspec.Raw]]] = (b"", [])
+        """The latest event with a part that is neither text nor a call, and the parts of its candidates."""
+        self._begun: dict[str, deque[str]] = {}
+        """The ids under which tools of each name have begun, the oldest first; some of them may have ended."""
         self._server_tools: dict[str, ProviderToolReport] = {}
         """Tools that the vendor runs, by id, whose results have not arrived."""
         self._numbered = 0
@@ -133,9 +139,9 @@ class GeminiStream(EventStream):
             candidates = response.candidates
             if candidates is None or response.error is not None or response.prompt_feedback is not None:
                 self._read_unusual(response, data, chunks)
-            for candidate in candidates or ():
+            for place, candidate in enumerate(candidates or ()):
                 if not candidate.index:  # another than the first was not requested
-                    self._read_candidate(candidate, data, chunks)
+                    self._read_candidate(place, candidate, data, chunks)
             if response.usage_metadata:
                 self._counts = response.usage_metadata
             if self.finished or self._reported is None:
@@ -169,13 +175,13 @@ class GeminiStream(EventStream):
             self.read_end(chunks)
         return chunks
 
-    def _read_candidate(self, candidate: _Candidate, data: bytes, chunks: list[AnyChunk]) -> None:
+    def _read_candidate(self, place: int, candidate: _Candidate, data: bytes, chunks: list[AnyChunk]) -> None:
         if (content := candidate.content) is not None:
-            for part in content.parts or ():
+            for number, part in enumerate(content.parts or ()):
                 if part.text and part.thought is None and part.thought_signature is None and not self._after_call:
                     chunks.append(TextDelta(part.text))  # as nearly all are
                 elif not self._read_part(part, chunks):
-                    self._read_other(_raw_part(data, candidate, part), chunks)
+                    self._read_other(self._raw_part(data, place, number), chunks)
         if (
             candidate.finish_reason is not None
             or candidate.grounding_metadata
@@ -240,6 +246,15 @@ class GeminiStream(EventStream):
         elif text:
             chunks.append(TextDelta(text))
         return True
+
+    def _raw_part(self, data: bytes, place: int, number: int) -> msgspec.Raw:
+        """A part of an event, as it was received. The event is taken apart once for all of its parts."""
+        if self._raw_parts[0] is not data:
+            self._raw_parts = (
+                data,
+                [_parts_of(raw) for raw in _decode_list(_decode_fields(encodable(data))["candidates"])],
+            )
+        return self._raw_parts[1][place][number].copy()
 
     def _read_other(self, raw: msgspec.Raw, chunks: list[AnyChunk]) -> None:
         """Keep a part as it was received, since the vendor wants it back, and report what it says."""
@@ -314,14 +329,23 @@ class GeminiStream(EventStream):
     def _begin_tool(self, name: str, given: dict[str, Any], arguments: Any) -> None:
         id = str(given.get("id") or "") or self._next_id(name)
         self._server_tools[id] = ProviderToolReport(id, name, _json(arguments))
+        self._begun.setdefault(name, deque()).append(id)
 
     def _end_tool(self, name: str, given: dict[str, Any], result: Any) -> ProviderToolReport:
         """The report of a tool whose result has come: of the same id, or without one the oldest of its name."""
-        id = str(given.get("id") or "")
-        if not id:
-            id = next((id for id, tool in self._server_tools.items() if tool.name == name), "")
+        id = str(given.get("id") or "") or self._oldest(name)
         begun = self._server_tools.pop(id, None) or ProviderToolReport(id or self._next_id(name), name)
         return replace(begun, result=_json(result))
+
+    def _oldest(self, name: str) -> str:
+        """The id of the oldest tool of this name that has not ended; empty if there is none."""
+        ids = self._begun.get(name, deque())
+        while ids:
+            tool = self._server_tools.get(ids[0])
+            if tool is not None and tool.name == name:
+                return ids[0]
+            ids.popleft()
+        return ""
 
     def _next_id(self, name: str) -> str:
         self._numbered += 1
@@ -374,15 +398,11 @@ def _usage(usage: Mapping[str, Any]) -> Usage | None:
     )
 
 
-def _raw_part(data: bytes, candidate: _Candidate, part: _Part) -> msgspec.Raw:
-    """One part of an event, as it was received."""
-    parts = (candidate.content and candidate.content.parts) or ()
-    number = next(number for number, one in enumerate(parts) if one is part)  # by identity: two may be equal
-    for raw in _decode_list(_decode_fields(encodable(data))["candidates"]):
-        fields = _decode_fields(raw)
-        if decode_loosely(bytes(fields.get("index", b"null"))) == candidate.index and "content" in fields:
-            return _decode_list(_decode_fields(fields["content"])["parts"])[number].copy()
-    raise ProtocolError(f"a chunk of the stream cannot be read: {quoted(data)}")
+def _parts_of(candidate: msgspec.Raw) -> list[msgspec.Raw]:
+    """The parts of a candidate, as they were received; it has some, or its content is null."""
+    content = _decode_fields(candidate).get("content", NULL)
+    parts = NULL if content == NULL else _decode_fields(content).get("parts", NULL)
+    return [] if parts == NULL else _decode_list(parts)
 
 
 def _tool_name(given: dict[str, Any]) -> str:

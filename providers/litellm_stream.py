@@ -197,6 +197,8 @@ class LiteLLMReader:
         self._called = False
         self._shown: set[str] = set()
         self._server_tool: ProviderToolReport | None = None
+        """The tool that the provider runs itself and whose arguments are still coming."""
+        self._server_arguments: list[str] = []
         self._server_index: int | None = None
         self._stated: Usage | None = None
         self._looked_at = 0
@@ -276,9 +278,10 @@ class LiteLLMReader:
         id, name, arguments = call.id or "", call.function.name or "", call.function.arguments or ""
         if id.startswith(SERVER_TOOL):
             self._report_server_tool(parts)
-            self._server_tool, self._server_index = ProviderToolReport(id, name, arguments), index
+            self._server_tool, self._server_index = ProviderToolReport(id, name), index
+            self._server_arguments = [arguments]
         elif not id and index == self._server_index and self._server_tool is not None:
-            self._server_tool = replace(self._server_tool, arguments=self._server_tool.arguments + arguments)
+            self._server_arguments.append(arguments)
         else:
             self._report_server_tool(parts)
             self._called = True
@@ -296,7 +299,7 @@ class LiteLLMReader:
     def _report_server_tool(self, parts: list[AnyChunk]) -> None:
         """Report a tool that the provider ran itself, once its arguments are complete."""
         if self._server_tool is not None:
-            parts.append(self._server_tool)
+            parts.append(replace(self._server_tool, arguments="".join(self._server_arguments)))
             self._shown.add(self._server_tool.id)
         self._server_tool = self._server_index = None
 

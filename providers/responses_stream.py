@@ -101,6 +101,8 @@ class ResponsesStream(EventStream):
         self._runs_items = runs_items
         self._waiting: dict[str, Item] = {}
         """Items that wait for the client, by the id that an answer to them would name."""
+        self._custom_waiting: list[str] = []
+        """The ids of the calls of custom tools among them."""
         self._indexes: dict[Any, int] = {}
         """Indexes by the items' ids, where the server sends none."""
         self._received: dict[int, list[str]] = {}
@@ -271,7 +273,10 @@ class ResponsesStream(EventStream):
         """Note an item that waits for the client, or that an earlier one waits no more."""
         kind, id = text_of(item, "type"), text_of(item, "call_id") or text_of(item, "id")
         if kind == "message":  # a provider's own custom tool: the model has gone on with its result
-            self._waiting = {id: one for id, one in self._waiting.items() if one.get("type") != "custom_tool_call"}
+            for called in self._custom_waiting:
+                if self._waiting.get(called, {}).get("type") == "custom_tool_call":
+                    del self._waiting[called]
+            self._custom_waiting = []
         elif kind.endswith("_output"):
             self._waiting.pop(id, None)
         elif self._is_call(item):
@@ -279,6 +284,8 @@ class ResponsesStream(EventStream):
                 self._waiting.pop(str(caller), None)
         elif kind != "reasoning" and waits_for_client(item):
             self._waiting[id] = item
+            if kind == "custom_tool_call":
+                self._custom_waiting.append(id)
 
     def _missing(self, index: int, texts: Sequence[str]) -> list[tuple[int, str]]:
         """Return the ends of an item's texts that came in no delta, each with the number of its text.

@@ -25,7 +25,7 @@ class AnthropicEnd(ReplyEnd):
     """Ends a stream of content blocks."""
 
     def __init__(self, request: WireRequest) -> None:
-        self._open: list[int] = []
+        self._open: dict[int, None] = {}
         self._next = 0
         """The index of a block that would come next."""
 
@@ -36,9 +36,9 @@ class AnthropicEnd(ReplyEnd):
         seen = msgspec.convert(decode_loosely(encodable(event.partition(b"data: ")[2])), _Event)
         self._next = max(self._next, seen.index + 1)
         if seen.type == "content_block_start":
-            self._open.append(seen.index)
-        elif seen.index in self._open:
-            self._open.remove(seen.index)
+            self._open[seen.index] = None
+        else:
+            self._open.pop(seen.index, None)
 
     def cut(self, usage: Usage) -> bytes:
         """The ends of the open blocks, the reason `tool_use` with the usage, and the end of the message."""
@@ -160,7 +160,7 @@ class AnthropicAssembler(ResponseAssembler):
     def _begin(self, message: dict[str, Any]) -> None:
         if self._blocks and message.get("id") != self._message.get("id"):
             raise ValueError("another message began in the middle of this one")
-        self._message = self._message | message
+        self._message.update(message)
         for index, block in enumerate(as_list(message.get("content"))):
             self._blocks.setdefault(index, as_dict(block))
 
@@ -174,7 +174,8 @@ class AnthropicAssembler(ResponseAssembler):
         elif kind == "input_json_delta":
             self._add_text(index, "input", delta.get("partial_json"))
         elif kind == "citations_delta":
-            block["citations"] = [*as_list(block.get("citations")), delta.get("citation")]
+            block["citations"] = cited = as_list(block.get("citations"))
+            cited.append(delta.get("citation"))
         else:  # of a block that only its vendor understands: texts grow, all else comes whole
             for name, value in delta.items():
                 if isinstance(value, str) and name != "type":
@@ -187,9 +188,8 @@ class AnthropicAssembler(ResponseAssembler):
 
     def _end(self, event: dict[str, Any]) -> None:
         """Add what is known at the end: the reason, the counts, and what else stands beside them."""
-        usage = as_dict(self._message.get("usage")) | {
-            name: count for name, count in as_dict(event.get("usage")).items() if count is not None
-        }
+        usage = as_dict(self._message.get("usage"))
+        usage.update((name, count) for name, count in as_dict(event.get("usage")).items() if count is not None)
         beside = {name: value for name, value in event.items() if name not in ("type", "delta", "usage")}
         self._message |= {**as_dict(event.get("delta")), **beside, "usage": usage}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..decision.assembler import grown
+from ..decision.assembler import GrowingText
 from ..formats.parsing import as_dict, as_list, as_text
 from .wire import ResponseAssembler
 
@@ -52,7 +52,10 @@ class ChatAssembler(ResponseAssembler):
         for name, value in event.items():
             if name not in _OF_THE_STREAM:
                 before = self._head.get(name)
-                self._head[name] = {**as_dict(before), **value} if isinstance(value, dict) else value or before
+                if isinstance(before, dict) and isinstance(value, dict):
+                    before.update(value)
+                else:
+                    self._head[name] = value or before
         self._usage = event.get("usage") or self._usage
         for choice in map(as_dict, as_list(choices)):
             if self._index is None:
@@ -115,59 +118,83 @@ def _is_another(call: Mapping[str, Any], id: str, name: str) -> bool:
     """Whether a piece with this id and name begins another call than this one."""
     function = _function_of(call)
     begun = function.get("arguments") or function.get("input")
-    return (id != "" and as_text(call.get("id")) not in ("", id)) or bool(begun and function.get("name") != name)
+    known = call["id"] if isinstance(call.get("id"), GrowingText) else as_text(call.get("id"))
+    return bool(id and known and known != id) or bool(begun and function.get("name") != name)
 
 
 class _Text:
     """A text that grows, in pieces: joining it at each chunk would copy a long one again and again."""
 
-    __slots__ = ("pieces",)
+    __slots__ = ("_pieces", "add")
 
-    def __init__(self, *pieces: str) -> None:
-        self.pieces = list(pieces)
+    def __init__(self, text: str) -> None:
+        self._pieces = [text]
+        self.add = self._pieces.append
+
+    def __str__(self) -> str:
+        return "".join(self._pieces)
+
+
+class _Items:
+    """A list that grows. An item goes on with the latest of its index and type, or of its index if it has no type."""
+
+    __slots__ = ("_latest", "items")
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+        self._latest: dict[tuple[Any, str], int] = {}
+        """The place of the latest item of each index and type, and of each index with an empty type."""
+        for place, item in enumerate(items):
+            self._note(place, as_dict(item))
+
+    def _note(self, place: int, fields: dict[str, Any]) -> None:
+        if isinstance(index := fields.get("index"), int | str):
+            self._latest[index, ""] = self._latest[index, as_text(fields.get("type"))] = place
+
+    def add(self, item: Any) -> None:
+        """Join an item to the one that it goes on with, or append it."""
+        fields = as_dict(item)
+        index = fields.get("index")
+        place = self._latest.get((index, as_text(fields.get("type")))) if isinstance(index, int | str) else None
+        if place is None:
+            self._note(len(self.items), fields)
+            self.items.append(item)
+        else:
+            self.items[place] = _joined(self.items[place], item)
 
 
 def _whole(value: Any) -> Any:
     """A value with the texts in it joined."""
-    if isinstance(value, _Text):
-        return "".join(value.pieces)
+    if isinstance(value, GrowingText | _Text):
+        return str(value)
+    if isinstance(value, _Items):
+        value = value.items
     if isinstance(value, dict):
         return {name: _whole(inside) for name, inside in value.items()}
     return [_whole(inside) for inside in value] if isinstance(value, list) else value
 
 
 def _joined(before: Any, more: Any, *, field: str = "") -> Any:
-    """A value and what another chunk adds to it. field: the name of what holds it."""
+    """A value and what another chunk adds to it, which may change the value. field: the name of what holds it."""
     if before is None or more is None:
         return more if before is None else before
     if isinstance(before, str) and isinstance(more, str):
-        if field in ("id", "name"):  # it comes in pieces, or whole and perhaps more than once
-            return grown(before, more)
-        return (before or more) if field in _CONSTANT else _Text(before, more)
-    if isinstance(before, _Text) and isinstance(more, str):
-        before.pieces.append(more)
+        if field in _CONSTANT:
+            return before or more
+        before = GrowingText(before) if field in ("id", "name") else _Text(before)
+    if isinstance(before, GrowingText | _Text) and isinstance(more, str):
+        before.add(more)
         return before
     if isinstance(before, dict) and isinstance(more, dict):
-        added = {name: _joined(before.get(name), value, field=name) for name, value in more.items()}
-        return before | added
-    if isinstance(before, list) and isinstance(more, list):
-        return _joined_lists(before, more)
+        for name, value in more.items():
+            before[name] = _joined(before.get(name), value, field=name)
+        return before
+    if isinstance(before, list | _Items) and isinstance(more, list):
+        grown_list = before if isinstance(before, _Items) else _Items(before)
+        for item in more:
+            grown_list.add(item)
+        return grown_list
     return more
-
-
-def _joined_lists(before: list[Any], more: list[Any]) -> list[Any]:
-    """The first list with the other's items; an item goes on with the latest of its index and type, if there is one."""
-    for item in more:
-        fields = as_dict(item)
-        index, kind = fields.get("index"), fields.get("type")
-        latest = range(len(before) - 1, -1, -1) if index is not None else ()
-        same = (place for place in latest if as_dict(before[place]).get("index") == index)
-        place = next((one for one in same if kind in (None, before[one].get("type"))), None)
-        if place is None:
-            before.append(item)
-        else:
-            before[place] = _joined(before[place], item)
-    return before
 
 
 def _joined_content(before: Any, more: Any) -> Any:
@@ -192,6 +219,7 @@ def _parts(content: Any) -> list[Any]:
 def _joined_part(before: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     inner = before.get("thinking"), more.get("thinking")
     if isinstance(inner[0], list) and isinstance(inner[1], list):
-        return {**before, **more, "thinking": _joined_content(inner[0], inner[1])}
+        before.update(more, thinking=_joined_content(*inner))
+        return before
     joined: dict[str, Any] = _joined(before, more)
     return joined

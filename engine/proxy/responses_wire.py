@@ -8,6 +8,7 @@ completion, and its requests are not answered here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
 from typing import Any
 
 import msgspec
@@ -35,6 +36,8 @@ class ResponsesEnd(ReplyEnd):
         self._items: dict[int, dict[str, Any]] = {}
         self._open: dict[int, list[bytes]] = {}
         """The deltas of each item that is not done, as they came."""
+        self._begun: list[int] = []
+        """A heap of the negated indexes of the items that have begun; some of them may be done."""
         self._sequence = 0
 
     def see(self, event: bytes) -> None:
@@ -42,8 +45,10 @@ class ResponsesEnd(ReplyEnd):
         self._sequence += 1
         data = event.partition(b"data:")[2]
         if b".delta" in data[:80]:
-            if self._open:
-                self._open[max(self._open)].append(data)
+            while self._begun and -self._begun[0] not in self._open:
+                heappop(self._begun)
+            if self._begun:
+                self._open[-self._begun[0]].append(data)
             return
         if b"response.created" not in data and b"response.output_item." not in data:
             return
@@ -55,6 +60,7 @@ class ResponsesEnd(ReplyEnd):
                 self.response_id = as_text(self._response.get("id"))
             case "response.output_item.added" if isinstance(index, int):
                 self._items[index], self._open[index] = as_dict(seen.get("item")), []
+                heappush(self._begun, -index)
             case "response.output_item.done" if isinstance(index, int):
                 self._items[index] = as_dict(seen.get("item"))
                 self._open.pop(index, None)

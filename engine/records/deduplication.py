@@ -24,7 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..decision import AssistantMessage, Event, Policy, ToolCall
-from ..decision.assembler import block_of
+from ..decision.assembler import TextLength, block_of
 from ..decision.events import (
     ReasoningMessageContent,
     ResponseFinished,
@@ -131,6 +131,7 @@ def _without_message(response: ResponseFinished, parts: Sequence[Part]) -> Respo
 def message_of(parts: Iterable[Part | Entry]) -> AssistantMessage:
     """The message that these parts of one attempt make up."""
     text: list[str] = []
+    length = TextLength(text)
     reasoning: list[Reasoning] = []
     block: list[str] = []
     calls: dict[str, tuple[str, list[str]]] = {}
@@ -144,20 +145,20 @@ def message_of(parts: Iterable[Part | Entry]) -> AssistantMessage:
         elif kind is ToolCallStart or kind is StartEntry:
             calls[part.call_id] = (part.name, [])
         else:
-            _add_reasoning(part, block, reasoning, text, len(calls))
+            _add_reasoning(part, block, reasoning, length, len(calls))
     if any(block):
         reasoning.append(Reasoning("".join(block)))
     made = tuple([ToolCall(id, name, "".join(arguments)) for id, (name, arguments) in calls.items()])
     return AssistantMessage("".join(text), made, tuple(reasoning))
 
 
-def _add_reasoning(part: Any, block: list[str], reasoning: list[Reasoning], text: list[str], calls: int) -> None:
+def _add_reasoning(part: Any, block: list[str], reasoning: list[Reasoning], length: TextLength, calls: int) -> None:
     if part.redacted:
-        reasoning.append(block_of(part.delta, part, text, calls))
+        reasoning.append(block_of(part.delta, part, length, calls))
         return
     block.append(part.delta)
     if part.signature:
-        reasoning.append(block_of("".join(block), part, text, calls))
+        reasoning.append(block_of("".join(block), part, length, calls))
         block.clear()
 
 

@@ -1,10 +1,11 @@
-"""Changes to data: bytes that flip, go, come or repeat, two inputs joined, and JSON values of another type.
+"""Changes to data: bytes that flip, go, come or repeat, inputs joined or encoded otherwise, other values in JSON.
 
 The same random numbers make the same change. JSON is looked for in each line, also behind `data:`.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -27,6 +28,9 @@ ODD_VALUES: tuple[Any, ...] = (
 DEEP = 3_000
 """How deep a nested value is: deeper than what recursion in Python allows."""
 _JSON_LINE = re.compile(rb"(?m)^((?:data:)?[ \t]*)([\[{].*?)\r?$")
+_MEMBER = re.compile(rb'("[^"\\]{0,40}":\s*)("[^"\\]{0,200}"|-?\d{1,40}|true|false|null|\[\]|\{\})')
+"""A member of a JSON object with a value that holds no others."""
+ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig")
 _MOST_CHANGES = 3
 
 
@@ -123,9 +127,30 @@ def _nest(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
     return data[:at] + opened * DEEP + b"0" + closed * random.choice((0, DEEP)) + data[at:]
 
 
+def _encode(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
+    """It is in another encoding, has a byte order mark, or a NUL behind each byte of a part."""
+    match random.randrange(3):
+        case 0:
+            return data.decode("utf-8", "replace").encode(random.choice(ENCODINGS))
+        case 1:
+            return codecs.BOM_UTF8 * random.randint(1, 2) + data
+        case _:
+            start, end = _range(data, random)
+            return data[:start] + data[start:end].decode("latin-1").encode("utf-16-le") + data[end:]
+
+
+def _double_member(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
+    """A member of a JSON object stands there twice, the second time perhaps with the value of another."""
+    members = list(_MEMBER.finditer(data))
+    if not members:
+        return _put_in(data, random, examples)
+    one, other = random.choice(members), random.choice(members)
+    return data[: one.start()] + one[1] + other[2] + b"," + data[one.start() :]
+
+
 _CHANGES: tuple[Callable[[bytes, Random, Sequence[bytes]], bytes], ...] = (
     _flip, _cut, _end, _repeat, _move, _put_in, _put_in, _join, _swap_lines,
-    *[_change_json] * 6, _nest,
+    *[_change_json] * 6, _nest, _encode, _double_member,
 )  # fmt: skip
 
 

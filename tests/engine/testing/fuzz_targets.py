@@ -51,6 +51,16 @@ from endstop.web.schemas import (
 )
 
 from ...shared_data import SHARED
+from ..formats import (
+    heard,
+    test_anthropic,
+    test_broken_files,
+    test_cline,
+    test_openai_agents,
+    test_opencode,
+    test_swe_agent,
+    test_tau_bench,
+)
 
 RECORDS = Path(__file__).parents[2] / "records"
 LARGEST = 12_000
@@ -76,7 +86,7 @@ def targets(folder: Path) -> Iterator[Target]:
     """All of them. folder: for their files."""
     (folder / "handlers.py").write_text("def handle(place='', deep=False): ...\n")
     yield Target("record", _RecordReader(folder), _short_records(), (WrongUse,), 40_000)
-    yield Target("session", _SessionImporter(folder), _sessions(), (WrongUse,), 80_000)
+    yield Target("session", _SessionImporter(folder), _sessions(folder), (WrongUse,), 80_000)
     yield Target("policy", _file_reader(folder / "policy.toml", _policy), _policies(), (WrongUse,), 50_000)
     yield Target("tools", _file_reader(folder / "tools.yaml", tools_from_yaml), _tools(), (WrongUse,), 30_000)
     yield Target("error reply", _error_reply, _error_bodies(), (), 50_000)
@@ -125,48 +135,32 @@ def _short_records() -> tuple[bytes, ...]:
     return tuple(path.read_bytes() for path in found if 1000 < path.stat().st_size < LARGEST)
 
 
-def _sessions() -> tuple[bytes, ...]:
-    """Exports of our own in three formats, lines of agents, and sessions of others where there are any."""
+def _sessions(folder: Path) -> tuple[bytes, ...]:
+    """A session of each format, two databases, and sessions of others where there are any."""
     events = [event for run in read_record(RECORDS / "greeting.jsonl").runs for event in run.events]
     whole = [export.export("s", events)[0] for export in (export_openai, export_atif, export_otlp)]
-    made = [msgspec.json.encode(one) for one in whole]
-    lines = (b"\n".join(json.dumps(line).encode() for line in session) for session in (_CLAUDE, _CODEX, _SHAREGPT))
     others = sorted((SHARED / "data" / "foreign_made").glob("*"))
-    return (*made, *lines, *(path.read_bytes() for path in others if path.stat().st_size < LARGEST))
-
-
-_CALL = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}}
-_CLAUDE = [
-    {
-        "type": kind,
-        "sessionId": "s",
-        "uuid": str(number),
-        "parentUuid": str(number - 1) if number else None,
-        "timestamp": f"2026-01-01T10:00:0{number}Z",
-        "message": {"role": kind, "content": content, "usage": {"input_tokens": 5, "output_tokens": 6}},
-    }
-    for number, (kind, content) in enumerate(
-        [
-            ("user", "Look."),
-            ("assistant", [{"type": "text", "text": "I look."}, _CALL]),
-            ("user", [{"type": "tool_result", "tool_use_id": "c", "content": "a.txt"}]),
-            ("assistant", [{"type": "text", "text": "One file."}]),
-        ]
+    return (
+        *map(msgspec.json.encode, (*whole, *_OF_FORMATS)),
+        *map(test_broken_files.content, test_broken_files.COMPARED),
+        test_opencode.make_database(folder / "opencode.db").read_bytes(),
+        test_openai_agents.make_database(folder / "agents.db", {"a": test_openai_agents.ITEMS}).read_bytes(),
+        *(path.read_bytes() for path in others if path.stat().st_size < LARGEST),
     )
-]
-_CODEX = [
-    {"timestamp": "2026-01-01T10:00:00Z", "type": "session_meta", "payload": {"id": "abc", "cli_version": "0.40.0"}},
-    *(
-        {"timestamp": "2026-01-01T10:00:01Z", "type": "response_item", "payload": payload}
-        for payload in (
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Look."}]},
-            {"type": "function_call", "call_id": "c", "name": "shell", "arguments": '{"command": ["ls"]}'},
-            {"type": "function_call_output", "call_id": "c", "output": "a.txt"},
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "One file."}]},
-        )
+
+
+_OF_FORMATS = (
+    test_anthropic.SESSION,
+    [test_cline.reply(test_cline.streamed("Look.", test_cline.DONE, prompt_tokens=9, completion_tokens=7))],
+    test_tau_bench.result(heard.user("a"), heard.says(None, heard.call("c", "find")), heard.answer("c", "b")),
+    test_swe_agent.trajectory(
+        test_swe_agent.shown("Fix the bug"),
+        test_swe_agent.used("Look.", "c1", "open", '{"path":"a"}'),
+        test_swe_agent.observed("c1", "[File: a]"),
+        test_swe_agent.acted("Hand in.", "submit"),
     ),
-]
-_SHAREGPT = [{"id": "s", "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello."}]}]
+)
+"""Sessions of the formats of which `COMPARED` has none."""
 
 
 # ---- settings
