@@ -522,7 +522,7 @@ class Follower:
                     log.append(ev.DecisionMade(round=log.facts.rounds, decision=_WENT_ON))
                     self._leave_unanswered()
                     self._nudged = True
-                if self._nudged or log.facts.rejection is not None:
+                if self._nudged:
                     log.append(ev.RoundStarted(round=log.facts.rounds + 1))
             self._nudged, self._unasked, self._said = False, False, ""
             self._step = FollowedStep(
