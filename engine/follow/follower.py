@@ -92,7 +92,8 @@ class Follower:
     closes: whether the loop asks its model for closing words where a limit ends a run (see `closing`).
     model, system: for the record, and for prices.
     record: the file to write, or to append to. redact: applied to each text before it is written.
-    session_id: a unique id of your own. Where `record` holds runs of this session already, they count for its limits.
+    session_id: a unique id of your own. Without one, a follower goes on with the session of a `record` that exists. If
+        the record is of this session, the runs that it holds already count for the limits of the session.
     agent: the loop's name, for the record.
     on_event: called with each event, in order. It must neither wait nor raise.
     watch: a policy that only watches. Where it would have stopped a run as stuck or over a limit and the loop goes on,
@@ -127,7 +128,6 @@ class Follower:
         self._watching: PolicySimulation | None = None
         """What the watching policy makes of the current run, until it has raised an alarm."""
         self.speaks = speaks
-        self.session_id = session_id or new_session_id()
         self.model, self.system = model, system
         """The model and the system prompt that the next run is recorded with."""
         self.decision: Decision | None = None
@@ -147,11 +147,14 @@ class Follower:
         self._on_event = on_event
         self._tools: dict[str, ToolSpec] = {}
         self.offer(tools)
+        self.session_id = session_id or new_session_id()
         self._writer = None if record is None else self._open(record, redact)
         self._before, self._taken = ev.Carried(), set[str]()
         """What earlier runs of the session used, and the ids of their calls."""
-        if self._writer is not None and session_id is not None:
-            self._before, self._taken = earlier_runs(self._writer.path, session_id)
+        continued = None if self._writer is None else self._writer.continued
+        if record is not None and continued is not None and session_id in (None, continued):
+            self.session_id = continued
+            self._before, self._taken = earlier_runs(record, continued)
         self._log: Log | None = None
         self._run_id = ""
         self._size = ContextSize()
