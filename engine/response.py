@@ -35,13 +35,11 @@ from .decision.messages import is_blank
 from .effects import Response
 from .hard_limits import RESPONSE_TOKENS
 from .providers import ProviderError
-from .providers.errors import Degenerate, attempt_ended
+from .providers.errors import BILLED_KINDS, Degenerate, attempt_ended
 from .tool_calls import ToolCalls
 
 MAX_REPEATED_TEXT = 200
 """Characters of text that are recorded of a response that consists of the repetition alone."""
-BILLED_KINDS = frozenset({"cancelled", "timeout", "interrupted"})
-"""Kinds of failures after which the input is probably billed, although no output came."""
 
 
 class ResponseBuilder:

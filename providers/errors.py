@@ -181,6 +181,9 @@ KINDS: dict[str, type[ProviderError]] = {
 }
 """The class of each kind of error, by `ProviderError.kind`."""
 
+BILLED_KINDS = frozenset({"cancelled", "timeout", "interrupted"})
+"""Kinds of failures after which the input is probably billed, although no output came."""
+
 
 def redact(text: str, secret: str | None) -> str:
     """Remove a key from a text: providers quote it in their error messages."""

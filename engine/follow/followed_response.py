@@ -15,6 +15,7 @@ from ..decision.degeneration import RepeatedText, RepetitionDetector
 from ..decision.events import AttemptFailed, ResponseFinished, ToolCallEnd
 from ..decision.messages import FinishReason
 from ..decision.transcript import estimate_tokens, message_size
+from ..providers.errors import BILLED_KINDS, Degenerate
 
 
 class Cut(Struct, frozen=True):
@@ -130,9 +131,10 @@ class FollowedResponse:
         message = self._assembler.message
         shown = bool(message.text or message.calls or message.reasoning)
         before = message.text
-        if self._repeated is not None:
+        if self._repeated is not None and kind == Degenerate.kind:
             before = self._repeated.before(message.text) if self._repeated.part == "text" else message.text
-        usage = self._usage(message, context_tokens, whole=False) if shown else None
+        billed = shown or kind in BILLED_KINDS
+        usage = self._usage(message, context_tokens, whole=False) if billed else None
         return AttemptFailed(
             attempt=self.attempt,
             model=model,

@@ -58,6 +58,7 @@ from ..decision.foreign_loops import ends_without_calls, without_shipped_limit
 from ..decision.limit_usage import extension
 from ..decision.outcome import STATUS_OF
 from ..decision.run_origin import FOLLOW_PREFIX
+from ..decision.transcript import UNANSWERED
 from ..event_log import Log
 from ..formats.imported_session import ImportOptions
 from ..formats.reconstruction import infer_ending
@@ -69,6 +70,7 @@ from ..providers.prices import Prices
 from ..records.event_redaction import Redact
 from ..records.known_secrets import KnownSecrets
 from ..records.recorder import RecordWriter
+from .earlier_runs import earlier_runs
 from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
 
@@ -91,7 +93,9 @@ class Follower:
     closes: whether the loop asks its model for closing words where a limit ends a run (see `closing`).
     model, system: for the record, and for prices.
     record: the file to write, or to append to. redact: applied to each text before it is written.
-    session_id: a unique id of your own. agent: the loop's name, for the record.
+    session_id: a unique id of your own. Without one, a follower goes on with the session of a `record` that exists. If
+        the record is of this session, the runs that it holds already count for the limits of the session.
+    agent: the loop's name, for the record.
     on_event: called with each event, in order. It must neither wait nor raise.
     watch: a policy that only watches. Where it would have stopped a run as stuck or over a limit and the loop goes on,
         ALARM_RAISED is recorded, once a run.
@@ -125,7 +129,6 @@ class Follower:
         self._watching: PolicySimulation | None = None
         """What the watching policy makes of the current run, until it has raised an alarm."""
         self.speaks = speaks
-        self.session_id = session_id or new_session_id()
         self.model, self.system = model, system
         """The model and the system prompt that the next run is recorded with."""
         self.decision: Decision | None = None
@@ -145,10 +148,15 @@ class Follower:
         self._on_event = on_event
         self._tools: dict[str, ToolSpec] = {}
         self.offer(tools)
+        self.session_id = session_id or new_session_id()
         self._writer = None if record is None else self._open(record, redact)
-        self._taken: set[str] = set()
+        self._before, self._taken = ev.Carried(), set[str]()
+        """What earlier runs of the session used, and the ids of their calls."""
+        continued = None if self._writer is None else self._writer.continued
+        if record is not None and continued is not None and session_id in (None, continued):
+            self.session_id = continued
+            self._before, self._taken = earlier_runs(record, continued)
         self._log: Log | None = None
-        self._before = ev.Carried()
         self._run_id = ""
         self._size = ContextSize()
         self._size.add(len(system))
@@ -159,6 +167,8 @@ class Follower:
         """The words that the latest decision asked the loop to say; they are in the record already."""
         self._early: list[ToolResult] = []
         """Results of calls that ran while their response streamed, before the loop reported any of it."""
+        self._asked: dict[str, str] = {}
+        """The tools that asked the user, by the ids of their calls, while no answer has come."""
         self._decided = -1
         """Steps of the run when the latest decision was made."""
         self._unasked = False
@@ -225,6 +235,7 @@ class Follower:
         log = self._running_log()
         self._end_step()
         log.append(ev.DecisionMade(round=log.facts.rounds, decision=_own_words(text)))
+        self._leave_unanswered()
         self._add_message(text, "nudge")
         self._nudged = True
 
@@ -329,7 +340,7 @@ class Follower:
         if log.facts.steps == 0:
             return self._decide_before_first_step()
         self._decided = log.facts.steps
-        bare = go_on_in_round(log.facts, self.policy, self._decide_untraced)
+        bare = self._go_on_in_round()
         if bare is not None:
             self.decision = bare
             return bare
@@ -404,6 +415,7 @@ class Follower:
         price = self._price_of(self.model)
         log = self._log = Log(self._clock, _no_transcript, (self._take,))
         self._watching = None
+        self._asked.clear()
         started = log.append(
             ev.RunStarted(
                 run_id=self._run_id,
@@ -439,6 +451,7 @@ class Follower:
         if isinstance(decision, GoOn):
             if decision.extend:
                 self._running_log().append(extension(decision.extend, self.facts, self.policy))
+            self._leave_unanswered()
             self._say(decision)
         elif isinstance(decision, Stop) and needs_closing_step(self.facts, self.policy, decision):
             self.closing = decision
@@ -446,6 +459,13 @@ class Follower:
             self._finish(decision)
         self._flush()
         return decision
+
+    def _leave_unanswered(self) -> None:
+        """Answer the open questions where the run goes on: only if the policy leaves out the rule that pauses."""
+        for id, name in self._asked.items():
+            result = ev.ToolCallResult(call_id=id, name=name, content=UNANSWERED, status="unanswered")
+            self._running_log().append(result)
+        self._asked.clear()
 
     def _record(self, decision: Decision) -> None:
         log = self._running_log()
@@ -504,8 +524,9 @@ class Follower:
             else:
                 if self._unasked or self._goes_on_unasked():
                     log.append(ev.DecisionMade(round=log.facts.rounds, decision=_WENT_ON))
+                    self._leave_unanswered()
                     self._nudged = True
-                if self._nudged or log.facts.rejection is not None:
+                if self._nudged:
                     log.append(ev.RoundStarted(round=log.facts.rounds + 1))
             self._nudged, self._unasked, self._said = False, False, ""
             self._step = FollowedStep(
@@ -524,7 +545,14 @@ class Follower:
             return False
         if facts.steps == 0:
             return facts.before != ev.Carried() and applies_before_first_step(self._decide_untraced(facts, self.policy))
-        return not self._nudged and go_on_in_round(facts, self.policy, self._decide_untraced) is None
+        return not self._nudged and self._go_on_in_round() is None
+
+    def _go_on_in_round(self) -> GoOn | None:
+        """The decision with which the next step is one of the same round; None if it is not, or the run may end."""
+        facts = self.facts
+        if facts.finish is None:  # no response came: this ends a round of the engine, too
+            return None
+        return go_on_in_round(facts, self.policy, self._decide_untraced)
 
     def _raise_alarm(self, log: Log) -> None:
         """Record that the watching policy would have ended the run before the step that has just begun."""
@@ -539,7 +567,13 @@ class Follower:
     def _end_step(self) -> list[ToolResult]:
         """End the step if one is being made. Returns the user's answers to its questions."""
         step, self._step = self._step, None
-        return [] if step is None else step.end()
+        if step is None:
+            return []
+        answers = step.end()
+        if step.message is not None and self.facts.questions:
+            asked = {question.call_id for question in self.facts.questions}
+            self._asked.update((call.id, call.name) for call in step.message.calls if call.id in asked)
+        return answers
 
     def _in_the_middle(self) -> bool:
         """Whether the loop goes on by itself, so that what the user says belongs to the same run."""

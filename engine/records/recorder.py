@@ -72,9 +72,12 @@ class RecordWriter:
         self._new = not self.path.exists()
         has_content = self.path.exists() and self.path.stat().st_size > 0
         self._shortener = LineShortener()
+        self.continued: str | None = None
+        """The session of the record that is appended to; None for a new one."""
         if has_content:  # read before it is opened, so that a file that is not a record is never changed
             header, first = read_beginning(self.path)
             self._shortener = LineShortener(header, first)
+            self.continued = header.session_id
             if is_compressed(self.path):
                 tool = "zstd" if begins_with(self.path, MAGIC) else "gzip"
                 raise WrongUse(f"{self.path} is compressed and cannot be appended to: run `{tool} -d` on it first")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct
 
-from ..decision import Decision, Event, Facts, GoOn, Policy
+from ..decision import Decision, Event, Facts, GoOn, Policy, fold
 from ..decision import events as ev
 from ..decision.decisions import IMPORTED, made_by_other_loop
 from ..decision.run_origin import is_foreign, is_imported
@@ -22,18 +22,23 @@ class RecordedDecision(Struct, frozen=True):
     step: int
     """The number of steps made before it."""
     event: ev.DecisionMade
+    told: ev.MessageAdded | None = None
+    """The user's latest message between the step before it and the decision."""
 
 
 def decisions_in(events: Iterable[Event], step: int) -> tuple[list[RecordedDecision], int]:
     """The decisions of a recorded run, and its last step. step: the number of steps made before these events."""
     decided: list[RecordedDecision] = []
+    told: ev.MessageAdded | None = None
     for event in events:
         if isinstance(event, ev.StepStarted):
-            step = event.step - event.closing
+            step, told = event.step - event.closing, None
         elif isinstance(event, ev.RunResumed) and event.interrupted_step == step:
             step -= 1  # it was not made: it may begin again
+        elif isinstance(event, ev.MessageAdded) and event.origin == "user":
+            told = event
         elif isinstance(event, ev.DecisionMade):
-            decided.append(RecordedDecision(step, event))
+            decided.append(RecordedDecision(step, event, told))
     return decided, step
 
 
@@ -49,26 +54,42 @@ class LoopDecisions:
     def __init__(self, recorded: RecordedRun, decide: Callable[[Facts, Policy], Decision]) -> None:
         started, carried = recorded.started, recorded.started.carried
         foreign = is_foreign(started.engine)
-        decided, last = decisions_in(recorded.events if foreign else (), 0 if carried is None else carried.steps)
+        events, begun = recorded.events if foreign else [], 0 if carried is None else carried.steps
+        decided, last = decisions_in(events, begun)
         self._decide = decide
         self._left = deque(decided)
         """The decisions that the replay has not reached."""
         self._steps = {one.step for one in decided}
+        self._told = _told_without_decision(events, begun, self._steps)
+        """The user's messages after steps on which no decision followed, by the number of steps made before them."""
+        self._made = begun
+        """The number of steps that the replay has made."""
         self._goes_on_before = last if is_imported(started.engine) else 0
         self.ended_it = bool(decided) and made_by_other_loop(decided[-1].event.decision)
         """Whether the other loop ended the run by itself."""
 
     def take(self, event: Event) -> None:
-        """A sink of the replay's log: each decision that is made is that of the record which comes next."""
-        if type(event) is ev.DecisionMade and self._left:
+        """A sink of the replay's log: a decision is that of the record which comes next, if that was made here, too."""
+        if type(event) is ev.StepStarted:
+            self._made = event.step - event.closing
+        elif type(event) is ev.DecisionMade and self.has_decision(self._made):
             self._left.popleft()
 
     def decide(self, facts: Facts, policy: Policy) -> Decision:
         """The decision that the other loop made at this point; the policy's, if it made none."""
         if not self.has_decision(facts.steps):
-            return self.silent(facts.steps) or self._decide(facts, policy)
+            return self.silent(facts.steps) or self._decide(self.told(facts), policy)
         recorded = self._left[0].event.decision
-        return recorded if made_by_other_loop(recorded) else self._decide(facts, policy)
+        return recorded if made_by_other_loop(recorded) else self._decide(self.told(facts), policy)
+
+    def told(self, facts: Facts) -> Facts:
+        """The facts as they were when another loop asked: it may have reported the user's message before that.
+
+        Our own engine, and so the replay, delivers a message only before the next request.
+        """
+        steps = facts.steps
+        message = self._left[0].told if self.has_decision(steps) else self._told.get(steps)
+        return facts if message is None else fold(facts, message)
 
     def has_decision(self, steps: int) -> bool:
         """Whether the record of another loop holds another decision after this many steps."""
@@ -77,3 +98,13 @@ class LoopDecisions:
     def silent(self, steps: int) -> GoOn | None:
         """A bare "go on" if a loop that was imported made another step here, and no decision is recorded."""
         return _WENT_ON if steps < self._goes_on_before and steps not in self._steps else None
+
+
+def _told_without_decision(events: Iterable[Event], step: int, decided: Collection[int]) -> dict[int, ev.MessageAdded]:
+    messages: dict[int, ev.MessageAdded] = {}
+    for event in events:
+        if isinstance(event, ev.StepStarted):
+            step = event.step
+        elif isinstance(event, ev.MessageAdded) and event.origin == "user" and step not in decided:
+            messages[step] = event
+    return messages

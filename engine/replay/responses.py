@@ -85,6 +85,8 @@ class _ResponseBuilder:
         self._pauses: set[int] = set()
         self._spoken = 0
         """The number of chunks when the current attempt began."""
+        self._announced = ""
+        """The model that a later attempt began with; empty for the first one."""
         self._index: dict[str, int] = {}
         self._failed: ev.AttemptFailed | None = None
         """The latest failure, until another attempt begins."""
@@ -138,6 +140,7 @@ class _ResponseBuilder:
         if self._failed is not None:
             self._add(self._failed.t, _attempt_ended(self._failed))
             self._add(event.t, ModelSelected(event.model))
+            self._announced = event.model
             self._failed, self._index, self._spoken = None, {}, len(self._chunks)
 
     def _add(self, t: int, chunk: AnyChunk) -> None:
@@ -150,10 +153,10 @@ class _ResponseBuilder:
         if event.cut_at is not None and event.cut_at_end:
             self._end_at_finish(event.cut_at)
         self._complete(event)
-        if event.model and event.attempt == self._attempt:  # a later attempt has announced its model already
-            self._chunks.insert(0, ModelSelected(event.model))
-            self._times.insert(0, 0)
-            self._pauses = {number + 1 for number in self._pauses}
+        if event.model and (event.attempt == self._attempt or event.model != self._announced):
+            self._chunks.insert(self._spoken, ModelSelected(event.model))
+            self._times.insert(self._spoken, 0)
+            self._pauses = {number + (number >= self._spoken) for number in self._pauses}
 
     def _end_at_finish(self, completion: str) -> None:
         """Unmark the ends of calls at which the replay would cut the response earlier than the record did."""

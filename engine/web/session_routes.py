@@ -194,9 +194,11 @@ async def run_outcome(context: RequestContext) -> Response:
     id = context.id("run")
     with context.state.readers.acquire(context.owner):
         found = await context.service.outcome(id, wait=query.wait, owner=context.owner)
-    if found is None and (await context.service.run(id, owner=context.owner)).status == "interrupted":
-        raise Conflict("interrupted", f"run {id} has no outcome because it was interrupted: resume its session")
     if found is None:
+        run = await context.service.run(id, owner=context.owner)
+        if run.status == "interrupted":
+            why = (await context.service.session(run.session_id, owner=context.owner)).trouble or "its process died"
+            raise Conflict("interrupted", f"run {id} has no outcome: {why}. Resume its session")
         raise Conflict("running", f"run {id} has not ended yet: try again with ?wait=SECONDS, or follow its events")
     return json_response(await _with_output(context, found))
 

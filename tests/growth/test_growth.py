@@ -66,7 +66,7 @@ def test_families_of_its_own_pieces_show_a_pattern_that_is_not_linear(written: s
         for family in families_of(pattern):
             for at, size in enumerate((length, int(length * factor))):
                 text = family.text(size)
-                took[at] = seconds(lambda text=text: list(pattern.finditer(text)))  # type: ignore[misc]
+                took[at] = seconds(lambda text=text: list(pattern.finditer(text)), 1)  # type: ignore[misc]
                 if took[0] > 0.5:
                     return True
             if exponent(took[0], took[1], factor) > 1.5:
