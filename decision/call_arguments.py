@@ -6,6 +6,7 @@ Arguments are complete with the brace that closes an object with at least one me
 - Some servers send the whole arguments a second time, with the finish reason. The repetition is dropped.
 - Any other text after the closing brace is part of the arguments and makes them invalid, so a call never runs on a part
   of what was sent.
+- Half a surrogate pair among the escapes becomes U+FFFD once the arguments are complete: no value could hold it.
 - Arguments that were encoded twice (a JSON string that holds the object) are unwrapped.
 
 The result does not depend on how the text was cut, and each character is scanned once.
@@ -28,6 +29,10 @@ JSON_WHITESPACE = " \t\n\r"
 _NO_WHITESPACE = re.compile(rf"[^{JSON_WHITESPACE}]")
 _MARKS = re.compile(r'["{}\[\]]')
 _IN_STRING = re.compile(r'["\\]')
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+"""One escape of JSON, or a pair of them that is one character. The group is set for a half that stands alone."""
 
 
 class ArgumentsBuffer:
@@ -158,7 +163,8 @@ class ArgumentsBuffer:
 
         `rest` is the text after it in the same fragment.
         """
-        text = self._raw if self._mode == "object" else _unwrapped(self._raw)
+        whole = with_whole_escapes(self._raw)
+        text = whole if self._mode == "object" else with_whole_escapes(_unwrapped(whole))
         if count_members(text) is None:
             self._mode = "other"
             return self._show(piece + rest)
@@ -168,7 +174,16 @@ class ArgumentsBuffer:
         if rest:
             self._late.append(rest)
             self.doubtful = bool(self.trailing())
+        if self._mode == "object" and whole != self._raw:
+            return self._show_mended(whole, piece)
         return self._show(piece)
+
+    def _show_mended(self, whole: str, piece: str) -> str:
+        """Handle the last piece of arguments that are `whole` once mended. What has been emitted stays as it was."""
+        before = self._shown()
+        shown = whole[len(before) :] if whole.startswith(before) else "".join((*self._held, piece))
+        self._held, self._parts = [], [whole]
+        return shown
 
     def _end_in(self, piece: str, at: int = 0) -> int:
         """Index at which the outermost object or string ends in this fragment, from `at` on; -1 if it does not."""
@@ -194,6 +209,13 @@ class ArgumentsBuffer:
                 self._depth -= 1
                 if self._depth <= 0:
                     return at
+
+
+def with_whole_escapes(text: str) -> str:
+    """Return JSON text with U+FFFD for each escape of half a surrogate pair (RFC 8259, section 8.2)."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _ESCAPE.sub(lambda escape: r"\ufffd" if escape[1] else escape[0], text)
 
 
 def count_members(arguments: str) -> int | None:

@@ -42,10 +42,14 @@ class FinishWord(Struct, frozen=True):
     """What the vendor means by it, paraphrased."""
     source: str
     """URL of the vendor's documentation or code."""
+    fails: bool = False
+    """Whether the server failed, and may answer the same request when asked again."""
 
 
 def _words(wire: str, vendor: str, source: str, **words: tuple[FinishReason, str]) -> list[FinishWord]:
-    return [FinishWord(wire, vendor, word, does, meaning, source) for word, (does, meaning) in words.items()]
+    return [
+        FinishWord(wire, vendor, word, *says, source, fails=says in _SERVER_FAILURES) for word, says in words.items()
+    ]
 
 
 _END: tuple[FinishReason, str] = ("stop", "the model finished")
@@ -58,6 +62,15 @@ _FILTER: tuple[FinishReason, str] = ("content_filter", "a content filter removed
 _REFUSED: tuple[FinishReason, str] = ("content_filter", "the model or a safety system declined to answer")
 _ERROR: tuple[FinishReason, str] = ("error", "the response failed")
 _ABORT: tuple[FinishReason, str] = ("retry", "the server aborted the response")
+_CANCELLED: tuple[FinishReason, str] = ("retry", "the response was cancelled on the server")
+_INCOMPLETE: tuple[FinishReason, str] = ("retry", "the stream ended before the response was complete")
+_NOT_BEGUN: tuple[FinishReason, str] = ("retry", "the stream ended before the response began")
+_TOO_LONG: tuple[FinishReason, str] = ("retry", "the response took too long")
+_NO_CAPACITY: tuple[FinishReason, str] = ("retry", "the vendor ran out of capacity")
+_NETWORK: tuple[FinishReason, str] = ("retry", "inference failed at the vendor")
+_SERVER_FAILURES = frozenset({
+    _ERROR, _ABORT, _CANCELLED, _INCOMPLETE, _NOT_BEGUN, _TOO_LONG, _NO_CAPACITY, _NETWORK,
+})  # fmt: skip
 _IMAGE: tuple[FinishReason, str] = ("content_filter", "an image was blocked")
 _NO_REASON: tuple[FinishReason, str] = ("retry", "no reason given")
 
@@ -74,9 +87,9 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
         "responses", "OpenAI", f"{_OPENAI}/responses/response_status.py",
         completed=_END, failed=_ERROR,
         incomplete=("length", "the response was cut off; `incomplete_details.reason` says why"),
-        cancelled=("retry", "the response was cancelled on the server"),
-        in_progress=("retry", "the stream ended before the response was complete"),
-        queued=("retry", "the stream ended before the response began"),
+        cancelled=_CANCELLED,
+        in_progress=_INCOMPLETE,
+        queued=_NOT_BEGUN,
     ),
     *_words(
         "responses", "OpenAI (`incomplete_details.reason`)", f"{_OPENAI}/responses/response.py",
@@ -129,8 +142,8 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
         "interactions", "Gemini", "https://ai.google.dev/api/interactions-api",
         completed=_END, failed=_ERROR, incomplete=("length", "the response was cut off"),
         requires_action=_CALLS,
-        cancelled=("retry", "the response was cancelled on the server"),
-        in_progress=("retry", "the stream ended before the response was complete"),
+        cancelled=_CANCELLED,
+        in_progress=_INCOMPLETE,
     ),
     *_words(
         "Converse", "Amazon Bedrock",
@@ -170,7 +183,7 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
     *_words(
         "chat", "Cohere", f"{_GITHUB}/cohere-ai/cohere-python/blob/main/src/cohere/types/chat_finish_reason.py",
         COMPLETE=_END, STOP_SEQUENCE=_AT_WORDS, MAX_TOKENS=_LENGTH, TOOL_CALL=_CALLS, ERROR=_ERROR,
-        TIMEOUT=("retry", "the response took too long"),
+        TIMEOUT=_TOO_LONG,
     ),
     *_words(
         "chat, first version", "Cohere",
@@ -185,13 +198,17 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
     *_words(
         _CHAT, "DeepSeek", "https://api-docs.deepseek.com/api/create-chat-completion",
         stop=_STOPPED, length=_LENGTH, content_filter=_FILTER, tool_calls=_CALLS,
-        insufficient_system_resource=("retry", "the vendor ran out of capacity"),
+        insufficient_system_resource=_NO_CAPACITY,
     ),
     *_words(
         _CHAT, "Z.ai", "https://docs.z.ai/api-reference/llm/chat-completion",
         stop=_STOPPED, tool_calls=_CALLS, length=_LENGTH, sensitive=_FILTER,
-        network_error=("retry", "inference failed at the vendor"),
+        network_error=_NETWORK,
         model_context_window_exceeded=_FULL,
+    ),
+    *_words(
+        _CHAT, "OpenCode Zen", f"{_GITHUB}/NousResearch/hermes-agent/pull/92161",
+        **{"network-error": _NETWORK},
     ),
     *_words(
         _CHAT, "Groq", f"{_GITHUB}/groq/groq-python/blob/main/src/groq/types/chat/chat_completion_chunk.py",
@@ -253,18 +270,19 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
     *_words(
         _CHAT, "IBM watsonx", "https://ibm.github.io/watsonx-ai-node-sdk/",
         stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS, time_limit=("length", "the response reached its time limit"),
-        cancelled=("retry", "the response was cancelled on the server"), error=_ERROR,
+        cancelled=_CANCELLED, error=_ERROR,
     ),
     *_words(
         "generation", "IBM watsonx", "https://ibm.github.io/watsonx-ai-node-sdk/",
         eos_token=_END, stop_sequence=_AT_WORDS, max_tokens=_LENGTH, token_limit=_LENGTH,
         time_limit=("length", "the response reached its time limit"),
-        cancelled=("retry", "the response was cancelled on the server"), error=_ERROR,
-        not_finished=("retry", "the stream ended before the response was complete"),
+        cancelled=_CANCELLED, error=_ERROR,
+        not_finished=_INCOMPLETE,
     ),
 )  # fmt: skip
 """Every finish word that these vendors document. A word means the same for all of them, whatever its case."""
 
+_FAILURES = frozenset(word.word.casefold() for word in FINISH_WORDS if word.fails)
 _DOES: dict[str, FinishReason] = {}
 _MEANING: dict[str, str] = {}
 for _word in FINISH_WORDS:
@@ -277,6 +295,14 @@ NO_WORDS: Mapping[str, FinishReason] = {}
 def parse_finish_reason(raw: str, taught: Mapping[str, FinishReason] = NO_WORDS) -> FinishReason:
     """The finish reason for a vendor's word: from `taught` (given by the user), else from the table, else `other`."""
     return taught.get(raw) or _DOES.get(raw) or _DOES.get(raw.casefold(), "other")
+
+
+def is_server_failure(reason: FinishReason, raw: str) -> bool:
+    """Whether a response that ended with the word `raw` failed at the server, which may answer when asked again.
+
+    reason: what the word was taken for. A word that the user gave the meaning of an end is no failure.
+    """
+    return reason in ("retry", "error") and raw.casefold() in _FAILURES
 
 
 def describe_finish_word(raw: str) -> str:

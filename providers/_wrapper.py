@@ -9,9 +9,10 @@ from typing import Any, Self
 
 import anyio
 
-from ..decision import AnyChunk, AttemptEnded, ModelSelected, WrongUse
+from ..decision import AnyChunk, AttemptEnded, FinishReport, ModelSelected, WrongUse
+from ..decision.finish_words import describe_finish_word, is_server_failure
 from .clock import Clock
-from .errors import ProviderError, attempt_ended
+from .errors import ProviderError, Unavailable, attempt_ended
 from .provider import Provider, Request
 
 
@@ -119,6 +120,8 @@ class RetryingStream:
             raise
         except ProviderError as error:
             return await self._go_on(provider, error)
+        if type(chunk) is FinishReport and is_server_failure(chunk.reason, chunk.raw):
+            return await self._end_with_word(provider, chunk)
         self._shown = self._shown or not isinstance(chunk, ModelSelected | AttemptEnded)
         return chunk
 
@@ -133,14 +136,30 @@ class RetryingStream:
         self._chunks = await stream.__aenter__()
         self._stream = stream
 
+    async def _end_with_word(self, provider: Provider, finish: FinishReport) -> AnyChunk:
+        """Switch to the next attempt where the finish word says that the server failed; without one, report the word.
+
+        The loop then decides about what there is of the response, as it does without a wrapper.
+        """
+        error = Unavailable(f"the response ended with '{finish.raw}': {describe_finish_word(finish.raw)}")
+        return await self._switch(provider, error) or finish
+
     async def _go_on(self, failed: Provider, error: ProviderError) -> AnyChunk:
         """Switch to the next attempt and report the failed one; raise the error if there is no next attempt."""
-        await self.aclose()
-        self._provider, shown, self._shown = None, self._shown, False
-        turn = self._next_one(error, shown)
-        if turn is None:
+        ended = await self._switch(failed, error)
+        if ended is None:
+            self._provider = None
+            await self.aclose()
             raise error
-        self._provider, self._wait = turn
+        return ended
+
+    async def _switch(self, failed: Provider, error: ProviderError) -> AttemptEnded | None:
+        """Close a failed attempt, prepare the next one, and report the failed one; None if none is left."""
+        turn = self._next_one(error, self._shown)
+        if turn is None:
+            return None
+        await self.aclose()
+        (self._provider, self._wait), self._shown = turn, False
         return attempt_ended(error, failed.model)
 
 

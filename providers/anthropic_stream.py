@@ -28,7 +28,7 @@ from ..decision.assembler import GrowingText
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from ..decision.reported_usage import reported_usage, sum_of_counts, token_count
 from .errors import Interrupted, ProtocolError
-from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, details_of, loads, quoted, stream_error
+from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, details_of, loads, quoted, stream_error, titled
 from .surrogate_pairs import encodable
 
 VENDOR = "anthropic"
@@ -98,8 +98,8 @@ class AnthropicStream(EventStream):
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS, *, runs_items: bool = True) -> None:
         super().__init__(words)
         self._runs_items = runs_items
-        self._waiting: dict[str, str] = {}
-        """Blocks that may wait for the client, by id: their types."""
+        self._waiting: dict[str, tuple[str, str]] = {}
+        """Blocks that may wait for the client, by id: their types and the names in them."""
         self._calls = 0
         """Number of the calls of our tools."""
         self._blocks: dict[int, _Block] = {}
@@ -208,10 +208,10 @@ class AnthropicStream(EventStream):
         The vendor goes on by itself with its own tools, in a later response if need be. It wants something of the
         client if it says so (`tool_use`) and calls none of our tools, or if the block is of another kind than its own.
         """
-        unknown = [kind for kind in self._waiting.values() if kind not in RUN_BY_VENDOR]
+        unknown = [block for block in self._waiting.values() if block[0] not in RUN_BY_VENDOR]
         waiting = unknown if self._calls or reason != "tool_calls" else [*self._waiting.values()]
         if waiting and not self._runs_items and reason in ("stop", "tool_calls"):
-            return FinishReport("error", LEFT_TO_CLIENT.format(", ".join(waiting)))
+            return FinishReport("error", LEFT_TO_CLIENT.format(", ".join(titled(*block) for block in waiting)))
         return FinishReport(reason, raw)
 
     def _count(self, usage: Any, chunks: list[AnyChunk]) -> None:
@@ -343,7 +343,7 @@ class AnthropicStream(EventStream):
         if answered := _string(fields.get("tool_use_id")):
             self._waiting.pop(answered, None)
         elif "content" not in fields and ("id" in fields or kind.endswith(("_use", "_request"))):
-            self._waiting[_string(fields.get("id")) or kind] = kind
+            self._waiting[_string(fields.get("id")) or kind] = kind, _string(fields.get("name"))
 
 
 def _item(fields: dict[str, Any]) -> ReasoningDelta:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from ..decision import (
     ToolCallDelta,
     Usage,
 )
-from ..decision.finish_words import NO_WORDS, parse_finish_reason
+from ..decision.finish_words import NO_WORDS, is_server_failure, parse_finish_reason
 from ..decision.reported_usage import dollars, reported_usage, token_count
 from .chat_reasoning import ReturnedReasoning
 from .errors import Interrupted, ProtocolError
@@ -33,6 +34,10 @@ from .surrogate_pairs import encodable
 NULL = len(b"null")
 TICKS = 10**10
 """Ticks per US dollar, xAI's unit of cost (xAI documentation, "Cost Tracking")."""
+KNOWN = frozenset({None, "", "function", "custom"})
+"""Types of calls."""
+UNNUMBERED = 2**20
+"""Difference of the indexes that are given to calls at one position that come without any."""
 COST_FIELDS = ("cost", "cost_details", "is_byok", "cost_in_usd_ticks")
 """The fields that `reported_cost` reads."""
 
@@ -83,11 +88,14 @@ class _Choice(_Wire):
     message: _Delta | None = None
     text: str | None = None  # the older completions endpoint, which some servers serve at this path
     finish_reason: str | None = None
+    native_finish_reason: Any = None  # OpenRouter: the word of the vendor behind it, which may say that it failed
+    usage: msgspec.Raw = msgspec.Raw()  # Moonshot reports the usage here
     error: Any = None  # OpenRouter and gateways like it report a failure of the vendor behind them here
 
 
 class _Groq(_Wire):
     usage: msgspec.Raw = msgspec.Raw()
+    error: Any = None
 
 
 class _Chunk(_Wire):
@@ -113,13 +121,17 @@ class ChatStream(EventStream):
         self._returned = ReturnedReasoning(vendor, returns_text)
         self._choice: Any = None
         """Index of the choice that was received first; chunks of any other choice are ignored."""
-        self._has_choices = False
-        self._of_unknown_types: tuple[bytes, dict[int, str]] = (b"", {})
+        self._has_choices = self._has_delta = False
+        self._of_unknown_types: tuple[bytes, dict[int, dict[str, Any]]] = (b"", {})
         """The latest event with a call of a type that is not known, and what `_members_of_calls` has of it."""
         self._foreign = b""
         self._sound = 0
         """Length of the sound that has come beside the text, in characters of base64."""
         self.refused = False
+        self._unnumbered: dict[int, _Call] = {}
+        """The latest call that came without an index at each position, with the index that it got here."""
+        self._unknown: dict[int, tuple[str, str, list[dict[str, Any]]]] = {}
+        """Calls of types that are not known, by index: the id, the type, and the members of each piece."""
 
     def read_end(self, chunks: list[AnyChunk]) -> None:
         """Raise an error unless the body ended with `[DONE]`: without that, the response is incomplete."""
@@ -127,6 +139,7 @@ class ChatStream(EventStream):
             raise ProtocolError(f"the stream is not in the chat completions format: {quoted(self._foreign)}")
         if not self.done:
             raise Interrupted("the stream ended without a finish reason")
+        self.end_message(chunks)
         chunks.append(FinishReport("other"))
 
     def read_body(self, body: bytes) -> list[AnyChunk]:
@@ -162,19 +175,30 @@ class ChatStream(EventStream):
             if choice.error and not self.finished:
                 raise stream_error(choice.error)
             if (delta := choice.delta) is not None:
+                self._has_delta = True
                 self.add_delta(delta, data, chunks)
+            elif choice.message is not None and not self._has_delta:  # else it repeats the deltas, as MiniMax's does
+                self.add_delta(choice.message, data, chunks)
             elif choice.text:
                 chunks.append(TextDelta(choice.text))
             if choice.finish_reason:
                 self.end_message(chunks)
                 self.finished = True
-                raw = choice.finish_reason
-                reason = "content_filter" if self.refused else parse_finish_reason(raw, self._words)
-                chunks.append(FinishReport(reason, raw))
+                chunks.append(self.finish_report(choice))
+            if len(choice.usage) > NULL:
+                chunks += usage_report(choice.usage, _usage)
         if len(chunk.usage) > NULL or chunk.x_groq is not None:
-            chunks += usage_report(chunk.usage, _usage) or (
-                usage_report(chunk.x_groq.usage, _usage) if chunk.x_groq else []
-            )
+            groq = chunk.x_groq or _Groq()
+            if groq.error and not self.finished:
+                raise stream_error(groq.error)
+            chunks += usage_report(chunk.usage, _usage) or usage_report(groq.usage, _usage)
+
+    def finish_report(self, choice: _Choice) -> FinishReport:
+        """The finish of a choice: in the vendor's own word where only that says that the vendor failed."""
+        raw, native = choice.finish_reason or "", choice.native_finish_reason
+        if isinstance(native, str) and is_server_failure(parse_finish_reason(native, self._words), native):
+            raw = native
+        return FinishReport("content_filter" if self.refused else parse_finish_reason(raw, self._words), raw)
 
     def add_delta(self, delta: _Delta, data: bytes, chunks: list[AnyChunk]) -> None:
         """Append the chunks of a delta, or of the whole message of an unstreamed response, to `chunks`.
@@ -211,50 +235,96 @@ class ChatStream(EventStream):
         if self._returned.pending:
             chunks += self._returned.flush()
         for position, call in enumerate(delta.tool_calls):
-            index = position if call.index is None else call.index
+            index = self._index_of(call, position) if call.index is None else call.index
             id = "" if call.id is None else str(call.id)
-            name, arguments = self._name_and_arguments(call, position, data)
+            if call.function is None and call.custom is None and (call.type not in KNOWN or index in self._unknown):
+                self._add_unknown(index, id, call.type or "", self._members_of_call(data, position))
+                continue
+            name, arguments = _name_and_arguments(call)
             chunks.append(ToolCallDelta(index, id, name, arguments))
             if call.extra_content:
                 chunks += self._returned.extra_content(call.extra_content, "call")
-
-    def _name_and_arguments(self, call: _Call, position: int, data: bytes) -> tuple[str, str]:
-        """What a piece of a call has of its name and arguments. `position`: in the list of the event `data`.
-
-        A call of a custom tool has free text for arguments. Of a type that is not known, the type stands for the name
-        and the rest for the arguments, so that the model is told that there is no such tool.
-        """
-        if (custom := call.custom) is not None:
-            return custom.name or "", custom.input or ""
-        function = call.function or _Function()
-        if call.function is None and call.type not in (None, "", "function", "custom"):
-            if self._of_unknown_types[0] is not data:  # it is taken apart once for all of its calls
-                self._of_unknown_types = data, _members_of_calls(data)
-            return call.type, self._of_unknown_types[1].get(position, "")
-        arguments = function.arguments
-        if arguments is not None and not isinstance(arguments, str):
-            arguments = msgspec.json.encode(arguments).decode()
-        return function.name or "", arguments or ""
 
     def end_message(self, chunks: list[AnyChunk]) -> None:
         """Append what has been collected and not emitted: reasoning that is sent back. Call it at a message's end."""
         if self._returned.pending:
             chunks += self._returned.flush()
+        for index, (id, kind, members) in self._unknown.items():
+            chunks.append(ToolCallDelta(index, id, kind, _encoded(_joined(members)).decode(), whole=True))
+        self._unknown.clear()
         if self._sound:
             chunks.append(ProviderToolReport("", "audio", result=f"(sound: {self._sound} characters of base64)"))
             self._sound = 0
 
+    def _index_of(self, call: _Call, position: int) -> int:
+        """The index of a call that came without one: another name, where no id tells, begins another call.
 
-def _members_of_calls(data: bytes) -> dict[int, str]:
-    """The members of the calls of an event, as JSON, by position; those that all calls have are left out."""
-    value, found = decode_loosely(data), dict[int, str]()
+        Servers that number their calls may send a name in pieces; those that do not send whole calls.
+        """
+        before = self._unnumbered.get(position)
+        name = call.function.name if call.function is not None else None
+        if before is not None and before.function is not None and before.index is not None:
+            if not name or call.id or before.id or name == before.function.name:
+                return before.index
+            call.index = before.index + UNNUMBERED
+        else:
+            call.index = position
+        if name:
+            self._unnumbered[position] = call
+        return call.index
+
+    def _members_of_call(self, data: bytes, position: int) -> dict[str, Any]:
+        """The members of a call whose type is not known. The event `data` is taken apart once for all of its calls."""
+        if self._of_unknown_types[0] is not data:
+            self._of_unknown_types = data, _members_of_calls(data)
+        return self._of_unknown_types[1].get(position, {})
+
+    def _add_unknown(self, index: int, id: str, kind: str, members: dict[str, Any]) -> None:
+        """Collect a call of a type that is not known.
+
+        The type stands for its name and the members for its arguments, so that the model is told that there is no such
+        tool.
+        """
+        before = self._unknown.get(index, ("", "", []))
+        before[2].append(members)
+        self._unknown[index] = before[0] or id, before[1] or kind, before[2]
+
+
+def _joined(pieces: list[Any]) -> Any:
+    """A value from the pieces that came of it: texts and lists grow, objects are joined, all else is replaced."""
+    given = [piece for piece in pieces if piece is not None]
+    if all(isinstance(piece, str) for piece in given):
+        return "".join(given)
+    if all(isinstance(piece, list) for piece in given):
+        return [*chain.from_iterable(given)]
+    if not all(isinstance(piece, dict) for piece in given):
+        return given[-1]
+    members: dict[str, list[Any]] = {}
+    for name, value in chain.from_iterable(piece.items() for piece in given):
+        members.setdefault(name, []).append(value)
+    return {name: _joined(values) for name, values in members.items()}
+
+
+def _name_and_arguments(call: _Call) -> tuple[str, str]:
+    """What a piece of a call has of its name and arguments. A call of a custom tool has free text for arguments."""
+    if (custom := call.custom) is not None:
+        return custom.name or "", custom.input or ""
+    function = call.function or _Function()
+    arguments = function.arguments
+    if arguments is not None and not isinstance(arguments, str):
+        arguments = msgspec.json.encode(arguments).decode()
+    return function.name or "", arguments or ""
+
+
+def _members_of_calls(data: bytes) -> dict[int, dict[str, Any]]:
+    """The members of the calls of an event, by position, without those that all calls have."""
+    value, found = decode_loosely(data), dict[int, dict[str, Any]]()
     known = ("index", "id", "type", "extra_content")
     for choice in value.get("choices", ()) if isinstance(value, dict) else ():
         calls = (choice.get("delta") or choice.get("message") or {}).get("tool_calls")
         for position, call in enumerate(calls if isinstance(calls, list) else ()):
             if position not in found and isinstance(call, dict):
-                members = {name: part for name, part in call.items() if name not in known}
-                found[position] = _encoded(members).decode()
+                found[position] = {name: part for name, part in call.items() if name not in known}
     return found
 
 
@@ -336,12 +406,11 @@ def parse_whole_reply(
     choice = reply.choices[0]
     if choice.error:
         raise stream_error(choice.error)
-    reader = reader or ChatStream()
+    reader = reader or ChatStream(words)
     chunks: list[AnyChunk] = []
     reader.add_delta(choice.message or choice.delta or _Delta(), body, chunks)
     reader.end_message(chunks)
-    raw = choice.finish_reason or ""
-    chunks.append(FinishReport("content_filter" if reader.refused else parse_finish_reason(raw, words), raw))
+    chunks.append(reader.finish_report(choice))
     return chunks + usage_report(reply.usage, _usage)
 
 
@@ -359,7 +428,7 @@ def _loosely(data: bytes) -> _Chunk | None:
         return None
     return _Chunk(
         choices=[_choice(one) for one in choices if isinstance(one, dict)] if isinstance(choices, list) else None,
-        usage=msgspec.Raw(_encoded(usage)) if isinstance(usage, dict) else msgspec.Raw(),
+        usage=_raw_object(usage),
         error=value.get("error"),
     )
 
@@ -378,6 +447,8 @@ def _choice(value: dict[str, Any]) -> _Choice:
         message=_delta_of(value.get("message")),
         text=_text(value.get("text")),
         finish_reason=_text(value.get("finish_reason")),
+        native_finish_reason=value.get("native_finish_reason"),
+        usage=_raw_object(value.get("usage")),
         error=value.get("error"),
     )
 
@@ -421,6 +492,10 @@ def _function_of(value: Any) -> _Function | None:
     elif arguments is not None:
         arguments = _encoded(arguments).decode()
     return _Function(name=_text(value.get("name")), arguments=arguments)
+
+
+def _raw_object(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(_encoded(value)) if isinstance(value, dict) else msgspec.Raw()
 
 
 def _number(value: Any) -> int | None:

@@ -36,6 +36,11 @@ LEFT_TO_CLIENT = "{}: for a client to run"
 """Stands for the finish word of a response that waits for something that only another client can do."""
 
 
+def titled(kind: str, name: str) -> str:
+    """The type of an item or block, and the name in it if it has one, for messages."""
+    return f"{kind} ({name})" if name else kind
+
+
 class EventStream(ABC):
     """Parses one response. `words`: the user's finish words, which precede those of `FINISH_WORDS`."""
 

@@ -28,6 +28,7 @@ from ..decision import (
     UserMessage,
 )
 from ..decision.messages import message_parts
+from .event_stream import titled
 from .openai_format import NO_OUTPUT, encode_arguments, image_url
 
 VENDOR = "openai-responses"
@@ -102,8 +103,7 @@ def waits_for_client(item: Item) -> bool:
 
 def title_of(item: Item) -> str:
     """The type of an item, and the name in it if it has one, for messages."""
-    name = text_of(item, "name")
-    return f"{text_of(item, 'type')} ({name})" if name else text_of(item, "type")
+    return titled(text_of(item, "type"), text_of(item, "name"))
 
 
 def _result_of(item: Item, kind: str) -> str:

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..decision.call_arguments import with_whole_escapes
+
 S = TypeVar("S", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder().encode
 BACKSLASH = ord("\\")
@@ -24,10 +26,6 @@ _HALF = re.compile("[\\ud800-\\udfff]")
 _FIRST_AT_END = re.compile("[\\ud800-\\udbff]\\Z")
 _SECOND = re.compile("[\\udc00-\\udfff]")
 _find_candidate = re.compile(rb"\\u[dD][89a-fA-F]").search
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
-)
-"""One escape of JSON, or a pair of them that is one character. The group is set for a half that stands alone."""
 MOST_HELD = 64
 """Events that wait for a second half at most: then the first one counts as alone."""
 _GROWING = ("delta", "added", "start")
@@ -74,17 +72,17 @@ def _whole(value: Any) -> Any:
 def is_encodable(data: bytes) -> bool:
     """Whether JSON text is UTF-8, and no escape in it is half a surrogate pair."""
     try:
-        data.decode()
+        text = data.decode()
     except UnicodeDecodeError:
         return False
-    return _find_candidate(data) is None or not any(escape[1] for escape in _ESCAPE.finditer(data))
+    return _find_candidate(data) is None or with_whole_escapes(text) == text
 
 
 def encodable(data: bytes) -> bytes:
     """Return JSON text with U+FFFD for what is not UTF-8, and for each escape of half a surrogate pair."""
     if is_encodable(data):
         return data
-    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], data.decode("utf-8", "replace").encode())
+    return with_whole_escapes(data.decode("utf-8", "replace")).encode()
 
 
 class PairJoiner:

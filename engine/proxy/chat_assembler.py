@@ -89,7 +89,7 @@ class ChatAssembler(ResponseAssembler):
         index = given if isinstance(given, int) else position
         call = self._at.get(index)
         id, name = as_text(piece.get("id")), as_text(_function_of(piece).get("name"))
-        if call is None or (name and _is_another(call, id, name)):
+        if call is None or (name and _is_another(call, id, name, numbered=given is not None)):
             call = self._at[index] = {}
             self._calls.append(call)
         for field, value in piece.items():
@@ -114,10 +114,10 @@ def _function_of(call: Mapping[str, Any]) -> dict[str, Any]:
     return as_dict(call.get("function") or call.get("custom"))
 
 
-def _is_another(call: Mapping[str, Any], id: str, name: str) -> bool:
-    """Whether a piece with this id and name begins another call than this one."""
+def _is_another(call: Mapping[str, Any], id: str, name: str, *, numbered: bool) -> bool:
+    """Whether a piece with this id and name begins another call than this one. numbered: whether it has an index."""
     function = _function_of(call)
-    begun = function.get("arguments") or function.get("input")
+    begun = function.get("arguments") or function.get("input") or not (numbered or id or call.get("id"))
     known = call["id"] if isinstance(call.get("id"), GrowingText) else as_text(call.get("id"))
     return bool(id and known and known != id) or bool(begun and function.get("name") != name)
 

@@ -545,3 +545,34 @@ def test_white_space_and_repetitions_in_small_fragments_are_no_part_of_the_argum
         buffer.feed(piece)
     buffer.finish()
     assert (buffer.whole, buffer.text) == (True, '{ "a": 1}')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        (r'{"x": "a\ud83db"}', "a\ufffdb"),
+        (r'{"x": "\ude00"}', "\ufffd"),
+        (r'{"x": "\ud83d\\ude00"}', "\ufffd\\ude00"),
+        (r'{"x": "\\ud83d"}', "\\ud83d"),
+        (r'{"x": "\ud83d\ude00"}', "\U0001f600"),
+        (r'{}{"x": "\ud83d"}', "\ufffd"),
+        (r'{"x": "\ud83d"}{"x": "\ud83d"}', "\ufffd"),
+        (r'"{\"x\": \"\\ud83d\"}"', "\ufffd"),
+    ],
+)
+def test_half_a_pair_among_a_calls_own_escapes_is_a_replacement_character_wherever_it_is_cut(
+    arguments: str, value: str
+) -> None:
+    for cut in range(len(arguments) + 1):
+        assembler = Assembler(1, "1.1", set())
+        shown = [*assembler.feed(ToolCallDelta(0, "c", "look", arguments[:cut]))]
+        shown += assembler.feed(ToolCallDelta(0, arguments=arguments[cut:]))
+        shown += [*assembler.feed(FinishReport("tool_calls")), *assembler.close()]
+        assert sum(type(event) is ToolCallEnd for event in shown) == 1
+        (call,) = assembler.message.calls
+        assert json.loads(call.arguments) == {"x": value}
+        again = Assembler(1, "1.1", set())
+        text = "".join(event.delta for event in shown if isinstance(event, ToolCallArgs))
+        again.feed(ToolCallDelta(0, "c", "look", text))
+        again.feed(FinishReport("tool_calls"))
+        assert again.message.calls == assembler.message.calls

@@ -16,7 +16,7 @@ from endstop.providers.chat_stream import ChatStream
 from endstop.providers.event_stream import EventStream
 from endstop.providers.gemini_stream import GeminiStream
 from endstop.providers.responses_stream import ResponsesStream
-from endstop.providers.surrogate_pairs import EncodableEvents, encodable, whole_characters
+from endstop.providers.surrogate_pairs import MOST_HELD, EncodableEvents, encodable, whole_characters
 from endstop.proxy.anthropic_wire import ANTHROPIC
 from endstop.proxy.chat_wire import CHAT
 from endstop.proxy.exchange import EventSplitter
@@ -38,6 +38,19 @@ def chat(**delta: Any) -> Value:
 
 def chat_call(**call: Any) -> Value:
     return chat(tool_calls=[{"index": 0, **call}])
+
+
+def chat_call_delta(index: int, text: str) -> Value:
+    return chat(tool_calls=[{"index": index, "function": {"arguments": text}}])
+
+
+def responses_call_delta(index: int, text: str) -> Value:
+    return {
+        "type": "response.function_call_arguments.delta",
+        "output_index": index,
+        "item_id": f"i{index}",
+        "delta": text,
+    }
 
 
 def detail(**fields: Any) -> Value:
@@ -309,3 +322,31 @@ def test_what_can_be_read_is_not_touched(data: bytes) -> None:
     assert encodable(data) is data
     assert events.feed([data]) == [data]
     assert events.end() == []
+
+
+@pytest.mark.parametrize("wire", [chat_call_delta, responses_call_delta], ids=["chat", "responses"])
+def test_a_half_that_waits_in_vain_holds_a_bounded_number_of_events(wire: Callable[[int, str], Value]) -> None:
+    events = EncodableEvents()
+    first = wire(0, '{"x":"\ud83d')
+    held = [len(events.feed([json.dumps(one).encode()])) for one in [first, *[wire(1, "a")] * 1_000]]
+    assert sum(held) == 1_001
+    assert held.index(MOST_HELD) == MOST_HELD - 1
+
+
+def test_a_half_in_a_text_does_not_hold_back_a_call() -> None:
+    for events in (
+        [chat(content="a \ud83d"), chat_call(id="c", function={"name": "done", "arguments": '{"x":1}'})],
+        [{"type": "response.output_text.delta", "output_index": 0, "delta": "a \ud83d"}, responses_call_delta(1, "{")],
+    ):
+        joined = EncodableEvents()
+        assert [len(joined.feed([json.dumps(one).encode()])) for one in events] == [0, 2]
+
+
+@pytest.mark.parametrize("between", ["\n", " \n\n ", ""])
+def test_several_objects_in_one_event_are_each_an_event(between: str) -> None:
+    values = between.join(json.dumps(one) for one in (chat(content="8"), chat(content="0")))
+    data = "".join(f"data: {line}\n" for line in f"{values}\n[DONE]".split("\n"))
+    stream = ChatStream()
+    chunks = [*stream.feed(data.encode() + b"\n"), *stream.end()]
+    assert "".join(getattr(one, "text", "") for one in chunks) == "80"
+    assert stream.done
