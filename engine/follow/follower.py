@@ -639,7 +639,6 @@ class Follower:
         log_warning("the record cannot be written any more", record=str(writer.path), error=error_text(error))
 
 
-@lru_cache(maxsize=16)
 def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool = False) -> Policy:
     """The policy for a loop that is not ours. Raises WrongUse if a name is not that of a shipped policy.
 
@@ -653,7 +652,26 @@ def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool =
                 f"unknown policy {policy!r}{did_you_mean(policy, POLICIES)}: use one of {', '.join(POLICIES)}"
             )
         policy = POLICIES[policy]
-    policy = without_shipped_limit(policy)
+    return _followed(_SamePolicy(policy), speaks, closes)
+
+
+class _SamePolicy:
+    """A policy that equals only itself: a limit that somebody has written is not the shipped one of the same number."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SamePolicy) and other.policy is self.policy
+
+    def __hash__(self) -> int:
+        return id(self.policy)
+
+
+@lru_cache(maxsize=16)
+def _followed(same: _SamePolicy, speaks: bool, closes: bool) -> Policy:
+    """As `followed_policy`, once for each policy: a proxy has a follower for each run."""
+    policy = without_shipped_limit(same.policy)
     rules = tuple(name for name in policy.rules if name != "compaction")
     limits = replace(policy.limits, extend=None) if policy.limits.asks else policy.limits  # we can ask nobody
     closing = closes and policy.closing

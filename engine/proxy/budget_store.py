@@ -2,7 +2,7 @@
 
 In a file they are shared by all proxies of a machine that name it, and outlive them. A request is reserved in one
 transaction, whichever process it comes from. Of a provider's key only a digest is kept, with a secret that stands in
-the same file, which nobody but its owner can read. What a process that died had reserved soon counts no more.
+the same file, which nobody but its owner can read. What a process that died had reserved soon counts as spent.
 
 All of it waits for the disk, so `day_budgets.py` calls it in a thread of its own.
 """
@@ -36,7 +36,7 @@ APPLICATION_ID = 0x656E6462
 LOCK_SECONDS = 1.0
 """How long to wait for the lock of another process."""
 PROCESS_SECONDS = 30.0
-"""How long what a process has reserved counts after its last sign of life."""
+"""How long after its last sign of life a process is taken for dead, and what it has reserved for spent."""
 DAY_SECONDS = 86_400
 MOST_KEYS = 10_000
 """Keys with a budget of their own in one day; more share the last one."""
@@ -59,6 +59,12 @@ CREATE TABLE IF NOT EXISTS reserved (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS process (name TEXT PRIMARY KEY, seen REAL NOT NULL) WITHOUT ROWID;
 """
+
+_ADD = """
+INSERT INTO spent VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET input_tokens = input_tokens + excluded.input_tokens,
+    output_tokens = output_tokens + excluded.output_tokens, cost_usd = cost_usd + excluded.cost_usd
+"""
+"""Adds to what was spent of a budget on a day."""
 
 
 class BudgetRequest(Struct, frozen=True, kw_only=True):
@@ -217,15 +223,18 @@ class BudgetStore:
         database.executemany("DELETE FROM reserved WHERE request = ?", [(name,) for name in self._ended])
         for (day, names), used in self._used.items():
             for name in names:
-                row = (day, self._known(database, day, name), *_counts(used))
-                database.execute(
-                    "INSERT INTO spent VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET input_tokens = input_tokens "
-                    "+ excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens, "
-                    "cost_usd = cost_usd + excluded.cost_usd",
-                    row,
-                )
-        dead = "SELECT name FROM process WHERE seen < ?"
-        database.execute(f"DELETE FROM reserved WHERE process IN ({dead})", (self._now() - PROCESS_SECONDS,))
+                database.execute(_ADD, (day, self._known(database, day, name), *_counts(used)))
+        self._take_over(database)
+
+    def _take_over(self, database: sqlite3.Connection) -> None:
+        """What processes had reserved that died is spent: nobody will say what became of their requests."""
+        dead = "process IN (SELECT name FROM process WHERE seen < ? AND name != ?)"
+        who = (self._now() - PROCESS_SECONDS, self._process)
+        sums = "sum(input_tokens), sum(output_tokens), sum(cost_usd)"
+        left = f"SELECT day, budget, {sums} FROM reserved WHERE {dead} GROUP BY day, budget"
+        for row in database.execute(left, who).fetchall():
+            database.execute(_ADD, row)
+        database.execute(f"DELETE FROM reserved WHERE {dead}", who)
 
     def _known(self, database: sqlite3.Connection, day: str, name: bytes) -> bytes:
         """The budget that counts for a name: its own, unless very many have one. It is there from now on."""

@@ -90,9 +90,12 @@ class DayBudgets:
         self._renewing: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def reserve(self, key: str, input_tokens: int, price: Price | None) -> Reservation:
-        """Reserve a request, waiting until it fits beside the others. key: of the provider, as the agent sent it."""
-        expected = expected_usage(input_tokens, FIRST, price)
+    async def reserve(self, key: str, input_tokens: int, price: Price | None, like: Usage = FIRST) -> Reservation:
+        """Reserve a request, waiting until it fits beside the others.
+
+        key: of the provider, as the agent sent it. like: what its response is expected to be like.
+        """
+        expected = expected_usage(input_tokens, like, price)
         while True:
             budgets = self._budgets_of(key)
             request = BudgetRequest(name=uuid4().hex, day=self._today(), budgets=budgets, expected=expected)

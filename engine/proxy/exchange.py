@@ -142,10 +142,15 @@ class FollowedExchange:
     def usage(self) -> Usage | None:
         """What the request used: as reported, else at least what was sent. None if the provider did nothing with it.
 
-        Of a response that could not be followed the output is not known, so it counts as much as one is expected to.
+        Of a response that could not be followed the output is not known, so it counts as much as one is expected to. No
+        request has an input of 0 tokens: some servers report that where they have not counted.
         """
         if self.response is not None:
-            return self.response.usage
+            used = self.response.usage
+            if used.input_tokens:
+                return used
+            counted = replace(used, input_tokens=request_tokens(self._size), estimated=True, cost_usd=None)
+            return self.run.follower.with_price(counted, self.request.model)
         if not self.sent:
             return None
         if self._failed_usage is not None:

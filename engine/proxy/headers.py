@@ -16,6 +16,8 @@ from ..records.known_secrets import names_secret
 OWN_HEADERS = "x-endstop"
 """How the proxy's own headers begin. Of a request they are for the proxy and not for the provider, and in a reply they
 come from the proxy alone."""
+_OURS = (OWN_HEADERS, OWN_HEADERS.replace("-", "_"))
+"""`OWN_HEADERS`, also as servers read it that take `_` and `-` for the same."""
 VIA = f"{OWN_HEADERS}-via"
 """Header of every request that the proxy sends, with the ids of the proxies that it passed: it recognises its own."""
 TOKEN = f"{OWN_HEADERS}-token"
@@ -87,7 +89,7 @@ def passed_on(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     return CIMultiDict(
         (name, value if value.isprintable() else _CONTROL.sub(" ", value))
         for name, value in headers.items()
-        if not (lowered := name.lower()).startswith(OWN_HEADERS) and lowered not in left_out
+        if not (lowered := name.lower()).startswith(_OURS) and lowered not in left_out
     )
 
 

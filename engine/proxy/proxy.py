@@ -8,9 +8,11 @@ agent gets what the provider sent.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
+from io import BytesIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
@@ -21,6 +23,7 @@ from aiohttp import web
 from msgspec import Struct
 from multidict import CIMultiDict
 
+from ..budget import FIRST
 from ..decision import Usage
 from ..decision.errors import error_text
 from ..follow import Follower
@@ -34,6 +37,7 @@ from ..providers.endpoint_url import public_url
 from ..providers.error_replies import build_error, parse_error_body, parse_error_value
 from ..providers.errors import Cancelled, Interrupted, ProviderError, Unreachable
 from ..providers.surrogate_pairs import encodable
+from ..records.compression import CorruptData, decompress
 from ..records.known_secrets import KnownSecrets
 from .agent_runs import AgentRuns, digests_of
 from .anthropic_wire import ANTHROPIC
@@ -57,7 +61,7 @@ FOREIGN_HOST = (
 )
 FOREIGN_ORIGIN = "pages of other origins may not use this proxy: allow their origin with --cors"
 OWN_PAGES = "/endstop"
-"""Path of the proxy's own page, and of what is below it."""
+"""Path of the proxy's own page. What is below it is the proxy's, too, and never passed on."""
 IDLE_SECONDS = 3600.0
 """Seconds after which an idle run is forgotten."""
 _PRIVATE = {
@@ -71,6 +75,12 @@ NOTHING: Mapping[str, str] = {}
 REQUEST_TIMEOUT, CLIENT_CLOSED = 408, 499
 """Statuses of requests that took too long, or that their sender left: the provider may have worked on them. 499 is
 nginx's."""
+
+
+_COUNTS = re.compile(r"/(?:count|input)_tokens/?\Z")
+"""Paths below those of Anthropic and OpenAI where tokens are only counted, which costs nothing."""
+_MODEL_IN_PATH = re.compile(r"/models?/([^/:]+)(?::(?:streamG|g)enerateContent|/(?:invoke|converse))")
+"""Paths of Gemini and Amazon Bedrock, which name the model."""
 
 
 def _ignore(sent: bool) -> None:
@@ -227,11 +237,15 @@ class Proxy:
         check_origin(values, self.options.origins, FOREIGN_ORIGIN)
 
     def _own_page(self, incoming: web.Request) -> web.Response | None:
-        """The page of what the proxy saw, or its metrics; None for any other path."""
-        if incoming.method != "GET" or incoming.path not in (OWN_PAGES, f"{OWN_PAGES}/", f"{OWN_PAGES}/metrics"):
+        """The page of what the proxy saw, its metrics, or that there is no such page; None for the provider's paths."""
+        if not f"{incoming.path}/".startswith(f"{OWN_PAGES}/"):
             return None
+        if incoming.path.rstrip("/") not in (OWN_PAGES, f"{OWN_PAGES}/metrics"):
+            return _error(404, f"the proxy has no such page: see {OWN_PAGES}/ and {OWN_PAGES}/metrics")
+        if incoming.method not in ("GET", "HEAD"):
+            return _error(405, "this page can only be read", {"Allow": "GET, HEAD"})
         problem = "" if self._budgets is None else self._budgets.problem
-        if incoming.path.endswith("/metrics"):
+        if incoming.path.rstrip("/").endswith("/metrics"):
             shown = metrics(self.statistics, self.running, len(self.runs), open_budgets=bool(problem))
             return web.Response(text=self._secrets(shown), headers=_PRIVATE)
         upstream = public_url(self.options.upstream)
@@ -240,14 +254,15 @@ class Proxy:
 
     async def _handle(self, incoming: web.Request) -> web.StreamResponse:
         self.runs.forget_idle(self.options.idle_seconds)
-        wire = next((one for one in WIRES if incoming.method == "POST" and incoming.path.endswith(one.path)), None)
-        if wire is None:
+        path = incoming.path.rstrip("/")
+        wire = next((one for one in WIRES if incoming.method == "POST" and path.endswith(one.path)), None)
+        if wire is None and not self._may_count(incoming):
             return await self._pass_through(incoming, incoming.content.iter_any())
-        if "content-encoding" in incoming.headers:
-            return await self._pass_counted(wire, incoming, incoming.content.iter_any())
         body = await _read_body(incoming.content)
-        if not isinstance(body, bytes):
-            return await self._pass_counted(wire, incoming, body)
+        if wire is None and not _model_of(incoming, body):
+            return await self._pass_through(incoming, body)
+        if wire is None or "content-encoding" in incoming.headers or not isinstance(body, bytes):
+            return await self._pass_counted(wire or CHAT, incoming, body)
         request = _read(wire, body)
         if request is None:
             return await self._pass_counted(wire, incoming, body)
@@ -316,16 +331,24 @@ class Proxy:
         refusal = wire.refusal("budget", f"endstop made no request: {held.detail}")
         return _own(refusal, {**said, MARK: "stopped"})
 
-    async def _reserve(self, incoming: web.Request, size: int, model: str, said: dict[str, str]) -> Reservation | None:
+    def _may_count(self, incoming: web.Request) -> bool:
+        """Whether a request to a path of no wire may be one that a model works on, and a budget is to count it."""
+        is_file = incoming.content_type.startswith("multipart/")
+        counts = self._budgets is not None and incoming.method == "POST" and not is_file
+        return counts and _COUNTS.search(incoming.path) is None
+
+    async def _reserve(
+        self, incoming: web.Request, size: int, model: str, said: dict[str, str], like: Usage = FIRST
+    ) -> Reservation | None:
         """Reserve a request of this size in the budgets; None without any. If they fail they are open.
 
-        said: gets the header that says so.
+        said: gets the header that says so. like: what its response is expected to be like.
         """
         if self._budgets is None or self.options.dry_run:
             return None
         try:
             price = self._budgets.prices.price(model)
-            held = await self._budgets.reserve(key_of(incoming), request_tokens(size), price)
+            held = await self._budgets.reserve(key_of(incoming), request_tokens(size), price, like)
         except Exception as error:
             log_warning("the budgets failed, and hold nothing back", error=error_text(error))
             held = Reservation(open=True)
@@ -580,10 +603,15 @@ class Proxy:
     async def _pass_counted(
         self, wire: ProxyWire, incoming: web.Request, body: Body, said: Mapping[str, str] = NOTHING
     ) -> web.StreamResponse:
-        """Pass a request for a response on that is not followed. It counts for the budgets by its size."""
-        size = len(body) if isinstance(body, bytes) else incoming.content_length or LARGEST_FOLLOWED
-        headers = dict(said)
-        held = await self._reserve(incoming, size, _model_of(body), headers)
+        """Pass a request for a response on that is not followed. It counts for the budgets by its size, unpacked."""
+        size, headers = max(incoming.content_length or 0, LARGEST_FOLLOWED), dict(said)
+        if isinstance(body, bytes):
+            plain = _unpacked(incoming, body)
+            if plain is None and self._budgets is not None and not self.options.dry_run:
+                return _error(415, "a budget cannot count a request with this content-encoding: use gzip, zstd or none")
+            size = len(plain or body)
+        like = Usage() if "embed" in incoming.path.lower() else FIRST
+        held = await self._reserve(incoming, size, _model_of(incoming, body), headers, like)
         if held is not None and held.refused is not None:
             return self._refuse(wire, held, size, headers)
         sent: list[bool] = []
@@ -668,12 +696,34 @@ def _read(wire: ProxyWire, body: bytes) -> WireRequest | None:
         return None
 
 
-def _model_of(body: Body) -> str:
-    """The model that a request names which is not followed; empty if that is not known."""
+def _model_of(incoming: web.Request, body: Body) -> str:
+    """The model that a request names which is not followed, in its path or in JSON; empty if that is not known."""
+    if (named := _MODEL_IN_PATH.search(incoming.path)) is not None:
+        return named[1]
     try:
-        return as_text(as_dict(msgspec.json.decode(body)).get("model")) if isinstance(body, bytes) else ""
+        plain = _unpacked(incoming, body) if isinstance(body, bytes) else None
+        return as_text(as_dict(msgspec.json.decode(plain or b"")).get("model"))
     except (msgspec.DecodeError, ValueError, RecursionError):
         return ""
+
+
+def _unpacked(incoming: web.Request, body: bytes) -> bytes | None:
+    """A body without its content-encoding, up to what is followed; None if that is wrong or none that we know."""
+    encoding = incoming.headers.get("content-encoding", "identity").strip().lower()
+    if encoding == "identity":
+        return body
+    if encoding not in ("gzip", "x-gzip", "zstd"):
+        return None
+    parts, size = [], 0
+    try:
+        for part in decompress(body, BytesIO()):
+            parts.append(part)
+            size += len(part)
+            if size > LARGEST_FOLLOWED:
+                break
+    except CorruptData:
+        return None
+    return b"".join(parts)
 
 
 def is_refusal(status: int) -> bool:

@@ -103,7 +103,7 @@ class KnownSecrets:
                     del self._windows[window]
 
     def occur_in(self, data: bytes) -> bool:
-        """Whether something in a text may be replaced. data: the text in UTF-8. Cheap for a long text, too."""
+        """Whether a text has something to replace. data: the text in UTF-8. It costs little for a long text, too."""
         return bool(self._forms) and any(map(self._stand_in, _readings(data)))
 
     def _stand_in(self, plain: bytes) -> bool:

@@ -91,7 +91,7 @@ def test_a_new_process_knows_what_was_spent_and_the_keys_that_are_written_nowher
     assert other.digest("Bearer sk-secret") != digest
 
 
-def test_what_a_dead_process_has_reserved_counts_no_more_after_a_while(tmp_path: Path) -> None:
+def test_what_a_dead_process_has_reserved_counts_as_spent_after_a_while(tmp_path: Path) -> None:
     now = [1000.0]
     one = BudgetStore(tmp_path / "budgets", lambda: now[0])
     other = BudgetStore(tmp_path / "budgets", lambda: now[0])
@@ -101,8 +101,22 @@ def test_what_a_dead_process_has_reserved_counts_no_more_after_a_while(tmp_path:
     one.write()  # it lives
     now[0] += PROCESS_SECONDS - 1
     assert other.reserve(request("b", 8)) is False
+    assert other.spent(TODAY, EVERYBODY).input_tokens == 0
     now[0] += 2
     assert other.reserve(request("b", 8)) is True
+    assert other.spent(TODAY, EVERYBODY).input_tokens == 8
+    other.write()
+    assert other.spent(TODAY, EVERYBODY).input_tokens == 8  # once
+
+
+def test_a_process_that_was_asleep_does_not_take_itself_for_dead(tmp_path: Path) -> None:
+    now = [1000.0]
+    store = BudgetStore(tmp_path / "budgets", lambda: now[0])
+    held = request("a", 8)
+    assert store.reserve(held) is True
+    now[0] += 10 * PROCESS_SECONDS
+    end(store, held, 3)
+    assert store.spent(TODAY, EVERYBODY).input_tokens == 3
 
 
 def test_a_request_counts_for_the_day_on_which_it_began_and_old_days_are_deleted(tmp_path: Path) -> None:

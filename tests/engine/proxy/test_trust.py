@@ -5,15 +5,23 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from endstop.decision import POLICIES
+from endstop.decision.chunks import TextDelta
+from endstop.decision.events import TextMessageContent
+from endstop.follow import Follower
 from endstop.process.tokens import Tokens
 from endstop.providers.prices import Prices
 from endstop.proxy.proxy_server import RunFollowers
+from endstop.records.known_secrets import KnownSecrets
+from endstop.records.reader import read_record
+from endstop.records.recorder import BATCH_EVENTS
 from endstop.records.redaction import Redaction
+from endstop.replay import replay
 from msgspec import json
 
 from .agents import proxy_before
@@ -119,6 +127,29 @@ async def test_nothing_of_ours_in_a_request_reaches_the_provider_but_the_ids_of_
     assert re.fullmatch(rb"x-endstop-via: %b, [0-9a-f]{32}" % id.encode(), passed)
 
 
+async def test_a_name_that_others_read_as_ours_is_ours() -> None:
+    provider = RawProvider(b"HTTP/1.1 200 OK\r\nX_Endstop: forged\r\nContent-Length: 0\r\n\r\n")
+    async with listening_raw(provider.talk) as upstream, proxy_before(upstream, FOLLOWERS) as (url, _):
+        ours = b"x_endstop_budget: forged\r\nConnection: close\r\n"
+        answer = await raw_request(url, request_for("/v1/other", headers=ours))
+    assert b"forged" not in answer
+    assert b"forged" not in provider.requests[0][0]
+
+
+@pytest.mark.parametrize("path", ["/endstop/x", "/endstop/metrics/x", "/endstop//", "/%65ndstop/x", "/endstop/../v1"])
+async def test_below_our_own_path_nothing_goes_to_the_provider(path: str) -> None:
+    provider = RawProvider(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    async with listening_raw(provider.talk) as upstream, proxy_before(upstream, FOLLOWERS) as (url, _):
+        for method in METHODS:
+            head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            status = (await raw_request(url, head.encode())).split(b" ")[1]
+            assert status in ((b"200", b"405") if path == "/endstop//" else (b"404",)), method
+        for method, status in (("GET", b"200"), ("HEAD", b"200"), ("POST", b"405")):
+            head = f"{method} /endstop/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            assert (await raw_request(url, head.encode())).split(b" ")[1] == status
+    assert provider.requests == []
+
+
 @pytest.mark.parametrize("place", ["header", "reason"])
 async def test_a_control_character_in_the_head_of_a_reply_reaches_nobody(place: str) -> None:
     reason, value = (b"No", b"a\x1b[2Jb") if place == "header" else (b"\x1b[2J", b"a")
@@ -141,6 +172,10 @@ def escaped(text: str) -> str:
     return "".join(f"\\u{ord(letter):04x}" for letter in text)
 
 
+def in_base64(text: str) -> str:
+    return b64encode(f"user:{text}".encode()).decode()
+
+
 def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
     said = {"id": "x", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
     return b"data: " + json.encode(said) + b"\n\n"
@@ -159,6 +194,9 @@ SAID: dict[str, Callable[[str], list[bytes]]] = {
     "in reasoning": lambda key: [*(chunk({"reasoning_content": one}) for one in key), chunk({"content": "x"}, "stop")],
     "in arguments": lambda key: called(json.encode({"a": f"echo {key}", key: [{key: key}]}).decode()),
     "in arguments, escaped": lambda key: called('{"a": "' + escaped(key) + '"}'),
+    "in base64": lambda key: [*(chunk({"content": one}) for one in in_base64(key)), chunk({}, "stop")],
+    "in base64 in arguments": lambda key: called(json.encode({"a": f"curl -H {in_base64(key)}"}).decode()),
+    "in hexadecimal": lambda key: [chunk({"content": f"it is {key.encode().hex()}"}, "stop")],
     "in torn arguments": lambda key: called('{"a": "' + escaped(key)),
     "in a text, escaped": lambda key: [*(chunk({"content": one}) for one in escaped(key)), chunk({}, "stop")],
     "as a tool's name": lambda key: called("{}", name=key),
@@ -213,8 +251,33 @@ async def test_what_a_request_shows_is_in_no_record(
     for text in (*records, *capsys.readouterr()):
         for secret in secrets:
             assert secret not in text
+            assert in_base64(secret)[8:-4] not in text
+            assert secret.encode().hex() not in text
             assert escaped(secret) not in text.replace("\\\\", "\\")
             assert secret[:-2] not in text or len(secret) < 18
+
+
+@pytest.mark.parametrize("before", [*range(BATCH_EVENTS - len(KEY) - 4, BATCH_EVENTS), 3 * BATCH_EVENTS])
+async def test_a_response_is_in_the_record_while_it_comes_up_to_a_secret(before: int, tmp_path: Path) -> None:
+    """before: the deltas before those of the key, one for each letter, over which a part of the record ends."""
+    path = tmp_path / "run.jsonl"
+    one = Follower(record=path)
+    one.hide(KnownSecrets([KEY]))
+    one.prompt("Set the port.")
+    words = [f"{sha256(str(number).encode()).hexdigest()} " for number in range(before + 1_000)]
+    deltas = [*words[:before], *KEY, *words[before:]]
+    sizes = []
+    for delta in deltas:
+        one.chunk(TextDelta(delta))
+        sizes.append(path.stat().st_size)
+    assert before < BATCH_EVENTS or sizes[-1] > 16_000  # a killed proxy would have lost what is not there
+    one.response()
+    one.close()
+    (run,) = read_record(path).runs
+    text = "".join(event.delta for event in run.events if isinstance(event, TextMessageContent))
+    assert re.sub(r"\[redacted:known:\w+\]", KEY, text) == "".join(deltas)
+    assert KEY not in path.read_text()
+    assert (await replay(path)).same
 
 
 async def test_a_short_key_hides_no_ordinary_word(tmp_path: Path) -> None:

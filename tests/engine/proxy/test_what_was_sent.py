@@ -238,7 +238,7 @@ async def test_a_request_that_did_not_reach_the_provider_counts_nothing() -> Non
 async def test_a_request_that_is_not_followed_counts_and_is_refused_when_the_budget_is_spent(how: str) -> None:
     encoded = {"headers": {"content-encoding": "gzip"}} if how == "an encoding" else {}
     body = CHAT if encoded else {**CHAT, "n": 2}
-    size = len(gzip.compress(json.dumps(body).encode())) // 4 if encoded else tokens(body)
+    size = tokens(body)
     async with counted(streaming(WHOLE, breaks=False)) as proxy:
         assert await proxy.send("/v1/chat/completions", body, **encoded) == 200
         assert abs(proxy.usage.input_tokens - size) <= 5
@@ -246,7 +246,44 @@ async def test_a_request_that_is_not_followed_counts_and_is_refused_when_the_bud
         assert await proxy.send("/v1/chat/completions", body, **encoded) == 400
 
 
-async def test_what_is_no_request_for_a_response_is_not_counted() -> None:
+@pytest.mark.parametrize(
+    ("path", "output"),
+    [
+        ("/v1/embeddings", 0),
+        ("/v1/completions", 500),
+        ("/v1beta/models/gemini-3:generateContent", 500),
+        ("/v1beta/models/gemini-3:streamGenerateContent", 500),
+        ("/model/some.model-v1/invoke", 500),
+        ("/v1/chat/completions/", 500),
+    ],
+)
+async def test_what_a_model_works_on_counts_on_every_path(path: str, output: int) -> None:
+    body = {"input": "x" * 4_000} if "/model" in path else {"model": "m", "n": 2, "input": "x" * 4_000}
     async with counted(replying(200, {"data": []})) as proxy:
-        assert await proxy.send("/v1/embeddings", {"model": "m", "input": "x" * 4_000}) == 200
+        assert await proxy.send(path, body) == 200
+        assert (proxy.usage.input_tokens, proxy.usage.output_tokens) == (tokens(body), output)
+        proxy._store._used[(DAY, (EVERYBODY,))] = Usage(input_tokens=10**9)
+        assert await proxy.send(path, body) == 400
+
+
+@pytest.mark.parametrize("path", ["/v1/messages/count_tokens", "/v1/responses/input_tokens", "/v1/files"])
+async def test_what_no_model_works_on_is_not_counted(path: str) -> None:
+    body = {"purpose": "x" * 4_000} if path == "/v1/files" else {"model": "m", "input": "x" * 4_000}
+    async with counted(replying(200, {"data": []})) as proxy:
+        assert await proxy.send(path, body) == 200
         assert proxy.usage.input_tokens == 0
+
+
+async def test_a_request_that_a_budget_cannot_unpack_is_refused() -> None:
+    async with counted(replying(200, {"data": []})) as proxy:
+        for encoding in ("br", "deflate", "gzip, gzip"):
+            assert await proxy.send("/v1/chat/completions", CHAT, headers={"content-encoding": encoding}) == 415
+            assert proxy.usage.input_tokens == 0
+
+
+async def test_an_input_of_no_tokens_counts_as_not_reported() -> None:
+    report = {"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0}}
+    async with counted(streaming([*WHOLE[:-1], *sse(report), WHOLE[-1]], breaks=False)) as proxy:
+        body = {**CHAT, "stream": True}
+        assert await proxy.send("/v1/chat/completions", body) == 200
+        assert abs(proxy.usage.input_tokens - tokens(body)) <= 5
