@@ -108,7 +108,7 @@ _OVERFLOW = rf"""(?ix)
     | exceeds?[ ]the[ ]maximum[ ]number[ ]of[ ]tokens | max[ ]message[ ]tokens
     | `?inputs`?[ ](?:tokens[ ]\+|must[ ]have[ ]less)
     | input[ ]or[ ]output[ ]tokens[ ]must[ ]be[ ]reduced | string[ ]too[ ]long | entity[ ]too[ ]large
-    | n_keep\b.*n_ctx | 超长 | 过长 | (?:超过|超出).{{0,16}}(?:长度|上下文) | (?:长度|上下文).{{0,16}}(?:超|上限)
+    | n_keep\b.{{0,99}}n_ctx | 超长 | 过长 | (?:超过|超出).{{0,16}}(?:长度|上下文) | (?:长度|上下文).{{0,16}}(?:超|上限)
     """
 _NO_OVERFLOW = r"""(?ix)
       \b(?:image|audio|video|picture|pdf|file|attachment|upload)\b | request[ ]rate | context[ ]cach
