@@ -7,7 +7,6 @@ Source: Anthropic API reference, "Streaming messages".
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +28,7 @@ from ..decision.assembler import GrowingText
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from ..decision.reported_usage import reported_usage, sum_of_counts, token_count
 from .errors import Interrupted, ProtocolError
-from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, details_of, quoted, stream_error
+from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, details_of, loads, quoted, stream_error
 from .surrogate_pairs import encodable
 
 VENDOR = "anthropic"
@@ -134,7 +133,8 @@ class AnthropicStream(EventStream):
             else:
                 self._add_delta(event.index or 0, delta, data, chunks)
         elif kind == "content_block_start":
-            self._start_block(event.index or 0, _fields(event.content_block), chunks, bytes(event.content_block))
+            raw = encodable(bytes(event.content_block))
+            self._start_block(event.index or 0, _fields(raw), chunks, raw)
         elif kind == "content_block_stop":
             self._stop_block(event.index or 0, chunks)
         elif kind == "message_start":
@@ -354,7 +354,7 @@ def _item(fields: dict[str, Any]) -> ReasoningDelta:
 def _mended(data: bytes, error: Exception) -> bytes:
     """Return a malformed event without its unreadable fields. Raises ProtocolError if it is not a JSON object."""
     try:
-        value = json.loads(data)
+        value = loads(data)
         if not isinstance(value, dict):
             raise TypeError
         index, delta = str(value.get("index")), value.get("delta")
@@ -374,7 +374,7 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _fields(raw: msgspec.Raw) -> dict[str, Any]:
+def _fields(raw: bytes | msgspec.Raw) -> dict[str, Any]:
     value = decode_loosely(bytes(raw)) if bytes(raw) else None
     return value if isinstance(value, dict) else {}
 

@@ -27,7 +27,7 @@ from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from ..decision.reported_usage import dollars, reported_usage, token_count
 from .chat_reasoning import ReturnedReasoning
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, details_of, quoted, stream_error, usage_report
+from .event_stream import EventStream, decode_loosely, details_of, loads, quoted, stream_error, usage_report
 from .surrogate_pairs import encodable
 
 NULL = len(b"null")
@@ -351,10 +351,7 @@ def _loosely(data: bytes) -> _Chunk | None:
     Fields that are not needed are ignored, whatever they are. None if the data is not a JSON object, or if a needed
     field cannot be read.
     """
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
+    value = loads(data)
     if not isinstance(value, dict):
         return None
     choices, usage = value.get("choices"), value.get("usage")

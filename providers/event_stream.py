@@ -7,6 +7,7 @@ format adds `read_event`, which turns the data of one event into chunks.
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,10 +22,15 @@ from ..decision.finish_words import NO_WORDS
 from .error_replies import build_error, parse_error_body, parse_error_value
 from .errors import ProtocolError, ProviderError
 from .sse_decoder import ErrorEvent, SSEDecoder
-from .surrogate_pairs import encodable
+from .surrogate_pairs import EncodableEvents, encodable, is_encodable
 
 SHOWN = 200
 """Bytes of an unreadable event that a message quotes."""
+
+DONE = "[DONE]"
+"""Data of the event that ends a stream of chat completions."""
+_DECODER = json.JSONDecoder()
+_NO_WHITESPACE = re.compile(r"\S")
 
 LEFT_TO_CLIENT = "{}: for a client to run"
 """Stands for the finish word of a response that waits for something that only another client can do."""
@@ -36,6 +42,7 @@ class EventStream(ABC):
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         self._words = words
         self._events = SSEDecoder()
+        self._encodable = EncodableEvents()
         self._merger = DeltaMerger()
         self._error: ProviderError | None = None
         self.begun = False
@@ -49,7 +56,8 @@ class EventStream(ABC):
     def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
         """Turn the data of one event into chunks, and append them to `chunks`.
 
-        Raises ProviderError if the event reports an error, or cannot be read.
+        Raises ProviderError if the event reports an error, and ProtocolError before it appends anything if the data is
+        not JSON. It then gets the data once more, with what can be read of it.
         """
 
     @abstractmethod
@@ -96,6 +104,8 @@ class EventStream(ABC):
         rest = self._events.end()
         with suppress(ProtocolError):  # half a chunk; completeness is checked below
             self._take(rest, chunks)
+            for data in self._encodable.end():
+                self.read_event(data, chunks)
         if not self.finished:
             self.read_end(chunks)
         return chunks
@@ -104,13 +114,26 @@ class EventStream(ABC):
         for data in events:
             if self.done:
                 return
+            if self._encodable.held or type(data) is ErrorEvent:
+                self._read_all(self._mended(data), chunks)
+                continue
+            try:
+                self.read_event(data, chunks)  # nearly all can be read as they are: nothing looks at these before
+            except ProtocolError:
+                mended = self._mended(data)
+                if mended == [data]:
+                    raise
+                self._read_all(mended, chunks)
+
+    def _mended(self, data: bytes) -> list[bytes]:
+        """What can be read now of an event that cannot be read as it is, or that came while others waited for it."""
+        events = [value for ready in self._encodable.feed([data]) for value in json_values(ready)]
+        return [event if type(event) is ErrorEvent else with_json_numbers(event) for event in events]
+
+    def _read_all(self, events: list[bytes], chunks: list[AnyChunk]) -> None:
+        for data in events:
             if type(data) is not ErrorEvent:
-                try:
-                    self.read_event(data, chunks)
-                except ProtocolError:
-                    if (mended := with_json_numbers(data)) is data:
-                        raise
-                    self.read_event(mended, chunks)
+                self.read_event(data, chunks)
             elif not self.finished:  # after the finish only the usage can be missing
                 raise build_error(parse_error_body(data), where=IN_STREAM)
 
@@ -129,12 +152,18 @@ def stream_error(value: Any) -> ProviderError:
 
 
 def decode_loosely(data: bytes) -> Any:
-    """Decode any JSON value, with null for numbers that are none; None if the data is not JSON."""
+    """Decode any JSON value, with null for numbers that are none; None if the data is not JSON.
+
+    What is no character is U+FFFD: see `encodable`.
+    """
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError):
-        mended = with_json_numbers(data)
+        mended = with_json_numbers(encodable(data))
+    try:
         return None if mended is data else msgspec.json.decode(mended)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
 
 
 MOST_DIGITS = 400
@@ -168,6 +197,36 @@ def with_json_numbers(data: bytes) -> bytes:
     except (ValueError, RecursionError):
         return data
     return json.dumps(value).encode() if found else data
+
+
+def loads(data: bytes) -> Any:
+    """Decode JSON with the numbers that JSON does not have; None if it is none, or holds half a surrogate pair."""
+    try:
+        return json.loads(data) if is_encodable(data) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def json_values(data: bytes) -> list[bytes]:
+    """Return each JSON object of an event that has several, from servers that send no blank line between two events.
+
+    Of any other event the data itself is returned.
+    """
+    values: list[bytes] = []
+    text, at = data.decode("utf-8", "replace").rstrip(), 0
+    try:
+        while at < len(text) and not text.startswith(DONE, at):
+            value, end = _DECODER.raw_decode(text, at)
+            if not isinstance(value, dict):
+                return [data]
+            values.append(text[at:end].encode())
+            found = _NO_WHITESPACE.search(text, end)
+            at = found.start() if found else len(text)
+    except (ValueError, RecursionError):
+        return [data]
+    if at < len(text):
+        values.append(DONE.encode())
+    return values if len(values) > 1 else [data]
 
 
 def usage_report(raw: msgspec.Raw, read: Callable[[dict[str, Any]], Usage | None]) -> list[AnyChunk]:

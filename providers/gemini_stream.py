@@ -29,6 +29,7 @@ from .errors import Interrupted, ProtocolError
 from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, quoted, stream_error, usage_report
 from .gemini_arguments import ArgumentPiece, GrowingArguments
 from .gemini_parts import VENDOR, PartNote, note_delta
+from .surrogate_pairs import encodable
 
 NULL = msgspec.Raw(b"null")
 CODE_EXECUTION = "code_execution"
@@ -249,7 +250,10 @@ class GeminiStream(EventStream):
     def _raw_part(self, data: bytes, place: int, number: int) -> msgspec.Raw:
         """A part of an event, as it was received. The event is taken apart once for all of its parts."""
         if self._raw_parts[0] is not data:
-            self._raw_parts = data, [_parts_of(raw) for raw in _decode_list(_decode_fields(data)["candidates"])]
+            self._raw_parts = (
+                data,
+                [_parts_of(raw) for raw in _decode_list(_decode_fields(encodable(data))["candidates"])],
+            )
         return self._raw_parts[1][place][number].copy()
 
     def _read_other(self, raw: msgspec.Raw, chunks: list[AnyChunk]) -> None:
@@ -286,7 +290,7 @@ class GeminiStream(EventStream):
             chunks.append(ToolCallDelta(self._calls, id, name, whole=False))
             self._grow(call, chunks)
             return
-        arguments = bytes(call.args).decode()
+        arguments = encodable(bytes(call.args)).decode()
         chunks.append(ToolCallDelta(self._calls, id, name, "" if arguments == "null" else arguments, whole=True))
         self._calls += 1
 
@@ -349,7 +353,7 @@ class GeminiStream(EventStream):
 
     def _report_once(self, name: str, raw: bytes | msgspec.Raw, chunks: list[AnyChunk]) -> None:
         """Report what the vendor says about a response, unless it is empty or has been reported."""
-        said = bytes(raw)
+        said = encodable(bytes(raw))
         if said in (b"", b"{}", b"[]", b"null", b'""') or said in self._shown:
             return
         self._shown.add(said)

@@ -28,7 +28,16 @@ from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from ..decision.reported_usage import reported_usage
 from .chat_stream import reported_cost, whole_output
 from .errors import Interrupted, ProtocolError
-from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, details_of, quoted, stream_error, usage_report
+from .event_stream import (
+    LEFT_TO_CLIENT,
+    EventStream,
+    decode_loosely,
+    details_of,
+    loads,
+    quoted,
+    stream_error,
+    usage_report,
+)
 from .responses_format import (
     BREAK,
     CUSTOM_INPUT,
@@ -41,6 +50,7 @@ from .responses_format import (
     title_of,
     waits_for_client,
 )
+from .surrogate_pairs import encodable
 
 TEXT = "response.output_text.delta"
 NONE: Any = object()
@@ -238,7 +248,7 @@ class ResponsesStream(EventStream):
         chunks.append(ToolCallDelta(index, id, name, begin, whole=False if is_custom else None))
 
     def _read_item_done(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
-        self._end_item(index, bytes(event.item), chunks)
+        self._end_item(index, encodable(bytes(event.item)), chunks)
 
     def _end_item(self, index: int, raw: bytes, chunks: list[AnyChunk]) -> None:
         """Append the parts of a finished item that came in no delta, and the item itself if it has to be sent back."""
@@ -320,7 +330,7 @@ class ResponsesStream(EventStream):
 
     def _read_end_of_response(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
         try:
-            response = _decode_response(event.response)
+            response = _decode_response(encodable(bytes(event.response)))
         except (msgspec.DecodeError, RecursionError, ValueError):
             response = _Response()
         self._finish(response, str(event.type).removeprefix("response."), chunks)
@@ -408,10 +418,7 @@ def _mapping(raw: bytes | msgspec.Raw) -> Item:
 
 def _decode_event_loosely(data: bytes, error: Exception) -> _Event:
     """Decode a malformed event: numbers that are not JSON. Raises ProtocolError."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        value = None
+    value = loads(data)
     if not isinstance(value, dict):
         raise ProtocolError(f"an event of the stream cannot be read ({error}): {quoted(data)}") from error
     names = ("item_id", "delta", "summary_index", "content_index")

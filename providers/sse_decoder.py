@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from .errors import ProtocolError
-from .surrogate_pairs import BACKSLASH, EncodableEvents
 
 LARGEST_EVENT = 32 * 1024 * 1024
 """Bytes that one event may have; a larger one is an error."""
@@ -23,10 +22,7 @@ class ErrorEvent(bytes):
 
 
 class SSEDecoder:
-    """Feed it blocks of bytes, cut anywhere; it returns the data of each complete event.
-
-    The data can be decoded as UTF-8, and so can its texts if it is JSON: see `EncodableEvents`.
-    """
+    """Feed it blocks of bytes, cut anywhere; it returns the data of each complete event."""
 
     def __init__(self) -> None:
         self._started = False
@@ -45,28 +41,9 @@ class SSEDecoder:
         """Whether lines of that event have been read that say something."""
         self._size = 0
         """Bytes since the last event ended."""
-        self._encodable = EncodableEvents()
-        self._is_plain = True
-        """Whether what has come since the last event ended is ASCII without an escape."""
 
     def feed(self, block: bytes) -> list[bytes]:
         """Return the data of the events completed by this block. Raises ProtocolError for another format."""
-        self._is_plain = self._is_plain and block.isascii() and BACKSLASH not in block
-        found = self._complete(block)
-        if not found or (self._is_plain and not self._encodable.held):
-            return found
-        self._is_plain = not self._size
-        return self._encodable.feed(found)
-
-    def end(self) -> list[bytes]:
-        """Call it when the stream has ended. Returns the data of a last event that no blank line has ended."""
-        if not self._started:
-            self._check_start(b"".join(self._line).lstrip())
-        last = self._read_lines(b"".join(self._line) + b"\n\n")
-        return [*self._encodable.feed(last), *self._encodable.end()]
-
-    def _complete(self, block: bytes) -> list[bytes]:
-        """Return the data of the events completed by this block."""
         if self._after_return or b"\r" in block:
             block = self._with_line_feeds(block)
         if not self._started:
@@ -84,6 +61,12 @@ class SSEDecoder:
                     self._hold(data[end:])
                 return found
         return self._read_lines(data)
+
+    def end(self) -> list[bytes]:
+        """Call it when the stream has ended. Returns the data of a last event that no blank line has ended."""
+        if not self._started:
+            self._check_start(b"".join(self._line).lstrip())
+        return self._read_lines(b"".join(self._line) + b"\n\n")
 
     def _begin(self, block: bytes) -> bytes:
         """All that has come, once its first bytes show that these are events; nothing before that."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -28,14 +27,15 @@ _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
 """One escape of JSON, or a pair of them that is one character. The group is set for a half that stands alone."""
+MOST_HELD = 64
+"""Events that wait for a second half at most: then the first one counts as alone."""
 _GROWING = ("delta", "added", "start")
 """How the types of events end whose texts may go on in a later event, in formats whose events have types."""
 _Place = tuple[str | int, ...]
-"""Where a text stands in an event: the names of the members that lead to it, and the indexes beside them."""
-MOST_HELD = 500
-"""Events that wait for the second half of a pair. Behind so many others it comes no more, and they are read at once."""
-DEEPEST = 50
-"""Names and indexes in the place of a text that a server may cut: those of the wires have at most ten."""
+"""Where a text stands in an event: the event's type, the names of the members that lead to it, and the indexes beside
+them."""
+_AT_THE_TOP = 2
+"""Names in the place of a text that is itself a member of the event."""
 _Text = tuple[_Place, Any, Any]
 """A text of an event: its place, and the object or list that holds it, with its name or position there."""
 
@@ -90,35 +90,31 @@ class PairJoiner:
     def __init__(self) -> None:
         self.held: list[Any] = []
         """The events that wait for the next one."""
-        self._open: OrderedDict[_Place, tuple[Any, Any]] = OrderedDict()
+        self._open: dict[_Place, tuple[Any, Any]] = {}
         """The texts that end in a first half, by their places: what holds each, and its name there."""
-        self._awaited: Counter[_Place] = Counter()
-        """How many of them there are, by the names in their places."""
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the events that no later one can change, in their order.
 
         An event waits for as long as only the same member of other items grows (calls that come in turns), or nothing
-        comes but signs of life, and until there are `MOST_HELD` of them.
+        comes but signs of life, and for at most `MOST_HELD` events.
         """
-        grows, goes_on, is_idle = _grows(event), False, True
-        texts = [(place, _names(place), holder, name) for place, holder, name in _texts(event)]
-        for _, names, holder, name in texts:
-            goes_on = goes_on or self._awaited[names] > 0
-            is_idle = is_idle and (not holder[name] or len(names) < 2)
-        opened: dict[_Place, tuple[Any, Any]] = {}
-        for place, _, holder, name in texts:
+        earlier = dict(self._open)
+        grows, awaited = _grows(event), {_names(place) for place in earlier}
+        goes_on, is_idle = False, not (grows and isinstance(event.get("type"), str))
+        for place, holder, name in list(_texts(event, (str(event.get("type")),))):
             text: str = holder[name]
+            names = _names(place)
+            goes_on = goes_on or names in awaited
+            is_idle = is_idle and (not text or len(names) <= _AT_THE_TOP)
             if text and self._open:
                 text = holder[name] = self._without_second_half(place, text)
             if grows and _FIRST_AT_END.search(text):
-                opened[place] = holder, name
-                self._open_text(place, opened[place])
+                self._open[place] = holder, name
         if not (goes_on or is_idle):
-            still = [(place, held) for place, held in opened.items() if self._open.get(place) is held]
-            self._forget()
-            for place, held in still:
-                self._open_text(place, held)
+            for place, held in earlier.items():
+                if self._open.get(place) is held:
+                    del self._open[place]
         self.held.append(event)
         return [] if self._open and len(self.held) < MOST_HELD else self.end()
 
@@ -126,16 +122,8 @@ class PairJoiner:
         """Return the events that have waited: nothing more comes for them."""
         held = self.held[:]
         self.held.clear()
-        self._forget()
-        return held
-
-    def _open_text(self, place: _Place, held: tuple[Any, Any]) -> None:
-        self._open[place] = held
-        self._awaited[_names(place)] += 1
-
-    def _forget(self) -> None:
         self._open.clear()
-        self._awaited.clear()
+        return held
 
     def _without_second_half(self, place: _Place, text: str) -> str:
         """Move a second half at the beginning of a text to the first half that waits for it. Returns the rest."""
@@ -145,7 +133,6 @@ class PairJoiner:
                 return text
             place = next(iter(self._open))
         holder, name = self._open.pop(place)
-        self._awaited[_names(place)] -= 1
         if not begins:
             return text
         holder[name] += text[0]
@@ -203,13 +190,8 @@ def _grows(event: dict[str, Any]) -> bool:
     )
 
 
-def _texts(value: Any, place: _Place = ()) -> Iterator[_Text]:
-    """Yield the texts of a decoded event, down to `DEEPEST`.
-
-    An item of a list is known by its `index`, or else by its position.
-    """
-    if len(place) > DEEPEST:
-        return
+def _texts(value: Any, place: _Place) -> Iterator[_Text]:
+    """Yield the texts of a decoded event. An item of a list is known by its `index`, or else by its position."""
     if isinstance(value, dict):
         place += tuple(part for name, part in value.items() if name.endswith("index") and type(part) is int)
         members: list[tuple[Any, Any, _Place]] = [(name, part, (*place, name)) for name, part in value.items()]

@@ -68,7 +68,7 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
         between=args.content_timeout,
     )
     return Engine(
-        with_retries(provider, args.retries, args.response_timeout, args.provider_wait),
+        with_retries(provider, args.retries, args.response_timeout, args.wait_for_provider),
         prices=build_prices(args.price, provider, started),
         tools=tools,
         presets=presets,

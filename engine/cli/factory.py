@@ -127,11 +127,11 @@ RETRIES = 2
 
 
 def with_retries(provider: Provider, retries: int, seconds: float | None, provider_wait: float = 0.0) -> Provider:
-    """The provider with `--retries`, `--response-timeout` and `--provider-wait` around it."""
+    """The provider with `--retries`, `--response-timeout` and `--wait-for-provider` around it."""
     if retries < 0:
         raise WrongUse(f"--retries is {retries}: use 0 or more")
     if not 0 <= provider_wait < inf:
-        raise WrongUse(f"--provider-wait is {provider_wait:g}: use seconds from 0 on")
+        raise WrongUse(f"--wait-for-provider is {provider_wait:g}: use seconds from 0 on")
     if seconds is not None and not seconds > 0:
         raise WrongUse(f"--response-timeout is {seconds:g}: use seconds above 0")
     bounded = provider

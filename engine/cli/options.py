@@ -16,7 +16,7 @@ from ..store.base import LEASE
 from .factory import RETRIES, WIRES
 
 SERVED_PROVIDER_WAIT = 300.0
-"""Default of `--provider-wait` for a server or a worker, in seconds. Other commands do not wait unless asked to."""
+"""Default of `--wait-for-provider` for a server or a worker, in seconds. Other commands do not wait unless asked to."""
 
 
 def add_agent(parser: argparse.ArgumentParser, *, serves: bool = False) -> None:
@@ -63,7 +63,7 @@ def add_retries_and_timeouts(model: argparse._ArgumentGroup, *, serves: bool = F
         f"{RETRIES}, {backoff_sum(5):g} s for 5, {backoff_sum(8):g} s for 8, and half of that on average",
     )
     model.add_argument(
-        "--provider-wait",
+        "--wait-for-provider",
         type=float,
         default=provider_wait,
         metavar="S",

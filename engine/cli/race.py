@@ -242,7 +242,7 @@ def build_providers(args: argparse.Namespace) -> list[Provider]:
         build_provider(model, None if base == NONE else base, way, first=first, between=between)
         for model, base, way in zip(models, bases, reached, strict=True)
     ]
-    return [with_retries(provider, args.retries, args.response_timeout, args.provider_wait) for provider in made]
+    return [with_retries(provider, args.retries, args.response_timeout, args.wait_for_provider) for provider in made]
 
 
 def _for_each(option: str, values: Sequence[str], models: Sequence[str]) -> list[str | None]:

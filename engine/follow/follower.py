@@ -13,6 +13,7 @@ can be replayed, reported and backtested like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -604,6 +605,7 @@ class Follower:
         log_warning("the record cannot be written any more", record=str(writer.path), error=error_text(error))
 
 
+@lru_cache(maxsize=16)
 def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool = False) -> Policy:
     """The policy for a loop that is not ours. Raises WrongUse if a name is not that of a shipped policy.
 

@@ -22,6 +22,7 @@ from ..decision import AnyChunk, Assembler, AssistantMessage, Usage
 from ..providers import ProviderError
 from ..providers.chat_stream import ChatStream, parse_whole_reply
 from ..providers.error_replies import parse_error_body
+from ..providers.event_stream import decode_loosely
 from ..providers.sse_decoder import SSEDecoder
 from .imported_session import ImportedSession, SessionBuilder, Unreadable
 from .parsing import as_dict, as_list, as_text, parse_cost, parse_time
@@ -135,10 +136,7 @@ def _stream(body: bytes) -> tuple[list[AnyChunk], list[bytes]]:
 def _add_metadata(reply: _Reply, events: list[bytes]) -> _Reply:
     """Add the model, time and cost that the reply reports."""
     for event in events:
-        try:
-            chunk = as_dict(msgspec.json.decode(event))
-        except (msgspec.DecodeError, RecursionError):
-            continue
+        chunk = as_dict(decode_loosely(event))
         reply.model = reply.model or as_text(chunk.get("model"))
         reply.t = reply.t or parse_time(chunk.get("created"))
         cost = parse_cost(as_dict(chunk.get("usage")))

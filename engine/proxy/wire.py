@@ -17,8 +17,9 @@ from ..formats.imported_session import ImportedMessage, ImportedSession, Session
 from ..formats.openai import add_message, parse_tools
 from ..formats.parsing import as_dict, as_list, as_text
 from ..formats.response_items import merge_items
-from ..providers.event_stream import EventStream, decode_loosely, quoted
+from ..providers.event_stream import EventStream, decode_loosely, json_values, quoted
 from ..providers.sse_decoder import ErrorEvent, SSEDecoder
+from ..providers.surrogate_pairs import EncodableEvents
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
@@ -89,6 +90,7 @@ class ResponseAssembler(ABC):
 
     def __init__(self) -> None:
         self._events = SSEDecoder()
+        self._encodable = EncodableEvents()
         self.complete = False
         """Whether the end of the response has come."""
 
@@ -98,12 +100,12 @@ class ResponseAssembler(ABC):
         Raises ReportedError if the provider reports an error in it, and ValueError or ProtocolError if it cannot be
         put together.
         """
-        for data in self._events.feed(block):
+        for data in self._encodable.feed(self._events.feed(block)):
             self._read(data)
 
     def response(self) -> dict[str, Any] | None:
         """The response, once the stream has ended; None if the stream ended before it. Raises like `feed`."""
-        for data in self._events.end():
+        for data in [*self._encodable.feed(self._events.end()), *self._encodable.end()]:
             self._read(data)
         return self.build() if self.complete else None
 
@@ -114,6 +116,10 @@ class ResponseAssembler(ABC):
         event = decode_loosely(data)
         if not self.complete and (type(data) is ErrorEvent or self.is_error(as_dict(event))):
             raise ReportedError(event if event is not None else data.decode("utf-8", "replace"))
+        if len(values := json_values(data) if event is None else []) > 1:
+            for value in values:
+                self._read(value)
+            return
         if not isinstance(event, dict):
             raise ValueError(f"an event of the stream cannot be read: {quoted(data)}")
         self.add(event)

@@ -50,8 +50,8 @@ Redact = Callable[[str], str]
 """Takes a complete text and returns what may be written of it. Must return the same for the same text."""
 REDACTION_FAILED = "[redacted: the function that redacts failed]"
 """Replaces a text for which the function raised, or did not return a string."""
-MAX_LABELLED_CHARS = 500
-"""A value of at most this many characters is also redacted together with its name, as in `password="..."`."""
+MAX_LABELLED_CHARS = 4000
+"""A value of at most this many characters is also redacted together with its name and the values beside it."""
 S = TypeVar("S", bound=Struct)
 
 TEXT_FIELDS: dict[type, Mapping[str, str]] = {
@@ -179,7 +179,7 @@ class TextRedactor:
             return self.text(text)
         if isinstance(value, dict):
             known = self._known or str
-            redacted: Any = {known(name): self._part(name, part) for name, part in value.items()}
+            redacted: Any = {known(name): part for name, part in zip(value, self._values(value), strict=True)}
         else:
             redacted = self.plain(value)
         return text if redacted == value else msgspec.json.encode(redacted).decode()
@@ -205,29 +205,52 @@ class TextRedactor:
 
     def _members(self, value: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
         names: set[Any] = set()
-        for name, part in value.items():
-            called = name
-            name = redacted = self.text(name) if isinstance(name, str) else name
+        for name, part in zip(value, self._values(value), strict=True):
+            redacted = name = self.text(name) if isinstance(name, str) else name
             while name in names:
                 name = f"{redacted} ({len(names)})"
             names.add(name)
-            yield name, self._part(called, part)
+            yield name, part
 
     def _is_secret(self, part: Reasoning | ReasoningDelta | ev.ReasoningMessageContent) -> bool:
         """Whether redaction would change an item that its vendor wants back unchanged. The item is then left out."""
         return bool(part.redacted and part.vendor) and self.arguments(part.signature) != part.signature
 
-    def _part(self, name: Any, part: Any) -> Any:
-        """Redact a value, alone and then with its name: a password looks like any text without its `"password":`."""
-        redacted = self.plain(part)
-        if not isinstance(part, str):
-            return redacted
-        text = part
-        if redacted != text or not isinstance(name, str) or len(text) > MAX_LABELLED_CHARS or '"' in text:
-            return redacted
-        begins = f'{name}="'
-        whole = self.text(f'{begins}{text}"')
-        return whole[len(begins) : -1] if whole.startswith(begins) and whole.endswith('"') else redacted
+    def _values(self, members: Mapping[Any, Any]) -> list[Any]:
+        """Redact the values of a mapping, alone and then with the names and the values beside them.
+
+        A password looks like any text without its `"password":`, and a part of a key without the others.
+        """
+        alone = [self.plain(part) for part in members.values()]
+        labelled = {
+            number: (f'"{name}": "', part)
+            for number, (name, part) in enumerate(members.items())
+            if isinstance(part, str) and isinstance(name, str) and len(part) <= MAX_LABELLED_CHARS and '"' not in part
+        }
+        together = self._labelled(list(labelled.values()))
+        if together is None:
+            together = [(self._labelled([one]) or [one[1]])[0] for one in labelled.values()]
+        for number, text in zip(labelled, together, strict=True):
+            if alone[number] == labelled[number][1]:
+                alone[number] = text
+        return alone
+
+    def _labelled(self, members: Sequence[tuple[str, str]]) -> list[str] | None:
+        """These texts, redacted together, each after its label; None if what came out cannot be divided again."""
+        whole = self.text(",\n".join(f'{label}{text}"' for label, text in members))
+        texts: list[str] = []
+        at = 0
+        for number, (label, _) in enumerate(members):
+            end = whole.find('"', at + len(label))
+            if not whole.startswith(label, at) or end < 0:
+                return None
+            texts.append(whole[at + len(label) : end])
+            at = end + 1
+            if number + 1 < len(members):
+                if not whole.startswith(",\n", at):
+                    return None
+                at += 2
+        return texts if at == len(whole) else None
 
     def struct(self, struct: S) -> S:
         """Redact an event, a message, or a part of one."""
@@ -334,21 +357,28 @@ class StreamRedactor:
 
 
 class KnownRedactor:
-    """Hides what is known to be secret in batches of events that hold whole responses, where it occurs at all."""
+    """Hides what is known to be secret in batches of events, where it occurs at all."""
 
     def __init__(self, known: KnownSecrets) -> None:
         self._known = known
         self._texts = TextRedactor(None, known)
 
     def redact(self, lines: list[Event | DrainedChunk]) -> list[Event | DrainedChunk]:
-        """These lines, redacted."""
-        if not self._known.occur_in(_joined(lines)):
+        """These lines, which hold whole responses, redacted."""
+        if not self._known.occur_in(b"\n".join(_texts_of(lines))):
             return lines
         return _DeltaRedactor(self._texts).redact(lines)
 
+    def may_be_written(self, lines: list[Event | DrainedChunk]) -> bool:
+        """Whether lines that end within a response may be written as they are: no secret stands or begins in them."""
+        *unfinished, others = _texts_of(lines)
+        if any(map(self._known.may_begin_at_end_of, unfinished)):
+            return False
+        return not self._known.occur_in(b"\n".join([*unfinished, others]))
 
-def _joined(lines: Iterable[Event | DrainedChunk]) -> str:
-    """All texts and names in these lines, the deltas of a response joined."""
+
+def _texts_of(lines: Iterable[Event | DrainedChunk]) -> list[bytes]:
+    """The texts of which these lines have deltas, each joined, and behind them all other lines, in UTF-8."""
     texts: dict[str, list[str]] = {}
     reasoning: dict[str, list[str]] = {}
     others: list[Any] = []
@@ -366,11 +396,12 @@ def _joined(lines: Iterable[Event | DrainedChunk]) -> str:
         if pieces is not None:
             pieces.append(line.delta)
         elif isinstance(line, ev.ReasoningMessageContent):
-            reasoning[line.attempt] = [line.delta, line.vendor]
+            reasoning[line.attempt] = [line.delta]
+            others.append(line)
         else:
             texts[line.call_id if isinstance(line, ev.ToolCallArgs) else line.attempt] = [line.delta]
     joined = ["".join(pieces) for pieces in (*texts.values(), *reasoning.values())]
-    return "\n".join([*texts, *joined, encode_lines(others).decode("utf-8", "replace")])
+    return [*(text.encode("utf-8", "surrogatepass") for text in joined), encode_lines(others)]
 
 
 class _DeltaRedactor:

@@ -94,6 +94,8 @@ class RecordWriter:
         self._run_begun = False
         """Whether an event of this run is in the file."""
         self._pending: list[Event | DrainedChunk] = []
+        self._batch = BATCH_EVENTS
+        """Events after which the waiting ones are written."""
         try:
             if not has_content:
                 self._write(Header(session_id=session_id, created_at=created_at, engine=engine))
@@ -106,7 +108,8 @@ class RecordWriter:
     def hide(self, known: KnownSecrets) -> None:
         """Hide what is known to be secret, too, in texts and in names. To be called before the first event.
 
-        Events are then written only when the writer is flushed, which is to be done when a response is whole.
+        Events in which one of them stands or may begin are then written only when the writer is flushed, which is to
+        be done when a response is whole.
         """
         if self._redact is None:
             self._hiding = KnownRedactor(known)
@@ -119,8 +122,15 @@ class RecordWriter:
             self._pending.append(event)
         else:
             self._pending += self._redactor.feed(event)
-        if len(self._pending) >= BATCH_EVENTS and self._hiding is None:
-            self._write_pending()
+        if len(self._pending) >= self._batch:
+            self._write_early()
+
+    def _write_early(self) -> None:
+        """Write a part of a response that is still coming, unless it has what is known to be secret."""
+        if self._hiding is not None and not self._hiding.may_be_written(self._pending):
+            self._batch *= 2  # what is held back is looked at again, but not for each event
+        else:
+            self._write_pending(whole=False)
 
     def flush(self) -> None:
         """Hand everything to the operating system.
@@ -171,11 +181,12 @@ class RecordWriter:
             self.abandon()
             raise
 
-    def _write_pending(self) -> None:
-        pending, self._pending = self._pending, []
+    def _write_pending(self, *, whole: bool = True) -> None:
+        """Write what is waiting. whole: whether it may hold what is known to be secret, in whole responses."""
+        pending, self._pending, self._batch = self._pending, [], BATCH_EVENTS
         if self._broken:
             return
-        if self._hiding is not None and pending:
+        if self._hiding is not None and pending and whole:
             pending = self._hiding.redact(pending)
         try:
             if pending and self._resting:

@@ -3,31 +3,34 @@ r"""`Redaction`: find and replace keys, tokens, passwords, e-mail addresses, car
     redact = Redaction(words=["Jane Doe"], patterns={"ticket": r"\bT-\d{4,}\b"})
     engine = Engine(provider, record_options=RecordOptions(redact=redact))
 
-It finds secrets that have a recognisable form (many by the rules of gitleaks, `secret_rules.py`), and values where a
-secret is expected: after `PASSWORD=` and `"token":`, in URLs, headers, commands and connection strings
-(`secret_keywords.py`). It does not find names, addresses, or a password anywhere else: use `words`, `patterns`, or a
+It finds secrets that have a known form (`secret_rules.py`), values where a secret is expected, as after `PASSWORD=` and
+`"token":`, in URLs, headers, commands, dialogues and key files (`secret_keywords.py`), and both in what is encoded
+(`encoded_text.py`). It does not find names, addresses, or a password anywhere else: use `words`, `patterns`, or a
 function of your own. `event_redaction.py` applies it to a record.
+
+Each kind of secret is looked for in turn. What was found is covered for the next kind by a sign of the same length that
+no pattern takes for a part of a value, so that all places are those of the original text.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..decision import WrongUse
 from ..decision.errors import did_you_mean
-from .entropy import entropy, has_many_humps, looks_random
+from .encoded_text import DecodedText, decoded_views, joined_lines
+from .entropy import entropy, has_many_humps, is_passphrase, looks_random
 from .format import REDACTION_MARK
-from .secret_keywords import Span, find_keyword_secrets, find_prefixed_keys
-from .secret_rules import SecretRule, secret_rules
+from .secret_keywords import COVER, KEYWORD_PATTERNS, PHRASE, TOKEN_PATTERNS, find_after_names, find_by_keywords
+from .secret_rules import JUDGED_CHARS, Span, begins_key, find_json_web_tokens, find_known_forms, lower_case
 
-# Every pattern takes time linear in the length of the text: repetitions are possessive (`++`) or bounded.
-
-# A word begins after anything but a letter or digit, or after a JSON escape such as `\n`.
-_WORD_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf]))"
+# Every pattern takes time linear in the length of the text: repetitions are possessive (`++`) or bounded, and none is
+# tried again inside a run that it has seen the end of.
 
 KINDS: dict[str, str] = {
     "private_key": (
@@ -40,67 +43,62 @@ KINDS: dict[str, str] = {
         r"|[A-Za-z0-9_.~-]{20,200}(?=@))"
         r"|(?<=[a-z]://)(?<!http://)(?<!https://)[^\s/@:\"'<>]{1,100}:[^\s@\"'<>]{1,200}(?=@[\w.-])"
     ),
-    "token": (
-        r"(?i:\b(?:bearer|(?:basic|token)(?=[ \t]{1,4}\S{0,200}\d))[ \t]{1,4})(?P<secret>[A-Za-z0-9._~+/=-]{16,}+)"
-        rf"|{_WORD_START}eyJ[A-Za-z0-9_-]{{8,}}+(?:\.|%2E)[A-Za-z0-9_-]{{8,}}+(?:(?:\.|%2E)[A-Za-z0-9_-]{{8,}}+)?"
-        r"|(?i:\b(?:set-)?cookie[\"']?:[ \t]{0,4})[\"']?(?P<cookie>[^\r\n\"'\\]{8,4000}+)"
-    ),
+    "token": "",
     "api_key": (
-        rf"{_WORD_START}(?:"
-        r"sk-(?=[a-z_-]{0,100}[0-9A-Z])[A-Za-z0-9_-]{16,}+"
-        r"|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+"
-        r"|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])"
-        r"|gh[pousr]_[A-Za-z0-9]{30,}+|github_pat_[A-Za-z0-9_]{30,}+"
-        r"|gl(?:pat|rt|dt|cbt|ptt|ft|soat|imt|agent)-[A-Za-z0-9_-]{20,}+"
-        r"|xox[abeprs]-[A-Za-z0-9-]{10,}+|xapp-\d-[A-Za-z0-9-]{20,}+"
-        r"|AIza[A-Za-z0-9_-]{35}"
-        r"|hf_[A-Za-z0-9]{30,}+"
-        r"|npm_[A-Za-z0-9]{30,}+"
-        r"|ya29\.[A-Za-z0-9_-]{20,}+|GOCSPX-[A-Za-z0-9_-]{20,}+"
-        r"|gsk_[A-Za-z0-9]{30,}+|xai-[A-Za-z0-9]{30,}+|r8_[A-Za-z0-9]{30,}+|pplx-[A-Za-z0-9]{30,}+|whsec_[A-Za-z0-9+/=]{20,}+"
-        r"|sbp_[a-f0-9]{30,}+|dop_v1_[a-f0-9]{40,}+|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{30,}+|dckr_pat_[A-Za-z0-9_-]{20,}+"
-        r"|hv[sb]\.[A-Za-z0-9_-]{20,}+|lin_(?:api|oauth)_[A-Za-z0-9]{30,}+|HRKU-[A-Za-z0-9_-]{30,}+|dapi[a-f0-9]{32}"
-        r"|pypi-[A-Za-z0-9_-]{50,}+|SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{30,}+"
-        r"|AGE-SECRET-KEY-1[A-Z0-9]{50,}+|key-[a-f0-9]{32}(?![A-Za-z0-9])|SK[a-f0-9]{32}(?![A-Za-z0-9])"
-        r"|\d{8,10}:AA[A-Za-z0-9_-]{32,}+"
-        r")"
-        r"|(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[A-Za-z0-9/]{20,}+"
+        r"(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[A-Za-z0-9/]{20,}+"
         r"|(?<=/api/webhooks/)\d{15,20}/[A-Za-z0-9_-]{40,}+"
         r"|(?<=\.webhook\.office\.com/)[^\s\"'<>\\]{40,400}"
     ),
     "password": (
-        r"\bcurl\b[^\n]{0,200}?[ \t](?:-u|--user)[ \t=]{1,3}[\"']?[^\s:\"']{1,60}:(?P<curl>[^\s\"']{3,100})"
-        r"|\blogin[ \t]{1,4}\S{1,100}[ \t]{1,4}password[ \t]{1,4}(?P<netrc>[^\s\"',\\]{3,200})"
-        r"|\$(?:1|2[abxy]|5|6|y|7|argon2(?:id|i|d))\$[./A-Za-z0-9$=,+]{20,}+"
+        r"\$(?:1|2[abxy]|5|6|y|7|argon2(?:id|i|d))\$[./A-Za-z0-9$=,+]{20,}+"
         r"|(?m:^)[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w*-]{1,60}:(?P<pgpass>[^\s:\"',\\]{6,100})(?m:$)"
     ),
     "email": (
-        r"(?:(?<![\w.%+\\/:-])|(?<=mailto:)|(?<=\\[nrtbf]))[\w.%+-]++@(?:\w(?:[\w-]{0,61}\w)?\.){1,8}[^\W\d_]{2,63}(?!\w|:[\w/~])"
+        r"(?:(?<![\w.%+\\/:-])|(?<=mailto:)|(?<=\\[nrtbf]))[\w.%+-]++@(?:\w(?:[\w-]{0,61}\w)?\.){1,8}[^\W\d_]{2,63}"
+        r"(?!\w|:[\w/~])"
     ),
     "card": r"(?:(?<![\w.])|(?<=\\[nrtbf]))\d(?:[ -]?\d){12,}+",
     "iban": r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,4})?(?![A-Za-z0-9])",
     "ssn": r"(?<![\w.-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])",
     "phone": r"(?<![\w.-])(?!\d{4}-\d\d-\d\d)(?:\+|00)?\(?\d(?:[ ().\-/]{0,2}\d){7,14}(?!\w)",
 }
-"""The kinds of secrets, each with its pattern. Some are found by more than the pattern: a card number must have a known
-issuer and a correct check digit (ISO/IEC 7812), an IBAN correct check digits (ISO 13616); `api_key` includes the rules
-of `secret_rules.toml` and the prefixes of `secret_keywords.py`; `password` includes values after a name (`KEY=value`,
-`"password":`) and after the keywords of `secret_keywords.py`, if they look like a secret."""
+"""The kinds of secrets, each with its pattern, if it has one. Some are found by more than that: a card number must have
+a known issuer and a correct check digit (ISO/IEC 7812), an IBAN correct check digits (ISO 13616); `token` is JSON
+Web Tokens and the `TOKEN_PATTERNS` of `secret_keywords.py`; `api_key` includes the forms of `secret_rules.toml`;
+`password` includes values after a name (`KEY=value`, `"password":`) and by the `KEYWORD_PATTERNS`, if they look like a
+secret."""
 DEFAULT_KINDS = ("private_key", "credentials", "token", "api_key", "password", "email", "card", "iban", "ssn")
 """All kinds but telephone numbers, which look like too many other numbers."""
+_NEEDED = {"credentials": "://", "email": "@", "ssn": "-", "private_key": "-"}
+"""What every match of a pattern contains: a text without it need not be searched."""
 _GROUPS = re.compile(r"\d+|[ -]")
+_LEAST_GROUP = 3
+"""Digits in a group of a card number, except in the last: groups of two are a dump of bytes."""
 _ISSUERS = re.compile(r"3[0-9]|4|5[0-9]|6[0-9]|2[2-7]|81|82")
 _ONCE = bytes.maketrans(b"0123456789", bytes(range(10)))
 _DOUBLED = bytes.maketrans(b"0123456789", bytes(sum(divmod(2 * digit, 10)) for digit in range(10)))
 """From a digit to what it adds to the sum of a card number, and every other digit."""
-_SEPARATOR = re.compile(r"=>|:=|[=:]")
+_NAMED = re.compile(
+    r"(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|connection[_ -]?string|key(?:[_ -]?(?:base|data|id))?"
+    r"|pass|pw|psk|pat|sig(?:nature)?|salt|jwt|sessi?o?n?id)[0-9_a-z-]{0,12}[\"'\\\] \t]{0,4}(?:\[[\w*]{0,20}\][ \t]?)?"
+    r"(?P<separator>=>|:=|[=:])"
+)
+"""A name that may be one of a secret, in lower case, and a separator."""
 _VALUE = re.compile(
     r"[ \t]{0,8}(?:(?:Bearer|Basic|Token)[ \t]{1,4})?"
-    r"(?:\\{0,4}[\"'`](?P<quoted>[^\"'`\\\s]{4,500})\\{0,4}[\"'`]"
-    r"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\]{6,500})(?=[\s\"'`,;&|<>)}\]\\]|\Z))",
+    r"(?:(?P<quote>[\"'`])(?P<quoted>(?:[^\"'`\\\s]|(?!(?P=quote))[\"'`]|\\[^\s]|''){4,499}+)(?P=quote)"
+    r"|\\{1,4}[\"'`](?P<escaped>[^\"'`\\\s]{4,499}+)\\{1,4}[\"'`]"
+    r"|(?:\\{0,4}[\"'`])?(?P<long>[^\s\"'`,;&|<>(){}\[\]\\]{500})"
+    r"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\]{6,499}+)(?=[\s\"'`,;&|<>)}\]\\]|\Z))",
     re.IGNORECASE,
 )
 """A value after a separator: in quotes, or up to the end of the word."""
+_PHRASE_VALUE = re.compile(
+    rf"[ \t]{{0,8}}(?:[|>][-+]?(?:\n|\\n)[ \t]{{1,20}})?(?:\\{{0,4}}[\"'`])?(?P<phrase>{PHRASE})(?=[ \t]{{0,4}}"
+    rf"(?:\\{{0,4}}[\"'`]|\r?\n|\\[rn]|\Z))"
+)
+"""A passphrase up to the closing quote or the end of the line."""
+_REST_OF_VALUE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]*+")
 _PASSWORD_ENDINGS = ("password", "passwd", "passphrase", "pwd")
 _KEY_QUALIFIERS = (
     "api access secret private auth account encryption signing master client app service shared storage license admin "
@@ -114,10 +112,12 @@ _SECRET_ENDINGS = (
     "connectionstring",
     "keybase",
     "keydata",
+    "sharedkey",
+    "authsalt",
     "privatekeyid",
     *(f"{word}key" for word in _KEY_QUALIFIERS.split()),
 )
-_WHOLE_NAMES = ("pass", "psk", "pat", "sig", "signature")
+_WHOLE_NAMES = ("pass", "pw", "psk", "pat", "sig", "signature", "salt", "jwt", "jsessionid", "phpsessid")
 """Names that count only as whole words, because other words end like them."""
 _NAME_CHARS = 40
 """The name before a separator is looked for in this many characters."""
@@ -129,6 +129,9 @@ _PLACEHOLDER = re.compile(
     r"|import\.meta.*|env[:.].*|vault:.*|arn:.*|file:.*|[a-z]+://.*|[~./]{0,3}/.*|self\..*|this\..*",
     re.IGNORECASE | re.DOTALL,
 )
+_DIGIT = re.compile(r"[0-9]")
+_SIGNS = re.compile(r"[!@#%^&*?+~]")
+_CODE = re.compile(r"[\s(){}\[\];$<>.]|\w[&|=]|::|\?\?")
 _WORDS = re.compile(r"[A-Za-z_$]+(?:[-_.:/$ ]+[A-Za-z_$]+)*[!?.:]?")
 _ASSIGNED_ID = re.compile(
     r"(?i:(?:^|[^A-Za-z])\w{0,30}(?:id|number|seq|nonce|timestamp|size|offset|no))[\"']?[ ]{0,4}[:=#][ ]{0,4}[\"']?\Z"
@@ -166,94 +169,202 @@ class Redaction:
         if key is not None and not 16 <= len(key) <= 64:
             raise WrongUse(f"the key of a redaction must have 16 to 64 bytes, not {len(key)}")
         self._key = os.urandom(32) if key is None else key
-        self._by_rules, self._by_names = "api_key" in kinds, "password" in kinds
         chosen = {kind: KINDS[kind] for kind in KINDS if kind in kinds}
-        self._patterns = [(name, _compile(name, text)) for name, text in {**chosen, **(patterns or {})}.items()]
+        self._finders: list[tuple[str, Finder]] = []
+        for name, pattern in {**chosen, **(patterns or {})}.items():
+            compiled = _compile(name, pattern)
+            if pattern:
+                self._finders.append((name, partial(_find_pattern, name, compiled)))
+            self._finders += [(name, finder) for finder in _FINDERS.get(name, ())]
         listed = sorted({word for word in words if word.strip()}, key=len, reverse=True)
         if listed:
             either = "|".join(map(re.escape, listed))
             word = rf"(?:(?<!\w)|(?<=\\[nrtbf]))(?:{either})(?!\w)"
-            self._patterns.append(("word", re.compile(word, re.IGNORECASE)))
+            self._finders.append(("word", partial(_find_pattern, "word", re.compile(word, re.IGNORECASE))))
 
     def __call__(self, text: str) -> str:
         """The text with its secrets replaced."""
-        for name, pattern in self._patterns:
-            text = pattern.sub(lambda found, name=name: self._replace(name, found), text)  # type: ignore[misc]
-            if name == "api_key" and self._by_rules:
-                text = self._replace_spans("api_key", self._replace_by_rules(text), find_prefixed_keys)
-            elif name == "password" and self._by_names:
-                text = self._replace_spans("password", self._replace_named_values(text), _keyword_spans)
-        return text
-
-    def _replace_by_rules(self, text: str) -> str:
-        lowered = text.lower()
-        for rule in secret_rules():
-            if any(keyword in lowered for keyword in rule.keywords):
-                if rule.at_start and not any(rule.matches_at_keywords(text, lowered)):
-                    continue
-                text = rule.pattern.sub(lambda found, rule=rule: self._replace_match(rule, found), text)  # type: ignore[misc]
-        return text
-
-    def _replace_spans(self, name: str, text: str, spans: Callable[[str], Sequence[Span]]) -> str:
         parts: list[str] = []
         done = 0
-        for begin, end in spans(text):
-            parts += [text[done:begin], self._mark(name, text[begin:end])]
-            done = end
+        for found in _without_overlaps(self._find(text)):
+            parts += [text[done : found.begin], self._mark(found.kind, found.secret)]
+            done = found.end
         return "".join([*parts, text[done:]]) if parts else text
 
-    def _replace_named_values(self, text: str) -> str:
-        """Replace values whose name says that they are a password, a token or a key."""
-        parts: list[str] = []
-        done = 0
-        for separator in _SEPARATOR.finditer(text):
-            begin = separator.start()
-            kind = _kind_of_name(text[max(done, begin - _NAME_CHARS) : begin]) if begin >= done else ""
-            found = _VALUE.match(text, separator.end()) if kind else None
-            if found is None:
-                continue
-            group = "quoted" if found["quoted"] else "bare"
-            value = found[group]
-            if REDACTION_MARK not in value and _is_secret(kind, value, quoted=group == "quoted"):
-                parts += [text[done : found.start(group)], self._mark("password", value)]
-                done = found.end(group)
-        return "".join([*parts, text[done:]]) if parts else text
+    def _find(self, text: str, depth: int = 0) -> list[Found]:
+        """The secrets in a text, and in what is encoded in it."""
+        text = _covered(text, [found.span() for found in _MARK.finditer(text)])
+        finds = self._find_plain(text, self._finders)
+        if depth == _MOST_ENCODINGS:
+            return finds
+        text = _covered(text, [found[:2] for found in finds])
+        for view in decoded_views(text):
+            finds += _in_source(view, self._find(view.text, depth + 1))
+        forms = [(kind, finder) for kind, finder in self._finders if finder in _FORM_FINDERS]
+        joined = joined_lines(text, begins_key) if forms else None
+        if joined is not None:
+            finds += _in_source(joined, self._find_plain(joined.text, forms))
+        return finds
 
-    def _replace_match(self, rule: SecretRule, found: re.Match[str]) -> str:
-        secret = rule.secret(found)
-        if REDACTION_MARK in found[0] or not rule.is_random_enough(found):
-            return found[0]
-        return found[0].replace(secret, self._mark("api_key", secret))
-
-    def _replace(self, name: str, found: re.Match[str]) -> str:
-        whole = found[0]
-        if name == "card":
-            return whole if _is_other_number(found) else self._replace_cards(whole)
-        group = next((key for key, value in found.groupdict().items() if key != "name" and value), None)
-        secret = found[group] if group is not None else whole
-        if name in _PLAUSIBLE and (REDACTION_MARK in whole or not _PLAUSIBLE[name](found, group, secret)):
-            return whole
-        before, _, after = whole.rpartition(secret)
-        return f"{before}{self._mark(name, secret)}{after}"
+    @staticmethod
+    def _find_plain(text: str, finders: Sequence[tuple[str, Finder]]) -> list[Found]:
+        finds: list[Found] = []
+        for kind, finder in finders:
+            if spans := list(finder(text)):
+                finds += [Found(begin, end, kind, text[begin:end]) for begin, end in spans]
+                text = _covered(text, spans)
+        return finds
 
     def _mark(self, name: str, secret: str) -> str:
         mark = blake2b(secret.encode("utf-8", "surrogatepass"), key=self._key, digest_size=3).hexdigest()
         return f"{REDACTION_MARK}{name}:{mark}]"
 
-    def _replace_cards(self, run: str) -> str:
-        """Replace the card numbers in a run of digit groups. A card number is one group, or several in a row."""
-        groups = _GROUPS.findall(run)
-        left: list[str] = []
-        at = 0
-        while at < len(groups):
-            end = _end_of_card(groups, at) if groups[at].isdigit() else 0
-            left.append(self._mark("card", "".join(groups[at:end])) if end else groups[at])
-            at = end or at + 1
-        return "".join(left)
+
+class Found(NamedTuple):
+    """A secret that was found."""
+
+    begin: int
+    end: int
+    """Where it stands in the text, as it is written there."""
+    kind: str
+    secret: str
+    """The secret itself, decoded."""
+
+
+Finder = Callable[[str], Iterable[Span]]
+"""Returns the begin and end of each secret of one kind in a text."""
+_MOST_ENCODINGS = 2
+"""How many encodings may be put one into the other."""
+_MARK = re.compile(rf"{re.escape(REDACTION_MARK)}[^\s:\[\]]{{1,60}}:[0-9a-f]{{6}}\]")
+
+
+def _in_source(view: DecodedText, finds: Iterable[Found]) -> Iterator[Found]:
+    """What was found in a decoded text, with the places in the text that it comes from."""
+    for found in finds:
+        yield found._replace(begin=(span := view.source(found.begin, found.end))[0], end=span[1])
+
+
+def _covered(text: str, spans: Sequence[Span]) -> str:
+    """The text with these parts covered, each by a text of the same length, in brackets as a mark is."""
+    parts: list[str] = []
+    done = 0
+    for begin, end in sorted(spans):
+        if end <= done:
+            continue
+        begin = max(begin, done)
+        parts += [text[done:begin], f"[{COVER * (end - begin - 2)}]" if end - begin > 2 else COVER * (end - begin)]
+        done = end
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+def _without_overlaps(finds: list[Found]) -> list[Found]:
+    """The finds in order. Those that overlap become one, which is named after the first of the longest."""
+    kept: list[Found] = []
+    for found in sorted(finds, key=lambda found: (found.begin, -found.end)):
+        if kept and found.begin < kept[-1].end:
+            if found.end > kept[-1].end:
+                kept[-1] = kept[-1]._replace(end=found.end, secret=kept[-1].secret + found.secret)
+        elif found.end > found.begin:
+            kept.append(found)
+    return kept
+
+
+# ---- what finds the secrets of a kind
+
+
+def _find_pattern(name: str, pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    if _NEEDED.get(name, "") not in text:
+        return
+    plausible = _PLAUSIBLE.get(name)
+    for found in pattern.finditer(text):
+        if name == "card":
+            yield from () if _is_other_number(found) else _cards_in(found)
+            continue
+        group = next((key for key, value in found.groupdict().items() if key != "name" and value), None)
+        span = found.span(group) if group is not None else found.span()
+        if plausible is None or (COVER not in found[0] and plausible(found, group, text[slice(*span)])):
+            yield span
+
+
+def _find_key_ends(text: str) -> Iterator[Span]:
+    """The lines before the end of a private key whose beginning is not there."""
+    done = 0
+    for end in _KEY_END.finditer(text):
+        before = text[done : end.start()]
+        begin = len(before)
+        for line in reversed(list(_KEY_LINE.finditer(before, len(before.rstrip(_KEY_CHARS))))):
+            if len(line[0]) < _LEAST_KEY_LINE and begin < len(before):
+                break
+            begin = line.start()
+        if begin < len(before):
+            yield done + begin, end.end()
+        done = end.end()
+
+
+def _find_keys(text: str) -> list[Span]:
+    return find_known_forms(text, lower_case(text))
+
+
+def _find_tokens(text: str) -> list[Span]:
+    return find_by_keywords(TOKEN_PATTERNS, text, lower_case(text), _is_value)
+
+
+def _find_by_keywords(text: str) -> list[Span]:
+    return find_by_keywords(KEYWORD_PATTERNS, text, lower_case(text), _is_value)
+
+
+def _find_after_names(text: str) -> list[Span]:
+    return list(find_after_names(text, lower_case(text), _is_value))
+
+
+def _find_named_values(text: str) -> Iterator[Span]:
+    """Values whose name says that they are a password, a token or a key."""
+    done = 0
+    for named in _NAMED.finditer(lower_case(text)):
+        begin = named.start("separator")
+        kind = _kind_of_name(text[max(done, begin - _NAME_CHARS) : begin]) if begin >= done else ""
+        if not kind:
+            continue
+        phrase = _PHRASE_VALUE.match(text, named.end())
+        if phrase and is_passphrase(phrase["phrase"]):
+            done = phrase.end("phrase")
+            yield phrase.span("phrase")
+            continue
+        found = _VALUE.match(text, named.end())
+        if found is None:
+            continue
+        group = found.lastgroup or ""
+        value = found[group][:JUDGED_CHARS]
+        if COVER not in value and _is_secret(kind, value, quoted=group not in ("bare", "long")):
+            done = found.end(group)
+            if group == "long":
+                done = _REST_OF_VALUE.match(text, done).end()  # type: ignore[union-attr]
+            yield found.start(group), done
+        elif group == "long":
+            done = found.end(group) - JUDGED_CHARS  # so long a run is judged once
+
+
+def _cards_in(run: re.Match[str]) -> Iterator[Span]:
+    """The card numbers in a run of digit groups. A card number is one group, or several in a row."""
+    groups = _GROUPS.findall(run[0])
+    at, begin = 0, run.start()
+    while at < len(groups):
+        end = _end_of_card(groups, at) if groups[at].isdigit() else 0
+        length = sum(map(len, groups[at : end or at + 1]))
+        if end:
+            yield begin, begin + length
+        begin += length
+        at = end or at + 1
+
+
+_DEFAULT = re.compile(r"\[[\w*]{0,20}\][ \t]?\Z")
+"""What a prompt shows between a name and its colon: `Secret Access Key [None]:`."""
 
 
 def _kind_of_name(before: str) -> Literal["password", "secret", ""]:
     """Whether the name at the end of this text announces a password or another secret; empty for neither."""
+    if before.endswith(("]", "] ")):
+        before = _DEFAULT.sub("", before)
     word = before.rstrip(" \t\"'\\]").rstrip("0123456789").lower()
     for ending in ("_base", "_base64", "_value", "_hash", "_string"):
         if word.endswith(ending) and not word.endswith("connection_string"):
@@ -265,12 +376,14 @@ def _kind_of_name(before: str) -> Literal["password", "secret", ""]:
         return "secret"
     alone = re.search(r"[A-Za-z]*\Z", before.rstrip(" \t\"'\\]"))
     if alone is not None and alone[0].lower() in _WHOLE_NAMES:
-        return "password" if alone[0].lower() in ("pass", "psk") else "secret"
+        return "password" if alone[0].lower() in ("pass", "pw", "psk") else "secret"
     return ""
 
 
 def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
     """Whether a value in the position of a secret is one, and not a word, a placeholder or a piece of code."""
+    if _DIGIT.search(value) is None and (value.islower() or value.isupper()):
+        return False
     if _PLACEHOLDER.fullmatch(value):
         return False
     if kind == "secret":
@@ -278,11 +391,23 @@ def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
         return drawn or (len(value) >= 10 and (looks_random(value) or has_many_humps(value)))
     if _WORDS.fullmatch(value):
         return looks_random(value) or has_many_humps(value)
-    return any(c.isdigit() for c in value) and not value.isdigit() and (quoted or len(value) >= 8)
+    if not quoted and len(value) < 8:
+        return False
+    return (_DIGIT.search(value) is not None and not value.isdigit()) or looks_random(value) or _is_signed(value)
 
 
-def _keyword_spans(text: str) -> Sequence[Span]:
-    return find_keyword_secrets(text, lambda kind, value: _is_secret(kind, value, quoted=False), REDACTION_MARK)
+def _is_signed(value: str) -> bool:
+    """Whether small letters, capitals and signs are mixed, as in a password without digits."""
+    signs = len(_SIGNS.findall(value[:-1]))
+    return signs > 0 and not value.islower() and not value.isupper() and len(value) >= 8 and not _CODE.search(value)
+
+
+def _is_value(kind: str, value: str) -> bool:
+    if kind == "phrase":
+        return is_passphrase(value)
+    if kind == "argument":
+        return not _PLACEHOLDER.fullmatch(value) and not _WORDS.fullmatch(value)
+    return _is_secret(kind, value[:JUDGED_CHARS], quoted=False)
 
 
 def _is_password(found: re.Match[str], group: str | None, value: str) -> bool:
@@ -290,17 +415,6 @@ def _is_password(found: re.Match[str], group: str | None, value: str) -> bool:
     if group is None:
         return True  # the hash of a password, which has its own form
     return not _PLACEHOLDER.fullmatch(value) and not _WORDS.fullmatch(value)
-
-
-def _is_token(found: re.Match[str], group: str | None, value: str) -> bool:
-    """Whether what follows `bearer` or `cookie:` looks generated."""
-    if group == "cookie":
-        return any(looks_random(part.partition("=")[2] or part) for part in value.split(";"))
-    if group is None:
-        return True
-    if value.startswith("/") or (value.count("/") > 1 and not looks_random(value)):
-        return False
-    return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
 
 
 def _is_login(found: re.Match[str], group: str | None, value: str) -> bool:
@@ -322,7 +436,6 @@ def _is_iban(found: re.Match[str], group: str | None, value: str) -> bool:
 
 _PLAUSIBLE: dict[str, Callable[[re.Match[str], str | None, str], bool]] = {
     "password": _is_password,
-    "token": _is_token,
     "credentials": _is_login,
     "iban": _is_iban,
 }
@@ -338,6 +451,8 @@ def _end_of_card(groups: Sequence[str], begin: int) -> int:
     digits, end = "", 0
     for at in range(begin, len(groups), 2):
         digits += groups[at]
+        if at > begin and len(groups[at - 2]) < _LEAST_GROUP:
+            break
         if len(digits) > 19 or (len(digits) > 1 and not _ISSUERS.match(_ascii_digits(digits[:2]))):
             break
         if len(digits) >= 13 and is_card_number(digits):
@@ -359,6 +474,23 @@ def _ascii_digits(text: str) -> str:
     if text.isascii() and text.isdigit():
         return text
     return "".join(str(int(letter)) for letter in text if letter.isdigit())
+
+
+_KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_CHARS = "".join(map(chr, (*range(48, 58), *range(65, 91), *range(97, 123)))) + "+/=\r\n\t \\"
+_KEY_LINE = re.compile(r"(?:(?<=\\n))?[A-Za-z0-9+/=]+")
+_LEAST_KEY_LINE = 16
+"""Characters in a line of a key, except in its last line."""
+
+_FINDERS: dict[str, tuple[Finder, ...]] = {
+    "private_key": (_find_key_ends,),
+    "token": (find_json_web_tokens, _find_tokens),
+    "api_key": (_find_keys,),
+    "password": (_find_named_values, _find_after_names, _find_by_keywords),
+}
+"""What finds the secrets of a kind, beside its pattern."""
+_FORM_FINDERS = (find_json_web_tokens, _find_keys)
+"""Those that look at nothing but the secret itself."""
 
 
 def _compile(name: str, pattern: str) -> re.Pattern[str]:

@@ -9,78 +9,35 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from .entropy import entropy, looks_generated
-from .secret_rules import find_all
+from .entropy import has_many_humps, looks_generated, looks_random
+from .secret_rules import JUDGED_CHARS, Span, find_all
 
 SecretTest = Callable[[str, str], bool]
 """Takes the kind of a value (`password`, `secret`) and the value; says whether it is a secret."""
-Span = tuple[int, int]
 
+COVER = "\uffff"
+"""Covers what was found before. A value that contains it is no secret of its own."""
 _KEY_CHAR = r"[A-Za-z0-9_-]"
-PREFIXES: dict[str, str] = {
-    # prefix of a key, and a pattern of the rest, from the vendors' documentation and from keys that they issue
-    "AAAA": rf"{_KEY_CHAR}{{7}}:APA91b{_KEY_CHAR}{{100,300}}",  # Firebase Cloud Messaging
-    "AKID": r"[A-Za-z0-9]{28,36}",  # Tencent Cloud
-    "ATBB": r"[A-Za-z0-9]{32}",  # Bitbucket
-    "CCIPAT_": r"[A-Za-z0-9_]{40,90}",  # CircleCI
-    "CCIPRJ_": r"[A-Za-z0-9_]{40,90}",
-    "CFPAT-": rf"{_KEY_CHAR}{{40,50}}",  # Contentful
-    "NRAK-": r"[A-Z0-9]{27}",  # New Relic
-    "NRII-": rf"{_KEY_CHAR}{{32}}",
-    "access_token$": r"(?:production|sandbox)\$[a-z0-9]{16}\$[a-f0-9]{32}",  # PayPal
-    "apify_api_": r"[A-Za-z0-9]{30,50}",
-    "bkua_": r"[a-f0-9]{40}",  # Buildkite
-    "cio": r"[A-Za-z0-9]{32}",  # crates.io
-    "csk-": r"[a-z0-9]{40,60}",  # Cerebras
-    "dckr_oat_": rf"{_KEY_CHAR}{{20,60}}",
-    "dp.": r"(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}",  # Doppler
-    "e2b_": r"[a-f0-9]{40}",
-    "fc-": r"[a-f0-9]{32}",  # Firecrawl
-    "figd_": rf"{_KEY_CHAR}{{30,60}}",  # Figma
-    "fw_": r"[A-Za-z0-9]{22,40}",  # Fireworks
-    "jina_": r"[A-Za-z0-9_-]{50,80}",
-    "lsv2_": r"(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}",  # LangSmith
-    "mdb_sa_sk_": rf"{_KEY_CHAR}{{30,60}}",  # MongoDB Atlas
-    "napi_": r"[a-z0-9]{50,80}",  # Neon
-    "nfp_": r"[A-Za-z0-9]{30,50}",  # Netlify
-    "ntn_": r"[A-Za-z0-9]{40,60}",  # Notion
-    "nvapi-": rf"{_KEY_CHAR}{{50,80}}",  # NVIDIA
-    "pa-": rf"{_KEY_CHAR}{{43}}",  # Voyage
-    "pat": r"[A-Za-z0-9]{14}\.[a-f0-9]{64}",  # Airtable
-    "pat-": r"(?:na|eu|ap)\d-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}",  # HubSpot
-    "pcsk_": r"[A-Za-z0-9]{4,8}_[A-Za-z0-9]{40,80}",  # Pinecone
-    "phx_": r"[A-Za-z0-9]{40,60}",  # PostHog
-    "re_": r"[A-Za-z0-9]{8}_[A-Za-z0-9]{24}",  # Resend
-    "rnd_": r"[A-Za-z0-9]{28,40}",  # Render
-    "rpa_": r"[A-Z0-9]{40,60}",  # RunPod
-    "sb_secret_": rf"{_KEY_CHAR}{{20,60}}",  # Supabase
-    "secret_": r"[A-Za-z0-9]{43}",  # Notion
-    "sk_": r"[a-f0-9]{48}",  # ElevenLabs
-    "sntrys_": r"[A-Za-z0-9+/=_-]{60,400}",  # Sentry
-    "sntryu_": r"[a-f0-9]{64}",
-    "sq0": rf"(?:atp|csp|idp)-{_KEY_CHAR}{{22,43}}",  # Square
-    "tgp_v1_": rf"{_KEY_CHAR}{{40,60}}",  # Together
-    "tskey-": r"(?:auth|api|client|webhook|scim)-[A-Za-z0-9]{8,30}-[A-Za-z0-9]{20,50}",  # Tailscale
-    "tvly-": rf"(?:dev-|prod-)?{_KEY_CHAR}{{20,60}}",  # Tavily
-    "xoxc-": r"[A-Za-z0-9-]{20,120}",  # Slack
-    "xoxd-": r"[A-Za-z0-9%+/=-]{20,400}",
-    # Asana: a version, one or two numbers, 32 hexadecimal digits
-    "1/1": r"\d{12,18}:[a-f0-9]{32}",
-    "2/1": r"\d{12,18}/\d{12,18}:[a-f0-9]{32}",
-    # Discord: a number in base64, a time, a signature
-    **dict.fromkeys(
-        "MD MT Mj Mz ND NT Nj Nz OD OT".split(), rf"{_KEY_CHAR}{{20,30}}\.{_KEY_CHAR}{{6}}\.{_KEY_CHAR}{{27,40}}"
-    ),
-}
-
+_DIGIT, _LETTER, _SIGN = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]"), re.compile(r"[^\w\s]")
 _QUOTE = r"\\{0,4}[\"'`]"
 _BARE = r"[^\s\"'`,;&|<>(){}\[\]\\]"
 _VALUE = rf"(?:{_QUOTE})?(?P<v>{_BARE}{{4,200}})"
-_SAME_LINE = r"[^\n|;&]{0,200}?"
+_WORD = rf"(?:{_QUOTE})?(?P<v>[^\s\"'`\\]{{4,200}})"
+_EOL = r"(?:\r?\n|\\r\\n|\\n)"
+"""A line end, also as JSON writes it."""
+_LINES = rf"[A-Za-z0-9+/_-]{{16,}}={{0,2}}(?:{_EOL}[ \t]{{0,20}}[A-Za-z0-9+/_-]{{2,}}={{0,2}})*+"
+"""Lines of base64."""
+_SAME_LINE = r"[^\n|;&]{0,100}?"
+
+PHRASE = (
+    r"(?:[a-z]{3,12}(?:-[a-z]{3,12}){2,9}|[a-z]{3,12}(?:_[a-z]{3,12}){2,9}"
+    r"|[a-z]{3,12}(?:\.[a-z]{3,12}){2,9}|[a-z]{3,12}(?: [a-z]{3,12}){2,9})"
+)
+"""Three words or more of small letters, with the same sign between them: a passphrase, a name, or prose."""
 
 NAMES = (
     "password passwd passphrase passcode pwd token secret credential credentials "
@@ -95,6 +52,7 @@ NAMES = (
 _AFTER_NAME = (
     r"\d{0,3}(?:"
     rf"(?:[ \t][^<>\n]{{0,60}})?>(?P<element>[^<>\s\"\\]{{4,200}})</"  # <password>…</password>
+    rf"|>(?P<phrase>{PHRASE})</"  # <passphrase>…</passphrase>
     rf"|{_QUOTE}\)?[ \t]{{0,4}},[ \t]{{0,4}}{_QUOTE}(?P<pair>[^\s\"'\\]{{6,200}}){_QUOTE}"  # define('PASSWORD', '…')
     rf"|\([ \t]?{_QUOTE}(?P<call>[^\s\"'\\]{{6,200}}){_QUOTE}"  # setPassword("…")
     rf"|{_QUOTE}[^<>\n]{{0,80}}?\bvalue={_QUOTE}(?P<value>[^\s\"'\\]{{4,200}}){_QUOTE}"  # type="password" value="…"
@@ -109,11 +67,17 @@ _AFTER_NAME = (
     rf"|(?:{_QUOTE})?,?\s{{0,30}}(?:{_QUOTE})?value(?:{_QUOTE})?[ \t]?:[ \t]?(?:{_QUOTE})?(?P<entry>{_BARE}{{6,200}})"
     rf"|\"\s{{2,6}}(?P<part>{_BARE}{{6,200}})"  # a part of a form: name="password", an empty line, …
     rf"|[ \t]{{1,4}}(?P<option>[^\W_]{_BARE}{{5,200}})(?=[\s\"'`,;&|<>)}}\]\\]|\Z)"  # --password …, setx TOKEN …
+    rf"|[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:[|>][-+0-9]{{0,2}}|[\"']{{3}}"
+    rf"|\$\([ \t]?cat[ \t]?<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?|\\)"
+    rf"[ \t]{{0,4}}{_EOL}[ \t]{{0,40}}(?P<block>{_BARE}{{6,500}}(?:{_EOL}[ \t]{{1,40}}{_BARE}{{6,500}}(?=[ \t]?"
+    rf"(?:{_EOL}|\Z))){{0,30}})"
+    rf"|[\w.-]{{0,20}}[\"']?[ \t]{{0,4}}<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?[ \t]{{0,4}}{_EOL}[ \t]{{0,40}}"
+    rf"(?P<heredoc>{_BARE}{{6,500}})"
     r")"
 )
 _OPTION = (
     r"(?:^|[\s\"'`(])--?(?!no-)[\w-]{0,30}\Z"
-    r"|\b(?i:setx?|env)[ \t]{1,4}(?:-\w{1,8}[ \t]{1,4}){0,2}\w{0,40}\Z"
+    r"|\b(?i:setx?|env|configure set|config set)[ \t]{1,4}(?:\S{0,60}[:.])?(?:-\w{1,8}[ \t]{1,4}){0,2}\w{0,40}\Z"
 )
 """What precedes a name whose value follows a space: the dashes of an option, or a command that sets variables."""
 
@@ -127,15 +91,62 @@ class KeywordPattern:
     regex: str
     """The regular expression, whose group `v` is the secret."""
     kind: str = "password"
-    """How a match is checked. `password` and `secret` (which must look random): by the caller's `SecretTest`. `login`:
-    it must be `user:password` in base64. `form`: not at all, because only secrets have this form."""
+    """How a match is checked. `password`, `secret` (which must look random)
+    and `argument` (which must be no word): by the caller's `SecretTest`. `login`:
+    it must be `user:password` in base64. `bearer`: letters and digits, and no path. `cookie`: one of its values must
+    look random. `generated`: it must look generated. `drawn`: as that, with small letters and capitals. `encoded`: it
+    must be a text in base64. `salt`: it must have signs, or look generated. `form`: not at all, because only secrets
+    have this form."""
     back: int = 0
+    ahead: int = 20
+    """Where a pattern with `back` must end: so many characters after the beginning of the keyword."""
+    needs: str = ""
+    """A word in lower case that has to stand somewhere in the text."""
 
 
 _ASSIGNED = r"[ \t]{0,4}(?:[:=：＝]|是[:：]?|[为為はè]|(?:ist|lautet|est|es|é|is)(?=[ ]))[ \t]{0,4}"
+TOKEN_PATTERNS = (
+    KeywordPattern(
+        ("bearer", "basic", "token"),
+        r"(?<![A-Za-z0-9_])(?:bearer|(?:basic|token)(?=[ \t]{1,4}\S{0,200}\d))[ \t]{1,4}"
+        r"(?P<v>[A-Za-z0-9._~+/=-]{16,}+)",
+        "bearer",
+    ),
+    KeywordPattern(
+        ("cookie",), r"cookie(?:\\{0,4}[\"'])?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?P<v>[^\r\n\"'\\]{8,4000}+)", "cookie"
+    ),
+    KeywordPattern(
+        ("cookie",),
+        rf"cookies?(?:\.set|\.add)?[ \t]?(?:\("
+        rf"|[:=][ \t]?[{{\[]|\[)[ \t]?{_QUOTE}[\w.-]{{1,60}}{_QUOTE}\]?[ \t]?[:,=][ \t]?{_QUOTE}"
+        r"(?P<v>[^\r\n\"'\\]{8,4000}+)",
+        "cookie",
+    ),
+    KeywordPattern(
+        ("curl",),
+        rf"curl\b{_SAME_LINE}[ \t](?:-b|--cookie)(?:[ \t=]{{1,3}}|(?=[\"']))[\"']?(?P<v>[^\r\n\"']{{8,4000}}+)",
+        "cookie",
+    ),
+    KeywordPattern(
+        ("authorization",),
+        rf"authorization(?:{_QUOTE})?[ \t]{{0,4}}[:=,][ \t]{{0,4}}(?:{_QUOTE})?"
+        rf"(?:(?:[A-Za-z][A-Za-z-]{{1,30}}|AWS4-HMAC-SHA256)[ \t]{{1,2}}){{0,2}}+"
+        r"(?P<v>[A-Za-z0-9._~+/=-]{12,}+)",
+        "bearer",
+    ),
+    KeywordPattern(
+        ("signature=", "response=", "mac=", "hmac="),
+        r"(?:signature|response|h?mac)=(?:\\{0,4}\")?(?P<v>[A-Za-z0-9+/=%_-]{20,}+)",
+        "generated",
+    ),
+)
+"""What stands in the headers of HTTP, and in their options of `curl`."""
+_LOGIN = r"[^\s\"'`:/@]{1,60}"
+_DIALOGUE = r"(?:^|(?<=[\n>:\]])|(?<=\\n)|(?<=[>:\]][ ]))"
+"""Where a command of a protocol begins: a line, or what follows the mark of a side."""
 KEYWORD_PATTERNS = (
     KeywordPattern(("storepass", "keypass"), rf"(?:store|key)pass[ \t]{_VALUE}"),
-    KeywordPattern(("http ", "https "), rf"https?[ \t]{_SAME_LINE}(?<=[ \t])-a[ \t][^\s:]{{1,60}}:{_VALUE}"),
+    KeywordPattern(("http ", "https "), rf"https?{_SAME_LINE}[ \t]-a[ \t][^\s:]{{1,60}}:{_VALUE}"),
     KeywordPattern((".login(",), rf"\.login\([^()\n]{{1,80}}?,[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}"),
     KeywordPattern(
         ("auth=(",), rf"auth=\({_QUOTE}[^\s\"'\\]{{1,80}}{_QUOTE},[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}"
@@ -145,17 +156,17 @@ KEYWORD_PATTERNS = (
         rf"jwt\.(?:sign|verify|encode|decode)\([^()\n]{{1,80}}?,[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{16,200}})",
         "secret",
     ),
-    KeywordPattern(("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,12}}{_SAME_LINE}[ \t]-p{_VALUE}"),
+    KeywordPattern(("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,12}}+{_SAME_LINE}[ \t]-p{_VALUE}"),
     KeywordPattern(("sshpass",), rf"sshpass{_SAME_LINE}[ \t]-p[ \t]?{_VALUE}"),
-    KeywordPattern(("mongo",), rf"mongo(?:sh|dump|restore|export|import)?[ \t]{_SAME_LINE}[ \t]?-p[ \t]{_VALUE}"),
-    KeywordPattern((" login",), rf"[ \t]login[ \t]{_SAME_LINE}(?<=[ \t])-p[ \t=]?{_VALUE}"),
+    KeywordPattern(("mongo",), rf"mongo(?:sh|dump|restore|export|import)?+{_SAME_LINE}[ \t]-p[ \t]{_VALUE}"),
+    KeywordPattern((" login",), rf"[ \t]login{_SAME_LINE}[ \t]-p[ \t=]?{_VALUE}"),
     KeywordPattern((" login ",), rf"[ \t]login[ \t](?:--?\S{{1,30}}[ \t]){{0,3}}(?P<v>{_BARE}{{20,200}})", "secret"),
     KeywordPattern(("redis-cli",), rf"redis-cli{_SAME_LINE}[ \t]-a[ \t]{_VALUE}"),
     KeywordPattern(
         ("ldap",),
-        rf"ldap\w{{3,9}}{_SAME_LINE}[ \t]-w[ \t]?{_VALUE}",
+        rf"ldap\w{{3,9}}+{_SAME_LINE}[ \t]-w[ \t]?{_VALUE}",
     ),
-    KeywordPattern(("7z", "unrar"), rf"(?:7za?|unrar)[ \t]{_SAME_LINE}[ \t]-p{_VALUE}"),
+    KeywordPattern(("7z", "unrar"), rf"(?:7za?|unrar)(?=[ \t]){_SAME_LINE}[ \t]-p{_VALUE}"),
     KeywordPattern(("zip ",), rf"zip[ \t]{_SAME_LINE}-P[ \t]?{_VALUE}"),
     KeywordPattern(
         ("htpasswd",), rf"htpasswd[ \t]-\w{{0,6}}b\w{{0,6}}[ \t]{_SAME_LINE}\S{{1,100}}[ \t]\S{{1,60}}[ \t]{_VALUE}"
@@ -168,20 +179,21 @@ KEYWORD_PATTERNS = (
         r"\|[ \t]?\S{0,30}(?:[ \t]\S{0,30})?chpasswd",
     ),
     KeywordPattern(
-        ("echo ",), rf"echo[ \t](?:-n[ \t])?{_VALUE}[\"']?[ \t]?\|[^\n]{{0,100}}?(?:-stdin\b|\bsudo[ \t]-S)"
+        ("echo ",),
+        rf"echo[ \t](?:-n[ \t])?{_VALUE}[\"']?[ \t]?\|[^\n]{{0,100}}?(?:-stdin\b|\bsudo[ \t]-S|--with-token|\blogin\b)",
     ),
     KeywordPattern(("identified ",), rf"identified[ \t](?:with[ \t]\S{{1,40}}[ \t])?by[ \t](?:password[ \t])?{_VALUE}"),
     KeywordPattern(
         ("convertto-securestring",), rf"convertto-securestring[^\n]{{0,40}}?[ \t]{_QUOTE}(?P<v>[^\s\"'\\]{{4,200}})"
     ),
     KeywordPattern(
-        ("@tcp(", "@unix(", "@udp("), r"(?<![\w.-])[\w.-]{1,60}:(?P<v>[^\s:\"'`\\]{3,100})@(?:tcp|unix|udp)\(", back=162
+        ("@tcp(", "@unix(", "@udp("), r"(?<![\w.-])[\w.-]{1,30}:(?P<v>[^\s:\"'`\\]{3,50})@(?:tcp|unix|udp)\(", back=82
     ),
     KeywordPattern((":thin:",), r":thin:[\w$]{1,60}/(?P<v>[^\s@\"'\\]{3,100})@"),
     KeywordPattern(('auth"', "auth\\", "_auth"), rf"auth(?:{_QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}}{_VALUE}", "login"),
     KeywordPattern(("_auth",), rf"_auth[ \t]{{0,4}}=[ \t]{{0,4}}{_VALUE}", "login"),
     KeywordPattern(('response="',), r'response="(?P<v>[a-f0-9]{32,64})"', "form"),
-    KeywordPattern(("?code=", "&code="), r"[?&]code=(?P<v>[^\s\"'`&#\\]{20,400})", "secret"),
+    KeywordPattern(("?code=", "&code="), r"[?&]code=(?P<v>[^\s\"'`&#\\]{20,400})", "generated"),
     KeywordPattern(("ssws ",), rf"ssws[ \t]{{1,4}}(?P<v>{_KEY_CHAR}{{20,80}})", "form"),
     KeywordPattern(("$apr1$",), r"\$apr1\$[./A-Za-z0-9]{1,8}\$(?P<v>[./A-Za-z0-9]{22})", "form"),
     KeywordPattern(
@@ -225,20 +237,242 @@ KEYWORD_PATTERNS = (
         ),
         rf"[^\W_](?:[\w' -]){{1,14}}?{_ASSIGNED}{_VALUE}",
     ),
+    # options and arguments of commands
+    KeywordPattern(
+        ("curl",),
+        r"curl(?=[ \t])[^\n]{0,120}?[ \t](?:-u|--user)[ \t=]{1,3}[\"']?[^\s:\"']{1,60}:(?P<v>[^\s\"']{3,100})",
+        "argument",
+    ),
+    KeywordPattern(
+        ("login ", "machine "),
+        r"(?:login|machine)[ \t]{1,4}+\S{1,100}+(?:\s|\\n){1,20}+password[ \t]{1,4}(?P<v>[^\s\"',\\]{3,200})",
+        "argument",
+    ),
+    KeywordPattern(
+        (" -u", " --user", " --proxy-user", " -x"),
+        rf"[ ](?:-u|--user|--proxy-user)(?:[ \t=]{{1,3}}|(?=[\"'\w]))[\"']?(?=[^\d\s\"']){_LOGIN}[:%]"
+        rf"(?P<v>[^\s\"']{{3,100}})",
+        "password",
+    ),
+    KeywordPattern(("lftp", "ncftp"), rf"(?:nc|l)ftp\w{{0,4}}+{_SAME_LINE}[ \t]-[up][ \t](?:{_LOGIN},)?{_WORD}"),
+    KeywordPattern(
+        ("sqlcmd", "bcp", "ipmitool", "mosquitto_", "osql", "isql", "tsql"),
+        rf"(?:sqlcmd|bcp|osql|isql|tsql|ipmitool|mosquitto_\w{{3,4}}){_SAME_LINE}[ \t]-P[ \t]?{_WORD}",
+    ),
+    KeywordPattern(
+        (
+            "twine",
+            "cqlsh",
+            "rabbitmqadmin",
+            "plink",
+            "pscp",
+            "psexec",
+            "smbmap",
+            "crackmapexec",
+            "nxc ",
+            "evil-winrm",
+            "influx",
+            "rabbitmqctl",
+            "useradd",
+            "net user",
+            "net use",
+            "hydra",
+            "medusa",
+            "xfreerdp",
+            "az ",
+            "oc ",
+            "skopeo",
+        ),
+        rf"(?:twine|cqlsh|rabbitmqadmin|plink|pscp|psexec|smbmap|crackmapexec|nxc|evil-winrm|influx|useradd|hydra"
+        rf"|medusa"
+        rf"|az|oc|skopeo)\b{_SAME_LINE}[ \t](?:-p|/p)[ \t:]?{_WORD}",
+    ),
+    KeywordPattern(("snmp",), rf"snmp\w{{3,9}}+{_SAME_LINE}[ \t]-(?:[AX]|c(?![ \t](?:public|private)))[ \t]{_WORD}"),
+    KeywordPattern(("/p:", "/pass"), rf"(?<=[ \t])/p(?:ass(?:word)?)?:{_WORD}"),
+    KeywordPattern(("openssl",), rf"openssl{_SAME_LINE}[ \t]-[Kk][ \t]{_WORD}"),
+    KeywordPattern((" pass:",), r"[ ]pass:(?P<v>[^\s\"'`\\$]{4,200})", "form"),
+    KeywordPattern(
+        ("nuget", "choco"), rf"(?:nuget|choco)\w{{0,5}}+{_SAME_LINE}[ \t](?:-k|-ApiKey|setApiKey)[ \t]{_WORD}", "secret"
+    ),
+    KeywordPattern(
+        ("secret set ", "secrets put ", "env add ", "config:set "),
+        rf"(?:secret set|secrets put|env add|config:set)[ ]\S{{1,60}}[ =]{{1,2}}(?:(?:-b|--body|--value)[ =])?{_WORD}",
+        "secret",
+    ),
+    KeywordPattern(
+        ("wpa_passphrase", "nmcli"), rf"(?:wpa_passphrase[ \t]\S{{1,40}}|nmcli{_SAME_LINE}[ \t]password)[ \t]{_WORD}"
+    ),
+    KeywordPattern(
+        ("sqlplus", "expdp", "impdp", "sqlldr", "rman"),
+        rf"(?:sqlplus|expdp|impdp|sqlldr|rman)[ \t]{_SAME_LINE}[\w$]{{1,60}}/(?P<v>[^\s@\"'/]{{3,100}})@",
+    ),
+    KeywordPattern(("add_user", "change_password"), rf"(?:add_user|change_password)[ \t]\S{{1,60}}[ \t]{_WORD}"),
+    KeywordPattern(("net user",), rf"net user[ \t]\S{{1,60}}[ \t]{_WORD}"),
+    KeywordPattern(("sudo -s",), rf"sudo -s[^\n]{{0,60}}?<<<[ \t]?{_WORD}"),
+    KeywordPattern(
+        ("alias set", "config host add"),
+        rf"(?:alias set|config host add)[ \t]\S{{1,60}}[ \t]\S{{1,200}}[ \t]\S{{3,128}}[ \t]{_WORD}",
+        "secret",
+    ),
+    KeywordPattern(
+        ("credential(",),
+        rf"credential\([ ]?{_QUOTE}[^\s\"'\\]{{1,80}}{_QUOTE},[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{4,200}}){_QUOTE}",
+    ),
+    KeywordPattern(
+        (".open ", ".open("),
+        rf"\.open[ (]{_SAME_LINE},[ ]?{_QUOTE}[^\s\"'\\]{{1,80}}{_QUOTE},[ ]?{_QUOTE}"
+        rf"(?P<v>[^\s\"'\\]{{4,200}}){_QUOTE}",
+    ),
+    # what follows the id of an access key
+    KeywordPattern(
+        (f"{COVER}]",),
+        rf"{COVER}\](?:[ \t]*[,:;|/]?[ \t]{{0,8}}{_QUOTE}?|{_QUOTE}[ ]?[,:][ ]?{_QUOTE})"
+        rf"(?P<v>[A-Za-z0-9+/=_-]{{28,128}}+)(?![^\s\"'`,;|<>)\]}}\\])",
+        "drawn",
+    ),
+    # dialogues of protocols
+    KeywordPattern(
+        ("334 ugfzc3dvcmq6",),
+        rf"334 UGFzc3dvcmQ6{_EOL}[^\n]{{0,12}}?(?P<v>[A-Za-z0-9+/]{{6,}}={{0,2}})(?=\s|\\|\"|\Z)",
+        "form",
+    ),
+    KeywordPattern(
+        ("334 vxnlcm5hbwu6",),
+        rf"334 VXNlcm5hbWU6{_EOL}[^\n]{{0,80}}{_EOL}[^\n]{{0,12}}?334[^\n]{{0,40}}{_EOL}[^\n]{{0,12}}?"
+        rf"(?P<v>[A-Za-z0-9+/]{{6,}}={{0,2}})(?=\s|\\|\"|\Z)",
+        "form",
+    ),
+    KeywordPattern(
+        ("auth plain ", "authenticate plain ", "auth login ", "auth xoauth2 ", "authenticate xoauth2 "),
+        r"auth(?:enticate)? (?:plain|login|xoauth2) (?P<v>[A-Za-z0-9+/]{8,}={0,2})",
+        "encoded",
+    ),
+    KeywordPattern(
+        ("auth plain", "authenticate plain"),
+        rf"auth(?:enticate)? plain{_EOL}[^\n]{{0,12}}?(?:334|\+)[^\n]{{0,20}}{_EOL}[^\n]{{0,12}}?"
+        rf"(?P<v>[A-Za-z0-9+/]{{8,}}={{0,2}})",
+        "encoded",
+    ),
+    KeywordPattern(
+        ("mechanism=",), r"mechanism=[\"'][\w-]{3,20}[\"'][^<>\n]{0,60}>(?P<v>[A-Za-z0-9+/]{8,}={0,2})<", "form"
+    ),
+    KeywordPattern(
+        ("pass ",), rf"{_DIALOGUE}pass[ ](?P<v>[^\s\"'<>/\\]{{4,200}})(?=[ ]?(?:{_EOL}|\Z|\"|'))", needs="user"
+    ),
+    KeywordPattern(("pass oauth:",), r"pass oauth:(?P<v>[a-z0-9]{20,60})", "form"),
+    KeywordPattern(("authinfo pass ",), rf"authinfo pass {_WORD}"),
+    KeywordPattern(
+        (" login ",),
+        rf"(?<=\w)[ ]login[ ]{_QUOTE}?[^\s\"'-][^\s\"']{{0,80}}+{_QUOTE}?[ ]{_QUOTE}?"
+        rf"(?P<v>[^\s\"'\\]{{4,200}}+){_QUOTE}?"
+        rf"(?=[ ]?(?:{_EOL}|\Z|\"|'))",
+    ),
+    KeywordPattern(("identify ",), rf"identify[ ](?:\S{{1,40}}[ ])?{_WORD}(?=\s|\\|\"|'|\Z)"),
+    KeywordPattern(("oper ",), rf"{_DIALOGUE}oper[ ]\S{{1,40}}[ ]{_WORD}"),
+    KeywordPattern(
+        ("auth ",),
+        rf"{_DIALOGUE}auth[ ](?!plain|login|xoauth2)(?:[\w.-]{{1,40}}[ ])??{_QUOTE}?"
+        rf"(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}?(?=[ ]?(?:{_EOL}|\Z|\"|'))",
+    ),
+    KeywordPattern(("hello 3 auth", "hello 2 auth"), rf"hello[ ][23][ ]auth[ ]\S{{1,60}}[ ]{_WORD}"),
+    KeywordPattern(
+        ("auth",),
+        rf"auth{_EOL}(?:\$\d{{1,3}}{_EOL}\S{{1,60}}{_EOL})??\$\d{{1,4}}{_EOL}(?P<v>[^\s\"'\\]{{4,200}})(?=\s|\\|\"|\Z)",
+    ),
+    KeywordPattern(("requirepass", "masterauth"), rf"(?:requirepass|masterauth)[ ]{_WORD}"),
+    KeywordPattern(
+        ("acl setuser", "user default on"),
+        r"(?:acl setuser|user)[ ]\S{1,60}[ ][^\n]{0,100}?[>](?P<v>[^\s\"'\\]{4,200})",
+    ),
+    KeywordPattern(
+        ("set ",),
+        rf"set \S{{1,60}} \d{{1,10}} \d{{1,10}} \d{{1,4}}{_EOL}(?:[^\n]{{0,12}}?[>:] )?\S{{1,60}} "
+        rf"(?P<v>[^\s\"'\\]{{4,200}})(?={_EOL})",
+    ),
+    KeywordPattern(
+        ("mining.authorize",),
+        r"mining\.authorize\"[^\n]{0,60}?\[\"[^\"\n]{1,80}\",[ ]?\"(?P<v>[^\"\n]{4,100})\"",
+    ),
+    KeywordPattern(
+        ("send ",),
+        rf"assword[^\n]{{0,30}}{_EOL}[ \t]{{0,20}}send(?:[ ]--)?[ ]{_QUOTE}(?P<v>[^\s\"'\\]{{4,200}})",
+        back=60,
+        ahead=200,
+    ),
+    # configuration of devices
+    KeywordPattern(("community ",), rf"(?:server|community)[ ](?:community[ ])?(?!public\b|private\b){_WORD}"),
+    KeywordPattern(
+        ("password 7 ", "secret 7 ", "key 7 ", "key-string 7 ", "password 5 ", "secret 5 ", "secret 8 ", "secret 9 "),
+        r"(?:password|secret|key|key-string)[ ][5789][ ](?P<v>[^\s\"']{6,200})",
+        "form",
+    ),
+    KeywordPattern(
+        ("password 0 ", "secret 0 ", "key 0 ", "key-string "), rf"(?:password 0|secret 0|key 0|key-string)[ ]{_WORD}"
+    ),
+    KeywordPattern(
+        ("pre-shared-key ", "shared-secret ", "psk "),
+        rf"(?:pre-shared-key|shared-secret|psk)[ ](?:local |remote |ascii-text )?{_WORD}",
+    ),
+    # parts of key files
+    KeywordPattern(
+        ("key-----", "private key block-----"),
+        rf"(?<!public )(?:private )?key(?: block)?-----{_EOL}?[ \t]{{0,20}}(?P<v>{_LINES})",
+        "form",
+    ),
+    KeywordPattern(("private-lines:",), rf"private-lines:[ ]\d{{1,4}}{_EOL}(?P<v>{_LINES})", "form"),
+    KeywordPattern(
+        ("encrypted secret key", "minisign secret", "signify secret"),
+        rf"secret[^\n]{{0,40}}{_EOL}(?P<v>{_LINES})",
+        "form",
+    ),
+    KeywordPattern(
+        tuple(f"{quote}{member}{quote}" for member in ("d", "p", "q", "dp", "dq", "qi", "k") for quote in ('"', "'"))
+        + tuple(f'{member}\\"' for member in ("d", "p", "q", "dp", "dq", "qi", "k")),
+        rf"[\"']?(?:d|p|q|dp|dq|qi|k){_QUOTE}[ \t]?:[ \t]?{_QUOTE}(?P<v>[A-Za-z0-9_-]{{20,}}+)",
+        "generated",
+        needs="kty",
+    ),  # RFC 7518, section 6: the private members of a key
+    KeywordPattern(
+        ("aad3b435b51404eeaad3b435b51404ee:",), r"aad3b435b51404eeaad3b435b51404ee:(?P<v>[a-f0-9]{32})", "form"
+    ),  # a dump of accounts: the LM hash of nothing, and the NT hash
+    KeywordPattern(("userpassword::",), r"userpassword::[ ]?(?P<v>[A-Za-z0-9+/]{4,200}={0,2})", "form"),
+    KeywordPattern(("userpassword:",), rf"userpassword:[ ]{_WORD}"),
+    KeywordPattern(
+        (" * ", "\t*\t"), r"[ \t]\*[ \t]{1,8}\"?(?P<v>[^\s\"'*]{8,100})\"?[ \t]{1,8}\*(?=\s|\\|\Z)", "generated"
+    ),
+    KeywordPattern(
+        ("_key'", "_salt'", '_key"', '_salt"'),
+        r"_(?:key|salt)([\"'])[ ]?,[ ]{0,20}([\"'])(?P<v>(?:(?!\2)[^\r\n]){20,100})\2",
+        "salt",
+    ),
+    KeywordPattern(("otpauth",), r"otpauth://[^\s\"'<>]{1,200}?[?&]secret=(?P<v>[A-Za-z2-7]{8,128})", "form"),
+    KeywordPattern(
+        ("sensitive",),
+        rf"value[\"']?[ ]?[:=][ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{4,300}}){_QUOTE}[^{{}}]{{0,80}}?sensitive",
+        back=400,
+    ),
+    KeywordPattern(
+        ("<key>",),
+        r"<key>[^<>\n]{0,40}?(?:password|passwd|token|secret|key|pwd)</key>\s{0,40}<string>"
+        r"(?P<v>[^<>\s]{4,400})</string>",
+        "secret",
+    ),
+    KeywordPattern(
+        ("mnemonic", "seed phrase", "recovery phrase", "seed words"),
+        rf"(?:mnemonic|seed phrase|recovery phrase|seed words)[\"']?[ ]?(?:is|[:=])[ ]?{_QUOTE}?(?P<v>"
+        rf"(?:[a-z]{{3,8}} ){{11,23}}[a-z]{{3,8}})",
+        "form",
+    ),
 )
-"""The last pattern has the words for "password" in other languages; between such a word and its value stands one of the
-signs or words of `_ASSIGNED`."""
+"""One of the patterns has the words for "password" in other languages; between such a word and its value stands one of
+the signs or words of `_ASSIGNED`."""
 
 _PROSE_BEFORE = re.compile(r"(?i:\b(?:use|using|with|my|new)[ ](?:the[ ])?)\Z")
 _AMBIGUOUS_FORMS = ("pair", "call", "prose", "text", "arrow", "part")
 """Forms that are often followed by something other than a secret, so that the value must look generated."""
+_WHOLE_RUNS = ("bearer", "cookie", "generated", "drawn")
+"""Kinds that judge a run: what is no secret from its beginning is not looked at again from a place inside it."""
 _STEMS = {stem: [name for name in NAMES if stem in name] for stem in "pass pwd token secret credential key".split()}
-_BY_WORD = {
-    word: [pattern for pattern in KEYWORD_PATTERNS if word in pattern.words]
-    for pattern in KEYWORD_PATTERNS
-    for word in pattern.words
-}
-_FOREIGN = "[\u00df-\u02ff\u0370-\u1fff\u3040-\uffef]"
 
 
 @cache
@@ -247,91 +481,92 @@ def _compiled(regex: str, *, ignore_case: bool) -> re.Pattern[str]:
     return re.compile(regex, re.IGNORECASE if ignore_case else 0)
 
 
-def find_prefixed_keys(text: str) -> list[Span]:
-    """Find keys that begin with one of `PREFIXES`: the begin and end of each."""
-    long = "\n".join(word for word in text.split() if len(word) >= 20)
-    spans: list[Span] = []
-    for prefix, rest in PREFIXES.items():
-        if prefix not in long:
-            continue
-        for at in find_all(prefix, text):
-            if at and text[at - 1].isalnum() and text[at - 1].isascii() and text[at - 2 : at - 1] != "\\":
-                continue
-            found = _compiled(rf"{rest}(?![A-Za-z0-9_-])", ignore_case=False).match(text, at + len(prefix))
-            if found and any(map(str.isdigit, found[0])) and entropy(found[0]) >= 3:
-                spans.append((at, found.end()))
-    return _without_overlaps(spans)
+def find_by_keywords(patterns: Sequence[KeywordPattern], text: str, lowered: str, is_secret: SecretTest) -> list[Span]:
+    """Find secrets by these patterns: the begin and end of each.
 
-
-def find_keyword_secrets(text: str, is_secret: SecretTest, mark: str) -> list[Span]:
-    """Find secrets by `KEYWORD_PATTERNS`, and after one of `NAMES`: the begin and end of each.
-
-    is_secret: says whether a value looks like a secret. mark: the beginning of what replaces a secret; a match that
-    contains it is skipped.
+    lowered: the text in lower case, of the same length. is_secret: says whether a value looks like a secret.
     """
-    lowered = text.lower()
-    if len(lowered) != len(text):
-        lowered = "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in text)
-    spans = list(_after_names(text, lowered, is_secret, mark))
-    foreign = not text.isascii() and _compiled(_FOREIGN, ignore_case=False).search(text) is not None
-    for word, patterns in _BY_WORD.items():
-        if (not foreign and not word.isascii()) or word not in lowered:
+    spans: list[Span] = []
+    for pattern in patterns:
+        if pattern.needs not in lowered:
             continue
-        for at in find_all(word, lowered):
-            for pattern in patterns:
-                regex = _compiled(pattern.regex, ignore_case=True)
-                begin = max(0, at - pattern.back)
-                found = regex.search(text, begin, at + 20) if pattern.back else regex.match(text, at)
-                if found and mark not in found[0] and _is_kind(pattern.kind, found["v"], is_secret):
-                    spans.append(found.span("v"))
-    return _without_overlaps(spans)
+        for word in pattern.words:
+            if word in lowered:
+                spans += _at_keyword(pattern, word, text, lowered, is_secret)
+    return spans
 
 
-def _after_names(text: str, lowered: str, is_secret: SecretTest, mark: str) -> Iterator[Span]:
+def _at_keyword(pattern: KeywordPattern, word: str, text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:
+    regex = _compiled(pattern.regex, ignore_case=True)
+    done = 0
+    for at in find_all(word, lowered):
+        if at < done:
+            continue
+        begin = max(0, at - pattern.back)
+        found = regex.search(text, begin, at + pattern.ahead) if pattern.back else regex.match(text, at)
+        if found is None or COVER in found["v"]:
+            continue
+        if _is_kind(pattern.kind, found["v"], is_secret):
+            done = found.end("v")
+            yield found.span("v")
+        elif pattern.kind in _WHOLE_RUNS:
+            done = found.end("v")
+
+
+def find_after_names(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:
+    """Find secrets after one of `NAMES`: the begin and end of each. The arguments: as of `find_by_keywords`."""
     for stem in _STEMS:
         if stem in lowered:
-            yield from _after_names_with(stem, text, lowered, is_secret, mark)
+            yield from _after_names_with(stem, text, lowered, is_secret)
 
 
-def _after_names_with(stem: str, text: str, lowered: str, is_secret: SecretTest, mark: str) -> Iterator[Span]:
+def _after_names_with(stem: str, text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:
     after = _compiled(_AFTER_NAME, ignore_case=True)
     for name in _STEMS[stem]:
         kind = "password" if name.startswith(("pass", "pwd")) else "secret"
         for at in find_all(name, lowered):
-            if text.endswith(mark, 0, at):
-                continue
             found = after.match(text, at + len(name))
             way = found.lastgroup if found else None
-            if found is None or way is None or mark in found[0]:
+            if found is None or way is None or COVER in found[0]:
                 continue
             begin, end = found.span(way)
             if way in ("prose", "wide"):
                 end = begin + len(text[begin:end].rstrip(".!?:"))
             value = text[begin:end]
             before = text[max(0, at - 60) : at]
-            said = kind == "password" and looks_generated(value) and _PROSE_BEFORE.search(before)
-            if way == "option" and not (said or _compiled(_OPTION, ignore_case=False).search(before)):
-                continue
+            if way == "option" and not _compiled(_OPTION, ignore_case=False).search(before):
+                said = kind == "password" and _PROSE_BEFORE.search(before)
+                if not said or not looks_generated(value):
+                    continue
             glued = at > 0 and text[at - 1].isalpha() and text[at].islower()  # `tiktoken("…")`
             if way in _AMBIGUOUS_FORMS and (not looks_generated(value) or (glued and kind == "secret")):
                 continue
-            if is_secret(kind, value):
+            if is_secret("phrase" if way == "phrase" else kind, value):
                 yield begin, end
 
 
 def _is_kind(kind: str, value: str, is_secret: SecretTest) -> bool:
-    if kind == "login":
-        try:
-            return b":" in base64.b64decode(value, validate=True)[1:-1]
-        except binascii.Error:
-            return False
-    return kind == "form" or is_secret(kind, value)
-
-
-def _without_overlaps(spans: list[Span]) -> list[Span]:
-    """The spans in order, without those that overlap an earlier one."""
-    kept: list[Span] = []
-    for begin, end in sorted(spans):
-        if not kept or begin >= kept[-1][1]:
-            kept.append((begin, end))
-    return kept
+    match kind:
+        case "form":
+            return True
+        case "login" | "encoded":
+            try:
+                plain = base64.b64decode(value, validate=True)
+            except binascii.Error:
+                return False
+            return b":" in plain[1:-1] if kind == "login" else plain.replace(b"\0", b"").isascii()
+        case "bearer":
+            path = value.startswith("/") or (value.count("/") > 1 and not looks_random(value[:JUDGED_CHARS]))
+            return not path and _DIGIT.search(value) is not None and _LETTER.search(value) is not None
+        case "cookie":
+            values = (part.partition("=")[2] or part for part in value.split(";"))
+            return any(looks_random(part[:JUDGED_CHARS]) for part in values)
+        case "generated" | "drawn":
+            value = value[:JUDGED_CHARS]
+            if kind == "generated":
+                return looks_random(value) or has_many_humps(value) or is_secret("secret", value)
+            return looks_random(value) and not value.islower() and not value.isupper()
+        case "salt":
+            return looks_generated(value[:JUDGED_CHARS]) or len(_SIGN.findall(value)) >= 4
+        case _:
+            return is_secret(kind, value)

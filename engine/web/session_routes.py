@@ -195,7 +195,7 @@ async def run_outcome(context: RequestContext) -> Response:
     with context.state.readers.acquire(context.owner):
         found = await context.service.outcome(id, wait=query.wait, owner=context.owner)
     if found is None and (await context.service.run(id, owner=context.owner)).status == "interrupted":
-        raise Conflict("interrupted", f"run {id} has no outcome because its process died: resume its session")
+        raise Conflict("interrupted", f"run {id} has no outcome because it was interrupted: resume its session")
     if found is None:
         raise Conflict("running", f"run {id} has not ended yet: try again with ?wait=SECONDS, or follow its events")
     return json_response(await _with_output(context, found))

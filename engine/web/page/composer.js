@@ -30,7 +30,7 @@ function forms(id, status, questions, on) {
     const resume = () => attempt(button, error, () => post("resume").then(on.changed));
     const button = h("button", { class: "primary", onclick: resume }, "Resume");
     const why = on.trouble() ?? "The process that ran this session died.";
-    return [h("p", {}, `${why} What was done is kept, and it can go on from there.`), button, error];
+    return [h("p", {}, `${why.replace(/\.$/, "")}. What was done is kept, and it can go on from there.`), button, error];
   }
   return [form(id, "Go on with a new prompt", "Go on", (prompt) => post("runs", { prompt }).then(on.changed))];
 }

@@ -184,4 +184,4 @@ async def test_text_that_is_no_utf8_is_recorded_with_replacements(tmp_path: Path
 
     outcome = await Engine(Scripted([call("names")], "done"), tools=[names]).run("go", record=tmp_path / "r.jsonl")
     assert outcome.answer == "done"
-    assert "caf?.txt" in (tmp_path / "r.jsonl").read_text()
+    assert "caf\N{REPLACEMENT CHARACTER}.txt" in (tmp_path / "r.jsonl").read_text("utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from endstop.decision import ReasoningDelta, ToolResult
-from endstop.providers import RateLimited, call, say
+from endstop.providers import QuotaExceeded, RateLimited, call, say
 
 from .shown import Gate, Site, go_home, until
 
@@ -400,11 +400,21 @@ def test_a_decision_shows_its_trace_when_it_is_asked_for(page: Any, shown: Site)
 
 
 def test_an_attempt_that_failed_is_struck_through_and_said_to_have_failed(page: Any, shown: Site) -> None:
-    shown.scripts["fail"] = [[say("I begin"), RateLimited("slow down", retry_after=3)]]
+    shown.scripts["fail"] = [[say("I begin"), QuotaExceeded("no credit left")]]
     begin(page, "fail")
     card = page.wait_for_selector(".card[data-status=failed]")
-    assert "slow down" in card.text_content()
+    assert "no credit left" in card.text_content()
     assert page.text_content(".void .text") == "I begin"
+
+
+def test_a_session_whose_provider_was_away_says_so_and_goes_on_when_it_is_resumed(page: Any, shown: Site) -> None:
+    shown.scripts["away"] = [[say("I begin"), RateLimited("slow down", retry_after=3)]]
+    begin(page, "away")
+    page.wait_for_selector("text=the provider was away: slow down. What was done is kept")
+    assert page.text_content(".void .text") == "I begin"
+    shown.scripts["away"] = [say("All done.")]
+    page.click("text=Resume")
+    assert page.wait_for_selector(".card[data-status=completed]")
 
 
 def test_a_dropped_connection_is_shown_and_resumed_without_repetition(page: Any, shown: Site) -> None:

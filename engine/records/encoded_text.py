@@ -1,0 +1,286 @@
+"""Decode what is encoded in a text, and say where it stood, so that what is found in it can be hidden where it stands.
+
+Two kinds: signs and escapes within a text, which `decoded_views` replaces by what they stand for (percent, HTML
+entities, escapes of JSON and programming languages, quoted-printable; colours and invisible signs by nothing), and runs
+that are a whole text (base64 in both alphabets, hexadecimal), which `decoded_views` replaces one by one. Each character
+is decoded once in each way.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from .secret_rules import Span
+
+CONTEXT = 300
+"""Characters on each side of an escape that are decoded with it: as far as a secret and its name reach."""
+_GAP = "\n\n\n"
+"""Stands for what is left out between two decoded parts."""
+
+
+@dataclass
+class DecodedText:
+    """Parts of a text, decoded, with the places that they come from."""
+
+    text: str = ""
+    _edits: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """Begin and end in `text`, begin and end in the source, of each piece that differs from the source."""
+
+    def source(self, begin: int, end: int) -> Span:
+        """Where this part of `text` stands in the source. A part that reaches over a gap ends at the gap."""
+        first, last = self._before(begin), self._before(end - 1)
+        for edit in self._edits[first + 1 : last + 1]:
+            if self.text[edit[0] : edit[1]] == _GAP:
+                return self._begin(begin, first), edit[2]
+        return self._begin(begin, first), self._end(end - 1, last)
+
+    def _before(self, at: int) -> int:
+        return bisect_right(self._edits, (at, len(self.text), 0, 0)) - 1
+
+    def _begin(self, at: int, number: int) -> int:
+        if number < 0:
+            return at
+        _, decoded_end, source_begin, source_end = self._edits[number]
+        return source_begin if at < decoded_end else source_end + at - decoded_end
+
+    def _end(self, at: int, number: int) -> int:
+        if number < 0:
+            return at + 1
+        _, decoded_end, _, source_end = self._edits[number]
+        return source_end if at < decoded_end else source_end + at - decoded_end + 1
+
+
+# ---- escapes and signs within a text
+
+_INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff\x00"
+_COLOUR = (
+    r"(?:\x1b\[|\x9b|\\(?:x1[bB]|u001[bB]|033|e)\[)[0-9;:?]{0,40}[ -/]{0,4}[@-~]"  # ECMA-48: control sequences
+    r"|\x1b\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)|\x1b[()][0-9A-B]"
+)
+_ESCAPE = re.compile(
+    rf"(?P<nothing>(?:[{_INVISIBLE}]++|{_COLOUR}|\\\r?\n[ \t]*+){{1,100}}+)"
+    r"|%(?:25){0,4}(?P<percent>[0-9A-Fa-f]{2})"
+    r"|(?P<entity>&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});)"
+    r"|\\{1,8}(?:u(?P<u>[0-9A-Fa-f]{4})|u\{(?P<braced>[0-9A-Fa-f]{1,6})\}|x(?P<x>[0-9A-Fa-f]{2})|(?P<octal>[0-3][0-7]{2}))"
+    r"|(?P<wide>[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a])"
+)
+_SIGNS = re.compile(rf"[\x1b\x9b\\%&{_INVISIBLE}\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
+"""How an escape begins."""
+_WEAK = re.compile(r"\\{1,8}(?P<weak>[nrt\"'/`\\])|(?P<wide_sign>[\uff01-\uff5e])")
+"""Escapes that are decoded beside the others only: what looks for secrets knows them."""
+_CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
+_QUOTED_PRINTABLE = re.compile(r"(?<=[!-~])=(?:\r?\n(?=[!-~])|(?:3D|5F|2[BDEF]|3[ABCF]|7E|5[BDE]|7[BCD])(?=[!-~]))")
+"""RFC 2045, section 6.7: a soft line break, or a sign that is rarely written like that otherwise."""
+_QUOTED_ANY = re.compile(r"=(?:(?P<soft>\r?\n)|(?P<quoted>[0-9A-F]{2}))")
+
+
+def _plain_of(found: re.Match[str]) -> str:
+    """What an escape stands for. What is no ASCII character by itself stays as it is."""
+    group = found.lastgroup
+    if group in ("nothing", "soft"):
+        return ""
+    value = found[group or 0]
+    if group == "entity":
+        return html.unescape(value)
+    if group in ("wide", "wide_sign"):
+        return chr(ord(value) - 0xFEE0)
+    if group == "weak":
+        return _CONTROLS.get(value, value)
+    code = int(value, 8 if group == "octal" else 16)
+    return chr(code) if code < 0x80 else found[0]
+
+
+_BOTH = re.compile(f"{_ESCAPE.pattern}|{_WEAK.pattern}")
+
+
+def decoded_views(text: str) -> Iterator[DecodedText]:
+    """The parts of the text that are encoded, decoded, in each way that occurs. Nothing for a text without escapes."""
+    quoted = (found.span() for found in _QUOTED_PRINTABLE.finditer(text)) if "=" in text else ()
+    for strong, each in ((_escapes(text), _BOTH), (quoted, _QUOTED_ANY)):
+        parts = list(_around(strong, len(text)))
+        if parts:
+            yield _decode(text, parts, each, _plain_of)
+    runs = _decoded_runs(text)
+    if runs is not None:
+        yield runs
+
+
+def _escapes(text: str) -> Iterator[Span]:
+    done = 0
+    for sign in _SIGNS.finditer(text):
+        if sign.start() >= done and (found := _ESCAPE.match(text, sign.start())):
+            done = found.end()
+            yield found.span()
+
+
+def _around(spans: Iterable[Span], length: int) -> Iterator[Span]:
+    """What stands around these, in order; what overlaps is one."""
+    begin = end = -1
+    for first, last in spans:
+        if first - CONTEXT > end:
+            if end >= 0:
+                yield begin, end
+            begin = max(0, first - CONTEXT)
+        end = min(length, last + CONTEXT)
+    if end >= 0:
+        yield begin, end
+
+
+def _decode(
+    text: str, parts: list[Span], pattern: re.Pattern[str], plain_of: Callable[[re.Match[str]], str]
+) -> DecodedText:
+    pieces: list[str] = []
+    edits: list[tuple[int, int, int, int]] = []
+    length = done = 0
+
+    for begin, end in parts:
+        if begin > done:
+            done_before, done = done, begin
+            edits.append((length, length + len(_GAP), done_before, begin))
+            pieces.append(_GAP)
+            length += len(_GAP)
+        for found in pattern.finditer(text, begin, end):
+            instead = plain_of(found)
+            if instead != found[0]:
+                first, last = found.span()
+                pieces += (text[done:first], instead)
+                length += first - done
+                edits.append((length, length + len(instead), first, last))
+                length += len(instead)
+                done = last
+        pieces.append(text[done:end])
+        length += end - done
+        done = end
+    return DecodedText("".join(pieces), edits)
+
+
+_LINE_END = re.compile(
+    r"(?<=[A-Za-z0-9_+/=-])"
+    r"(?:[ \t]{0,4}\\?(?:\r?\n|\\r\\n|\\n)[ \t]{0,40}|[\"'][ \t]{0,4}\+?[ \t]{0,4}\\?(?:\r?\n[ \t]{0,40})?[\"'])"
+    r"(?=[A-Za-z0-9_+/=-])"
+)
+_PIECE = 6
+"""Characters of the piece of a key, one of which is a digit, that stands before or after a line end inside it."""
+_BEFORE = re.compile(rf"[A-Za-z0-9_+/=.-]{{{_PIECE}}}")
+_AFTER = re.compile(rf"[A-Za-z0-9_+/=.-]{{{_PIECE},40}}")
+_DIGIT = re.compile(r"[0-9]")
+
+
+def joined_lines(text: str, begins_key: Callable[[str, int], bool]) -> DecodedText | None:
+    """What stands around line ends inside words, and quotes between parts of a literal, without these; None if nothing.
+
+    Only words of which a part may be a part of a key are joined. begins_key: whether a key begins at an index of the
+    text; the line end before one is kept.
+    """
+    ends = [found for found in _LINE_END.finditer(text) if _joins(text, *found.span(), begins_key)]
+    if not ends:
+        return None
+    kept = {found.start() for found in ends}
+    parts = list(_around((found.span() for found in ends), len(text)))
+    return _decode(text, parts, _LINE_END, lambda found: "" if found.start() in kept else found[0])
+
+
+def _joins(text: str, begin: int, end: int, begins_key: Callable[[str, int], bool]) -> bool:
+    before = begin >= _PIECE and _BEFORE.match(text, begin - _PIECE) and _DIGIT.search(text, max(0, begin - 40), begin)
+    if not before:
+        after = _AFTER.match(text, end)
+        if after is None or _DIGIT.search(after[0]) is None:
+            return False
+    return not begins_key(text, end)
+
+
+# ---- runs that are a whole text
+
+_BASE64 = re.compile(r"(?:\\[nrtbf])?(?P<run>[A-Za-z0-9+/_-]{16,}+={0,2})")
+_BASE64_MORE = re.compile(r"(?:\r?\n|\\r\\n|\\n)[ \t]{0,40}(?P<run>[A-Za-z0-9+/_-]{2,}+={0,2})(?=\s|\\|[\"'<]|\Z)")
+_WRAPPED = 32
+"""A run of base64 of so many characters, a multiple of four, may go on in the next line."""
+_HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x|\\x)?(?:[0-9A-Fa-f]{2}(?:, ?|[ :-])?(?:0x|\\x)?){12,}+")
+_NO_DIGIT = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
+_MOST_NULS = 2
+"""NULs in a text: those of SASL PLAIN (RFC 4616)."""
+_UNPRINTED = dict.fromkeys(map(ord, "\n\r\t\0\x1b\ufeff"))
+"""What may stand in a text beside what is printed."""
+_STANDARD = str.maketrans("-_", "+/")
+_LOOKED_AT = 16
+"""Characters of a run that are decoded first: nearly all runs are no text, and these show it."""
+
+
+def _decoded_runs(text: str) -> DecodedText | None:
+    """The runs of base64 or hexadecimal digits that are a text, decoded; None if there is none."""
+    runs = sorted([*_base64_runs(text), *_hexadecimal_runs(text)])
+    if not runs:
+        return None
+    pieces: list[str] = []
+    edits: list[tuple[int, int, int, int]] = []
+    length = done = 0
+    for begin, end, plain in runs:
+        if begin < done:
+            continue
+        edits.append((length, length + len(_GAP), done, begin))
+        edits.append((length + len(_GAP), length + len(_GAP) + len(plain), begin, end))
+        pieces += [_GAP, plain]
+        length += len(_GAP) + len(plain)
+        done = end
+    return DecodedText("".join(pieces), edits)
+
+
+def _base64_runs(text: str) -> Iterator[tuple[int, int, str]]:
+    done = 0
+    for found in _BASE64.finditer(text):
+        begin, end = found.span("run")
+        first = text[begin : begin + _LOOKED_AT]
+        if begin < done or first.islower() or _text_of(_from_base64(first), partly=True) is None:
+            continue
+        run = [text[begin:end]]
+        while len(run[-1]) >= _WRAPPED and not len(run[-1]) % 4 and (more := _BASE64_MORE.match(text, end)):
+            run.append(more["run"])
+            end = more.end()
+        done = end
+        plain = _text_of(_from_base64("".join(run)))
+        if plain is not None:
+            yield begin, end, plain
+
+
+def _hexadecimal_runs(text: str) -> Iterator[tuple[int, int, str]]:
+    for found in _HEX.finditer(text):
+        digits = _NO_DIGIT.sub("", found[0])
+        if _text_of(bytes.fromhex(digits[:_LOOKED_AT]), partly=True) is not None:
+            plain = _text_of(bytes.fromhex(digits))
+            if plain is not None:
+                yield *found.span(), plain
+
+
+def _from_base64(run: str) -> bytes:
+    plain = run.rstrip("=").translate(_STANDARD)
+    if len(plain) % 4 == 1:
+        plain = plain[:-1]
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4))
+    except binascii.Error:
+        return b""
+
+
+def _text_of(content: bytes, *, partly: bool = False) -> str | None:
+    """These bytes as a text, UTF-8 or UTF-16; None if they are none. partly: they may end within a character."""
+    if content[1::2].count(0) * 2 > len(content) - 4 > 0:
+        encoding = "utf-16-le"
+    elif content[::2].count(0) * 2 > len(content) - 4 > 0:
+        encoding = "utf-16-be"
+    else:
+        encoding = "utf-8"
+    text = content.decode(encoding, "ignore" if partly else "replace")
+    if (
+        not text
+        or "\ufffd" in text
+        or text.count("\0") > _MOST_NULS
+        or (partly and len(text.encode(encoding)) < len(content) - 3)
+    ):
+        return None
+    return text if text.translate(_UNPRINTED).isprintable() else None
