@@ -258,7 +258,7 @@ _CODE_NAMES = frozenset(
     {"code", "type", "status", "reason", "error_type", "error_code", "errortype", "errorcode", "__type", "object"}
     | {"statuscode", "status_code", "http_status", "http_code"}
 )
-_TAGS = r"(?is)<(script|style)\b.*?</\1>|<[^>]*>"
+_TAGS = r"(?is)<(script|style)\b.*?(?:</\1>|\Z)|<[^<>]*>"
 _WAITS = {"retrydelay": 1.0, "retry_after": 1.0, "retryafter": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
 
 
