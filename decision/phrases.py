@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-_TOKEN = re.compile(r"\\.|\[\^?\]?[^\]\\]*(?:\\.[^\]\\]*)*\]|\(\?(?:[:=!]|<[=!])|.", re.DOTALL)
+_TOKEN = re.compile(r"\\.|\[\^?\]?[^\]\\]*+(?:\\.[^\]\\]*+)*+(?:\]|\\?\Z)|\(\?(?:[:=!]|<[=!])|.", re.DOTALL)
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d*)(?:,\d*)?\})[?+]?")
 
 Words = frozenset[str]

@@ -153,7 +153,7 @@ _SAYS_WRITTEN = re.compile(
     re.MULTILINE,
 )
 """A sentence of a program as `Saved 3 rows to out.csv`."""
-_IS_FILE = re.compile(r"(?=.*[A-Za-z])(?:.*/.*[^/]|[\w@~+.-]*\w\.[A-Za-z]\w{0,7})")
+_IS_FILE = re.compile(r"(?=.*[A-Za-z])(?:(?=.*/).*[^/]|[\w@~+.-]*\w\.[A-Za-z]\w{0,7})")
 _DENIED = re.compile(
     r"\b(?:not|never|nothing|no|would|will|should|can|could|cannot|be|dir|directory|folder)\b", re.IGNORECASE
 )

@@ -108,7 +108,7 @@ _OVERFLOW = rf"""(?ix)
     | exceeds?[ ]the[ ]maximum[ ]number[ ]of[ ]tokens | max[ ]message[ ]tokens
     | `?inputs`?[ ](?:tokens[ ]\+|must[ ]have[ ]less)
     | input[ ]or[ ]output[ ]tokens[ ]must[ ]be[ ]reduced | string[ ]too[ ]long | entity[ ]too[ ]large
-    | n_keep\b.*n_ctx | 超长 | 过长 | (?:超过|超出).{{0,16}}(?:长度|上下文) | (?:长度|上下文).{{0,16}}(?:超|上限)
+    | n_keep\b.{{0,99}}n_ctx | 超长 | 过长 | (?:超过|超出).{{0,16}}(?:长度|上下文) | (?:长度|上下文).{{0,16}}(?:超|上限)
     """
 _NO_OVERFLOW = r"""(?ix)
       \b(?:image|audio|video|picture|pdf|file|attachment|upload)\b | request[ ]rate | context[ ]cach
@@ -258,7 +258,7 @@ _CODE_NAMES = frozenset(
     {"code", "type", "status", "reason", "error_type", "error_code", "errortype", "errorcode", "__type", "object"}
     | {"statuscode", "status_code", "http_status", "http_code"}
 )
-_TAGS = r"(?is)<(script|style)\b.*?</\1>|<[^>]*>"
+_TAGS = r"(?is)<(script|style)\b.*?(?:</\1>|\Z)|<[^<>]*>"
 _WAITS = {"retrydelay": 1.0, "retry_after": 1.0, "retryafter": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
 
 

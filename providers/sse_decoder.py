@@ -9,6 +9,7 @@ from .errors import ProtocolError
 LARGEST_EVENT = 32 * 1024 * 1024
 """Bytes that one event may have; a larger one is an error."""
 
+WHITE_SPACE = b" \t\n\r\x0b\x0c"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SHOWN_BY = 16
 """Bytes that show whether these are events, if there are so many before the first one ends."""
@@ -70,10 +71,9 @@ class SSEDecoder:
     def _begin(self, block: bytes) -> bytes:
         """All that has come, once its first bytes show that these are events; nothing before that."""
         block = b"".join((*self._line, block))
-        text = block.lstrip()
-        if text.startswith(BYTE_ORDER_MARK):
-            block = text.removeprefix(BYTE_ORDER_MARK)
-            text = block.lstrip()
+        text = block.lstrip(WHITE_SPACE + BYTE_ORDER_MARK)
+        before = block[: len(block) - len(text)]
+        block = block[len(before.rstrip(WHITE_SPACE)) :]  # without byte order marks, of which some servers send several
         if len(text) < _SHOWN_BY and (not text or b"\n\n" not in text):
             self._line = [block[-len(text) - 1 :]]  # of white space, one sign is as good as many
             return b""

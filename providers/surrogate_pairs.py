@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -91,10 +90,8 @@ class PairJoiner:
     def __init__(self) -> None:
         self.held: list[Any] = []
         """The events that wait for the next one."""
-        self._open: OrderedDict[_Place, tuple[Any, Any]] = OrderedDict()
+        self._open: dict[_Place, tuple[Any, Any]] = {}
         """The texts that end in a first half, by their places: what holds each, and its name there."""
-        self._awaited: Counter[_Place] = Counter()
-        """How many of them there are, by the names in their places."""
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the events that no later one can change, in their order.
@@ -115,13 +112,11 @@ class PairJoiner:
             if text and self._open:
                 text = holder[name] = self._without_second_half(place, text)
             if grows and _FIRST_AT_END.search(text):
-                opened[place] = holder, name
-                self._open_text(place, opened[place])
+                self._open[place] = holder, name
         if not (goes_on or is_idle):
-            still = [(place, held) for place, held in opened.items() if self._open.get(place) is held]
-            self._forget()
-            for place, held in still:
-                self._open_text(place, held)
+            for place, held in earlier.items():
+                if self._open.get(place) is held:
+                    del self._open[place]
         self.held.append(event)
         return [] if self._open and len(self.held) < MOST_HELD else self.end()
 
@@ -129,16 +124,8 @@ class PairJoiner:
         """Return the events that have waited: nothing more comes for them."""
         held = self.held[:]
         self.held.clear()
-        self._forget()
-        return held
-
-    def _open_text(self, place: _Place, held: tuple[Any, Any]) -> None:
-        self._open[place] = held
-        self._awaited[_names(place)] += 1
-
-    def _forget(self) -> None:
         self._open.clear()
-        self._awaited.clear()
+        return held
 
     def _without_second_half(self, place: _Place, text: str) -> str:
         """Move a second half at the beginning of a text to the first half that waits for it. Returns the rest."""
@@ -148,7 +135,6 @@ class PairJoiner:
                 return text
             place = next(iter(self._open))
         holder, name = self._open.pop(place)
-        self._awaited[_names(place)] -= 1
         if not begins:
             return text
         holder[name] += text[0]

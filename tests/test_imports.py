@@ -66,6 +66,7 @@ WITHIN = {
         "providers/http_provider.py",
         "providers/http_connections.py",
         "providers/litellm_http.py",
+        "engine/http/idle_connections.py",
         "engine/proxy/",
         "engine/viewer/",
     ),

@@ -60,6 +60,7 @@ SMALL = {
     "engine.records.sqlite_file": "databases of our own; the index of records and the proxy's budgets are such",
     "engine.records.short_forms": "what fields a line leaves out; the parts within a line and whole lines both do",
     "engine.follow.end_text": "what a stopped agent reads; the adapters and the proxy say the same",
+    "engine.http.idle_connections": "imports aiohttp; the servers of proxy and viewer both close connections",
     "engine.completion_cut": "where a response is cut; the engine's own responses and followed ones ask it",
     "engine.ids": "ids of sessions, runs and messages; the engine, the service and the follower make them",
     "engine._plural": "numbers with their words, for whatever is read by people; imports nothing",

@@ -34,7 +34,7 @@ _TYPES = {
     ".ico": "image/x-icon",
     ".json": "application/json",
 }
-_ROOT_ELEMENT = re.compile(rb"<html\b([^>]*?)(?:\s+data-mode=\"?\w*\"?)?(?=[\s>])")
+_ROOT_ELEMENT = re.compile(rb"<html\b([^<>]*?)(?:\s+data-mode=\"?\w*\"?)?(?=[\s>])")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,6 @@ _LOCAL_NAMES = frozenset(
 """Names of this machine in the hosts files of systems and of containers. Nobody can own them in the DNS."""
 
 
-IDLE_SECONDS = 10.0
-"""Seconds after which a connection is closed that waits for a request, or for the rest of a request's head."""
-
-
 class BindAddress(NamedTuple):
     """An address to listen at, with its family and protocol."""
 

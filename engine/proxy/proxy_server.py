@@ -20,8 +20,9 @@ from yarl import URL
 from ..decision import Event, Policy, Price, WrongUse
 from ..decision.errors import error_text
 from ..follow import Follower
+from ..http.idle_connections import TimedRunner
 from ..process.daemon import DaemonProcess, log_to_stderr
-from ..process.listening import IDLE_SECONDS, is_loopback, listen_at, raise_file_limit, resolve_address, url_of
+from ..process.listening import is_loopback, listen_at, raise_file_limit, resolve_address, url_of
 from ..process.shutdown import ShutdownSignals
 from ..process.streams import StdStreams
 from ..process.tokens import TOKEN_VARIABLE, Tokens
@@ -196,14 +197,13 @@ def proxy_runner(proxy: Proxy) -> web.AppRunner:
     async def handle(request: web.Request, handler: object) -> web.StreamResponse:
         return await proxy.handle(request)  # whatever its path is, also where that is no path
 
-    return web.AppRunner(
+    return TimedRunner(
         web.Application(middlewares=[handle]),
         handler_cancellation=True,
         auto_decompress=False,
         access_log=None,
         logger=_server_logger(),
         shutdown_timeout=BREAK_OFF_SECONDS,
-        keepalive_timeout=IDLE_SECONDS,
         max_line_size=LARGEST_HEADER,
         max_field_size=LARGEST_HEADER,
     )

@@ -43,7 +43,7 @@ _WHEN = (
 )
 
 
-_MODULES = re.compile(r"(?<!\w)(?:\w++\.|<locals>\.)+(?=\w)")
+_MODULES = re.compile(r"(?<![\w.])(?:\w++\.|<locals>\.)++(?=\w)")
 
 
 class OutputType:

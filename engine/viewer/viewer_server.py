@@ -9,8 +9,9 @@ from aiohttp import web
 from msgspec import Struct
 
 from ..decision import WrongUse
+from ..http.idle_connections import TimedRunner
 from ..process.daemon import DaemonProcess, log_to_stderr
-from ..process.listening import IDLE_SECONDS, is_loopback, listen_at, raise_file_limit, resolve_address, url_of
+from ..process.listening import is_loopback, listen_at, raise_file_limit, resolve_address, url_of
 from ..process.shutdown import ShutdownSignals
 from ..process.streams import StdStreams
 from ..process.tokens import TOKEN_VARIABLE
@@ -75,10 +76,6 @@ class ViewerServer(Struct, frozen=True, kw_only=True):
 
 def viewer_runner(viewer: ViewerApp) -> web.AppRunner:
     """Return the aiohttp runner of a viewer: it cancels a handler when its reader leaves."""
-    return web.AppRunner(
-        viewer.application(),
-        handler_cancellation=True,
-        access_log=None,
-        shutdown_timeout=BREAK_OFF_SECONDS,
-        keepalive_timeout=IDLE_SECONDS,
+    return TimedRunner(
+        viewer.application(), handler_cancellation=True, access_log=None, shutdown_timeout=BREAK_OFF_SECONDS
     )

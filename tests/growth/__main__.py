@@ -3,10 +3,9 @@
     python -m tests.growth                          # from 100 kB to 2 MB; from the root of the repository
     python -m tests.growth --small 8000 --large 32000 --families 20 --bound 1.5
 
-All families are looked at, at a length of `--small` and at a quarter of it. The slowest of each pattern and reader,
-those that seem to grow, and some others are then measured up to `--large`. Between these two lengths a text leaves the
-caches of the processor, which looks like growth. So a family is too slow only if it also grows from half of `--large`
-to its double.
+All families are looked at, at two lengths below `--small`. The slowest of each pattern and reader, those that seem to
+grow, and some others are then measured up to `--large`. Between these two lengths a text leaves the caches of the
+processor, which looks like growth. So a family is too slow only if it also grows from half of `--large` to its double.
 
 Exits with 1 if a family grows faster than the bound, or takes longer than a second for each megabyte. The table has the
 worst family of each pattern and reader; `--all` writes all that were measured.
@@ -35,10 +34,12 @@ TELLING = 0.1
 """Seconds below which nothing is said of the rate: what is done once for each input outweighs it."""
 MOST_WRONG = 3
 """Families of one subject that are too slow, after which no more are tried."""
+LOOKED_AT = (0.06, 0.24)
+"""The lengths at which all families are looked at, as parts of the smaller length."""
 SLOWEST = 4
-"""Families of each subject that are measured because they are the slowest at the smaller length."""
+"""Families of each subject that are measured because they are the slowest then."""
 GROWING = 6
-"""Families of each subject that are measured because they seem to grow up to the smaller length."""
+"""Families of each subject that are measured because they seem to grow then."""
 OTHERS = 2
 """Families of each subject that are measured beside these."""
 
@@ -115,10 +116,10 @@ def choose(subject: Subject, small: int) -> list[Family]:
     """The families of a subject that are to be measured: see the head of the file."""
     if len(subject.families) <= SLOWEST:
         return list(subject.families)
-    small = int(small * subject.share)
+    sizes = [int(small * subject.share * part) for part in LOOKED_AT]
     took = []
     for family in subject.families:
-        times = [_bounded(partial(subject.work, family.text(size)), 1) for size in (small // 4, small)]
+        times = [_bounded(partial(subject.work, family.text(size)), 1) for size in sizes]
         took.append((times[1], times[1] / max(times[0], SHORT / 4), family))
     slowest = sorted(took, key=lambda one: one[0])[-SLOWEST:]
     growing = sorted((one for one in took if one[0] > SHORT), key=lambda one: one[1])[-GROWING:]

@@ -151,8 +151,14 @@ def _text_readers() -> Iterator[Reader]:
             parse_error_body(json.dumps({"error": {"message": text}})), status=400
         ),
     }
+    modules = ("endstop.decision.", "endstop.providers.error", "endstop._sanitize")
+    short = (
+        "is_echo",
+        "is_announcement",
+        "parse_reply",
+    )  # bounded by a policy, and typed by a user
     for name, read in calls.items():
-        yield Reader(name, read, ("endstop.decision.", "endstop.providers.error", "endstop._sanitize"))
+        yield Reader(name, read, modules, 0.4 if name in short else 1.0)
     yield Reader("redaction", Redaction(), ("endstop.records.",))
 
 

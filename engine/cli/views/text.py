@@ -480,7 +480,9 @@ def actions_line(actions: Sequence[str], most: int = 8) -> str:
     return " · ".join([*shown[:most], *more])
 
 
-_CHANGES_FOLDER = re.compile(r"""\A\s*(?:(?:cd|pushd)\s+(?:"[^"]*"|'[^']*'|[^\s;&|]+)\s*(?:&&|;|\n)\s*)+(?=[^\s&;|])""")
+_CHANGES_FOLDER = re.compile(
+    r"""\A\s*(?:(?:cd|pushd)\s+(?:"[^"]*"|'[^']*'|[^\s;&|]+)[^\S\n]*+(?:&&|;|\n)\s*+)+(?=[^\s&;|])"""
+)
 """What many commands begin with, before what they are about."""
 
 

@@ -312,7 +312,7 @@ def test_a_blank_line_of_mixed_ends_ends_an_event() -> None:
 
 
 async def test_a_request_whose_head_does_not_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endstop.proxy.proxy_server.IDLE_SECONDS", 0.2)
+    monkeypatch.setattr("endstop.http.idle_connections.HEAD_SECONDS", 0.2)
     async with proxied(Provider(), tmp_path) as (url, _, _), asyncio.timeout(PATIENCE):
         reader, writer = await connected_to(url)
         writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept:")

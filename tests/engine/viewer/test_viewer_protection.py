@@ -98,7 +98,7 @@ async def test_an_unexpected_error_is_told_without_its_text(capsys: pytest.Captu
 
 
 async def test_a_request_whose_head_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endstop.viewer.viewer_server.IDLE_SECONDS", 0.2)
+    monkeypatch.setattr("endstop.http.idle_connections.HEAD_SECONDS", 0.2)
     async with viewing(LOOP) as site, asyncio.timeout(60):
         reader, writer = await asyncio.open_connection("127.0.0.1", URL(site.url).port)
         writer.write(b"GET /sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept:")
