@@ -69,6 +69,7 @@ _COUNT = re.compile(rf"{report_phrases.COUNT}|{report_phrases.COUNT_OF_ALL}")
 _COUNTED = re.compile(simplified(re.sub(r"\?P<\w+>", "?:", report_phrases.COUNTED)))
 _OWN_WORDS = re.compile(r"[^\W\d_](?>[^|{}<>\s]*\s){2}(?>[^|{}<>]*[.!?])\W*+$|[^|{}<>]{6,}[。!?]$")
 """A sentence of prose."""
+_CLAUSE = re.compile(r"[,;:()、—–]|\b(?:but|so|and|aber|pero|mais|und|y|et)\b|でき(?:ません|かね)|但|倒")
 _LEFT_OUT = re.compile(r"\s*(?:#{1,6}\s|\||[-=*_]{3,}\s*$)")
 _ANSWERED = re.compile(
     r"(回答|作答|答复|answer(ing)?|directly|(?:respon[ds]|répond|antworte|rispond|отве[тч])\w{0,20}|reply|"
@@ -102,7 +103,7 @@ def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
         return "echo"
     asked = _asked(first, last)
     if _declines(first, last, asked):
-        return "refusal_with_offer" if asked or _offers(first, last) else "refusal"
+        return "refusal_with_offer" if asked or _offers([*first, *last]) else "refusal"
     if asked:
         return "question"
     if _is_partial(first, last):
@@ -123,9 +124,11 @@ def _concludes(beginning: str, first: list[str], last: list[str], closing: str) 
     return _finds("conclusion", said) or any(_begins("own_words", one) for one in later[-2:])
 
 
-def _offers(first: list[str], last: list[str]) -> bool:
-    """Whether a refusal names something else that the speaker would do."""
-    return any(not _finds("more", one) for one in _with("alternative", list(dict.fromkeys((*first, *last)))))
+def _offers(sentences: list[str]) -> bool:
+    """Whether a sentence names something else that the speaker would do."""
+    told = (one for one in _with("alternative", sentences) if not _finds("more", one))
+    clauses = (clause for one in told for clause in _CLAUSE.split(one))
+    return any(_finds("alternative", clause) and not _finds("negation", clause) for clause in clauses)
 
 
 def _is_partial(first: list[str], last: list[str]) -> bool:
@@ -213,30 +216,38 @@ def _asks(sentence: str, ends_text: bool) -> bool:
     bare = sentence.rstrip(_DRESSING + ".。!:")
     if not bare.endswith(("?", *ASKING_ENDINGS)):
         return False
-    return ends_text or _finds("to_user", sentence)
+    return ends_text or _finds("to_user", sentence) or _finds("choice", sentence)
 
 
 def _declines(first: list[str], last: list[str], asked: list[str]) -> bool:
     """Whether a text begins by declining, and asks for nothing afterwards but whether an offer is taken."""
-    if not all(_only_offers(sentence) for sentence in asked):
+    if not all(_only_offers(sentence, last) for sentence in asked):
         return False
     for sentence in first:
         sorry = _finds("regret", sentence) or _finds("apology", sentence)
         done = -1 if sorry else _phrases()["done"].find(sentence)
         refused = _refuses(sentence if done < 0 else sentence[:done], bool(asked))
-        if refused or (refused is None and (asked or _offers(first, last))):
+        if refused or (refused is None and (asked or _offers([*first, *last]))):
+            return True
+        if len(last) <= _OPENING and done < 0 and _finds("negation", sentence) and _offers(_with("contrast", last)):
             return True
         if done >= 0:
             return False
     return False
 
 
-def _only_offers(sentence: str) -> bool:
-    if _finds("proceed", sentence):
-        return "let me know" in sentence
-    if _finds("agreement", sentence):
+def _only_offers(question: str, last: list[str]) -> bool:
+    """Whether a question only asks whether an offer is taken, which is made there or just before."""
+    if _finds("proceed", question):
+        return "let me know" in question
+    if _finds("agreement", question):
         return True
-    return (_finds("offer", sentence) or _finds("alternative", sentence)) and not _finds("request", sentence)
+    if _finds("request", question):
+        return False
+    if _finds("offer", question) or _finds("alternative", question):
+        return True
+    before = [one for one in last[: last.index(question)] if not _ITEM.match(one)]
+    return _offers(before[-1:])
 
 
 def _refuses(sentence: str, asks: bool) -> bool | None:
@@ -323,6 +334,7 @@ def _phrases() -> dict[str, Phrases]:
         "courtesy": text_phrases.COURTESY,
         "offer": text_phrases.OFFER,
         "to_user": rf"\b(?:{text_phrases.TO_USER})\b|{text_phrases.TO_USER_UNSPACED}",
+        "choice": text_phrases.CHOICE,
         "conditional": text_phrases.CONDITIONAL,
         "regret": text_phrases.REGRET,
         "apology": text_phrases.APOLOGY,
@@ -333,6 +345,8 @@ def _phrases() -> dict[str, Phrases]:
         "proceed": text_phrases.PROCEED,
         "agreement": text_phrases.AGREEMENT,
         "alternative": text_phrases.ALTERNATIVE,
+        "negation": text_phrases.NEGATION,
+        "contrast": text_phrases.CONTRAST,
         "left": _joined(report_phrases.LEFT),
         "not_yet": _joined(report_phrases.NOT_YET),
         "part_done": _joined(report_phrases.PART_DONE),
