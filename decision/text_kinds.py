@@ -66,6 +66,12 @@ _NUMBER = re.compile(r"(?<!\s)\s*+\d{1,3}[.)、]\s")
 _BOX = re.compile(r"\W{0,4}?(?:(?P<done>\[x\]|[✅☑✔✓])|(?P<open>\[[ ~-]?\]|[⬜☐□◻⏳🔲🚧]))")
 """An item of a checklist."""
 _COUNT = re.compile(rf"{report_phrases.COUNT}|{report_phrases.COUNT_OF_ALL}")
+_STATE = re.compile(r"[|:–—→,]|\s-\s|=>|->")
+"""Comes before the state of an item."""
+_STATES = {
+    "done": re.compile(simplified(report_phrases.DONE_STATE)),
+    "open": re.compile(simplified(report_phrases.OPEN_STATE)),
+}
 _COUNTED = re.compile(simplified(re.sub(r"\?P<\w+>", "?:", report_phrases.COUNTED)))
 _OWN_WORDS = re.compile(r"[^\W\d_](?>[^|{}<>\s]*\s){2}(?>[^|{}<>]*[.!?])\W*+$|[^|{}<>]{6,}[。!?]$")
 """A sentence of prose."""
@@ -106,7 +112,7 @@ def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
         return "refusal_with_offer" if asked or _offers([*first, *last]) else "refusal"
     if asked:
         return "question"
-    if _is_partial(first, last):
+    if _is_partial(first, last, closing):
         return "partial"
     return "announcement" if _announces(last, closing) else "answer"
 
@@ -131,24 +137,45 @@ def _offers(sentences: list[str]) -> bool:
     return any(_finds("alternative", clause) and not _finds("negation", clause) for clause in clauses)
 
 
-def _is_partial(first: list[str], last: list[str]) -> bool:
+def _is_partial(first: list[str], last: list[str], closing: str) -> bool:
     """Whether a text reports of work of which the speaker has done a part and is to do the rest."""
     told = list(dict.fromkeys((*first, *last[-_REPORT:])))
-    if any(not _finds("conditional", one) for one in _with("left", told)):
+    if any(not _of_the_user(one) for one in _with("left", told)):
         return True
     counts = [one for one in told if _counts_a_part(one)]
     if any(_COUNTED.search(one) for one in counts):
         return True
-    boxes = [box for one in last if (box := _BOX.match(one))]
-    opened = any(box["open"] for box in boxes)
-    if opened and any(box["done"] for box in boxes):
+    whole = any(_finds("whole", one) for one in first[:2]) or _reports_done(first[:1])
+    if not whole and (_has_done_and_open_items(last, closing) or _leaves_a_rest(counts, told)):
         return True
-    not_yet = _with("not_yet", told)
+    not_yet = [one for one in told if _finds("not_yet", one) or (_finds("comes_next", one) and not _is_beside(one))]
     if told and _finds("progress", told[0]):
-        return bool(not_yet or counts or opened)
-    if not not_yet or any(_finds("whole", one) for one in first[:2]):
+        return bool(not_yet or counts)
+    if not not_yet or whole:
         return False
     return bool(counts) or _done_before(not_yet[0], told)
+
+
+def _of_the_user(sentence: str) -> bool:
+    """Whether a sentence says what depends on the user."""
+    return _finds("conditional", sentence) and _finds("to_user", sentence)
+
+
+def _leaves_a_rest(counts: list[str], told: list[str]) -> bool:
+    """Whether a part is counted as done, and a rest is named that needs something."""
+    if not any(_finds("part_done", one) for one in counts):
+        return False
+    return any(not _finds("unneeded", one) for one in _with("remainder", told))
+
+
+def _has_done_and_open_items(last: list[str], closing: str) -> bool:
+    """Whether some items of a list or a table are marked as done, and some as not."""
+    marks = {name for one in last if (box := _BOX.match(one)) for name in ("done", "open") if box[name]}
+    rows = [_fold(line) for line in closing.splitlines() if line.lstrip().startswith("|")]
+    for line in (*last, *rows):
+        states = [state.strip(_DRESSING + ".。!;") for state in _STATE.split(line)[1:]]
+        marks |= {name for name, known in _STATES.items() if any(map(known.fullmatch, states))}
+    return len(marks) == 2
 
 
 def _with(name: str, sentences: list[str]) -> list[str]:
@@ -168,11 +195,17 @@ def _done_before(open_part: str, told: list[str]) -> bool:
 def _counts_a_part(sentence: str) -> bool:
     """Whether a sentence counts how much of how much there is, and that is not all."""
     for found in _COUNT.finditer(sentence):
-        written = (found["done"] or found["part"], found["all"] or found["whole"])
-        done, everything = ("".join(filter(str.isdigit, one)) for one in written)
-        if int(done) < int(everything):
+        part = found["done"] or found["part"] or found["some"]
+        everything = found["all"] or found["whole"] or found["every"]
+        if _number(part) < _number(everything):
             return True
     return False
+
+
+def _number(written: str) -> int:
+    """The number that is written in digits or, up to twelve, in a word."""
+    known = report_phrases.NUMBERS.get(written.strip())
+    return int("".join(filter(str.isdigit, written)) or 0) if known is None else known
 
 
 def _asked(first: list[str], last: list[str]) -> list[str]:
@@ -352,6 +385,9 @@ def _phrases() -> dict[str, Phrases]:
         "part_done": _joined(report_phrases.PART_DONE),
         "whole": report_phrases.WHOLE,
         "progress": report_phrases.PROGRESS,
+        "remainder": report_phrases.REMAINDER,
+        "unneeded": report_phrases.UNNEEDED,
+        "comes_next": report_phrases.COMES_NEXT,
         "conclusion": report_phrases.CONCLUSION,
     }
     return {name: Phrases(simplified(expression)) for name, expression in expressions.items()}
