@@ -315,6 +315,23 @@ ECHO = {
     r"한)|출력(은|했|값|:|결과)|종료 코드|응답)",
 }
 """Begins a text that says what a tool returned."""
+SOURCE = (
+    r"\b(tools?|commands?|functions?|quer(y|ies)|calls?|calling|requests?|api|endpoint|search|lookup|script|program|server|shell|terminal|process|"
+    r"std(out|err)|sensor|console|herramienta|comando|funci[oó]n|consulta|llamada|b[uú]squeda|servidor|petici[oó]n|outil|commande|fonction|requ[eê]te|"
+    r"appel|recherche|serveur|werkzeug\w*|befehl\w*|aufruf\w*|funktion|abfrage|skript\w*|schnittstelle|suche|kommando\w*|http)\b|"
+    r"工具|命令|指令|函数|接口|脚本|查询|搜索|调用|请求|程序|服务器|ツール|コマンド|関数|クエリ|スクリプト|検索|呼び出し|リクエスト|サーバ|"
+    r"\w+_\w+|\w\.\w+\b|\w\("
+)
+"""What a result comes from: a tool, or a name of code."""
+RESULT = (
+    r"\b(returned|returns|responded|answered|replied|printed|gave|output|outputs|results?|response|reply|exited|exit|reported|says|said|shows|"
+    r"devolvi[oó]|devuelve|devuelto|respondi[oó]|respondido|contestado|contest[oó]|imprimi[oó]|mostr[oó]|salida|respuesta|resultados?|c[oó]digo|renvoy[eé]e?|renvoie|"
+    r"retourn[eé]e?|affich[eé]e?|r[eé]pondu|sortie|r[eé]ponse|r[eé]sultats?|lieferte?|ergab|meldete?|antwortete|zur[uü]ckgegeben|ausgegeben|geliefert|"
+    r"ausgabe|r[uü]ckgabe\w*|antwort|ergebnis\w*)\b|返回|输出|回传|传回|打印|响应|结果|退出码|出力|返し|返って|返され|返却|戻り値|結果|応答|表示され|終了コード"
+)
+"""Says that something came back."""
+DATA = r"[\s*_'\"]*(?:[{\[<\"$]|```|\d|[\w./-]+\s?[:=]\s?\S|\S+\.\w{1,5}\b|-rw|drwx|(?:true|false|null|none|ok)\b)"
+"""Begins what a tool returned, not a sentence."""
 CONCLUSION = (
     r"\b(so|because|since|therefore|thus|hence|which means|meaning|that means|this means|indicat\w+|suggest\w*|"
     r"confirm\w*|i (have|fixed|changed|added|updated)|i've|now|; ?(it|i|we)|as expected|por lo (que|tanto)|porque|"

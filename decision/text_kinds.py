@@ -385,6 +385,8 @@ def _phrases() -> dict[str, Phrases]:
         "part_done": _joined(report_phrases.PART_DONE),
         "whole": report_phrases.WHOLE,
         "progress": report_phrases.PROGRESS,
+        "source": report_phrases.SOURCE,
+        "result": report_phrases.RESULT,
         "remainder": report_phrases.REMAINDER,
         "unneeded": report_phrases.UNNEEDED,
         "comes_next": report_phrases.COMES_NEXT,
@@ -403,8 +405,24 @@ def _echoes(wanted: Callable[[str], bool]) -> re.Pattern[str]:
     return re.compile(rf"[\W_]{{0,8}}(?:{report_phrases.HERE})?(?:{simplified(phrases)})|<tool_|<function_")
 
 
+_INTRODUCES = re.compile(r"[^:\n.。]{1,120}(?:[.](?=\w)[^:\n.。]{0,80}){0,3}(?::|。?\n)")
+_OWN = re.compile(r"\b(here|i|we|i'(ve|m|ll)|my|your|you|ich|je|j'\w+|he|hemos|su|tu|ihre?|votre)\b|我|您|你")
+
+
+def _introduces_a_result(text: str) -> bool:
+    """Whether a text is what a tool returned, after a clause that says so."""
+    said = _INTRODUCES.match(text)
+    if said is None or _OWN.search(said[0]) or not re.match(report_phrases.DATA, text[said.end() :]):
+        return False
+    return _finds("source", said[0]) and _finds("result", said[0])
+
+
 def _begins_as_echo(text: str) -> bool:
-    return _begins("echo", text) or (not text.isascii() and _begins("echo_in_another_script", text))
+    return (
+        _introduces_a_result(text)
+        or _begins("echo", text)
+        or (not text.isascii() and _begins("echo_in_another_script", text))
+    )
 
 
 @cache

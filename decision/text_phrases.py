@@ -5,7 +5,7 @@ sorted by language has the words of all of them.
 """
 
 ERROR = (
-    r"api error|(internal )?server error|error code:? ?\d|error ?[:(\-]? ?[45]\d\d\b|[45]\d\d (too many|internal|bad|"
+    r"[^.:\n]{0,30}\b(error|erreur|fehler|errore|erro)\b[^.:\n]{0,30}: ?[45]\d\d\b|(upstream|connect|network|socket)( \w+)? error\b|[^。:,\n]{0,12}(エラー|错误) ?:|api error|(internal )?server error|error code:? ?\d|error ?[:(\-]? ?[45]\d\d\b|[45]\d\d (too many|internal|bad|"
     r"service|gateway|unauthori[sz]ed|forbidden|payload|not found|overloaded|\{)|http(/[\d.]+)? ?(error|"
     r"status)?:? ?[45]\d\d|(fatal |unexpected |internal |runtime |provider |tool |litellm|openai|anthropic|"
     r"google)[\w. ]{0,40}(error|exception)\b ?[:(]|error( (calling|running|executing|while|from|in|"
