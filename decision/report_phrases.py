@@ -60,7 +60,7 @@ LEFT = {
     "zh": r"(我)?(还|仍|尚)(需要?|得|要|须)(?!您|你|我)[^,。;]{0,24}(处理|完成|升级|迁移|继续|做|写|补|翻译|测试|检查|"
     r"整理|核对|转换|更新|验证|修改|清洗|分析|下载|上传|部署|修复)|(尚未|还未|还没有?|仍未|未)(开始|处理|完成|动|"
     r"迁移|翻译|做|测试|校对|转换|整理|核对|检查|验证|写|修改|修复|分析|接入|升级)|(待|尚待|有待|等待)(处理|完成|"
-    r"办|整理|补|验证|迁移|测试|续)|(剩下|剩余|其余|余下|还剩|尚余)[^,。;]{0,30}(没(?!有)|没有?(处理|做|动|开始)|未|待|需要|接着|继续|稍后|进行|"
+    r"办(?!事项|清单|列表)|整理|补|验证|迁移|测试|续)|(剩下|剩余|其余|余下|还剩|尚余)[^,。;]{0,30}(没(?!有)|没有?(处理|做|动|开始)|未|待|需要|接着|继续|稍后|进行|"
     r"个(?!月|小时|工作日|座位|名额)|部分)|未开始|进行中(?!的)|进度(汇报|更新|报告|:)|阶段性(结果|进展|汇报)|"
     r"完成(了|到|至)?(一半|大半|大约|约)|(完成|做)了?一(半|部分)|正在(导入|处理|迁移|翻译|生成|整理|下载|上传|转换|"
     r"训练|编写|修改|分析)(?!.{0,12}(问题|原因))|(后端|前端|其他|剩下的|后面的?)[^,。]{0,12}还没(动|做|写|改)|"
@@ -78,22 +78,22 @@ LEFT = {
 """Says that a part of the work is left, and that the speaker is to do it."""
 
 NOT_YET = {
-    "en": r"\b(not|nobody|nothing|none|no|never)\b[^.;]{0,60}\byet\b|n't\b[^.;]{0,60}\byet\b|\bhas?(ve)? not been \w+|\b(mid|half)-\w+|\b(isn't|is not|aren't|not) "
+    "en": r"\b(have|has)(n't| not)( yet)? been \w+|\bnothing has \w+|(?<!you )\b(is|are) being \w+|\b(have|has)(n't| not) \w+ed (yet|so far)|\b(not|nobody|nothing|none|no|never)\b[^.;]{0,60}\byet\b|n't\b[^.;]{0,60}\byet\b|\bhas?(ve)? not been \w+|\b(mid|half)-\w+|\b(isn't|is not|aren't|not) "
     r"(finished|done|complete)\b|\bstill (failing|broken|red|stubs?|wrong|missing|half|untested|todo|on (the|my)|fails?|import)\b|\bwhat's left\b|\b(is|are|was|were|has|have)(n't| not)( been)?( \w+){0,2} yet\b|\bnot( yet)? (been )?(\w+ed|done|started|"
     r"written) yet\b|\bnot yet (been )?(\w+ed|done|started|written|complete)|\b(remain|remains) (on the old|to be|"
     r"undone|unfinished|untouched|unprocessed)\b|\bstill needs? to be \w+|\buntouched\b|\b\d+ (\w+ ){0,2}(left|"
     r"to go)$|\bis about \d+ ?%|\b(is|are)( still)? not\W*$|\b(is|are)(n't)\W*$|\bnot yet\W*$|\bnot started\b|"
     r"\bnot finished\b|\bthe rest is (running|queued|in progress)\b|\bi haven't got\b|\b(is|are) still (open|"
     r"running|in progress|on the old)\b|\bpending\W*$|\bare not\W*$",
-    "es": r"(^|[;:.] )\W*(quedan?|faltan?) |\b(a[uú]n|todav[ií]a) (sin|en|por|est[aá]n?|queda|falta)|\bno (he|est[aá]) (terminad|acabad|complet)\w*|\baún no\b|\baun no\b|\btodavía no\b|\btodavia no\b|\bpendientes?$|\bsin (hacer|empezar|terminar|revisar|"
+    "es": r"\b(me )?l[oa]s? dejo\b|\bnada de\b|\bse est[aá]n? \w+ndo\b|\b(a|por) la mitad\b|(^|[;:.] )\W*(quedan?|faltan?) |\b(a[uú]n|todav[ií]a) (sin|en|por|est[aá]n?|queda|falta)|\bno (he|est[aá]) (terminad|acabad|complet)\w*|\baún no\b|\baun no\b|\btodavía no\b|\btodavia no\b|\bpendientes?$|\bsin (hacer|empezar|terminar|revisar|"
     r"migrar)\b",
-    "fr": r"\bpas encore\b|\bà faire$|\ben cours$|\ben attente$|\ben revanche, (\w+ ){1,4}(n'est|ne sont) pas\b",
-    "de": r"\bnoch nicht\b|\b(offen|ausstehend|in arbeit)$|\bnoch\b[^.]{0,40}\bunver[aä]ndert",
+    "fr": r"\b(attend|attendent|manque|manquent|restent?) encore\b|\bencore (rien|à)\b|\btoujours pas\b|\brien (n'|ne |encore)|\best en (train|passe)\b|\bpas encore\b|\bà faire$|\ben cours$|\ben attente$|\ben revanche, (\w+ ){1,4}(n'est|ne sont) pas\b",
+    "de": r"\bnoch (nichts|keine?\w*|in arbeit|im gange)\b|\bwird (gerade|derzeit|noch)\b|\bwerden (gerade|derzeit|noch)\b|\bzur h[aä]lfte\b|\bnoch nicht\b|\b(offen|ausstehend|in arbeit)$|\bnoch\b[^.]{0,40}\bunver[aä]ndert",
     "pt": r"\bainda não\b|\bainda nao\b|\bpendentes?$",
     "it": r"\b(non|non è) ancora\b|\bin sospeso$|\bda fare$",
     "ru": r"\b(ещё|еще|пока) не\b|\bв процессе$",
-    "zh": r"(后面|其余|剩下)[^。]{0,12}(没动|没做|要处理|要做|待)|到一半|还没|尚未|仍未|还停留|剩下的",
-    "ja": r"まだ",
+    "zh": r"(另外|其他|剩)[^。]{0,12}(才|再|要)|没(补|动|开|轮|做|写|跑)|开发中|还(差|缺)|(后面|其余|剩下)[^。]{0,12}(没动|没做|要处理|要做|待)|到一半|还没|尚未|仍未|还停留|剩下的",
+    "ja": r"これから|あと ?\d+|手つかず|まだ",
     "ko": r"아직|남은",
 }
 """Says that something is not done; a report of unfinished work where another sentence or clause says what is done."""
@@ -160,12 +160,12 @@ NUMBERS = {
 _WORDS = "|".join(sorted(NUMBERS, key=len, reverse=True))
 _NUMBER = rf"\d[\d.,' ]{{0,12}}?|(?:{_WORDS})(?![^\W\d_]) ?"
 COUNT = (
-    rf"(?P<done>{_NUMBER}) ?(?:/|of(?: the| all)?|out of(?: the)?|von(?: den| insgesamt)?|de(?: los| las)?|sur(?: les)?|di|"
+    rf"(?P<done>{_NUMBER}) ?(?:[^\W\d_]{{2,20}} )?(?:/|of(?: the| all)?|out of(?: the)?|von(?: den| insgesamt)?|der|des|de(?: los| las)?|sur(?: les)?|di|"
     rf"из) ?(?P<all>\d[\d.,']{{0,12}}|(?:{_WORDS})\b)"
 )
 COUNT_OF_ALL = (
     rf"(?:(?P<whole>\d[\d.,]{{0,12}}|[一两三四五六七八九十]{{1,2}}) ?[^\d\s。,]{{1,8}}(?:のうち|中的?|当中|里)[^\d。]{{0,10}}"
-    rf"(?P<part>\d[\d.,]{{0,12}})|\b(?:von|of|de|sur)(?: den| the| los| las| les)? (?P<every>\d{{1,9}}) [^\d.。]{{1,60}}\b(?P<some>\d{{1,9}})\b)"
+    rf"(?P<part>\d[\d.,]{{0,12}}|[一两三四五六七八九十]{{1,2}})|\b(?:von|of|de|sur)(?: den| the| los| las| les)? (?P<every>\d{{1,9}}) [^\d.。]{{1,60}}\b(?P<some>\d{{1,9}})\b)"
 )
 """How much of how much is done, in this order or in the other."""
 COUNTED = (
@@ -320,11 +320,11 @@ SOURCE = (
     r"std(out|err)|sensor|console|herramienta|comando|funci[oó]n|consulta|llamada|b[uú]squeda|servidor|petici[oó]n|outil|commande|fonction|requ[eê]te|"
     r"appel|recherche|serveur|werkzeug\w*|befehl\w*|aufruf\w*|funktion|abfrage|skript\w*|schnittstelle|suche|kommando\w*|http)\b|"
     r"工具|命令|指令|函数|接口|脚本|查询|搜索|调用|请求|程序|服务器|ツール|コマンド|関数|クエリ|スクリプト|検索|呼び出し|リクエスト|サーバ|"
-    r"\w+_\w+|\w\.\w+\b|\w\("
+    r"\w+_\w+|\w\.\w+\b|\b(get|post|put|patch|delete) /|\w\("
 )
 """What a result comes from: a tool, or a name of code."""
 RESULT = (
-    r"\b(returned|returns|responded|answered|replied|printed|gave|output|outputs|results?|response|reply|exited|exit|reported|says|said|shows|"
+    r"\b(returned|returns|came back|responded|answered|replied|printed|gave|output|outputs|results?|response|reply|exited|exit|reported|says|said|shows|"
     r"devolvi[oó]|devuelve|devuelto|respondi[oó]|respondido|contestado|contest[oó]|imprimi[oó]|mostr[oó]|salida|respuesta|resultados?|c[oó]digo|renvoy[eé]e?|renvoie|"
     r"retourn[eé]e?|affich[eé]e?|r[eé]pondu|sortie|r[eé]ponse|r[eé]sultats?|lieferte?|ergab|meldete?|antwortete|zur[uü]ckgegeben|ausgegeben|geliefert|"
     r"ausgabe|r[uü]ckgabe\w*|antwort|ergebnis\w*)\b|返回|输出|回传|传回|打印|响应|结果|退出码|出力|返し|返って|返され|返却|戻り値|結果|応答|表示され|終了コード"

@@ -406,15 +406,18 @@ def _echoes(wanted: Callable[[str], bool]) -> re.Pattern[str]:
 
 
 _INTRODUCES = re.compile(r"[^:\n.。]{1,120}(?:[.](?=\w)[^:\n.。]{0,80}){0,3}(?::|。?\n)")
-_OWN = re.compile(r"\b(here|i|we|i'(ve|m|ll)|my|your|you|ich|je|j'\w+|he|hemos|su|tu|ihre?|votre)\b|我|您|你")
+_OWN = re.compile(
+    r"^\W*(?!executed|called|received|returned|invoked)\w+ed\b|\b(here|i|we|i'(ve|m|ll)|my|your|you|ich|je|j'\w+|he|hemos|su|tu|ihre?|votre)\b|我|您|你"
+)
 
 
 def _introduces_a_result(text: str) -> bool:
     """Whether a text is what a tool returned, after a clause that says so."""
     said = _INTRODUCES.match(text)
-    if said is None or _OWN.search(said[0]) or not re.match(report_phrases.DATA, text[said.end() :]):
+    if said is None or _OWN.search(said[0]) or not _finds("result", said[0]):
         return False
-    return _finds("source", said[0]) and _finds("result", said[0])
+    rest = text[said.end() :].lstrip(" \n")
+    return rest.startswith(("{", "[", "'''")) or _finds("source", said[0])
 
 
 def _begins_as_echo(text: str) -> bool:

@@ -5,7 +5,7 @@ sorted by language has the words of all of them.
 """
 
 ERROR = (
-    r"[^.:\n]{0,30}\b(error|erreur|fehler|errore|erro)\b[^.:\n]{0,30}: ?[45]\d\d\b|(upstream|connect|network|socket)( \w+)? error\b|[^。:,\n]{0,12}(エラー|错误) ?:|api error|(internal )?server error|error code:? ?\d|error ?[:(\-]? ?[45]\d\d\b|[45]\d\d (too many|internal|bad|"
+    r"[^.:\n]{0,40}\b(failed|unable|could not|cannot) to [\w ]{2,20}:|[^.:\n]{0,30}\b(error|erreur|fehler|errore|erro)\b[^.:\n]{0,30}: ?[45]\d\d\b|(upstream|connect|network|socket)( \w+)? error\b|[^。:,\n]{0,12}(エラー|错误) ?:|api error|(internal )?server error|error code:? ?\d|error ?[:(\-]? ?[45]\d\d\b|[45]\d\d (too many|internal|bad|"
     r"service|gateway|unauthori[sz]ed|forbidden|payload|not found|overloaded|\{)|http(/[\d.]+)? ?(error|"
     r"status)?:? ?[45]\d\d|(fatal |unexpected |internal |runtime |provider |tool |litellm|openai|anthropic|"
     r"google)[\w. ]{0,40}(error|exception)\b ?[:(]|error( (calling|running|executing|while|from|in|"
@@ -52,7 +52,7 @@ ERROR = (
 )
 
 REQUESTS = {
-    "en": r"please,? (also |first |kindly |try to |do |could you )?(provide|confirm|share|specify|tell|choose|select|"
+    "en": r"\btell me (if|whether)\b|\bneed [\w ]{1,30}\bfrom you\b|please,? (also |first |kindly |try to |do |could you )?(provide|confirm|share|specify|tell|choose|select|"
     r"send|enter|give|clarify|double[ -]?check|re-?check|locate|upload|paste|attach|reply|respond|answer|indicate|"
     r"advise|describe|pick|decide|grant|supply|state|list|name|verify (that|your|the|whether)|make sure (the|that|"
     r"your)|review and|approve|authori[sz]e|log ?in|sign ?in|type|let me know (which|what|how|who|whether|where|"
@@ -181,7 +181,7 @@ AGREEMENT = (
 )
 """Asks whether the user takes what was offered."""
 ALTERNATIVE = (
-    r"\b(i|we)( can| could|'d| would|'ll gladly| will gladly)\b(?! (see|tell|find|confirm|say|have|"
+    r"\b(send|paste|give|share|forward|upload|show)( me)?\b[^.]{0,60}\band i('ll| will| can)?\b|\b\w+ez-(moi|nous|le|la)\b|\b(p[aá]s|mand|env[ií]|pega|d[eé])\w*(me|melo|noslo)\b|\b(i|we)( can| could|'d| would|'ll gladly| will gladly)\b(?! (see|tell|find|confirm|say|have|"
     r"recommend reaching)\b)|\b(happy|glad|willing) to\b|\bgladly\b|\byes\W*$|"
     r"\bif (that|this|it)\b|\bif you('d| would)? ?(like|want|wish|prefer|send|give|"
     r"provide|share|grant|paste|approve|agree)\b|\b(want|like|prefer) me to\b|\bsay (the word|which|so)\b|"
@@ -247,7 +247,7 @@ NOT_A_STATE = (
 """No German verb of what one has, knows, thinks or advises."""
 
 ANNOUNCING = {
-    "en": r"\b(i|we)('ll| will| shall|'m going to| am going to|'re going to| are going to)(?! (be (happy|glad|able|"
+    "en": r"^\W*\w+ing [^.]{2,80} (right )?now\W*$|\b(i|we)('ll| will| shall|'m going to| am going to|'re going to| are going to)(?! (be (happy|glad|able|"
     r"here|available|sure|more than)|need|require|gladly|happily|assist you|be in touch|let you know|wait)\b)|"
     r"\blet me(?! know\b)|\blet's(?! (assume|say|take an example)\b)|(i|we) (now |still |also |first |then )?(need|"
     r"want|have|should|must) (to )?(now )?(check|look|find|run|read|open|fix|see|update|create|verify|write|add|"
@@ -342,7 +342,7 @@ APOLOGY = (
     r"抱歉|对不起|申し訳|すみません|恐れ入りますが|죄송"
 )
 CANNOT = (
-    r"\b(i|we)('m| am| are|'re)? (currently |afraid i |sorry but i |simply |really |also |still )?(can('t|not| not)|"
+    r"^\W*(sorry|i'm sorry|lo siento|d[eé]sol[eé]e?|leider|抱歉|对不起)\W{0,3}(no|nein|non|nope)\W*$|\bno (\w+ ){0,3}(puedo|podemos|podr[eé])\b|\b(gebe|verrate|teile|nenne|zeige|mache|tue) ich [^.]{0,40}\bnicht\b|[订买约改退取换加做办插]不[上成到]|\b(i|we)('m| am| are|'re)? (currently |afraid i |sorry but i |simply |really |also |still )?(can('t|not| not)|"
     r"(not able|unable) to|wo(n't)|will not|do(n't| not) have (the |any |a )?(access|ability|capability|permission|"
     r"authority|way|means|real|information)|must decline|have to decline|decline|refuse|(not )?(only )?(allowed|"
     r"permitted) to|can only)|\b(this|that|it) (can(no|')t|can not|won't) be done\b|\bi (have to|must|need to|"
@@ -403,7 +403,7 @@ CANNOT = (
 )
 """Says that the speaker cannot or will not."""
 CANNOT_BE = (
-    r"\bl[aä](sst|ssen) sich [^.]{0,80}\b(nicht|kein)|\bva(n)? complet[oa]s?\b|\bno longer\b|"
+    r"\b(is|are)(n't| not) (refund|chang|exchang|cancel|transfer|modifi|recover|revers|return|upgrad|negotia|repair)\w*able\b|\bnicht \w+bar\b|\bn(o|ã?o) (es|son|é) \w+[ai]bles?\b|\bn(e|')\s?(est|sont) (ni|pas|plus) \w+[ai]bles?|光了|\bl[aä](sst|ssen) sich [^.]{0,80}\b(nicht|kein)|\bva(n)? complet[oa]s?\b|\bno longer\b|"
     r"\bthere('s| is| are) no (way|option|possibility|exceptions?|tools?)\b|\b(is|are|it's|was)( not|n't) (possible|"
     r"allowed|permitted|eligible|supported|available)|can(not|'t| not) be|(does|do)( not|n't) (allow|permit|include|"
     r"cover|meet)|not (eligible|permitted|allowed|covered)|no se puede|no (est[aá]|son) permitid|n'?est pas (possible|"
