@@ -66,9 +66,16 @@ _NUMBER = re.compile(r"(?<!\s)\s*+\d{1,3}[.)、]\s")
 _BOX = re.compile(r"\W{0,4}?(?:(?P<done>\[x\]|[✅☑✔✓])|(?P<open>\[[ ~-]?\]|[⬜☐□◻⏳🔲🚧]))")
 """An item of a checklist."""
 _COUNT = re.compile(rf"{report_phrases.COUNT}|{report_phrases.COUNT_OF_ALL}")
+_STATE = re.compile(r"[|:–—→,]|\s-\s|=>|->")
+"""Comes before the state of an item."""
+_STATES = {
+    "done": re.compile(simplified(report_phrases.DONE_STATE)),
+    "open": re.compile(simplified(report_phrases.OPEN_STATE)),
+}
 _COUNTED = re.compile(simplified(re.sub(r"\?P<\w+>", "?:", report_phrases.COUNTED)))
 _OWN_WORDS = re.compile(r"[^\W\d_](?>[^|{}<>\s]*\s){2}(?>[^|{}<>]*[.!?])\W*+$|[^|{}<>]{6,}[。!?]$")
 """A sentence of prose."""
+_CLAUSE = re.compile(r"[,;:()、—–]|\b(?:but|so|and|aber|pero|mais|und|y|et)\b|でき(?:ません|かね)|但|倒")
 _LEFT_OUT = re.compile(r"\s*(?:#{1,6}\s|\||[-=*_]{3,}\s*$)")
 _ANSWERED = re.compile(
     r"(回答|作答|答复|answer(ing)?|directly|(?:respon[ds]|répond|antworte|rispond|отве[тч])\w{0,20}|reply|"
@@ -102,10 +109,10 @@ def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
         return "echo"
     asked = _asked(first, last)
     if _declines(first, last, asked):
-        return "refusal_with_offer" if asked or _offers(first, last) else "refusal"
+        return "refusal_with_offer" if asked or _offers([*first, *last]) else "refusal"
     if asked:
         return "question"
-    if _is_partial(first, last):
+    if _is_partial(first, last, closing):
         return "partial"
     return "announcement" if _announces(last, closing) else "answer"
 
@@ -123,29 +130,52 @@ def _concludes(beginning: str, first: list[str], last: list[str], closing: str) 
     return _finds("conclusion", said) or any(_begins("own_words", one) for one in later[-2:])
 
 
-def _offers(first: list[str], last: list[str]) -> bool:
-    """Whether a refusal names something else that the speaker would do."""
-    return any(not _finds("more", one) for one in _with("alternative", list(dict.fromkeys((*first, *last)))))
+def _offers(sentences: list[str]) -> bool:
+    """Whether a sentence names something else that the speaker would do."""
+    told = (one for one in _with("alternative", sentences) if not _finds("more", one))
+    clauses = (clause for one in told for clause in _CLAUSE.split(one))
+    return any(_finds("alternative", clause) and not _finds("negation", clause) for clause in clauses)
 
 
-def _is_partial(first: list[str], last: list[str]) -> bool:
+def _is_partial(first: list[str], last: list[str], closing: str) -> bool:
     """Whether a text reports of work of which the speaker has done a part and is to do the rest."""
     told = list(dict.fromkeys((*first, *last[-_REPORT:])))
-    if any(not _finds("conditional", one) for one in _with("left", told)):
+    if any(not _of_the_user(one) for one in _with("left", told)):
         return True
     counts = [one for one in told if _counts_a_part(one)]
     if any(_COUNTED.search(one) for one in counts):
         return True
-    boxes = [box for one in last if (box := _BOX.match(one))]
-    opened = any(box["open"] for box in boxes)
-    if opened and any(box["done"] for box in boxes):
+    whole = any(_finds("whole", one) for one in first[:2]) or _reports_done(first[:1])
+    if not whole and (_has_done_and_open_items(last, closing) or _leaves_a_rest(counts, told)):
         return True
-    not_yet = _with("not_yet", told)
+    not_yet = [one for one in told if _finds("not_yet", one) or (_finds("comes_next", one) and not _is_beside(one))]
     if told and _finds("progress", told[0]):
-        return bool(not_yet or counts or opened)
-    if not not_yet or any(_finds("whole", one) for one in first[:2]):
+        return bool(not_yet or counts)
+    if not not_yet or whole:
         return False
     return bool(counts) or _done_before(not_yet[0], told)
+
+
+def _of_the_user(sentence: str) -> bool:
+    """Whether a sentence says what depends on the user."""
+    return _finds("conditional", sentence) and _finds("to_user", sentence)
+
+
+def _leaves_a_rest(counts: list[str], told: list[str]) -> bool:
+    """Whether a part is counted as done, and a rest is named that needs something."""
+    if not any(_finds("part_done", one) for one in counts):
+        return False
+    return any(not _finds("unneeded", one) for one in _with("remainder", told))
+
+
+def _has_done_and_open_items(last: list[str], closing: str) -> bool:
+    """Whether some items of a list or a table are marked as done, and some as not."""
+    marks = {name for one in last if (box := _BOX.match(one)) for name in ("done", "open") if box[name]}
+    rows = [_fold(line) for line in closing.splitlines() if line.lstrip().startswith("|")]
+    for line in (*last, *rows):
+        states = [state.strip(_DRESSING + ".。!;") for state in _STATE.split(line)[1:]]
+        marks |= {name for name, known in _STATES.items() if any(map(known.fullmatch, states))}
+    return len(marks) == 2
 
 
 def _with(name: str, sentences: list[str]) -> list[str]:
@@ -165,11 +195,17 @@ def _done_before(open_part: str, told: list[str]) -> bool:
 def _counts_a_part(sentence: str) -> bool:
     """Whether a sentence counts how much of how much there is, and that is not all."""
     for found in _COUNT.finditer(sentence):
-        written = (found["done"] or found["part"], found["all"] or found["whole"])
-        done, everything = ("".join(filter(str.isdigit, one)) for one in written)
-        if int(done) < int(everything):
+        part = found["done"] or found["part"] or found["some"]
+        everything = found["all"] or found["whole"] or found["every"]
+        if _number(part) < _number(everything):
             return True
     return False
+
+
+def _number(written: str) -> int:
+    """The number that is written in digits or, up to twelve, in a word."""
+    known = report_phrases.NUMBERS.get(written.strip())
+    return int("".join(filter(str.isdigit, written)) or 0) if known is None else known
 
 
 def _asked(first: list[str], last: list[str]) -> list[str]:
@@ -213,30 +249,38 @@ def _asks(sentence: str, ends_text: bool) -> bool:
     bare = sentence.rstrip(_DRESSING + ".。!:")
     if not bare.endswith(("?", *ASKING_ENDINGS)):
         return False
-    return ends_text or _finds("to_user", sentence)
+    return ends_text or _finds("to_user", sentence) or _finds("choice", sentence)
 
 
 def _declines(first: list[str], last: list[str], asked: list[str]) -> bool:
     """Whether a text begins by declining, and asks for nothing afterwards but whether an offer is taken."""
-    if not all(_only_offers(sentence) for sentence in asked):
+    if not all(_only_offers(sentence, last) for sentence in asked):
         return False
     for sentence in first:
         sorry = _finds("regret", sentence) or _finds("apology", sentence)
         done = -1 if sorry else _phrases()["done"].find(sentence)
         refused = _refuses(sentence if done < 0 else sentence[:done], bool(asked))
-        if refused or (refused is None and (asked or _offers(first, last))):
+        if refused or (refused is None and (asked or _offers([*first, *last]))):
+            return True
+        if len(last) <= _OPENING and done < 0 and _finds("negation", sentence) and _offers(_with("contrast", last)):
             return True
         if done >= 0:
             return False
     return False
 
 
-def _only_offers(sentence: str) -> bool:
-    if _finds("proceed", sentence):
-        return "let me know" in sentence
-    if _finds("agreement", sentence):
+def _only_offers(question: str, last: list[str]) -> bool:
+    """Whether a question only asks whether an offer is taken, which is made there or just before."""
+    if _finds("proceed", question):
+        return "let me know" in question
+    if _finds("agreement", question):
         return True
-    return (_finds("offer", sentence) or _finds("alternative", sentence)) and not _finds("request", sentence)
+    if _finds("request", question):
+        return False
+    if _finds("offer", question) or _finds("alternative", question):
+        return True
+    before = [one for one in last[: last.index(question)] if not _ITEM.match(one)]
+    return _offers(before[-1:])
 
 
 def _refuses(sentence: str, asks: bool) -> bool | None:
@@ -323,6 +367,7 @@ def _phrases() -> dict[str, Phrases]:
         "courtesy": text_phrases.COURTESY,
         "offer": text_phrases.OFFER,
         "to_user": rf"\b(?:{text_phrases.TO_USER})\b|{text_phrases.TO_USER_UNSPACED}",
+        "choice": text_phrases.CHOICE,
         "conditional": text_phrases.CONDITIONAL,
         "regret": text_phrases.REGRET,
         "apology": text_phrases.APOLOGY,
@@ -333,11 +378,18 @@ def _phrases() -> dict[str, Phrases]:
         "proceed": text_phrases.PROCEED,
         "agreement": text_phrases.AGREEMENT,
         "alternative": text_phrases.ALTERNATIVE,
+        "negation": text_phrases.NEGATION,
+        "contrast": text_phrases.CONTRAST,
         "left": _joined(report_phrases.LEFT),
         "not_yet": _joined(report_phrases.NOT_YET),
         "part_done": _joined(report_phrases.PART_DONE),
         "whole": report_phrases.WHOLE,
         "progress": report_phrases.PROGRESS,
+        "source": report_phrases.SOURCE,
+        "result": report_phrases.RESULT,
+        "remainder": report_phrases.REMAINDER,
+        "unneeded": report_phrases.UNNEEDED,
+        "comes_next": report_phrases.COMES_NEXT,
         "conclusion": report_phrases.CONCLUSION,
     }
     return {name: Phrases(simplified(expression)) for name, expression in expressions.items()}
@@ -353,8 +405,27 @@ def _echoes(wanted: Callable[[str], bool]) -> re.Pattern[str]:
     return re.compile(rf"[\W_]{{0,8}}(?:{report_phrases.HERE})?(?:{simplified(phrases)})|<tool_|<function_")
 
 
+_INTRODUCES = re.compile(r"[^:\n.。]{1,120}(?:[.](?=\w)[^:\n.。]{0,80}){0,3}(?::|。?\n)")
+_OWN = re.compile(
+    r"^\W*(?!executed|called|received|returned|invoked)\w+ed\b|\b(here|i|we|i'(ve|m|ll)|my|your|you|ich|je|j'\w+|he|hemos|su|tu|ihre?|votre)\b|我|您|你"
+)
+
+
+def _introduces_a_result(text: str) -> bool:
+    """Whether a text is what a tool returned, after a clause that says so."""
+    said = _INTRODUCES.match(text)
+    if said is None or _OWN.search(said[0]) or not _finds("result", said[0]):
+        return False
+    rest = text[said.end() :].lstrip(" \n")
+    return rest.startswith(("{", "[", "'''")) or _finds("source", said[0])
+
+
 def _begins_as_echo(text: str) -> bool:
-    return _begins("echo", text) or (not text.isascii() and _begins("echo_in_another_script", text))
+    return (
+        _introduces_a_result(text)
+        or _begins("echo", text)
+        or (not text.isascii() and _begins("echo_in_another_script", text))
+    )
 
 
 @cache

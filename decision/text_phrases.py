@@ -5,7 +5,7 @@ sorted by language has the words of all of them.
 """
 
 ERROR = (
-    r"api error|(internal )?server error|error code:? ?\d|error ?[:(\-]? ?[45]\d\d\b|[45]\d\d (too many|internal|bad|"
+    r"[^.:\n]{0,40}\b(failed|unable|could not|cannot) to [\w ]{2,20}:|[^.:\n]{0,30}\b(error|erreur|fehler|errore|erro)\b[^.:\n]{0,30}: ?[45]\d\d\b|(upstream|connect|network|socket)( \w+)? error\b|[^。:,\n]{0,12}(エラー|错误) ?:|api error|(internal )?server error|error code:? ?\d|error ?[:(\-]? ?[45]\d\d\b|[45]\d\d (too many|internal|bad|"
     r"service|gateway|unauthori[sz]ed|forbidden|payload|not found|overloaded|\{)|http(/[\d.]+)? ?(error|"
     r"status)?:? ?[45]\d\d|(fatal |unexpected |internal |runtime |provider |tool |litellm|openai|anthropic|"
     r"google)[\w. ]{0,40}(error|exception)\b ?[:(]|error( (calling|running|executing|while|from|in|"
@@ -52,7 +52,7 @@ ERROR = (
 )
 
 REQUESTS = {
-    "en": r"please,? (also |first |kindly |try to |do |could you )?(provide|confirm|share|specify|tell|choose|select|"
+    "en": r"\btell me (if|whether)\b|\bneed [\w ]{1,30}\bfrom you\b|please,? (also |first |kindly |try to |do |could you )?(provide|confirm|share|specify|tell|choose|select|"
     r"send|enter|give|clarify|double[ -]?check|re-?check|locate|upload|paste|attach|reply|respond|answer|indicate|"
     r"advise|describe|pick|decide|grant|supply|state|list|name|verify (that|your|the|whether)|make sure (the|that|"
     r"your)|review and|approve|authori[sz]e|log ?in|sign ?in|type|let me know (which|what|how|who|whether|where|"
@@ -73,20 +73,25 @@ REQUESTS = {
     r"pick|cho)|if you (can |could )?(provide|give|share|send|tell)( me)? .{0,120}(i can|i'll|i will|we can)|"
     r"^\W*(choose|pick|select) (one|an option|between|from)\b|are you sure\b|\btype '?\w+'? to (confirm|continue|"
     r"proceed)|(^|[,;] )to \w+[^.]{0,60}\bi('d| would)? need\b|\bi('d| would) need (the|your|a|an|to know)\b|"
-    r"\bkindly (share|provide|confirm|send|let|tell|specify|reply)",
+    r"\bkindly (share|provide|confirm|send|let|tell|specify|reply)|\b(until|unless|as soon as|once) you (confirm|say|tell|"
+    r"answer|decide|reply|approve|agree|pick|choose|let me)|\b(which|what)( one)? (of (these|them|the two)|should i)\b|"
+    r"^\W*let me know and i\b|\ba (quick |simple )?(yes|no|word|line|reply)\b[^.]{0,30}\b(is enough|will do|suffices)",
     "es": r"por favor,? (indi(que|ca)|proporcion[ea]|confirm[ea]|d[ií](ga|me)|env[ií][ea]|compart[ea]|elija|elige|"
     r"escrib[ea]|especifi(que|ca)|seleccion[ea]|aclar[ea]|facilit[ea]|revis[ea]|haz|hága|comun[ií])|"
     r"(ind[ií]qu?[ea]|d[ií]ga|di|conf[ií]rm[ae]|env[ií][ea]|proporci[oó]n[ea])me |necesito (su|tu|que|saber|"
     r"conocer|m[aá]s)|(espero|aguardo|quedo a la espera de) (su|tu|que)\b|tengo que saber|me (falta|faltan) (su|tu|"
     r"saber|por saber)|(conf[ií]rm|d[ií]g|ind[ií]qu|av[ií]s)[aeá]\w*melo\b|necesitar[ií]a|(me )?(puede|podr[ií]a|"
     r"puedes|podr[ií]as) (indicar|decir|proporcionar|confirmar|enviar|dar)|me faltan? (el|la|los|las|su|"
-    r"tu) (n[uú]mero|dato|fecha|nombre|direcci|correo|c[oó]digo|clave)",
+    r"tu) (n[uú]mero|dato|fecha|nombre|direcci|correo|c[oó]digo|clave)|"
+    r"\bhasta que (usted )?(no )?(me )?(lo )?(confirm|dig|respond|indi[cq]|decid|apruebe|d[eé])\w*|\b(me )?(puedes?|podr[ií]as?) \w+(me|nos|r)\b [^.]{0,60}\?|"
+    r"\b(responda|responde|conteste|contesta|escriba|escribe) ['\"«“]",
     "fr": r"veuillez|merci de (m |me |bien |nous )?(\w+er|\w+ir|\w+re)\b|(pouvez|pourriez)[ -]vous|(peux|"
     r"pourrais)[ -]tu|j ?'?ai (encore |aussi )?besoin (de|d|que|du)|(dites|indiquez|donnez|envoyez|confirmez|"
     r"pr[eé]cisez|dis|indique|donne|envoie)[ -](moi|nous)(?! une? (seconde|instant|minute|moment))|s'?il (vous|"
     r"te) pla[iî]t,? (\w+ez|\w+e)\b|il me faut (votre|vos|ton|le|la|les)|j'attends (votre|ta|ton|vos|que)|"
     r"en attente de (votre|ta|vos)|faites[ -](le )?moi savoir|il me manque (encore )?(votre|la|le|les|une?)\b|"
-    r"il me faudrait|pourriez[ -]vous|\bindiquez\b(?! comment)|\bpr[eé]cisez\b|merci d'\w+er\b",
+    r"il me faudrait|pourriez[ -]vous|\bindiquez\b(?! comment)|\bpr[eé]cisez\b|merci d'\w+er\b|\btant que vous\b|\bjusqu'à ce que vous\b|\b[àa] vous de (choisir|dire|trancher|"
+    r"d[eé]cider)\b|\bun (simple )?oui\b",
     "de": r"bitte (\w+ )?(geben|nennen|teilen|best[aä]tigen|sagen|senden|schicken|w[aä]hlen|pr[uü]fen|gib|nenne?|"
     r"teile?|best[aä]tige?|sage?|sende?|schicke?|w[aä]hle?|pr[uü]fe?|beschreib|beschreiben|laden|lade|entscheiden|"
     r"entscheide|antworten?|um)\b|(teilen|nennen|geben|sagen|schicken|senden) sie (mir|uns)|(teile?|nenne?|gib|sag|"
@@ -96,7 +101,8 @@ REQUESTS = {
     r"einfach )?('|\"|„|ja\b)|(ich )?warte (noch )?auf (ihre|deine)|dazu (brauche|ben[oö]tige) ich|(brauche|"
     r"ben[oö]tige) ich (noch |von ihnen |vorher |zuerst )*(ihre|deine|die|den|das|eine|ein)\b|(lassen sie|"
     r"lass) mich wissen,? (welch|was|wie|ob (ich|das))|\b(ihre|deine) [\w-]+ bitte\W*$|"
-    r"ben[oö]tigt werden (noch )?(ihre|die)|\b(mir|uns) fehl(t|en) noch\b|\bfehl(t|en) (mir|uns) noch\b",
+    r"ben[oö]tigt werden (noch )?(ihre|die)|\b(mir|uns) fehl(t|en) noch\b|\bfehl(t|en) (mir|uns) noch\b|\bbis (sie|du) [^.]{0,40}(best[aä]tig|entschei|sag|antwort|freig)|"
+    r"\b(gen[uü]gt|reicht) mir\b|\bsobald (sie|du) [^.]{0,40}(best[aä]tig|entschei|sag|antwort|freig|ok)",
     "pt": r"por favor,? (me )?(inform[ea]|forne[cç]a|confirm[ea]|envi[ea]|dig?a|indique|escolha|selecione|especifique|"
     r"compartilhe|esclare[cç]a|verifique|responda)|(informe|confirme|diga|envie|indique)[ -]me|preciso (que|saber|"
     r"de mais|do seu|da sua|do n|dos seus|das suas|do teu|do c[oó]digo)|(voc[eê] )?(pode|poderia) (me )?(informar|"
@@ -114,10 +120,13 @@ REQUESTS = {
     r"把|将|决定|定一下|授权|允许|批准|给我|补充|描述|核对|上传|提交|明确|澄清)|(需要|还需要|需)(您|你)(先)?(提供|"
     r"确认|告诉|的|补充|选择|授权)|麻烦(您|你)?(提供|告诉|告知|确认|发)|(是否|要不要|能否|可否|可以)(需要)?(我|"
     r"继续|告诉我|提供).{0,20}$|您(想|希望|要|打算)(要|让|选)?.{0,12}(哪|什么|怎么)|(等|等待|等候)(您|你)的?(确认|"
-    r"回复|答复|决定|指示|同意|批准)|(由|听)(您|你)(来)?(决定|定)|麻烦(您|你)?(把|将)|(发|告诉|提供)给我(一下)?$",
+    r"回复|答复|决定|指示|同意|批准)|(由|听)(您|你)(来)?(决定|定)|麻烦(您|你)?(把|将)|(发|告诉|提供)给我(一下)?$|等[您你](确认|回|答|决|选|定|点头|同意|批)|[您你](确认|选定|决定|定下来?|回复|同意|点头)(了|之?后|好)[^。]{0,6}我|"
+    r"[您你]选[哪一]|[您你](说|定)一?[句下声]",
     "ja": r"(教えて|お知らせ|お聞かせ|ご?確認して?|ご?提供(して)?|ご?指定(して)?|ご?選択(して)?|選んで|お選び|入力して|"
     r"ご?入力|送って|お送り|共有して|ご?共有|お伝え|ご?記入)(ください|下さい|いただけ|頂け|もらえ|願)|(必要|"
-    r"知りたい)です(が|ので).{0,12}(お|ご|教|$)|(貼り付けて|ご?記入して|ご?連絡)(ください|下さい|いただけ)",
+    r"知りたい)です(が|ので).{0,12}(お|ご|教|$)|(貼り付けて|ご?記入して|ご?連絡)(ください|下さい|いただけ)|"
+    r"ご?(指示|回答|判断|返信|決定|教示|返答)(を)?(いただ|ください|下さい|お願い)|(どちら|どれ|どの|いつ|何(?!卒)|どこ|誰)[^。]{0,30}(ください|下さい|お願いし)|"
+    r"(どちら|どれ|いつ|何|どこ|いくつ)[^。]{0,20}(ましょうか|でしょうか|ですか|ますか)|ご?(承認|確認|回答|返事)(いただ(け|き)?(けれ)?(次第|たら|から)|が取れ)",
     "ko": r"(알려|말씀해|제공해|확인해|선택해|입력해|보내|지정해|공유해|골라|설명해|첨부해) ?(주세요|주십시오|주시|줘|"
     r"주실|주겠)|(필요합니다|필요해요)[^.]{0,10}(알려|제공|말씀)|무엇을 (도와|원)",
 }
@@ -149,8 +158,8 @@ COURTESY = (
 )
 """Statements that close a text without being needed to go on."""
 PROCEED = (
-    r"(would|do) you (like|want|wish) (me )?to (continue|proceed|go (on|ahead)|carry on|keep going|resume|move on)\b|"
-    r"(shall|should|may|can) i (now )?(continue|proceed|go (on|ahead)|carry on|keep going|resume)\b|if you('d|"
+    r"(would|do) you (still )?(like|want|wish) (me )?to (continue|proceed|go (on|ahead)|carry on|keep going|resume|move on)\b|"
+    r"(shall|should|may|can) (i|we) (now )?(continue|proceed|go (on|ahead)|carry on|keep going|resume)\b|if you('d|"
     r" would)? ?(like|want|wish|prefer)( me)? to (proceed|continue|go (ahead|"
     r"on))\b(?! differently)[^.]{0,160}let me know|let me know (whether|if) i (should|may|can) (continue|proceed|"
     r"go (on|ahead))|(quiere|quieres|desea) que (contin[uú]e|siga|proceda)|¿(contin[uú]o|sigo|procedo)|(souhaitez|"
@@ -172,37 +181,35 @@ AGREEMENT = (
 )
 """Asks whether the user takes what was offered."""
 ALTERNATIVE = (
-    r"(?<!wish )(?<!something )(?<!what )\b(i|we)( can|'ll| will| could|'d| would)( however,?| also| instead| still|"
-    r" certainly| gladly|,? though,?| of course| only)* ?(be |feel )?(happy|glad|able|pleased|willing|help|offer|"
-    r"provide|show|give|transfer|connect|book|cancel|draft|write|prepare|suggest|look|summari[sz]e|point|walk|explain|"
-    r"assist|switch|check|do|set|make|send|put|run|create|try|build|share|arrange|place|add|refer|schedule|generate|"
-    r"list|search|find|recommend)\b(?! not)|\b(happy|glad) to\b|if you('d| would)? (like|prefer)\b|if you (want|"
-    r"wish)( me\b|,)|if (that|this|it)('d| would|'s| is)? ?(be )?(useful|helps?|of interest|okay|ok|works?|acceptable)|"
-    r"\byou('d| would)? (like|want|prefer) me to\b|\bwould (like|want|prefer) me to\b|\bsay the word\b|"
-    r"\bwhat i can (do|offer) (is|instead)\b|\bhere's what i can\b|\binstead[,.?!]?\W*$|\binstead, (i|we)\b|\b(i|"
-    r"we) (can|could|will)[^.]{0,120}\binstead\b|\balternative(ly|s)?\b|(?<!no )\b(puedo|podr[ií]a|"
-    r"podemos) (\w+ )?(ofrecer|buscar|ayudar|cancel|prepar|redact|envi|pasar|cambi|hacer|darle|mostr|reserv)|(si|"
-    r"cuando) (lo )?(quieres?|prefier|desea|le parece|te parece|gusta)|en (su|tu) lugar|en cambio|otra opci[oó]n|"
-    r"como alternativa|en revanche|je peux (vous |te |toutefois|cependant|par contre|plut[oô]t|en revanche)|"
-    r"si vous (le )?(souhaitez|voulez|pr[eé]f)|si (tu|cela|[cç]a) (veux|vous|te)|dites[ -]moi si|à la place|"
-    r"je vous propose|stattdessen|auf wunsch|alternativ|gerne? (kann|schreibe|stelle|helfe|biete|erstelle|suche|"
-    r"schicke|mache|leite|verbinde|\w+e ich)|(k[oö]nnte|kann|w[uü]rde) ich (ihnen|dir|aber|jedoch|gerne?|stattdessen)|"
-    r"ich (kann|k[oö]nnte) (ihnen|dir|aber|jedoch|gerne?|stattdessen)(?![^.]{0,80}(nicht|keine?n?)\b)|"
-    r"(?<!não )(?<!non )\bposso (oferecer|ajudar|cancelar|sugerir|preparar|ofrirle|offrir|proporre|aiutar|cercare|"
-    r"prepararle)|se (quiser|preferir|desejar|vuole|preferisce|desidera)|em vez disso|in alternativa|(но|однако|"
-    r"зато) (я )?(могу|можем)|если хотите|вместо этого|(不过|但|但是|我)(是)?,?(我)?(可以|能)(帮|为|给|替|先|改|提供|"
-    r"把|协助|代)|可以(帮|为|给|替)(您|你)|(如果|若|如)(您|你)?(愿意|需要|想|希望|同意|方便)|要不要|需要吗|行吗|可以吗|"
-    r"或者(您|你|我)|代わりに|(なら|であれば|でしたら|形で)[^。]{0,40}(でき|可能|対応|いたし|お手伝い|し)|よければ|"
-    r"よろしければ|ご希望|お申し付け|(대신|원하시면|괜찮으시면|필요하시면)|(드릴|도와드릴) 수 ?(는 )?있|\bif you (send|"
-    r"give|provide|share|grant|can send)( me)?\b[^.]{0,80}\b(i'll|i can|i will)\b|(ご案内|お調べ|ご紹介|お手伝い|"
-    r"ご用意|提案|お出し|承)(する|し)?(ことが|こと)?(でき|可能|れ)ます|\b(m[oö]chten|w[uü]nschen) sie\b|(souhaitez|"
-    r"voulez|pr[eé]f[eé]r\w+)-vous\b|(quiere|quieres|prefiere|desea)s? (que|una|el|la)\b|\bsi (me|nos) (pega|manda|"
-    r"env[ií]a|pasa)s?\b|lo que s[ií] puedo|wenn sie das (w[uü]nschen|m[oö]chten)|\bwant me to\b|(?<!wish )\b(i|"
-    r"we) could (?!(not|n't|find|see|only|have|be)\b)\w|\bwould (also )?be (possible|feasible|doable)\b|\bis doable\b|"
-    r"ことは?可能|なら(可能|できます)|si cela vous int|reste (possible|envisageable)|(w[aä]re|ist) (aber |jedoch |"
-    r"stattdessen )?(m[oö]glich|machbar|frei)\b"
+    r"\b(send|paste|give|share|forward|upload|show)( me)?\b[^.]{0,60}\band i('ll| will| can)?\b|\b\w+ez-(moi|nous|le|la)\b|\b(p[aá]s|mand|env[ií]|pega|d[eé])\w*(me|melo|noslo)\b|\b(i|we)( can| could|'d| would|'ll gladly| will gladly)\b(?! (see|tell|find|confirm|say|have|"
+    r"recommend reaching)\b)|\b(happy|glad|willing) to\b|\bgladly\b|\byes\W*$|"
+    r"\bif (that|this|it)\b|\bif you('d| would)? ?(like|want|wish|prefer|send|give|"
+    r"provide|share|grant|paste|approve|agree)\b|\b(want|like|prefer) me to\b|\bsay (the word|which|so)\b|"
+    r"\binstead\b|\balternative(ly|s)?\b|\b(could|would|can) be (done|arranged)\b|\b(possible|feasible|doable)\b|"
+    r"\b(puedo|podr[ií]a(mos)?|podemos)\b|\b(si|cuando) (\w+ )?(quieres?|prefier|desea|parece|gusta|interesa)|"
+    r"\ben (su|tu) lugar\b|\ben cambio\b|\balternativas?\b|\bsi (me|nos) \w+a\b|\botra opci[oó]n|\bcon (mucho )?gusto\b|"
+    r"\bje (\w+ )?(peux|pourrais)\b|\b(nous|on) (pouvons|pourrions|peut|pourrait)\b|\bpuis-je\b|\bsi (vous|tu|cela|[cç]a)\b|"
+    r"\bà la place\b|\bje vous propose\b|\bvolontiers\b|\bavec plaisir\b|\breste(nt)? (possible|envisageable)|"
+    r"\b(dites|dis)-moi\b|\b(kann|k[oö]nnte|w[uü]rde) ich\b|\bich (kann|k[oö]nnte|w[uü]rde)\b|\bgerne?\b|"
+    r"\b(wir|man) (k[oö]nnen|k[oö]nnten|kann|k[oö]nnte)\b|\b(falls|wenn) (sie|du|es|das|ihnen|dir)\b|\bstattdessen\b|\bauf wunsch\b|"
+    r"\b(m[oö]glich|machbar)\b|\bposso\b|\bpodemos\b|\bpossiamo\b|\bse (quiser|preferir|desejar|vuole|preferisce|"
+    r"desidera)|\bem vez disso|\bin alternativa|\b(могу|можем)\b|если хотите|вместо этого|"
+    r"(?<![您你])(?<![您你][也还])(可以|能)|(帮|给|替|为)[您你]|(如果|若|如|要是)[您你]?(愿意|需要|想|希望|同意|方便)|或者[您你我]|需要的?话|"
+    r"代わりに|代わりの|でき(ます|る)|可能|(なら|であれば|でしたら|形で)[^。]{0,40}(いたし|お手伝い|し)|よければ|よろしければ|"
+    r"ご希望|お申し付け|대신|원하시면|괜찮으시면|필요하시면|드릴 수 ?(는 )?있"
 )
-"""Names something else that the speaker would do."""
+"""Names something that the speaker can or would do; not if its clause has a `NEGATION`."""
+NEGATION = (
+    r"\b(not|no|never|nor|neither|cannot|only|wish|had|sorry|afraid)\b|n't\b|\b(nicht|kein\w*|nie)\b|\b(no|nunca|tampoco|ni)\b|"
+    r"\b(ne|pas|non|jamais|plus)\b|\bn'|\b(n[aã]o|nem)\b|\bне\b|不(?!过)|无(?!料)|没|未|ない|ません|かね|없|않|못"
+)
+"""What makes a clause say that something is not so."""
+CONTRAST = (
+    r"\b(but|however|instead|though|still|what i can|gladly|aber|jedoch|daf[uü]r|stattdessen|allerdings|gerne?|pero|s[ií] (que )?(puedo|podr)\w*|en cambio|"
+    r"sin embargo|mais|en revanche|par contre|cependant|toutefois|volontiers|però|invece|mas|но|однако|зато)\b|不过|但|倒是|"
+    r"而是|要么|代わりに|ただ|ですが|であれば|でしたら|なら"
+)
+"""Sets an offer against what was denied."""
 AFTERTHOUGHT = r"\(|(this|that|it|which|these)( [\w`'.]+)? (will|should|would|way|helps|lets|includes|ensures|allows)\b"
 """Begins a sentence that only explains the one before it."""
 
@@ -223,6 +230,9 @@ TO_USER = (
 TO_USER_UNSPACED = r"您|你|请|ください|いただけ|ますか|でしょうか|주세요|주시|까요|나요|습니까"
 """What tells that a question is meant for the user, where more text follows it."""
 
+CHOICE = r"\b(or|oder|ou|o|или)\b[^?]{0,80}\?|还是|それとも"
+"""Lets somebody choose between two things."""
+
 NOT_PAST = (
     r"(?!(prepar|gener|compar|configur|mejor|encontr|mostr|entr|logr|retir|borr|cerr|repar|separ|integr|registr|filtr|"
     r"administr|declar|explor|mir|compr|restaur|depur|incorpor)é\b)"
@@ -237,7 +247,7 @@ NOT_A_STATE = (
 """No German verb of what one has, knows, thinks or advises."""
 
 ANNOUNCING = {
-    "en": r"\b(i|we)('ll| will| shall|'m going to| am going to|'re going to| are going to)(?! (be (happy|glad|able|"
+    "en": r"^\W*\w+ing [^.]{2,80} (right )?now\W*$|\b(i|we)('ll| will| shall|'m going to| am going to|'re going to| are going to)(?! (be (happy|glad|able|"
     r"here|available|sure|more than)|need|require|gladly|happily|assist you|be in touch|let you know|wait)\b)|"
     r"\blet me(?! know\b)|\blet's(?! (assume|say|take an example)\b)|(i|we) (now |still |also |first |then )?(need|"
     r"want|have|should|must) (to )?(now )?(check|look|find|run|read|open|fix|see|update|create|verify|write|add|"
@@ -332,7 +342,7 @@ APOLOGY = (
     r"抱歉|对不起|申し訳|すみません|恐れ入りますが|죄송"
 )
 CANNOT = (
-    r"\b(i|we)('m| am| are|'re)? (currently |afraid i |sorry but i |simply |really |also |still )?(can('t|not| not)|"
+    r"^\W*(sorry|i'm sorry|lo siento|d[eé]sol[eé]e?|leider|抱歉|对不起)\W{0,3}(no|nein|non|nope)\W*$|\bno (\w+ ){0,3}(puedo|podemos|podr[eé])\b|\b(gebe|verrate|teile|nenne|zeige|mache|tue) ich [^.]{0,40}\bnicht\b|[订买约改退取换加做办插]不[上成到]|\b(i|we)('m| am| are|'re)? (currently |afraid i |sorry but i |simply |really |also |still )?(can('t|not| not)|"
     r"(not able|unable) to|wo(n't)|will not|do(n't| not) have (the |any |a )?(access|ability|capability|permission|"
     r"authority|way|means|real|information)|must decline|have to decline|decline|refuse|(not )?(only )?(allowed|"
     r"permitted) to|can only)|\b(this|that|it) (can(no|')t|can not|won't) be done\b|\bi (have to|must|need to|"
@@ -364,8 +374,8 @@ CANNOT = (
     r"un)m[oö]glich|n[aã]o (posso|podemos|consigo|tenho (acesso|permiss)|[eé] poss[ií]vel|estou autoriz)|non (posso|"
     r"possiamo|sono (in grado|autorizz)|[eè] possibile|mi [eè] possibile|ho accesso)|(я )?не (могу|можем|имею (доступа|"
     r"возможности|права)|в состоянии|вправе)|невозможно|(我|我们)?.{0,6}(无法|不能(?!够)|没办法|没有(办法|权限)|不可以|"
-    r"不便|拒绝|恕不|不会(帮|为|替|协助)|做不到)|不得(退|改|转|修|取消|更)|(でき|いたしかね|致しかね|お答えし?かね|"
-    r"しかね|お受けでき)(ません|ます|ない)|お断り|承(れ|ることが(でき|出来))ません|応じ(られ|かね)|いたしません$|(할|"
+    r"不便|拒绝|恕不|不会(帮|为|替|协助)|做不到)|不得(退|改|转|修|取消|更)|でき(ません|ない)|(いたしかね|致しかね|"
+    r"お答えし?かね|しかね)(ません|ます|ない)|お断り|承(れ|ることが(でき|出来))ません|応じ(られ|かね)|いたしません$|(할|"
     r"드릴|해드릴|도와드릴|수행할|제공할) 수(가|는)? 없|불가능|어렵습니다|거절|\bi('d| would) rather not\b|\b(i|"
     r"we) (don't|do not) (offer|sell|ship|deliver|accept|price|write|provide|give|share|book|discuss|assist|help)\b|"
     r"\bthere('s| is) no (tool|way|option|means|function|possibility)\b[^.]{0,60}\b(to me|for me|i can|to (merge|do|"
@@ -384,10 +394,16 @@ CANNOT = (
     r"es) (permitid|posible)|\b(cela|[cç]a|ce) (ne|n') ?(m')?est pas (permis|possible|autoris)|\b(fehlt|"
     r"fehlen) mir (leider )?(die|der|das) (berechtigung|zugriff|rechte?|befugnis|zugang)|\bnicht mehr m[oö]glich\b|"
     r"\bnicht zul[aä]ssig\b|\bimpossible de\b|\b(i|we) (don't|do not) (recommend|place|sell|support|make|take)\b|"
-    r"\bn'(est|ai|a) (plus|pas) (possible|la main|le droit|la possibilit)"
+    r"\bn'(est|ai|a) (plus|pas) (possible|la main|le droit|la possibilit)|\bi (don't|do not|won't|will not) (?!think|know|"
+    r"believe|see|have|want|need|expect|recall|understand|find|remember|mean|mind|get|like|doubt|actually|yet|even|just|"
+    r"fully|suspect|anticipate|agree|seem|feel|trust|use|consider|suggest)\w+|"
+    r"\btoo late (to|for)\b|\boff[- ]limits\b|\bout of (my|our) hands\b|\bnothing (to be done|can be done|i can)\b|"
+    r"^\W*(impossible|unm[oö]glich|imposible|impossibile|不可能|無理)\b ?[:,.!]|\bgeht (leider |so |hier )*nicht\b|"
+    r"\bausgeschlossen\W*$|\bn'est (pas|plus) (pr[eé]vu|permis|autoris|possible)|(?<!免)(?<!少)(?<!受)(?<!为)不了(?!解)|没法(?!.{0,8}(确定|判断))|这种事"
 )
 """Says that the speaker cannot or will not."""
 CANNOT_BE = (
+    r"\b(is|are)(n't| not) (refund|chang|exchang|cancel|transfer|modifi|recover|revers|return|upgrad|negotia|repair)\w*able\b|\bnicht \w+bar\b|\bn(o|ã?o) (es|son|é) \w+[ai]bles?\b|\bn(e|')\s?(est|sont) (ni|pas|plus) \w+[ai]bles?|光了|\bl[aä](sst|ssen) sich [^.]{0,80}\b(nicht|kein)|\bva(n)? complet[oa]s?\b|\bno longer\b|"
     r"\bthere('s| is| are) no (way|option|possibility|exceptions?|tools?)\b|\b(is|are|it's|was)( not|n't) (possible|"
     r"allowed|permitted|eligible|supported|available)|can(not|'t| not) be|(does|do)( not|n't) (allow|permit|include|"
     r"cover|meet)|not (eligible|permitted|allowed|covered)|no se puede|no (est[aá]|son) permitid|n'?est pas (possible|"
