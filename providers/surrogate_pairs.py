@@ -45,6 +45,11 @@ def whole_characters(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _HALF.search(text) else text
 
 
+def ends_in_half(text: str) -> bool:
+    """Whether a text ends in the first half of a surrogate pair, so that a later one may have the second."""
+    return _FIRST_AT_END.search(text, len(text) - 1) is not None
+
+
 def with_whole_characters(value: S) -> S:
     """Return an event or a tool's description in which each half of a surrogate pair in a text is U+FFFD.
 

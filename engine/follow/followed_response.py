@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..completion_cut import CompletionCut
-from ..decision import AnyChunk, Assembler, AssistantMessage, Event, Policy, ToolCall, ToolCallDelta, ToolSpec, Usage
+from ..decision import (
+    AnyChunk,
+    Assembler,
+    AssistantMessage,
+    Event,
+    Policy,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolSpec,
+    Usage,
+)
 from ..decision.chunks import FinishReport, UsageReport
 from ..decision.degeneration import RepeatedText, RepetitionDetector
 from ..decision.events import AttemptFailed, ResponseFinished, ToolCallEnd
 from ..decision.messages import FinishReason
 from ..decision.transcript import estimate_tokens, message_size
 from ..providers.errors import BILLED_KINDS, Degenerate
+from ..providers.surrogate_pairs import ends_in_half, whole_characters
+
+_Delta = TextDelta | ReasoningDelta | ToolCallDelta
 
 
 class Cut(Struct, frozen=True):
@@ -26,6 +42,49 @@ class Cut(Struct, frozen=True):
     """The completion call at which it is cut, as the provider named it."""
     detail: str = ""
     """Why, for people."""
+
+
+class DeltaCharacters:
+    """The deltas of one response, of which each text has a form in UTF-8 (see `providers.surrogate_pairs`).
+
+    A framework may hand over a surrogate pair in two deltas. Its halves are joined, and one that stays alone becomes
+    U+FFFD.
+    """
+
+    def __init__(self) -> None:
+        self.waits: dict[int | type, tuple[_Delta, str]] = {}
+        """The first halves that wait for the second, with the deltas that ended in them; by the index of the call that
+        they belong to, or by the kind of text."""
+
+    def feed(self, chunk: AnyChunk) -> AnyChunk:
+        """The delta with whole characters. A first half at its end comes with the next delta of the same text."""
+        match chunk:
+            case TextDelta(text) | ReasoningDelta(text):
+                place: int | type = type(chunk)
+            case ToolCallDelta(place, _, name, text):
+                if not name.isascii():
+                    chunk = replace(chunk, name=whole_characters(name))
+            case _:
+                return chunk
+        if not text or (text.isascii() and not self.waits):
+            return chunk
+        whole = self.waits.pop(place, (chunk, ""))[1] + text
+        if ends_in_half(whole):
+            self.waits[place], whole = (chunk, whole[-1]), whole[:-1]
+        return _with_text(chunk, whole_characters(whole))
+
+    def end(self) -> Iterator[AnyChunk]:
+        """The halves that have stayed alone, as deltas of their texts."""
+        for chunk, half in self.waits.values():
+            bare = replace(chunk, id="", name="") if isinstance(chunk, ToolCallDelta) else chunk
+            yield _with_text(bare, whole_characters(half))
+        self.waits.clear()
+
+
+def _with_text(chunk: _Delta, text: str) -> _Delta:
+    if isinstance(chunk, ToolCallDelta):
+        return chunk if text == chunk.arguments else replace(chunk, arguments=text, pieces=())
+    return chunk if text == chunk.text else replace(chunk, text=text, pieces=())
 
 
 class FollowedResponse:
@@ -53,7 +112,10 @@ class FollowedResponse:
         self._tools = tools
         self._sink = sink
         self._assembler = Assembler(step, attempt, taken)
+        self._characters = DeltaCharacters()
         self._completions = CompletionCut(self._assembler)
+        self._may_complete = False
+        """Whether a completion has come at which the response may be cut."""
         watches = cuts and policy.degeneration.watches
         self._repetition = RepetitionDetector(policy.degeneration) if watches else None
         self._cuts_at_completion = cuts and policy.inner_cancel and policy.mixed != "all"
@@ -71,11 +133,13 @@ class FollowedResponse:
         """Add a chunk; returns why the response is to be cut, or None to read on. After a cut nothing is added."""
         if self.cut is not None:
             return self.cut
-        if type(chunk) is ToolCallDelta:
-            self._note_id(chunk)
+        if type(chunk) is not TextDelta or self._characters.waits or not chunk.text.isascii():
+            chunk = self._characters.feed(chunk)
+            if type(chunk) is ToolCallDelta:
+                self._note_id(chunk)
         for event in self._assembler.feed(chunk):
             self._take(event)
-        self._cut_at = self._completions.call_id() if self._completions else None
+        self._cut_at = self._completions.call_id() if self._may_complete else None
         if self._cut_at is not None:
             called = self._assembler.call(self._cut_at).name
             raw = self.raw_ids.get(self._cut_at, self._cut_at)
@@ -100,6 +164,9 @@ class FollowedResponse:
         for a response whose usage is not known.
         """
         assembler = self._assembler
+        for chunk in self._characters.end():
+            for event in assembler.feed(chunk):
+                self._take(event)
         if assembler.finish is None and finish is not None and self.cut is None:
             for event in assembler.feed(FinishReport(finish, raw_finish)):
                 self._take(event)
@@ -168,9 +235,10 @@ class FollowedResponse:
         tool = self._tools.get(call.name)
         self._asks = self._asks or (tool is not None and tool.kind == "question")
         may_end = None if tool is None or tool.kind != "completion" else has_required_arguments(call, tool)
-        self._sink(msgspec.structs.replace(event, may_end=may_end))
+        self._sink(replace(event, may_end=may_end))
         if may_end and not self._asks and self._cuts_at_completion:
             self._completions.add(call)
+            self._may_complete = True
 
     def _usage(self, message: AssistantMessage, context_tokens: int, *, whole: bool) -> Usage:
         """The usage as reported, if that is of the whole response; else with an estimate of what is not known."""

@@ -46,6 +46,7 @@ from ..decision import (
     UserMessage,
     WrongUse,
     decide,
+    fold,
 )
 from ..decision import events as ev
 from ..decision.backtest import PolicySimulation
@@ -67,10 +68,11 @@ from ..ids import new_run_id, new_session_id
 from ..providers._logging import log_warning
 from ..providers.clock import Clock, SystemClock
 from ..providers.prices import Prices
+from ..providers.surrogate_pairs import whole_characters, with_whole_characters
 from ..records.event_redaction import Redact
 from ..records.known_secrets import KnownSecrets
 from ..records.recorder import RecordWriter
-from .earlier_runs import earlier_runs
+from ..records.scan import Scan
 from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
 
@@ -155,7 +157,7 @@ class Follower:
         continued = None if self._writer is None else self._writer.continued
         if record is not None and continued is not None and session_id in (None, continued):
             self.session_id = continued
-            self._before, self._taken = earlier_runs(record, continued)
+            self._before, self._taken = _earlier_runs(record, continued)
         self._log: Log | None = None
         self._run_id = ""
         self._size = ContextSize()
@@ -266,7 +268,7 @@ class Follower:
         usage: as the provider reported it; estimated at 4 characters a token where it is None. raw_finish: the
         provider's word for the end. Returns what the record has of it; None if it was cut because it repeats itself.
         """
-        message = AssistantMessage(text, tuple(calls), tuple(reasoning))
+        message = with_whole_characters(AssistantMessage(text, tuple(calls), tuple(reasoning)))
         finished = self._current_step().respond(message, usage, finish, raw_finish, model)
         self._flush()
         return finished
@@ -276,13 +278,14 @@ class Follower:
 
         kind: one of `providers.errors.KINDS`. status: of HTTP.
         """
-        self._current_step().fail(kind, message, status, "")
+        self._current_step().fail(kind, whole_characters(message), status, "")
 
     def result(self, result: ToolResult) -> None:
         """The result of a call of this step, or of a response that still streams. Of several, the first counts.
 
         A result of a call that no response made is left out.
         """
+        result = with_whole_characters(result)
         if self._step is not None and self._step.takes(result):
             self._step.add_result(result)
         else:
@@ -316,7 +319,7 @@ class Follower:
                 case UserMessage(text, images):
                     self.prompt(text, images)
                 case AssistantMessage():
-                    self._current_step().respond(message, None, None, "", "")
+                    self._current_step().respond(with_whole_characters(message), None, None, "", "")
                 case ToolResult():
                     self.result(message)
                 case _:
@@ -684,6 +687,28 @@ def _followed(same: _SamePolicy, speaks: bool, closes: bool) -> Policy:
     stagnation = replace(followed.stagnation, nudge_at=None)
     guards = tuple(name for name in followed.guards if name != "reminder")  # a soft limit would remind all the same
     return replace(followed, repetition=repetition, stagnation=stagnation, reminder=None, guards=guards)
+
+
+def _earlier_runs(path: str | PathLike[str], session_id: str) -> tuple[ev.Carried, set[str]]:
+    """Return what the runs of this session in a record used in all, and the ids of their calls.
+
+    Both are empty where the record holds no run of the session.
+    """
+    used, ids = ev.Carried(), set[str]()
+    facts: Facts | None = None
+    try:
+        for event in Scan(path, parts=True):
+            if type(event) is ev.RunStarted:
+                if facts is not None and event.continues is None:
+                    used = add_usage(used, usage_of(facts))
+                facts = Facts() if event.session_id == session_id else None
+            if facts is not None:
+                facts = fold(facts, event)
+                if type(event) is ev.ToolCallStart:
+                    ids.add(event.call_id)
+    except WrongUse:
+        pass  # its process was killed before a run began
+    return used if facts is None else add_usage(used, usage_of(facts)), ids
 
 
 _WENT_ON = GoOn(rule=FOLLOWED, why="the loop went on without asking")
