@@ -60,17 +60,19 @@ class DecodedText:
 
 _INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff\x00"
 _COLOUR = (
-    r"(?:\x1b\[|\x9b|\\(?:x1[bB]|u001[bB]|033|e)\[)[0-9;:?]{0,40}[ -/]{0,4}[@-~]"  # ECMA-48: control sequences
+    r"(?:\x1b\[|\x9b|\\(?:x1[bB]|u001[bB]|033|e)\[|\^\[\[)[0-9;:?]{0,40}[ -/]{0,4}[@-~]"  # ECMA-48: control sequences
     r"|\x1b\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)|\x1b[()][0-9A-B]"
+    r"|[!-~]\x08"  # a sign that the next one is printed over
 )
 _ESCAPE = re.compile(
     rf"(?P<nothing>(?:[{_INVISIBLE}]++|{_COLOUR}|\\\r?\n[ \t]*+){{1,100}}+)"
     r"|%(?:25){0,4}(?P<percent>[0-9A-Fa-f]{2})"
     r"|(?P<entity>&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});)"
-    r"|\\{1,8}(?:u(?P<u>[0-9A-Fa-f]{4})|u\{(?P<braced>[0-9A-Fa-f]{1,6})\}|x(?P<x>[0-9A-Fa-f]{2})|(?P<octal>[0-3][0-7]{2}))"
+    r"|\\{1,8}(?:u(?P<u>[0-9A-Fa-f]{4})|U(?P<U>[0-9A-Fa-f]{8})|u\{(?P<braced>[0-9A-Fa-f]{1,6})\}|x(?P<x>[0-9A-Fa-f]{2})|(?P<octal>[0-3][0-7]{2}))"
+    r"|\\{1,4}(?P<slash>/)(?=[A-Za-z0-9+/=])"
     r"|(?P<wide>[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a])"
 )
-_SIGNS = re.compile(rf"[\x1b\x9b\\%&{_INVISIBLE}\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
+_SIGNS = re.compile(rf"[\x1b\x9b\\%&^{_INVISIBLE}\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
 """How an escape begins."""
 _WEAK = re.compile(r"\\{1,8}(?P<weak>[nrt\"'/`\\])|(?P<wide_sign>[\uff01-\uff5e])")
 """Escapes that are decoded beside the others only: what looks for secrets knows them."""
@@ -90,7 +92,7 @@ def _plain_of(found: re.Match[str]) -> str:
         return html.unescape(value)
     if group in ("wide", "wide_sign"):
         return chr(ord(value) - 0xFEE0)
-    if group == "weak":
+    if group in ("weak", "slash"):
         return _CONTROLS.get(value, value)
     code = int(value, 8 if group == "octal" else 16)
     return chr(code) if code < 0x80 else found[0]
@@ -162,7 +164,7 @@ def _decode(
 
 _LINE_END = re.compile(
     r"(?<=[A-Za-z0-9_+/=-])"
-    r"(?:[ \t]{0,4}\\?(?:\r?\n|\\r\\n|\\n)[ \t]{0,40}|[\"'][ \t]{0,4}\+?[ \t]{0,4}\\?(?:\r?\n[ \t]{0,40})?[\"'])"
+    r"(?:[ \t]{0,4}\\?(?:\r?\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\\r\\n|\\n)[ \t]{0,40}|[\"'][ \t]{0,4}[+,.]?[ \t]{0,4}\\?(?:\r?\n[ \t]{0,40})?[\"'])"
     r"(?=[A-Za-z0-9_+/=-])"
 )
 _PIECE = 6

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 from endstop.records.event_redaction import TextRedactor
 from endstop.records.redaction import KINDS, Redaction
-from endstop.records.secret_keywords import KEYWORD_PATTERNS, NAMES, TOKEN_PATTERNS
+from endstop.records.secret_keywords import KEYWORD_PATTERNS, TOKEN_PATTERNS
 from endstop.records.secret_rules import secret_forms, secret_rules
 from endstop.testing.faults.secret_shapes import CAPITALS, DIGITS_WITHOUT_0, HEX, LOW, Draw
 
