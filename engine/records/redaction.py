@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ..decision import WrongUse
 from ..decision.errors import did_you_mean
@@ -100,7 +100,7 @@ _VALUE = re.compile(
     r"|\\{1,4}[\"'`](?P<escaped>[^\"'`\\\s]{4,499}+)\\{1,4}[\"'`]"
     r"|\{(?P<braced>[^{}\s]{4,200}+)\}"
     r"|(?:\\{0,4}[\"'`])?(?P<long>[^\s\"'`,;&|<>(){}\[\]\\]{500})"
-    r"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\]{6,499}+)(?=[\s\"'`,;&|<>)}\]\\]|\Z))",
+    r"|(?P<bare>(?:[^\s\"'`,;&|<>(){}\[\]\\]|(?<=\w)\\[ &$;|()*?#!](?=\w)){6,499}+)(?=[\s\"'`,;&|<>)}\]\\]|\Z))",
     re.IGNORECASE,
 )
 """A value after a separator: in quotes, or up to the end of the word."""
@@ -191,7 +191,8 @@ class Redaction:
         for view in decoded_views(text):
             finds += _in_source(view, self._find(view.text, depth + 1))
         forms = [(kind, finder) for kind, finder in self._finders if finder in _FORM_FINDERS]
-        joined = joined_lines(text, begins_key) if forms else None
+        keys = [found[:2] for found in self._find_plain(text, forms)] if finds else []
+        joined = joined_lines(_covered(text, keys), begins_key) if forms else None
         if joined is not None:
             finds += _in_source(joined, self._find_plain(joined.text, forms))
             for view in decoded_views(joined.text):
@@ -373,8 +374,10 @@ def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
     if _PLACEHOLDER.fullmatch(value):
         return False
     if kind == "secret":
-        drawn = len(value) >= 32 and value.isalnum() and entropy(value) >= 3.8 and sum(map(str.isdigit, value)) >= 3
-        return drawn or (len(value) >= 10 and (looks_random(value) or has_many_humps(value)))
+        digits = sum(map(str.isdigit, value))
+        enough = digits >= 3 or (digits and has_many_humps(_DIGIT.sub("", value)))
+        drawn = len(value) >= 32 and value.isalnum() and entropy(value) >= 3.8 and enough
+        return bool(drawn) or (len(value) >= 10 and (looks_random(value) or has_many_humps(value)))
     if _WORDS.fullmatch(value):
         return looks_random(value) or has_many_humps(value)
     if not quoted and len(value) < 8:
@@ -410,7 +413,9 @@ def _is_login(found: re.Match[str], group: str | None, value: str) -> bool:
         return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
     if re.fullmatch(r"(?:[A-Z]{1,20}_){0,3}(?:PASSWORD|PASSWD|PASS|PWD|TOKEN|SECRET|KEY)", password):
         return False  # a placeholder
-    return len(password) >= 3 and not re.match(r"\d{1,5}(?:/|\Z)", password) and not password.startswith(("$", "{", "%("))
+    return (
+        len(password) >= 3 and not re.match(r"\d{1,5}(?:/|\Z)", password) and not password.startswith(("$", "{", "%("))
+    )
 
 
 def _is_iban(found: re.Match[str], group: str | None, value: str) -> bool:

@@ -22,7 +22,8 @@ _SIGNS = "|\t;,"
 _RULE = re.compile(r"[-+|: =\t\r]*\Z")
 """A line between rows."""
 _CELLS = {
-    sign: re.compile(rf"[ ]*+(?:\"(?:[^\"\n]|\"\")*+\"[ ]*+(?={re.escape(sign)}|\Z)|[^{re.escape(sign)}]*+)") for sign in _SIGNS
+    sign: re.compile(rf"[ ]*+(?:\"(?:[^\"\n]|\"\")*+\"[ ]*+(?={re.escape(sign)}|\Z)|[^{re.escape(sign)}]*+)")
+    for sign in _SIGNS
 }
 _NAME = re.compile(r"[^\W\d][\w .#/()-]{0,60}\Z")
 """The name of a column."""
@@ -104,8 +105,8 @@ def _cells(line: str, sign: str) -> list[Span]:
     while at <= len(line):
         end = _CELLS[sign].match(line, at).end()  # type: ignore[union-attr]
         cell = line[at:end]
-        begin = at + len(cell) - len(cell.lstrip(" \r\""))
-        spans.append((begin, max(begin, at + len(cell.rstrip(" \r\"")))))
+        begin = at + len(cell) - len(cell.lstrip(' \r"'))
+        spans.append((begin, max(begin, at + len(cell.rstrip(' \r"')))))
         at = end + 1
     return spans
 

@@ -46,12 +46,12 @@ class KeywordPattern:
     regex: str
     """The regular expression, whose group `v` is the secret."""
     kind: str = "password"
-    """How a match is checked. `password`, `secret` (which must look random)
-    and `argument` (which must be no word): by the caller's `SecretTest`. `login`:
-    it must be `user:password` in base64. `bearer`: letters and digits, and no path. `cookie`: one of its values must
-    look random. `generated`: it must look generated. `drawn`: as that, with small letters and capitals. `encoded`: it
-    must be a text in base64. `mixed`: it must mix small letters, capitals and digits, or look random. `salt`: it must have signs, or look generated. `form`: not at all, because only secrets
-    have this form."""
+    """How a match is checked. `password`, `secret` (which must look random) and `argument` (which must be no word): by
+    the caller's `SecretTest`. `login`: it must be `user:password` in base64. `bearer`: letters and digits, and no path.
+    `cookie`: one of its values must look random. `generated`: it must look generated. `drawn`: as that, with small
+    letters and capitals. `encoded`: it must be a text in base64. `mixed`: it must mix small letters, capitals and
+    digits, or look random. `salt`: it must have signs, or look generated. `form`: not at all, because only secrets have
+    this form."""
     back: int = 0
     ahead: int = 20
     """Where a pattern with `back` must end: so many characters after the beginning of the keyword."""
@@ -60,9 +60,24 @@ class KeywordPattern:
 
 
 _ASSIGNED = (
-    r"[ \t]{0,4}(?:[:=：＝—–→]|->|是[:：]?|[为為はè]|(?:ist|lautet|est|es|é|is|är|er|on|je|jest|to|là|este|adalah|è)(?=[ ]))"
+    r"[ \t]{0,4}(?:[:=：＝—–→]|->|是[:：]?|[为為はè]|(?:ist|lautet|est|es|é|is|är|er|on|je|jest|to|là|este|adalah|è)"
+    r"(?=[ ]))"
     r"[ \t]{0,4}"
 )
+"""What stands between a word for "password" and its value in a sentence."""
+_LATIN_PASSWORDS = (
+    *"passwort kennwort contraseña contrasena senha palavra-passe palavra_passe wachtwoord heslo salasana".split(),
+    *"adgangskode hasło lösenord passord şifre parola parool jelszó lozinka slaptažodis parole zaporka geslo".split(),
+    *("mot de passe", "mots de passe", "parola d'ordine", "mật khẩu", "kata sandi", "palabra de paso", "clave de"),
+    *("κωδικός", "пароль", "пароля", "гасло"),
+)
+"""Words for "password", after which a sentence goes on to its value."""
+_OTHER_PASSWORDS = (
+    *"密码 密碼 口令 秘密 密钥 密鑰 パスワード 暗証番号 暗号 비밀번호 암호 패스워드 סיסמה סיסמא הסיסמה".split(),
+    *"पासवर्ड পাসওয়ার্ড รหัสผ่าน κωδικός пароль гасло".split(),
+    *("كلمة المرور", "كلمة السر", "رمز عبور"),
+)
+"""The same in other letters: what is of ASCII behind them is the value."""
 TOKEN_PATTERNS = (
     KeywordPattern(
         ("bearer", "basic", "token"),
@@ -140,7 +155,11 @@ KEYWORD_PATTERNS = (
         ("echo ",),
         rf"echo[ \t](?:-n[ \t])?{_VALUE}[\"']?[ \t]?\|[^\n]{{0,100}}?(?:-stdin\b|\bsudo[ \t]-S|--with-token|\blogin\b)",
     ),
-    KeywordPattern(("identified ",), rf"identified[ \t](?:with[ \t]\S{{1,40}}[ \t])?by[ \t](?:password[ \t])?(?:{QUOTE})?(?P<v>(?:{BARE}|''){{4,200}})"),
+    KeywordPattern(
+        ("identified ",),
+        rf"identified[ \t](?:with[ \t]\S{{1,40}}[ \t])?by[ \t](?:password[ \t])?"
+        rf"(?:{QUOTE})?(?P<v>(?:{BARE}|''){{4,200}})",
+    ),
     KeywordPattern(
         ("convertto-securestring",), rf"convertto-securestring[^\n]{{0,40}}?[ \t]{QUOTE}(?P<v>[^\s\"'\\]{{4,200}})"
     ),
@@ -163,21 +182,12 @@ KEYWORD_PATTERNS = (
         ("authapikey(", "client("), rf"(?:authapikey|client)\({QUOTE}(?P<v>[A-Za-z0-9_-]{{30,100}}){QUOTE}", "secret"
     ),
     KeywordPattern(
-        tuple(
-            """passwort kennwort contraseña contrasena senha palavra-passe palavra_passe wachtwoord heslo salasana
-            adgangskode hasło lösenord passord şifre parola parool jelszó lozinka slaptažodis parole zaporka geslo
-            κωδικός пароль пароля гасло""".split()
-        )
-        + ("mot de passe", "mots de passe", "parola d'ordine", "mật khẩu", "kata sandi", "palabra de paso", "clave de"),
+        _LATIN_PASSWORDS,
         rf"[^\W_](?:[\w' -]){{1,60}}?{_ASSIGNED}{_VALUE}",
     ),
     KeywordPattern(
-        tuple(
-            """密码 密碼 口令 秘密 密钥 密鑰 パスワード 暗証番号 暗号 비밀번호 암호 패스워드 סיסמה סיסמא הסיסמה
-            पासवर्ड পাসওয়ার্ড รหัสผ่าน пароль гасло κωδικός""".split()
-        )
-        + ("كلمة المرور", "كلمة السر", "رمز عبور"),
-        rf"[^\n!-~]{{1,24}}(?:[:=][ ]?)?[\"'`]?(?P<v>(?:(?![\"'`,;<>(){{}}\[\]\\])[!-~]){{6,200}})",
+        _OTHER_PASSWORDS,
+        r"[^\n!-~]{1,24}(?:[:=][ ]?)?[\"'`]?(?P<v>(?:(?![\"'`,;<>(){}\[\]\\])[!-~]){6,200})",
     ),
     # positional arguments
     KeywordPattern(
@@ -199,7 +209,8 @@ KEYWORD_PATTERNS = (
             "pw_set(",
             "setuser(",
         ),
-        rf"\w{{4,20}}\([^()\n]{{1,200}}?,[ ]?(?:\w{{1,20}}[ ]?=[ ]?)?{QUOTE}(?=[^\s\"'\\]{{0,60}}[0-9])(?![\w.-]{{1,60}}:\d)"
+        rf"\w{{4,20}}\([^()\n]{{1,200}}?,[ ]?(?:\w{{1,20}}[ ]?=[ ]?)?{QUOTE}"
+        r"(?=[^\s\"'\\]{0,60}[0-9])(?![\w.-]{1,60}:\d)"
         rf"(?P<v>[^\s\"'\\/]{{6,200}}){QUOTE}[ ]?[,)]",
         "mixed",
     ),
@@ -209,14 +220,25 @@ KEYWORD_PATTERNS = (
         ("@",), r"@[\w-]{1,60}(?:\.[\w-]{1,60}){1,5}:(?P<v>[^\s:/\"'<>,]{6,100})(?=\s|\\n|\Z)", "mixed"
     ),  # a list of mailboxes or hosts with their logins
     KeywordPattern(('" "',), r'" "(?P<v>(?:md5[a-f0-9]{32}|SCRAM-SHA-256\$[^\s"]{40,300}))"', "form"),
-    KeywordPattern(('" "',), rf'(?:^|[\n]|\\n)"[\w.@-]{{1,60}}" "(?P<v>[^"\s]{{8,200}})"(?=[ \t]{{0,8}}(?:{EOL}|\Z))', "mixed", back=66, ahead=220),
-    KeywordPattern((": psk ", ": xauth ", ": eap "), rf":[ ](?:psk|xauth|eap)[ ]{QUOTE}(?P<v>[^\"\n]{{6,200}}){QUOTE}", "form"),
     KeywordPattern(
-        ("<auth-user-pass>", "<http-proxy-user-pass>"), rf"<[\w-]{{8,30}}>{EOL}[^\s<]{{1,100}}{EOL}(?P<v>[^\s<]{{4,200}})", "form"
+        ('" "',),
+        rf'(?:^|[\n]|\\n)"[\w.@-]{{1,60}}" "(?P<v>[^"\s]{{8,200}})"(?=[ \t]{{0,8}}(?:{EOL}|\Z))',
+        "mixed",
+        back=66,
+        ahead=220,
+    ),
+    KeywordPattern(
+        (": psk ", ": xauth ", ": eap "), rf":[ ](?:psk|xauth|eap)[ ]{QUOTE}(?P<v>[^\"\n]{{6,200}}){QUOTE}", "form"
+    ),
+    KeywordPattern(
+        ("<auth-user-pass>", "<http-proxy-user-pass>"),
+        rf"<[\w-]{{8,30}}>{EOL}[^\s<]{{1,100}}{EOL}(?P<v>[^\s<]{{4,200}})",
+        "form",
     ),
     KeywordPattern(("{aqaaab",), r"\{(?P<v>AQAAAB[A-Za-z0-9+/=]{20,})\}", "form"),
     KeywordPattern(
-        ("random_password",), rf"random_password[^\x00]{{0,400}}?\bresult{QUOTE}?[ ]{{0,8}}[:=][ ]{{0,8}}{QUOTE}(?P<v>[^\s\"\\]{{6,200}})"
+        ("random_password",),
+        rf"random_password[^\x00]{{0,400}}?\bresult{QUOTE}?[ ]{{0,8}}[:=][ ]{{0,8}}{QUOTE}(?P<v>[^\s\"\\]{{6,200}})",
     ),
     KeywordPattern(
         ('"result": "', '"result":"', "result = "),
@@ -226,21 +248,37 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         ("recovery", "backup", "scratch", "emergency"),
-        rf"\w{{6,9}}[ _-]?(?:pass)?codes?(?:{QUOTE})?[ ]{{0,4}}[:=][\s\[]{{0,12}}(?P<v>(?:[\s,\"'*-]{{0,12}}(?:\d{{1,2}}[.)] )?"
+        rf"\w{{6,9}}[ _-]?(?:pass)?codes?(?:{QUOTE})?[ ]{{0,4}}[:=][\s\[]{{0,12}}"
+        r"(?P<v>(?:[\s,\"'*-]{0,12}(?:\d{1,2}[.)] )?"
         r"(?=[A-Za-z-]{0,30}\d)[A-Za-z0-9]{4,12}(?:[- ]?[A-Za-z0-9]{4,12}){0,4}){1,20}+)",
         "form",
     ),
     # options and arguments of commands
     KeywordPattern(
         ("creds", "credentials", "login", "account"),
-        r"\w{5,12}(?:[ ][\w-]{1,20}){0,5}[ ]?(?::|is|are|=)[ ]{1,4}[^\s/:]{1,60}[ ]?[/:|][ ]?(?P<v>[^\s\"'/,;()]{6,100})",
+        r"\w{5,12}(?:[ ][\w-]{1,20}){0,5}[ ]?(?::|is|are|=)[ ]{1,4}[^\s/:]{1,60}[ ]?[/:|][ ]?"
+        r"(?P<v>[^\s\"'/,;()]{6,100})",
         "mixed",
     ),
-    KeywordPattern(("<<<",), r"(?:passwd|chpasswd|login|su|sudo)\b[^\n|;&]{0,60}<<<[ ]?[\"']?(?P<v>[^\s\"'$]{6,200})", back=90, ahead=210),
+    KeywordPattern(
+        ("<<<",),
+        r"(?:passwd|chpasswd|login|su|sudo)\b[^\n|;&]{0,60}<<<[ ]?[\"']?(?P<v>[^\s\"'$]{6,200})",
+        back=90,
+        ahead=210,
+    ),
     KeywordPattern(("<(echo ", "<(printf "), r"<\((?:echo|printf)[ ](?:-n[ ])?[\"']?(?P<v>[^\s\"'$()]{6,200})[\"']?\)"),
     KeywordPattern(("net use ",), rf"net use[ ]\S{{1,60}}[ ]\S{{1,100}}[ ]{_WORD}"),
     KeywordPattern(
-        ("server key ", "isakmp key ", "ikev1 key ", "radius key ", "server-key ", "tacacs key ", "digest-key ", "-server key "),
+        (
+            "server key ",
+            "isakmp key ",
+            "ikev1 key ",
+            "radius key ",
+            "server-key ",
+            "tacacs key ",
+            "digest-key ",
+            "-server key ",
+        ),
         rf"[\w-]{{5,8}}[ -]key[ ](?:\d{{1,3}}[ ])?(?:md5[ ])?(?:\d[ ])?{_WORD}",
     ),
     KeywordPattern(
@@ -444,7 +482,7 @@ KEYWORD_PATTERNS = (
     KeywordPattern(("userpassword::",), r"userpassword::[ ]?(?P<v>[A-Za-z0-9+/]{4,200}={0,2})", "form"),
     KeywordPattern(("userpassword:",), rf"userpassword:[ ]{_WORD}"),
     KeywordPattern(
-        (" * ", "\t*\t"), r"[ \t]\*[ \t]{1,8}\"?(?P<v>[^\s\"'*]{8,100})\"?[ \t]{1,8}\*(?=\s|\\|\Z)", "generated"
+        (" * ", "\t*\t"), r"[ \t]\*[ \t]{1,8}\"?(?P<v>[^\s\"'*]{8,100})\"?[ \t]{1,8}\*(?=\s|\\|\Z)", "mixed"
     ),
     KeywordPattern(
         ("_key'", "_salt'", '_key"', '_salt"'),
@@ -470,9 +508,6 @@ KEYWORD_PATTERNS = (
         "form",
     ),
 )
-"""One of the patterns has the words for "password" in other languages; between such a word and its value stands one of
-the signs or words of `_ASSIGNED`."""
-
 _WHOLE_RUNS = ("bearer", "cookie", "generated", "drawn")
 """Kinds that judge a run: what is no secret from its beginning is not looked at again from a place inside it."""
 

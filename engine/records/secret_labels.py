@@ -92,7 +92,6 @@ def _kind_of_words(words: list[str]) -> Kind:
 # ---- notations
 
 
-
 def _quoted(group: str, least: int = 4) -> str:
     """A regular expression of a value in quotes, in this group. A quote inside is doubled, as in SQL."""
     return rf"(?P<{group}>{SPACED}|(?:[^\s\"'\\]|'')" rf"{{{least},200}})"
@@ -106,7 +105,7 @@ _AFTER = (
     rf"(?P<element>{SPACED}|[^<>\s\"\\]{{4,400}})</"  # <password>…</, <property name="password">…</
     r"|</[\w:]{1,30}>\s{0,40}<[\w:]{1,30}(?:[ \t][^<>\n]{0,40})?>\s{0,40}"
     rf"(?P<next>{SPACED}|[^<>\s\"\\]{{4,400}})</"  # <key>password</key><string>…</string>
-    rf"|{QUOTE}\)?[ \t]{{0,4}},[ \t]{{0,4}}{QUOTE}{_quoted('pair', 6)}{QUOTE}"  # define('PASSWORD', '…')
+    rf"|{QUOTE}\)?[ \t]{{0,4}},[ \t]{{0,4}}{QUOTE}{_quoted('pair', 6)}{QUOTE}(?![ \t]?:)"  # define('PASSWORD', '…')
     rf"|\([ \t]?N?{QUOTE}{_quoted('call', 6)}{QUOTE}"  # setPassword("…")
     rf"|{QUOTE}[^<>\n]{{0,80}}?\bvalue={QUOTE}{_quoted('value')}{QUOTE}"  # name="password" value="…"
     rf"|(?:[ \t]{{0,4}}:[ \t]{{0,4}}[&\w.\[\]|?]{{1,40}})?[ \t]{{0,8}}=[ \t]{{0,4}}[@$A-Za-z]{{0,2}}"
@@ -137,7 +136,8 @@ _WEAK = frozenset(("pair", "call", "prose", "text", "arrow", "part"))
 """Notations that often have something other than a secret, so that the value must look generated."""
 _VARIABLE = (
     r"(?:^|[\s\"'`(])--?(?!no-)[\w-]{0,30}\Z"
-    r"|\b(?i:setx?|env|export|arg|configure set|config set)[ \t]{1,4}(?:\S{0,60}[:.])?(?:-\w{1,8}[ \t]{1,4}){0,2}\w{0,40}\Z"
+    r"|\b(?i:setx?|env|export|arg|configure set|config set)[ \t]{1,4}(?:\S{0,60}[:.])?"
+    r"(?:-\w{1,8}[ \t]{1,4}){0,2}\w{0,40}\Z"
 )
 """What precedes a name whose value follows a space: the dashes of an option, or a command that sets variables."""
 _LINE = r"(?:^|\n|\\n)[ \t]{0,20}(?:[a-z0-9./-]{1,30}[ ]){0,6}[\w-]*\Z"
@@ -163,7 +163,8 @@ _SAID_BEFORE = (
 )
 """A value that precedes its name in a sentence: `use … as the root password`."""
 
-_STEMS = ("pass", "pwd", "pw", "psk", "kennwort", "secret", "token", "cred", "key", "salt", "pepper", "seed", "mnemonic")
+_STEMS = ("pass pwd pw psk kennwort secret token cred key salt pepper seed mnemonic sess _pat .sid \"sid 'sid").split()
+"""What every name has in it that `kind_of_label` knows; with a sign before it where other words have it, too."""
 _NAME_REST = re.compile(r"(?:[_-]?[A-Za-z0-9]){0,24}")
 
 
@@ -176,6 +177,7 @@ def find_labelled(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Sp
     columns: list[ColumnName] = []
     for stem in _STEMS:
         for at in find_all(stem, lowered):
+            at += text[at] in "\"'."
             end = _NAME_REST.match(text, at).end()  # type: ignore[union-attr]
             kind = "" if end in seen else kind_of_label(text[max(0, at - NAME_CHARS) : end])
             if kind:
