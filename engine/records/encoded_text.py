@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from .byte_dumps import Run, dumped_texts
 from .secret_rules import Span
 
 CONTEXT = 300
@@ -58,19 +59,23 @@ class DecodedText:
 
 # ---- escapes and signs within a text
 
-_INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff\x00"
+_INVISIBLE = (
+    "\x0b\x0c\x1c-\x1e\x85\u2028\u2029"  # other ends of a line than the usual ones
+    "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff\x00"
+)
 _COLOUR = (
-    r"(?:\x1b\[|\x9b|\\(?:x1[bB]|u001[bB]|033|e)\[)[0-9;:?]{0,40}[ -/]{0,4}[@-~]"  # ECMA-48: control sequences
+    r"(?:\x1b\[|\x9b|\\(?:x1[bB]|u001[bB]|033|e)\[|\^\[\[)[0-9;:?]{0,40}[ -/]{0,4}[@-~]"  # ECMA-48: control sequences
     r"|\x1b\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)|\x1b[()][0-9A-B]"
 )
 _ESCAPE = re.compile(
     rf"(?P<nothing>(?:[{_INVISIBLE}]++|{_COLOUR}|\\\r?\n[ \t]*+){{1,100}}+)"
     r"|%(?:25){0,4}(?P<percent>[0-9A-Fa-f]{2})"
     r"|(?P<entity>&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});)"
-    r"|\\{1,8}(?:u(?P<u>[0-9A-Fa-f]{4})|u\{(?P<braced>[0-9A-Fa-f]{1,6})\}|x(?P<x>[0-9A-Fa-f]{2})|(?P<octal>[0-3][0-7]{2}))"
+    r"|\\{1,8}(?:u(?P<u>[0-9A-Fa-f]{4})|U(?P<U>[0-9A-Fa-f]{8})|u\{(?P<braced>[0-9A-Fa-f]{1,6})\}|x(?P<x>[0-9A-Fa-f]{2})|(?P<octal>[0-3][0-7]{2}))"
+    r"|\\{1,4}(?P<slash>/)(?=[A-Za-z0-9+/=])"
     r"|(?P<wide>[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a])"
 )
-_SIGNS = re.compile(rf"[\x1b\x9b\\%&{_INVISIBLE}\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
+_SIGNS = re.compile(rf"[\x1b\x9b\\%&^{_INVISIBLE}\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
 """How an escape begins."""
 _WEAK = re.compile(r"\\{1,8}(?P<weak>[nrt\"'/`\\])|(?P<wide_sign>[\uff01-\uff5e])")
 """Escapes that are decoded beside the others only: what looks for secrets knows them."""
@@ -90,7 +95,7 @@ def _plain_of(found: re.Match[str]) -> str:
         return html.unescape(value)
     if group in ("wide", "wide_sign"):
         return chr(ord(value) - 0xFEE0)
-    if group == "weak":
+    if group in ("weak", "slash"):
         return _CONTROLS.get(value, value)
     code = int(value, 8 if group == "octal" else 16)
     return chr(code) if code < 0x80 else found[0]
@@ -106,9 +111,10 @@ def decoded_views(text: str) -> Iterator[DecodedText]:
         parts = list(_around(strong, len(text)))
         if parts:
             yield _decode(text, parts, each, _plain_of)
-    runs = _decoded_runs(text)
-    if runs is not None:
-        yield runs
+    runs = sorted([*_base64_runs(text), *_hexadecimal_runs(text)])
+    for found in (runs, *dumped_texts(text)):
+        if found:
+            yield _of_runs(found)
 
 
 def _escapes(text: str) -> Iterator[Span]:
@@ -160,11 +166,14 @@ def _decode(
     return DecodedText("".join(pieces), edits)
 
 
+_BREAK = re.compile(r"[\"'\\\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _LINE_END = re.compile(
-    r"(?<=[A-Za-z0-9_+/=-])"
-    r"(?:[ \t]{0,4}\\?(?:\r?\n|\\r\\n|\\n)[ \t]{0,40}|[\"'][ \t]{0,4}\+?[ \t]{0,4}\\?(?:\r?\n[ \t]{0,40})?[\"'])"
+    r"(?:[ \t]{0,4}\\?(?:\r?\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\\r\\n|\\n)[ \t]{0,40}"
+    r"|[\"'][ \t]{0,4}[+,.]?[ \t]{0,4}\\?(?:\r?\n[ \t]{0,40})?[\"'])"
     r"(?=[A-Za-z0-9_+/=-])"
 )
+"""What stands between two parts of a word: a line end, or the quotes of two parts of a literal."""
+_KEY_SIGNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=-")
 _PIECE = 6
 """Characters of the piece of a key, one of which is a digit, that stands before or after a line end inside it."""
 _BEFORE = re.compile(rf"[A-Za-z0-9_+/=.-]{{{_PIECE}}}")
@@ -178,12 +187,23 @@ def joined_lines(text: str, begins_key: Callable[[str, int], bool]) -> DecodedTe
     Only words of which a part may be a part of a key are joined. begins_key: whether a key begins at an index of the
     text; the line end before one is kept.
     """
-    ends = [found for found in _LINE_END.finditer(text) if _joins(text, *found.span(), begins_key)]
+    ends = [found for found in _line_ends(text) if _joins(text, *found.span(), begins_key)]
     if not ends:
         return None
     kept = {found.start() for found in ends}
     parts = list(_around((found.span() for found in ends), len(text)))
     return _decode(text, parts, _LINE_END, lambda found: "" if found.start() in kept else found[0])
+
+
+def _line_ends(text: str) -> Iterator[re.Match[str]]:
+    done = 0
+    for sign in _BREAK.finditer(text):
+        at = sign.start()
+        while at > done and text[at - 1] in " \t" and sign.start() - at < 4:
+            at -= 1
+        if at > done and text[at - 1] in _KEY_SIGNS and (found := _LINE_END.match(text, at)):
+            done = found.end()
+            yield found
 
 
 def _joins(text: str, begin: int, end: int, begins_key: Callable[[str, int], bool]) -> bool:
@@ -197,10 +217,13 @@ def _joins(text: str, begin: int, end: int, begins_key: Callable[[str, int], boo
 
 # ---- runs that are a whole text
 
-_BASE64 = re.compile(r"(?:\\[nrtbf])?(?P<run>[A-Za-z0-9+/_-]{16,}+={0,2})")
-_BASE64_MORE = re.compile(r"(?:\r?\n|\\r\\n|\\n)[ \t]{0,40}(?P<run>[A-Za-z0-9+/_-]{2,}+={0,2})(?=\s|\\|[\"'<]|\Z)")
+_BASE64 = re.compile(r"(?:\\[nrtbf]|(?m:^)[+-])?(?P<run>[A-Za-z0-9+/_-]{16,}+={0,2})")
+_BASE64_MORE = re.compile(
+    r"(?:\r?\n|\\r\\n|\\n)[ \t]{0,40}(?:[>#*][ \t]{0,4})?(?P<run>[A-Za-z0-9+/_-]{2,}+={0,2})(?=\s|\\|[\"'<]|\Z)"
+)
 _WRAPPED = 32
 """A run of base64 of so many characters, a multiple of four, may go on in the next line."""
+_BASE32 = re.compile(r"[A-Z2-7]{24,}+={0,6}(?![A-Za-z0-9+/_-])")
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x|\\x)?(?:[0-9A-Fa-f]{2}(?:, ?|[ :-])?(?:0x|\\x)?){12,}+")
 _NO_DIGIT = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
 _MOST_NULS = 2
@@ -212,30 +235,36 @@ _LOOKED_AT = 16
 """Characters of a run that are decoded first: nearly all runs are no text, and these show it."""
 
 
-def _decoded_runs(text: str) -> DecodedText | None:
-    """The runs of base64 or hexadecimal digits that are a text, decoded; None if there is none."""
-    runs = sorted([*_base64_runs(text), *_hexadecimal_runs(text)])
-    if not runs:
-        return None
+def _of_runs(runs: Iterable[Run]) -> DecodedText:
+    """What these runs stand for. Those of lines that follow each other are one text."""
     pieces: list[str] = []
     edits: list[tuple[int, int, int, int]] = []
     length = done = 0
     for begin, end, plain in runs:
         if begin < done:
             continue
-        edits.append((length, length + len(_GAP), done, begin))
-        edits.append((length + len(_GAP), length + len(_GAP) + len(plain), begin, end))
-        pieces += [_GAP, plain]
-        length += len(_GAP) + len(plain)
+        if not edits or begin > done + 1:
+            edits.append((length, length + len(_GAP), done, begin))
+            pieces.append(_GAP)
+            length += len(_GAP)
+        edits.append((length, length + len(plain), begin, end))
+        pieces.append(plain)
+        length += len(plain)
         done = end
     return DecodedText("".join(pieces), edits)
 
 
-def _base64_runs(text: str) -> Iterator[tuple[int, int, str]]:
+def _base64_runs(text: str) -> Iterator[Run]:
     done = 0
     for found in _BASE64.finditer(text):
         begin, end = found.span("run")
         first = text[begin : begin + _LOOKED_AT]
+        if begin >= done and first.isupper() and (found32 := _BASE32.match(text, begin)):
+            plain = _text_of(_from_base32(found32[0]))
+            if plain is not None:
+                done = found32.end()
+                yield begin, done, plain
+                continue
         if begin < done or first.islower() or _text_of(_from_base64(first), partly=True) is None:
             continue
         run = [text[begin:end]]
@@ -248,7 +277,13 @@ def _base64_runs(text: str) -> Iterator[tuple[int, int, str]]:
             yield begin, end, plain
 
 
-def _hexadecimal_runs(text: str) -> Iterator[tuple[int, int, str]]:
+def _from_base32(run: str) -> bytes:
+    plain = run.rstrip("=")
+    plain = plain[: len(plain) - (len(plain) % 8 in (1, 3, 6))]
+    return base64.b32decode(plain + "=" * (-len(plain) % 8))
+
+
+def _hexadecimal_runs(text: str) -> Iterator[Run]:
     for found in _HEX.finditer(text):
         digits = _NO_DIGIT.sub("", found[0])
         if _text_of(bytes.fromhex(digits[:_LOOKED_AT]), partly=True) is not None:

@@ -19,14 +19,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ..decision import WrongUse
 from ..decision.errors import did_you_mean
 from .encoded_text import DecodedText, decoded_views, joined_lines
 from .entropy import entropy, has_many_humps, is_passphrase, looks_random
 from .format import REDACTION_MARK
-from .secret_keywords import COVER, KEYWORD_PATTERNS, PHRASE, TOKEN_PATTERNS, find_after_names, find_by_keywords
+from .secret_keywords import COVER, KEYWORD_PATTERNS, TOKEN_PATTERNS, find_by_keywords
+from .secret_labels import NAME_CHARS, PHRASE, find_labelled, kind_of_label
 from .secret_rules import JUDGED_CHARS, Span, begins_key, find_json_web_tokens, find_known_forms, lower_case
 
 # Every pattern takes time linear in the length of the text: repetitions are possessive (`++`) or bounded, and none is
@@ -75,12 +76,21 @@ _GROUPS = re.compile(r"\d+|[ -]")
 _LEAST_GROUP = 3
 """Digits in a group of a card number, except in the last: groups of two are a dump of bytes."""
 _ISSUERS = re.compile(r"3[0-9]|4|5[0-9]|6[0-9]|2[2-7]|81|82")
+_CARD = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})"  # Visa
+    r"|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}"  # Mastercard
+    r"|3[47]\d{13}|3(?:0[0-5]|[689]\d)\d{11,16}"  # American Express, Diners Club
+    r"|35\d{14,17}|220[0-4]\d{12,15}"  # JCB, Mir
+    r"|(?:50|5[6-9]|6\d|8[12])\d{11,17}"  # Maestro, Discover, UnionPay, RuPay and others
+)
+"""The issuers' prefixes with their lengths, as ISO/IEC 7812 and the schemes publish them."""
 _ONCE = bytes.maketrans(b"0123456789", bytes(range(10)))
 _DOUBLED = bytes.maketrans(b"0123456789", bytes(sum(divmod(2 * digit, 10)) for digit in range(10)))
 """From a digit to what it adds to the sum of a card number, and every other digit."""
 _NAMED = re.compile(
-    r"(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|connection[_ -]?string|key(?:[_ -]?(?:base|data|id))?"
-    r"|pass|pw|psk|pat|sig(?:nature)?|salt|jwt|sessi?o?n?id)[0-9_a-z-]{0,12}[\"'\\\] \t]{0,4}(?:\[[\w*]{0,20}\][ \t]?)?"
+    r"(?:passw(?:or)?[dt]|passphrase|passcode|pwd|secret|token|cred(?:ential)?s?|connection[_ -]?string"
+    r"|key(?:[_ -]?(?:base|data|id))?|pass|pw|psk|pat|sig(?:nature)?|salt|pepper|seed|mnemonic|auth|jwt|pin|pincode|sid"
+    r"|sess(?:ion)?(?:[_ -]?id)?)[0-9_a-z-]{0,16}[\"'\\\] \t]{0,4}(?:\[[\w*]{0,20}\][ \t]?)?"
     r"(?P<separator>=>|:=|[=:])"
 )
 """A name that may be one of a secret, in lower case, and a separator."""
@@ -88,8 +98,9 @@ _VALUE = re.compile(
     r"[ \t]{0,8}(?:(?:Bearer|Basic|Token)[ \t]{1,4})?"
     r"(?:(?P<quote>[\"'`])(?P<quoted>(?:[^\"'`\\\s]|(?!(?P=quote))[\"'`]|\\[^\s]|''){4,499}+)(?P=quote)"
     r"|\\{1,4}[\"'`](?P<escaped>[^\"'`\\\s]{4,499}+)\\{1,4}[\"'`]"
+    r"|\{(?P<braced>[^{}\s]{4,200}+)\}"
     r"|(?:\\{0,4}[\"'`])?(?P<long>[^\s\"'`,;&|<>(){}\[\]\\]{500})"
-    r"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\]{6,499}+)(?=[\s\"'`,;&|<>)}\]\\]|\Z))",
+    r"|(?P<bare>(?:[^\s\"'`,;&|<>(){}\[\]\\]|(?<=\w)\\[ &$;|()*?#!](?=\w)){6,499}+)(?=[\s\"'`,;&|<>)}\]\\]|\Z))",
     re.IGNORECASE,
 )
 """A value after a separator: in quotes, or up to the end of the word."""
@@ -99,28 +110,6 @@ _PHRASE_VALUE = re.compile(
 )
 """A passphrase up to the closing quote or the end of the line."""
 _REST_OF_VALUE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]*+")
-_PASSWORD_ENDINGS = ("password", "passwd", "passphrase", "pwd")
-_KEY_QUALIFIERS = (
-    "api access secret private auth account encryption signing master client app service shared storage license admin "
-    "deploy session subscription webhook role anon"
-)
-_SECRET_ENDINGS = (
-    "secret",
-    "token",
-    "credential",
-    "credentials",
-    "connectionstring",
-    "keybase",
-    "keydata",
-    "sharedkey",
-    "authsalt",
-    "privatekeyid",
-    *(f"{word}key" for word in _KEY_QUALIFIERS.split()),
-)
-_WHOLE_NAMES = ("pass", "pw", "psk", "pat", "sig", "signature", "salt", "jwt", "jsessionid", "phpsessid")
-"""Names that count only as whole words, because other words end like them."""
-_NAME_CHARS = 40
-"""The name before a separator is looked for in this many characters."""
 _PLACEHOLDER = re.compile(
     r"x+|\*+|\.+|•+|[<$%{#&].*|.*[{}<>].*|.*\.\.\."
     r"|(?:your|my|some|the|new|old|user|test|example|dummy|fake|sample)[-_ ]?.*"
@@ -130,6 +119,8 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _DIGIT = re.compile(r"[0-9]")
+_UUID = re.compile(r"(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+_ONE_PHRASE = re.compile(PHRASE)
 _SIGNS = re.compile(r"[!@#%^&*?+~]")
 _CODE = re.compile(r"[\s(){}\[\];$<>.]|\w[&|=]|::|\?\?")
 _WORDS = re.compile(r"[A-Za-z_$]+(?:[-_.:/$ ]+[A-Za-z_$]+)*[!?.:]?")
@@ -197,13 +188,15 @@ class Redaction:
         finds = self._find_plain(text, self._finders)
         if depth == _MOST_ENCODINGS:
             return finds
-        text = _covered(text, [found[:2] for found in finds])
         for view in decoded_views(text):
             finds += _in_source(view, self._find(view.text, depth + 1))
         forms = [(kind, finder) for kind, finder in self._finders if finder in _FORM_FINDERS]
-        joined = joined_lines(text, begins_key) if forms else None
+        keys = [found[:2] for found in self._find_plain(text, forms)] if finds else []
+        joined = joined_lines(_covered(text, keys), begins_key) if forms else None
         if joined is not None:
             finds += _in_source(joined, self._find_plain(joined.text, forms))
+            for view in decoded_views(joined.text):
+                finds += _in_source(joined, _in_source(view, self._find_plain(view.text, self._finders)))
         return finds
 
     @staticmethod
@@ -313,8 +306,8 @@ def _find_by_keywords(text: str) -> list[Span]:
     return find_by_keywords(KEYWORD_PATTERNS, text, lower_case(text), _is_value)
 
 
-def _find_after_names(text: str) -> list[Span]:
-    return list(find_after_names(text, lower_case(text), _is_value))
+def _find_labelled(text: str) -> list[Span]:
+    return list(find_labelled(text, lower_case(text), _is_value))
 
 
 def _find_named_values(text: str) -> Iterator[Span]:
@@ -322,7 +315,7 @@ def _find_named_values(text: str) -> Iterator[Span]:
     done = 0
     for named in _NAMED.finditer(lower_case(text)):
         begin = named.start("separator")
-        kind = _kind_of_name(text[max(done, begin - _NAME_CHARS) : begin]) if begin >= done else ""
+        kind = _kind_of_name(text[max(done, begin - NAME_CHARS) : begin]) if begin >= done else ""
         if not kind:
             continue
         phrase = _PHRASE_VALUE.match(text, named.end())
@@ -361,34 +354,30 @@ _DEFAULT = re.compile(r"\[[\w*]{0,20}\][ \t]?\Z")
 """What a prompt shows between a name and its colon: `Secret Access Key [None]:`."""
 
 
-def _kind_of_name(before: str) -> Literal["password", "secret", ""]:
-    """Whether the name at the end of this text announces a password or another secret; empty for neither."""
+def _kind_of_name(before: str) -> str:
+    """What the name at the end of this text announces, as `kind_of_label` says it."""
     if before.endswith(("]", "] ")):
         before = _DEFAULT.sub("", before)
-    word = before.rstrip(" \t\"'\\]").rstrip("0123456789").lower()
-    for ending in ("_base", "_base64", "_value", "_hash", "_string"):
-        if word.endswith(ending) and not word.endswith("connection_string"):
-            word = word.removesuffix(ending)
-    word = word.replace("_", "").replace("-", "").replace(" ", "") if word[-1:].isalpha() else word.rstrip("_-")
-    if word.endswith(_PASSWORD_ENDINGS):
-        return "password"
-    if word.endswith(_SECRET_ENDINGS):
-        return "secret"
-    alone = re.search(r"[A-Za-z]*\Z", before.rstrip(" \t\"'\\]"))
-    if alone is not None and alone[0].lower() in _WHOLE_NAMES:
-        return "password" if alone[0].lower() in ("pass", "pw", "psk") else "secret"
-    return ""
+    return kind_of_label(before.rstrip(" \t\"'\\]"))
 
 
 def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
     """Whether a value in the position of a secret is one, and not a word, a placeholder or a piece of code."""
+    if kind == "pin":
+        return value.isdigit() and 4 <= len(value) <= 12
+    if kind == "session":
+        return len(value) >= 20 and not _UUID.fullmatch(value) and _is_secret("secret", value, quoted=quoted)
+    if kind == "password" and _ONE_PHRASE.fullmatch(value):
+        return not _PLACEHOLDER.fullmatch(value) and is_passphrase(value)
     if _DIGIT.search(value) is None and (value.islower() or value.isupper()):
         return False
     if _PLACEHOLDER.fullmatch(value):
         return False
     if kind == "secret":
-        drawn = len(value) >= 32 and value.isalnum() and entropy(value) >= 3.8 and sum(map(str.isdigit, value)) >= 3
-        return drawn or (len(value) >= 10 and (looks_random(value) or has_many_humps(value)))
+        digits = sum(map(str.isdigit, value))
+        enough = digits >= 3 or (digits and has_many_humps(_DIGIT.sub("", value)))
+        drawn = len(value) >= 32 and value.isalnum() and entropy(value) >= 3.8 and enough
+        return bool(drawn) or (len(value) >= 10 and (looks_random(value) or has_many_humps(value)))
     if _WORDS.fullmatch(value):
         return looks_random(value) or has_many_humps(value)
     if not quoted and len(value) < 8:
@@ -424,7 +413,9 @@ def _is_login(found: re.Match[str], group: str | None, value: str) -> bool:
         return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
     if re.fullmatch(r"(?:[A-Z]{1,20}_){0,3}(?:PASSWORD|PASSWD|PASS|PWD|TOKEN|SECRET|KEY)", password):
         return False  # a placeholder
-    return len(password) >= 3 and not re.match(r"\d{1,5}(?:/|\Z)", password) and not password.startswith(("$", "{"))
+    return (
+        len(password) >= 3 and not re.match(r"\d{1,5}(?:/|\Z)", password) and not password.startswith(("$", "{", "%("))
+    )
 
 
 def _is_iban(found: re.Match[str], group: str | None, value: str) -> bool:
@@ -463,7 +454,7 @@ def _end_of_card(groups: Sequence[str], begin: int) -> int:
 def is_card_number(text: str) -> bool:
     """Whether these digits can be a card number: 13 to 19, a known issuer, a correct check digit (ISO/IEC 7812)."""
     digits = _ascii_digits(text)
-    if not 13 <= len(digits) <= 19 or not _ISSUERS.match(digits):
+    if not _CARD.fullmatch(digits):
         return False
     values = digits.encode()
     return (sum(values[-1::-2].translate(_ONCE)) + sum(values[-2::-2].translate(_DOUBLED))) % 10 == 0
@@ -486,7 +477,7 @@ _FINDERS: dict[str, tuple[Finder, ...]] = {
     "private_key": (_find_key_ends,),
     "token": (find_json_web_tokens, _find_tokens),
     "api_key": (_find_keys,),
-    "password": (_find_named_values, _find_after_names, _find_by_keywords),
+    "password": (_find_named_values, _find_labelled, _find_by_keywords),
 }
 """What finds the secrets of a kind, beside its pattern."""
 _FORM_FINDERS = (find_json_web_tokens, _find_keys)

@@ -23,63 +23,18 @@ COVER = "\uffff"
 """Covers what was found before. A value that contains it is no secret of its own."""
 _KEY_CHAR = r"[A-Za-z0-9_-]"
 _DIGIT, _LETTER, _SIGN = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]"), re.compile(r"[^\w\s]")
-_QUOTE = r"\\{0,4}[\"'`]"
-_BARE = r"[^\s\"'`,;&|<>(){}\[\]\\]"
-_VALUE = rf"(?:{_QUOTE})?(?P<v>{_BARE}{{4,200}})"
-_WORD = rf"(?:{_QUOTE})?(?P<v>[^\s\"'`\\]{{4,200}})"
-_EOL = r"(?:\r?\n|\\r\\n|\\n)"
+QUOTE = r"\\{0,4}[\"'`]"
+BARE = r"[^\s\"'`,;&|<>(){}\[\]\\]"
+_VALUE = rf"(?:{QUOTE})?(?P<v>{BARE}{{4,200}})"
+_WORD = rf"(?:{QUOTE})?(?P<v>[^\s\"'`\\]{{4,200}})"
+EOL = r"(?:\r?\n|\\r\\n|\\n)"
 """A line end, also as JSON writes it."""
-_LINES = rf"[A-Za-z0-9+/_-]{{16,}}={{0,2}}(?:{_EOL}[ \t]{{0,20}}[A-Za-z0-9+/_-]{{2,}}={{0,2}})*+"
+_LINES = rf"[A-Za-z0-9+/_-]{{16,}}={{0,2}}(?:{EOL}[ \t]{{0,20}}[A-Za-z0-9+/_-]{{2,}}={{0,2}})*+"
 """Lines of base64."""
 _SAME_LINE = r"[^\n|;&]{0,100}?"
 
-PHRASE = (
-    r"(?:[a-z]{3,12}(?:-[a-z]{3,12}){2,9}|[a-z]{3,12}(?:_[a-z]{3,12}){2,9}"
-    r"|[a-z]{3,12}(?:\.[a-z]{3,12}){2,9}|[a-z]{3,12}(?: [a-z]{3,12}){2,9})"
-)
-"""Three words or more of small letters, with the same sign between them: a passphrase, a name, or prose."""
-
-NAMES = (
-    "password passwd passphrase passcode pwd token secret credential credentials "
-    + " ".join(
-        f"{word}{joint}key"
-        for word in "api access secret private auth account encryption signing".split()
-        for joint in ("", "_", "-")
-    )
-).split()
-"""Names of secrets. A value follows a name in one of the forms of `_AFTER_NAME`."""
-
-_AFTER_NAME = (
-    r"\d{0,3}(?:"
-    rf"(?:[ \t][^<>\n]{{0,60}})?>(?P<element>[^<>\s\"\\]{{4,200}})</"  # <password>…</password>
-    rf"|>(?P<phrase>{PHRASE})</"  # <passphrase>…</passphrase>
-    rf"|{_QUOTE}\)?[ \t]{{0,4}},[ \t]{{0,4}}{_QUOTE}(?P<pair>[^\s\"'\\]{{6,200}}){_QUOTE}"  # define('PASSWORD', '…')
-    rf"|\([ \t]?{_QUOTE}(?P<call>[^\s\"'\\]{{6,200}}){_QUOTE}"  # setPassword("…")
-    rf"|{_QUOTE}[^<>\n]{{0,80}}?\bvalue={_QUOTE}(?P<value>[^\s\"'\\]{{4,200}}){_QUOTE}"  # type="password" value="…"
-    rf"|(?:[ \t]{{0,4}}:[ \t]{{0,4}}[&\w.\[\]|?]{{1,40}})?[ \t]{{0,8}}=[ \t]{{0,4}}[@$A-Za-z]{{0,2}}"
-    rf"{_QUOTE}(?P<typed>[^\s\"'\\]{{4,200}}){_QUOTE}"  # password: &str = "…"
-    rf"|{_QUOTE}?[ \t]{{1,8}}{_QUOTE}(?P<text>[^\s\"'\\]{{4,200}}){_QUOTE}"  # #define PASSWORD "…", PASSWORD '…'
-    rf"|[ \t]{{1,4}}(?:is|was|ist|est|es|è|é)[ :]{{1,3}}{_QUOTE}?(?P<prose>{_BARE}{{6,200}})"  # the password is …
-    rf"|[ \t]{{0,4}}[：＝][ \t]{{0,4}}{_QUOTE}?(?P<wide>{_BARE}{{6,200}})"
-    rf"|{_QUOTE}[ \t]{{0,4}}\{{[^{{}}]{{0,200}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,4}}"
-    rf"{_QUOTE}(?P<default>[^\s\"'\\]{{4,200}})"  # variable "password" { default = "…" }
-    rf"|[ \t]{{0,4}}(?:->|→|\|)[ \t]{{0,4}}{_QUOTE}?(?P<arrow>{_BARE}{{6,200}})"  # password -> …, | password | … |
-    rf"|(?:{_QUOTE})?,?\s{{0,30}}(?:{_QUOTE})?value(?:{_QUOTE})?[ \t]?:[ \t]?(?:{_QUOTE})?(?P<entry>{_BARE}{{6,200}})"
-    rf"|\"\s{{2,6}}(?P<part>{_BARE}{{6,200}})"  # a part of a form: name="password", an empty line, …
-    rf"|[ \t]{{1,4}}(?P<option>[^\W_]{_BARE}{{5,200}})(?=[\s\"'`,;&|<>)}}\]\\]|\Z)"  # --password …, setx TOKEN …
-    rf"|[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:[|>][-+0-9]{{0,2}}|[\"']{{3}}"
-    rf"|\$\([ \t]?cat[ \t]?<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?|\\)"
-    rf"[ \t]{{0,4}}{_EOL}[ \t]{{0,40}}(?P<block>{_BARE}{{6,500}}(?:{_EOL}[ \t]{{1,40}}{_BARE}{{6,500}}(?=[ \t]?"
-    rf"(?:{_EOL}|\Z))){{0,30}})"
-    rf"|[\w.-]{{0,20}}[\"']?[ \t]{{0,4}}<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?[ \t]{{0,4}}{_EOL}[ \t]{{0,40}}"
-    rf"(?P<heredoc>{_BARE}{{6,500}})"
-    r")"
-)
-_OPTION = (
-    r"(?:^|[\s\"'`(])--?(?!no-)[\w-]{0,30}\Z"
-    r"|\b(?i:setx?|env|configure set|config set)[ \t]{1,4}(?:\S{0,60}[:.])?(?:-\w{1,8}[ \t]{1,4}){0,2}\w{0,40}\Z"
-)
-"""What precedes a name whose value follows a space: the dashes of an option, or a command that sets variables."""
+SPACED = r"[a-z]{3,12}(?: [a-z]{3,12}){2,23}"
+"""Three words or more of small letters with spaces between them."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +46,12 @@ class KeywordPattern:
     regex: str
     """The regular expression, whose group `v` is the secret."""
     kind: str = "password"
-    """How a match is checked. `password`, `secret` (which must look random)
-    and `argument` (which must be no word): by the caller's `SecretTest`. `login`:
-    it must be `user:password` in base64. `bearer`: letters and digits, and no path. `cookie`: one of its values must
-    look random. `generated`: it must look generated. `drawn`: as that, with small letters and capitals. `encoded`: it
-    must be a text in base64. `salt`: it must have signs, or look generated. `form`: not at all, because only secrets
-    have this form."""
+    """How a match is checked. `password`, `secret` (which must look random) and `argument` (which must be no word): by
+    the caller's `SecretTest`. `login`: it must be `user:password` in base64. `bearer`: letters and digits, and no path.
+    `cookie`: one of its values must look random. `generated`: it must look generated. `drawn`: as that, with small
+    letters and capitals. `encoded`: it must be a text in base64. `mixed`: it must mix small letters, capitals and
+    digits, or look random. `salt`: it must have signs, or look generated. `form`: not at all, because only secrets have
+    this form."""
     back: int = 0
     ahead: int = 20
     """Where a pattern with `back` must end: so many characters after the beginning of the keyword."""
@@ -104,7 +59,25 @@ class KeywordPattern:
     """A word in lower case that has to stand somewhere in the text."""
 
 
-_ASSIGNED = r"[ \t]{0,4}(?:[:=：＝]|是[:：]?|[为為はè]|(?:ist|lautet|est|es|é|is)(?=[ ]))[ \t]{0,4}"
+_ASSIGNED = (
+    r"[ \t]{0,4}(?:[:=：＝—–→]|->|是[:：]?|[为為はè]|(?:ist|lautet|est|es|é|is|är|er|on|je|jest|to|là|este|adalah|è)"
+    r"(?=[ ]))"
+    r"[ \t]{0,4}"
+)
+"""What stands between a word for "password" and its value in a sentence."""
+_LATIN_PASSWORDS = (
+    *"passwort kennwort contraseña contrasena senha palavra-passe palavra_passe wachtwoord heslo salasana".split(),
+    *"adgangskode hasło lösenord passord şifre parola parool jelszó lozinka slaptažodis parole zaporka geslo".split(),
+    *("mot de passe", "mots de passe", "parola d'ordine", "mật khẩu", "kata sandi", "palabra de paso", "clave de"),
+    *("κωδικός", "пароль", "пароля", "гасло"),
+)
+"""Words for "password", after which a sentence goes on to its value."""
+_OTHER_PASSWORDS = (
+    *"密码 密碼 口令 秘密 密钥 密鑰 パスワード 暗証番号 暗号 비밀번호 암호 패스워드 סיסמה סיסמא הסיסמה".split(),
+    *"पासवर्ड পাসওয়ার্ড รหัสผ่าน κωδικός пароль гасло".split(),
+    *("كلمة المرور", "كلمة السر", "رمز عبور"),
+)
+"""The same in other letters: what is of ASCII behind them is the value."""
 TOKEN_PATTERNS = (
     KeywordPattern(
         ("bearer", "basic", "token"),
@@ -118,7 +91,7 @@ TOKEN_PATTERNS = (
     KeywordPattern(
         ("cookie",),
         rf"cookies?(?:\.set|\.add)?[ \t]?(?:\("
-        rf"|[:=][ \t]?[{{\[]|\[)[ \t]?{_QUOTE}[\w.-]{{1,60}}{_QUOTE}\]?[ \t]?[:,=][ \t]?{_QUOTE}"
+        rf"|[:=][ \t]?[{{\[]|\[)[ \t]?{QUOTE}[\w.-]{{1,60}}{QUOTE}\]?[ \t]?[:,=][ \t]?{QUOTE}"
         r"(?P<v>[^\r\n\"'\\]{8,4000}+)",
         "cookie",
     ),
@@ -129,7 +102,7 @@ TOKEN_PATTERNS = (
     ),
     KeywordPattern(
         ("authorization",),
-        rf"authorization(?:{_QUOTE})?[ \t]{{0,4}}[:=,][ \t]{{0,4}}(?:{_QUOTE})?"
+        rf"authorization(?:{QUOTE})?[ \t]{{0,4}}[:=,][ \t]{{0,4}}(?:{QUOTE})?"
         rf"(?:(?:[A-Za-z][A-Za-z-]{{1,30}}|AWS4-HMAC-SHA256)[ \t]{{1,2}}){{0,2}}+"
         r"(?P<v>[A-Za-z0-9._~+/=-]{12,}+)",
         "bearer",
@@ -147,20 +120,20 @@ _DIALOGUE = r"(?:^|(?<=[\n>:\]])|(?<=\\n)|(?<=[>:\]][ ]))"
 KEYWORD_PATTERNS = (
     KeywordPattern(("storepass", "keypass"), rf"(?:store|key)pass[ \t]{_VALUE}"),
     KeywordPattern(("http ", "https "), rf"https?{_SAME_LINE}[ \t]-a[ \t][^\s:]{{1,60}}:{_VALUE}"),
-    KeywordPattern((".login(",), rf"\.login\([^()\n]{{1,80}}?,[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}"),
+    KeywordPattern((".login(",), rf"\.login\([^()\n]{{1,80}}?,[ ]?{QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){QUOTE}"),
     KeywordPattern(
-        ("auth=(",), rf"auth=\({_QUOTE}[^\s\"'\\]{{1,80}}{_QUOTE},[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}"
+        ("auth=(",), rf"auth=\({QUOTE}[^\s\"'\\]{{1,80}}{QUOTE},[ ]?{QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){QUOTE}"
     ),
     KeywordPattern(
         ("jwt.",),
-        rf"jwt\.(?:sign|verify|encode|decode)\([^()\n]{{1,80}}?,[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{16,200}})",
+        rf"jwt\.(?:sign|verify|encode|decode)\([^()\n]{{1,80}}?,[ ]?{QUOTE}(?P<v>[^\s\"'\\]{{16,200}})",
         "secret",
     ),
     KeywordPattern(("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,12}}+{_SAME_LINE}[ \t]-p{_VALUE}"),
     KeywordPattern(("sshpass",), rf"sshpass{_SAME_LINE}[ \t]-p[ \t]?{_VALUE}"),
     KeywordPattern(("mongo",), rf"mongo(?:sh|dump|restore|export|import)?+{_SAME_LINE}[ \t]-p[ \t]{_VALUE}"),
     KeywordPattern((" login",), rf"[ \t]login{_SAME_LINE}[ \t]-p[ \t=]?{_VALUE}"),
-    KeywordPattern((" login ",), rf"[ \t]login[ \t](?:--?\S{{1,30}}[ \t]){{0,3}}(?P<v>{_BARE}{{20,200}})", "secret"),
+    KeywordPattern((" login ",), rf"[ \t]login[ \t](?:--?\S{{1,30}}[ \t]){{0,3}}(?P<v>{BARE}{{20,200}})", "secret"),
     KeywordPattern(("redis-cli",), rf"redis-cli{_SAME_LINE}[ \t]-a[ \t]{_VALUE}"),
     KeywordPattern(
         ("ldap",),
@@ -175,22 +148,26 @@ KEYWORD_PATTERNS = (
     KeywordPattern(("/user:",), rf"/user:\S{{1,60}}[ \t]{_VALUE}"),
     KeywordPattern(
         ("echo ",),
-        rf"echo[ \t](?:-n[ \t])?[\"']?[\w.-]{{1,60}}:(?P<v>{_BARE}{{4,200}})[\"']?[ \t]?"
+        rf"echo[ \t](?:-n[ \t])?[\"']?[\w.-]{{1,60}}:(?P<v>{BARE}{{4,200}})[\"']?[ \t]?"
         r"\|[ \t]?\S{0,30}(?:[ \t]\S{0,30})?chpasswd",
     ),
     KeywordPattern(
         ("echo ",),
         rf"echo[ \t](?:-n[ \t])?{_VALUE}[\"']?[ \t]?\|[^\n]{{0,100}}?(?:-stdin\b|\bsudo[ \t]-S|--with-token|\blogin\b)",
     ),
-    KeywordPattern(("identified ",), rf"identified[ \t](?:with[ \t]\S{{1,40}}[ \t])?by[ \t](?:password[ \t])?{_VALUE}"),
     KeywordPattern(
-        ("convertto-securestring",), rf"convertto-securestring[^\n]{{0,40}}?[ \t]{_QUOTE}(?P<v>[^\s\"'\\]{{4,200}})"
+        ("identified ",),
+        rf"identified[ \t](?:with[ \t]\S{{1,40}}[ \t])?by[ \t](?:password[ \t])?"
+        rf"(?:{QUOTE})?(?P<v>(?:{BARE}|''){{4,200}})",
+    ),
+    KeywordPattern(
+        ("convertto-securestring",), rf"convertto-securestring[^\n]{{0,40}}?[ \t]{QUOTE}(?P<v>[^\s\"'\\]{{4,200}})"
     ),
     KeywordPattern(
         ("@tcp(", "@unix(", "@udp("), r"(?<![\w.-])[\w.-]{1,30}:(?P<v>[^\s:\"'`\\]{3,50})@(?:tcp|unix|udp)\(", back=82
     ),
     KeywordPattern((":thin:",), r":thin:[\w$]{1,60}/(?P<v>[^\s@\"'\\]{3,100})@"),
-    KeywordPattern(('auth"', "auth\\", "_auth"), rf"auth(?:{_QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}}{_VALUE}", "login"),
+    KeywordPattern(('auth"', "auth\\", "_auth"), rf"auth(?:{QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}}{_VALUE}", "login"),
     KeywordPattern(("_auth",), rf"_auth[ \t]{{0,4}}=[ \t]{{0,4}}{_VALUE}", "login"),
     KeywordPattern(('response="',), r'response="(?P<v>[a-f0-9]{32,64})"', "form"),
     KeywordPattern(("?code=", "&code="), r"[?&]code=(?P<v>[^\s\"'`&#\\]{20,400})", "generated"),
@@ -202,42 +179,108 @@ KEYWORD_PATTERNS = (
     KeywordPattern(("scrypt:",), r"scrypt:[\d:]{3,30}\$[^\s$]{4,100}\$(?P<v>[A-Za-z0-9+/=._-]{20,200})", "form"),
     KeywordPattern(("{ssha", "{sha", "{smd5"), r"\{(?:ssha|sha|smd5)\d{0,3}\}(?P<v>[A-Za-z0-9+/=]{20,200})", "form"),
     KeywordPattern(
-        ("authapikey(", "client("), rf"(?:authapikey|client)\({_QUOTE}(?P<v>[A-Za-z0-9_-]{{30,100}}){_QUOTE}", "secret"
+        ("authapikey(", "client("), rf"(?:authapikey|client)\({QUOTE}(?P<v>[A-Za-z0-9_-]{{30,100}}){QUOTE}", "secret"
     ),
     KeywordPattern(
+        _LATIN_PASSWORDS,
+        rf"[^\W_](?:[\w' -]){{1,60}}?{_ASSIGNED}{_VALUE}",
+    ),
+    KeywordPattern(
+        _OTHER_PASSWORDS,
+        r"[^\n!-~]{1,24}(?:[:=][ ]?)?[\"'`]?(?P<v>(?:(?![\"'`,;<>(){}\[\]\\])[!-~]){6,200})",
+    ),
+    # positional arguments
+    KeywordPattern(
         (
-            "passwort",
-            "kennwort",
-            "mot de passe",
-            "contrase",
-            "senha",
-            "palavra-passe",
-            "parola d'ordine",
-            "wachtwoord",
-            "heslo",
-            "salasana",
-            "adgangskode",
-            "hasło",
-            "lösenord",
-            "şifre",
-            "mật khẩu",
-            "пароль",
-            "密码",
-            "密碼",
-            "口令",
-            "秘密",
-            "密钥",
-            "密鑰",
-            "パスワード",
-            "暗号",
-            "비밀번호",
-            "암호",
-            "كلمة المرور",
-            "סיסמה",
+            "credentials(",
+            "credential(",
+            "getconnection(",
+            "basicauth(",
+            "digestauth(",
+            "connect(",
+            "login(",
+            "logon(",
+            "signin(",
+            "sign_in(",
+            "auth(",
+            "authenticate(",
+            "authenticator(",
+            "authentication(",
+            "pw_set(",
+            "setuser(",
         ),
-        rf"[^\W_](?:[\w' -]){{1,14}}?{_ASSIGNED}{_VALUE}",
+        rf"\w{{4,20}}\([^()\n]{{1,200}}?,[ ]?(?:\w{{1,20}}[ ]?=[ ]?)?{QUOTE}"
+        r"(?=[^\s\"'\\]{0,60}[0-9])(?![\w.-]{1,60}:\d)"
+        rf"(?P<v>[^\s\"'\\/]{{6,200}}){QUOTE}[ ]?[,)]",
+        "mixed",
+    ),
+    # files
+    KeywordPattern(("]:",), r"\]:\d{2,5}[ \t]{1,8}[^\s:]{1,100}:(?P<v>[^\s\"']{4,200})", "argument"),
+    KeywordPattern(
+        ("@",), r"@[\w-]{1,60}(?:\.[\w-]{1,60}){1,5}:(?P<v>[^\s:/\"'<>,]{6,100})(?=\s|\\n|\Z)", "mixed"
+    ),  # a list of mailboxes or hosts with their logins
+    KeywordPattern(('" "',), r'" "(?P<v>(?:md5[a-f0-9]{32}|SCRAM-SHA-256\$[^\s"]{40,300}))"', "form"),
+    KeywordPattern(
+        ('" "',),
+        rf'(?:^|[\n]|\\n)"[\w.@-]{{1,60}}" "(?P<v>[^"\s]{{8,200}})"(?=[ \t]{{0,8}}(?:{EOL}|\Z))',
+        "mixed",
+        back=66,
+        ahead=220,
+    ),
+    KeywordPattern(
+        (": psk ", ": xauth ", ": eap "), rf":[ ](?:psk|xauth|eap)[ ]{QUOTE}(?P<v>[^\"\n]{{6,200}}){QUOTE}", "form"
+    ),
+    KeywordPattern(
+        ("<auth-user-pass>", "<http-proxy-user-pass>"),
+        rf"<[\w-]{{8,30}}>{EOL}[^\s<]{{1,100}}{EOL}(?P<v>[^\s<]{{4,200}})",
+        "form",
+    ),
+    KeywordPattern(("{aqaaab",), r"\{(?P<v>AQAAAB[A-Za-z0-9+/=]{20,})\}", "form"),
+    KeywordPattern(
+        ("random_password",),
+        rf"random_password[^\x00]{{0,400}}?\bresult{QUOTE}?[ ]{{0,8}}[:=][ ]{{0,8}}{QUOTE}(?P<v>[^\s\"\\]{{6,200}})",
+    ),
+    KeywordPattern(
+        ('"result": "', '"result":"', "result = "),
+        rf"random_password[^\x00]{{0,400}}?result(?:{QUOTE})?[ ]{{0,8}}[:=][ ]{{0,8}}{QUOTE}(?P<v>[^\s\"\\]{{6,200}})",
+        back=420,
+        ahead=230,
+    ),
+    KeywordPattern(
+        ("recovery", "backup", "scratch", "emergency"),
+        rf"\w{{6,9}}[ _-]?(?:pass)?codes?(?:{QUOTE})?[ ]{{0,4}}[:=][\s\[]{{0,12}}"
+        r"(?P<v>(?:[\s,\"'*-]{0,12}(?:\d{1,2}[.)] )?"
+        r"(?=[A-Za-z-]{0,30}\d)[A-Za-z0-9]{4,12}(?:[- ]?[A-Za-z0-9]{4,12}){0,4}){1,20}+)",
+        "form",
     ),
     # options and arguments of commands
+    KeywordPattern(
+        ("creds", "credentials", "login", "account"),
+        r"\w{5,12}(?:[ ][\w-]{1,20}){0,5}[ ]?(?::|is|are|=)[ ]{1,4}[^\s/:]{1,60}[ ]?[/:|][ ]?"
+        r"(?P<v>[^\s\"'/,;()]{6,100})",
+        "mixed",
+    ),
+    KeywordPattern(
+        ("<<<",),
+        r"(?:passwd|chpasswd|login|su|sudo)\b[^\n|;&]{0,60}<<<[ ]?[\"']?(?P<v>[^\s\"'$]{6,200})",
+        back=90,
+        ahead=210,
+    ),
+    KeywordPattern(("<(echo ", "<(printf "), r"<\((?:echo|printf)[ ](?:-n[ ])?[\"']?(?P<v>[^\s\"'$()]{6,200})[\"']?\)"),
+    KeywordPattern(("net use ",), rf"net use[ ]\S{{1,60}}[ ]\S{{1,100}}[ ]{_WORD}"),
+    KeywordPattern(
+        (
+            "server key ",
+            "isakmp key ",
+            "ikev1 key ",
+            "radius key ",
+            "server-key ",
+            "tacacs key ",
+            "digest-key ",
+            "-server key ",
+        ),
+        rf"[\w-]{{5,8}}[ -]key[ ](?:\d{{1,3}}[ ])?(?:md5[ ])?(?:\d[ ])?{_WORD}",
+    ),
     KeywordPattern(
         ("curl",),
         r"curl(?=[ \t])[^\n]{0,120}?[ \t](?:-u|--user)[ \t=]{1,3}[\"']?[^\s:\"']{1,60}:(?P<v>[^\s\"']{3,100})",
@@ -316,29 +359,30 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         ("credential(",),
-        rf"credential\([ ]?{_QUOTE}[^\s\"'\\]{{1,80}}{_QUOTE},[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{4,200}}){_QUOTE}",
+        rf"credential\([ ]?{QUOTE}[^\s\"'\\]{{1,80}}{QUOTE},[ ]?{QUOTE}(?P<v>[^\s\"'\\]{{4,200}}){QUOTE}",
     ),
     KeywordPattern(
         (".open ", ".open("),
-        rf"\.open[ (]{_SAME_LINE},[ ]?{_QUOTE}[^\s\"'\\]{{1,80}}{_QUOTE},[ ]?{_QUOTE}"
-        rf"(?P<v>[^\s\"'\\]{{4,200}}){_QUOTE}",
+        rf"\.open[ (]{_SAME_LINE},[ ]?{QUOTE}[^\s\"'\\]{{1,80}}{QUOTE},[ ]?{QUOTE}"
+        rf"(?P<v>[^\s\"'\\]{{4,200}}){QUOTE}",
     ),
     # what follows the id of an access key
     KeywordPattern(
         (f"{COVER}]",),
-        rf"{COVER}\](?:[ \t]*[,:;|/]?[ \t]{{0,8}}{_QUOTE}?|{_QUOTE}[ ]?[,:][ ]?{_QUOTE})"
+        rf"{COVER}\](?:[ \t]*[,:;|/]?[ \t]{{0,8}}{QUOTE}?|{QUOTE}[ ]?[,:][ ]?{QUOTE}"
+        r"|[ ]--?\w[\w-]{0,30}[ =])"
         rf"(?P<v>[A-Za-z0-9+/=_-]{{28,128}}+)(?![^\s\"'`,;|<>)\]}}\\])",
         "drawn",
     ),
     # dialogues of protocols
     KeywordPattern(
         ("334 ugfzc3dvcmq6",),
-        rf"334 UGFzc3dvcmQ6{_EOL}[^\n]{{0,12}}?(?P<v>[A-Za-z0-9+/]{{6,}}={{0,2}})(?=\s|\\|\"|\Z)",
+        rf"334 UGFzc3dvcmQ6{EOL}[^\n]{{0,12}}?(?P<v>[A-Za-z0-9+/]{{6,}}={{0,2}})(?=\s|\\|\"|\Z)",
         "form",
     ),
     KeywordPattern(
         ("334 vxnlcm5hbwu6",),
-        rf"334 VXNlcm5hbWU6{_EOL}[^\n]{{0,80}}{_EOL}[^\n]{{0,12}}?334[^\n]{{0,40}}{_EOL}[^\n]{{0,12}}?"
+        rf"334 VXNlcm5hbWU6{EOL}[^\n]{{0,80}}{EOL}[^\n]{{0,12}}?334[^\n]{{0,40}}{EOL}[^\n]{{0,12}}?"
         rf"(?P<v>[A-Za-z0-9+/]{{6,}}={{0,2}})(?=\s|\\|\"|\Z)",
         "form",
     ),
@@ -349,7 +393,7 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         ("auth plain", "authenticate plain"),
-        rf"auth(?:enticate)? plain{_EOL}[^\n]{{0,12}}?(?:334|\+)[^\n]{{0,20}}{_EOL}[^\n]{{0,12}}?"
+        rf"auth(?:enticate)? plain{EOL}[^\n]{{0,12}}?(?:334|\+)[^\n]{{0,20}}{EOL}[^\n]{{0,12}}?"
         rf"(?P<v>[A-Za-z0-9+/]{{8,}}={{0,2}})",
         "encoded",
     ),
@@ -357,27 +401,27 @@ KEYWORD_PATTERNS = (
         ("mechanism=",), r"mechanism=[\"'][\w-]{3,20}[\"'][^<>\n]{0,60}>(?P<v>[A-Za-z0-9+/]{8,}={0,2})<", "form"
     ),
     KeywordPattern(
-        ("pass ",), rf"{_DIALOGUE}pass[ ](?P<v>[^\s\"'<>/\\]{{4,200}})(?=[ ]?(?:{_EOL}|\Z|\"|'))", needs="user"
+        ("pass ",), rf"{_DIALOGUE}pass[ ](?P<v>[^\s\"'<>/\\]{{4,200}})(?=[ ]?(?:{EOL}|\Z|\"|'))", needs="user"
     ),
     KeywordPattern(("pass oauth:",), r"pass oauth:(?P<v>[a-z0-9]{20,60})", "form"),
     KeywordPattern(("authinfo pass ",), rf"authinfo pass {_WORD}"),
     KeywordPattern(
         (" login ",),
-        rf"(?<=\w)[ ]login[ ]{_QUOTE}?[^\s\"'-][^\s\"']{{0,80}}+{_QUOTE}?[ ]{_QUOTE}?"
-        rf"(?P<v>[^\s\"'\\]{{4,200}}+){_QUOTE}?"
-        rf"(?=[ ]?(?:{_EOL}|\Z|\"|'))",
+        rf"(?<=\w)[ ]login[ ]{QUOTE}?[^\s\"'-][^\s\"']{{0,80}}+{QUOTE}?[ ]{QUOTE}?"
+        rf"(?P<v>[^\s\"'\\]{{4,200}}+){QUOTE}?"
+        rf"(?=[ ]?(?:{EOL}|\Z|\"|'))",
     ),
     KeywordPattern(("identify ",), rf"identify[ ](?:\S{{1,40}}[ ])?{_WORD}(?=\s|\\|\"|'|\Z)"),
     KeywordPattern(("oper ",), rf"{_DIALOGUE}oper[ ]\S{{1,40}}[ ]{_WORD}"),
     KeywordPattern(
         ("auth ",),
-        rf"{_DIALOGUE}auth[ ](?!plain|login|xoauth2)(?:[\w.-]{{1,40}}[ ])??{_QUOTE}?"
-        rf"(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}?(?=[ ]?(?:{_EOL}|\Z|\"|'))",
+        rf"{_DIALOGUE}auth[ ](?!plain|login|xoauth2)(?:[\w.-]{{1,40}}[ ])??{QUOTE}?"
+        rf"(?P<v>[^\s\"'\\]{{6,200}}){QUOTE}?(?=[ ]?(?:{EOL}|\Z|\"|'))",
     ),
     KeywordPattern(("hello 3 auth", "hello 2 auth"), rf"hello[ ][23][ ]auth[ ]\S{{1,60}}[ ]{_WORD}"),
     KeywordPattern(
         ("auth",),
-        rf"auth{_EOL}(?:\$\d{{1,3}}{_EOL}\S{{1,60}}{_EOL})??\$\d{{1,4}}{_EOL}(?P<v>[^\s\"'\\]{{4,200}})(?=\s|\\|\"|\Z)",
+        rf"auth{EOL}(?:\$\d{{1,3}}{EOL}\S{{1,60}}{EOL})??\$\d{{1,4}}{EOL}(?P<v>[^\s\"'\\]{{4,200}})(?=\s|\\|\"|\Z)",
     ),
     KeywordPattern(("requirepass", "masterauth"), rf"(?:requirepass|masterauth)[ ]{_WORD}"),
     KeywordPattern(
@@ -386,8 +430,8 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         ("set ",),
-        rf"set \S{{1,60}} \d{{1,10}} \d{{1,10}} \d{{1,4}}{_EOL}(?:[^\n]{{0,12}}?[>:] )?\S{{1,60}} "
-        rf"(?P<v>[^\s\"'\\]{{4,200}})(?={_EOL})",
+        rf"set \S{{1,60}} \d{{1,10}} \d{{1,10}} \d{{1,4}}{EOL}(?:[^\n]{{0,12}}?[>:] )?\S{{1,60}} "
+        rf"(?P<v>[^\s\"'\\]{{4,200}})(?={EOL})",
     ),
     KeywordPattern(
         ("mining.authorize",),
@@ -395,7 +439,7 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         ("send ",),
-        rf"assword[^\n]{{0,30}}{_EOL}[ \t]{{0,20}}send(?:[ ]--)?[ ]{_QUOTE}(?P<v>[^\s\"'\\]{{4,200}})",
+        rf"assword[^\n]{{0,30}}{EOL}[ \t]{{0,20}}send(?:[ ]--)?[ ]{QUOTE}(?P<v>[^\s\"'\\]{{4,200}})",
         back=60,
         ahead=200,
     ),
@@ -416,19 +460,19 @@ KEYWORD_PATTERNS = (
     # parts of key files
     KeywordPattern(
         ("key-----", "private key block-----"),
-        rf"(?<!public )(?:private )?key(?: block)?-----{_EOL}?[ \t]{{0,20}}(?P<v>{_LINES})",
+        rf"(?<!public )(?:private )?key(?: block)?-----{EOL}?[ \t]{{0,20}}(?P<v>{_LINES})",
         "form",
     ),
-    KeywordPattern(("private-lines:",), rf"private-lines:[ ]\d{{1,4}}{_EOL}(?P<v>{_LINES})", "form"),
+    KeywordPattern(("private-lines:",), rf"private-lines:[ ]\d{{1,4}}{EOL}(?P<v>{_LINES})", "form"),
     KeywordPattern(
         ("encrypted secret key", "minisign secret", "signify secret"),
-        rf"secret[^\n]{{0,40}}{_EOL}(?P<v>{_LINES})",
+        rf"secret[^\n]{{0,40}}{EOL}(?P<v>{_LINES})",
         "form",
     ),
     KeywordPattern(
         tuple(f"{quote}{member}{quote}" for member in ("d", "p", "q", "dp", "dq", "qi", "k") for quote in ('"', "'"))
         + tuple(f'{member}\\"' for member in ("d", "p", "q", "dp", "dq", "qi", "k")),
-        rf"[\"']?(?:d|p|q|dp|dq|qi|k){_QUOTE}[ \t]?:[ \t]?{_QUOTE}(?P<v>[A-Za-z0-9_-]{{20,}}+)",
+        rf"[\"']?(?:d|p|q|dp|dq|qi|k){QUOTE}[ \t]?:[ \t]?{QUOTE}(?P<v>[A-Za-z0-9_-]{{20,}}+)",
         "generated",
         needs="kty",
     ),  # RFC 7518, section 6: the private members of a key
@@ -438,7 +482,7 @@ KEYWORD_PATTERNS = (
     KeywordPattern(("userpassword::",), r"userpassword::[ ]?(?P<v>[A-Za-z0-9+/]{4,200}={0,2})", "form"),
     KeywordPattern(("userpassword:",), rf"userpassword:[ ]{_WORD}"),
     KeywordPattern(
-        (" * ", "\t*\t"), r"[ \t]\*[ \t]{1,8}\"?(?P<v>[^\s\"'*]{8,100})\"?[ \t]{1,8}\*(?=\s|\\|\Z)", "generated"
+        (" * ", "\t*\t"), r"[ \t]\*[ \t]{1,8}\"?(?P<v>[^\s\"'*]{8,100})\"?[ \t]{1,8}\*(?=\s|\\|\Z)", "mixed"
     ),
     KeywordPattern(
         ("_key'", "_salt'", '_key"', '_salt"'),
@@ -448,7 +492,7 @@ KEYWORD_PATTERNS = (
     KeywordPattern(("otpauth",), r"otpauth://[^\s\"'<>]{1,200}?[?&]secret=(?P<v>[A-Za-z2-7]{8,128})", "form"),
     KeywordPattern(
         ("sensitive",),
-        rf"value[\"']?[ ]?[:=][ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{4,300}}){_QUOTE}[^{{}}]{{0,80}}?sensitive",
+        rf"value[\"']?[ ]?[:=][ ]?{QUOTE}(?P<v>[^\s\"'\\]{{4,300}}){QUOTE}[^{{}}]{{0,80}}?sensitive",
         back=400,
     ),
     KeywordPattern(
@@ -459,24 +503,17 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         ("mnemonic", "seed phrase", "recovery phrase", "seed words"),
-        rf"(?:mnemonic|seed phrase|recovery phrase|seed words)[\"']?[ ]?(?:is|[:=])[ ]?{_QUOTE}?(?P<v>"
+        rf"(?:mnemonic|seed phrase|recovery phrase|seed words)[\"']?[ ]?(?:is|[:=])[ ]?{QUOTE}?(?P<v>"
         rf"(?:[a-z]{{3,8}} ){{11,23}}[a-z]{{3,8}})",
         "form",
     ),
 )
-"""One of the patterns has the words for "password" in other languages; between such a word and its value stands one of
-the signs or words of `_ASSIGNED`."""
-
-_PROSE_BEFORE = re.compile(r"(?i:\b(?:use|using|with|my|new)[ ](?:the[ ])?)\Z")
-_AMBIGUOUS_FORMS = ("pair", "call", "prose", "text", "arrow", "part")
-"""Forms that are often followed by something other than a secret, so that the value must look generated."""
 _WHOLE_RUNS = ("bearer", "cookie", "generated", "drawn")
 """Kinds that judge a run: what is no secret from its beginning is not looked at again from a place inside it."""
-_STEMS = {stem: [name for name in NAMES if stem in name] for stem in "pass pwd token secret credential key".split()}
 
 
 @cache
-def _compiled(regex: str, *, ignore_case: bool) -> re.Pattern[str]:
+def compiled(regex: str, *, ignore_case: bool = False) -> re.Pattern[str]:
     """Compile a regex when it is first used: most never are, and compiling all would make the import 5 ms slower."""
     return re.compile(regex, re.IGNORECASE if ignore_case else 0)
 
@@ -497,7 +534,7 @@ def find_by_keywords(patterns: Sequence[KeywordPattern], text: str, lowered: str
 
 
 def _at_keyword(pattern: KeywordPattern, word: str, text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:
-    regex = _compiled(pattern.regex, ignore_case=True)
+    regex = compiled(pattern.regex, ignore_case=True)
     done = 0
     for at in find_all(word, lowered):
         if at < done:
@@ -511,38 +548,6 @@ def _at_keyword(pattern: KeywordPattern, word: str, text: str, lowered: str, is_
             yield found.span("v")
         elif pattern.kind in _WHOLE_RUNS:
             done = found.end("v")
-
-
-def find_after_names(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:
-    """Find secrets after one of `NAMES`: the begin and end of each. The arguments: as of `find_by_keywords`."""
-    for stem in _STEMS:
-        if stem in lowered:
-            yield from _after_names_with(stem, text, lowered, is_secret)
-
-
-def _after_names_with(stem: str, text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:
-    after = _compiled(_AFTER_NAME, ignore_case=True)
-    for name in _STEMS[stem]:
-        kind = "password" if name.startswith(("pass", "pwd")) else "secret"
-        for at in find_all(name, lowered):
-            found = after.match(text, at + len(name))
-            way = found.lastgroup if found else None
-            if found is None or way is None or COVER in found[0]:
-                continue
-            begin, end = found.span(way)
-            if way in ("prose", "wide"):
-                end = begin + len(text[begin:end].rstrip(".!?:"))
-            value = text[begin:end]
-            before = text[max(0, at - 60) : at]
-            if way == "option" and not _compiled(_OPTION, ignore_case=False).search(before):
-                said = kind == "password" and _PROSE_BEFORE.search(before)
-                if not said or not looks_generated(value):
-                    continue
-            glued = at > 0 and text[at - 1].isalpha() and text[at].islower()  # `tiktoken("…")`
-            if way in _AMBIGUOUS_FORMS and (not looks_generated(value) or (glued and kind == "secret")):
-                continue
-            if is_secret("phrase" if way == "phrase" else kind, value):
-                yield begin, end
 
 
 def _is_kind(kind: str, value: str, is_secret: SecretTest) -> bool:
@@ -560,12 +565,14 @@ def _is_kind(kind: str, value: str, is_secret: SecretTest) -> bool:
             return not path and _DIGIT.search(value) is not None and _LETTER.search(value) is not None
         case "cookie":
             values = (part.partition("=")[2] or part for part in value.split(";"))
-            return any(looks_random(part[:JUDGED_CHARS]) for part in values)
+            return any(looks_random(part[:JUDGED_CHARS]) or is_secret("secret", part) for part in values)
         case "generated" | "drawn":
             value = value[:JUDGED_CHARS]
             if kind == "generated":
                 return looks_random(value) or has_many_humps(value) or is_secret("secret", value)
             return looks_random(value) and not value.islower() and not value.isupper()
+        case "mixed":
+            return looks_generated(value[:JUDGED_CHARS]) and is_secret("password", value)
         case "salt":
             return looks_generated(value[:JUDGED_CHARS]) or len(_SIGN.findall(value)) >= 4
         case _:

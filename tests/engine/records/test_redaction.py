@@ -112,7 +112,7 @@ def test_what_is_redacted_stays_as_it_is(parts: list[str]) -> None:
     assert not [secret for _, secret in SECRETS if secret in once]
 
 
-@given(st.integers(0, 10**15))
+@given(st.integers(0, 10**14 - 1))
 def test_a_card_has_the_right_check_digit(number: int) -> None:
     digits = f"4{number:014}"
     right = [digit for digit in range(10) if is_card_number(f"{digits}{digit}")]

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 from endstop.records.event_redaction import TextRedactor
 from endstop.records.redaction import KINDS, Redaction
-from endstop.records.secret_keywords import KEYWORD_PATTERNS, NAMES, TOKEN_PATTERNS
+from endstop.records.secret_keywords import KEYWORD_PATTERNS, TOKEN_PATTERNS
 from endstop.records.secret_rules import secret_forms, secret_rules
 from endstop.testing.faults.secret_shapes import CAPITALS, DIGITS_WITHOUT_0, HEX, LOW, Draw
 
@@ -367,13 +367,46 @@ SIGNS = (
 """Pieces of what belongs to no list of patterns, to be repeated."""
 
 
+LABELS = ("password", "db_pass", "clientSecret", "api key", "auth-token", "seed", "sessionid", "pin")
+"""A name of each kind, to be repeated in its notations."""
+
+
 def pieces_of_patterns() -> list[str]:
     """Pieces of each form and each pattern, to be repeated. A new one is among them without being named here."""
     words = {word for pattern in (*KEYWORD_PATTERNS, *TOKEN_PATTERNS) for word in pattern.words}
     units = {word + more for word in words for more in ("", " ", "a1B_", " -p ", "='a1", "\n")}
     units |= {form.prefix + more for form in secret_forms() for more in ("", "_", "a1.")}
     units |= {more + word for rule in secret_rules() for word in rule.keywords for more in ("", "a" * 30)}
-    units |= {name + more for name in NAMES for more in ("=", ": ", "=a1b2-", "='", "','a1b2", "= <<EOF\n", ": |\n  ")}
+    units |= {
+        name + more
+        for name in LABELS
+        for more in (
+            "=",
+            ": ",
+            "=a1b2-",
+            "='",
+            "','a1b2",
+            "= <<EOF\n",
+            ": |\n  ",
+            ",",
+            "\t",
+            "|",
+            "\n",
+            " is ",
+            " for a ",
+            "<",
+            "></",
+            "</a><a>",
+            ' value="',
+            "value: a1b2c3, name: ",
+            " as the ",
+            "(",
+            "insert into t (",
+            ") values (",
+            "insert into t (password) values ('a1b2c3d4'),",
+            "\nK 8\n",
+        )
+    }
     return sorted(units)
 
 

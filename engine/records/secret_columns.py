@@ -1,0 +1,139 @@
+r"""Secrets in tables: a column whose name is a label of a secret, and what stands below it.
+
+The tables: comma- and tab-separated values (RFC 4180), Markdown, what database clients print, and the rows of `INSERT`
+and `COPY` in SQL. A name below another belongs to the same table, so each row is looked at once for each name in its
+header, and the time is linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from .entropy import is_passphrase
+from .secret_keywords import COVER, SPACED, SecretTest
+from .secret_rules import Span
+
+_LONGEST_LINE = 4000
+"""Characters of a header, and of a row."""
+_SIGNS = "|\t;,"
+"""What may stand between two cells."""
+_RULE = re.compile(r"[-+|: =\t\r]*\Z")
+"""A line between rows."""
+_CELLS = {
+    sign: re.compile(rf"[ ]*+(?:\"(?:[^\"\n]|\"\")*+\"[ ]*+(?={re.escape(sign)}|\Z)|[^{re.escape(sign)}]*+)")
+    for sign in _SIGNS
+}
+_NAME = re.compile(r"[^\W\d][\w .#/()-]{0,60}\Z")
+"""The name of a column."""
+_BEFORE_NAME = re.compile(r"(?:\A|[,;|\t(\n])[ ]{0,8}[\"'`\[]?[\w. -]{0,40}\Z")
+_AFTER_NAME = re.compile(r"[\"'`\]]?[ ]{0,60}(?:[,;|\t)\r\n]|\Z)")
+_COLUMNS = re.compile(r"(?:into|copy)[ \t]{1,4}[^()\n]{1,200}\((?P<before>[^()]*)\Z", re.IGNORECASE)
+_ROWS = re.compile(r"[^()]{0,2000}\)\s{0,20}(?:(?P<values>values)|from[ ]stdin[^\n]{0,80}\n)", re.IGNORECASE)
+_ROW = re.compile(r"\s{0,20},?\s{0,20}\(")
+_LITERAL = re.compile(r"\s*+(?:[A-Z]{0,2}'(?P<quoted>(?:[^'\\]|''|\\.)*+)'|[^,()']*+)\s*+(?P<end>[,)])", re.DOTALL)
+
+
+_PHRASE = re.compile(SPACED)
+
+
+class ColumnName(NamedTuple):
+    """A name of a secret that may stand over a column."""
+
+    begin: int
+    end: int
+    kind: str
+    """As `kind_of_label` says it."""
+
+
+def may_be_column(text: str, begin: int, end: int) -> bool:
+    """Whether a name stands as a cell does. `begin` may be inside the name."""
+    return bool(_AFTER_NAME.match(text, end) and _BEFORE_NAME.search(text[max(0, begin - 50) : begin]))
+
+
+def find_in_columns(text: str, names: Iterable[ColumnName], is_secret: SecretTest) -> Iterator[Span]:
+    """Find secrets below these names: the begin and end of each. is_secret: says whether a value looks like one."""
+    header, done = -1, 0
+    for name in sorted(names):
+        first = text.rfind("\n", max(0, name.begin - _LONGEST_LINE), name.begin) + 1
+        if name.begin < done and first != header:
+            continue
+        header = first
+        columns = _COLUMNS.search(text, max(first, name.begin - 1000), name.begin)
+        cells = _cells_in_sql(text, name, columns) if columns else _cells_in_table(text, first, name)
+        for begin, end in cells:
+            done = max(done, end)
+            value = text[begin:end]
+            phrase = name.kind == "password" and _PHRASE.fullmatch(value) and is_passphrase(value)
+            if COVER not in value and (phrase or (" " not in value and is_secret(name.kind, value))):
+                yield begin, end
+
+
+def _cells_in_table(text: str, first: int, name: ColumnName) -> Iterator[Span]:
+    """The cells below a name, in the lines that have as many cells as its own, which begins at `first`."""
+    last = _line_end(text, name.end)
+    header = text[first:last]
+    sign = next((sign for sign in _SIGNS if sign in header), "")
+    if not sign or len(header) > _LONGEST_LINE:
+        return
+    if not all(_NAME.match(cell.strip(' "`')) for cell in header.strip(" |\r").split(sign)):
+        return
+    column = header.count(sign, 0, name.begin - first)
+    while last < len(text):
+        begin, last = last + 1, _line_end(text, last + 1)
+        line = text[begin:last]
+        if _RULE.match(line):
+            if not line.strip():
+                return
+            continue
+        cells = _cells(line, sign) if len(line) <= _LONGEST_LINE else []
+        if len(cells) != header.count(sign) + 1:
+            return
+        yield begin + cells[column][0], begin + cells[column][1]
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def _cells(line: str, sign: str) -> list[Span]:
+    """The begin and end of what each cell holds."""
+    spans: list[Span] = []
+    at = 0
+    while at <= len(line):
+        end = _CELLS[sign].match(line, at).end()  # type: ignore[union-attr]
+        cell = line[at:end]
+        begin = at + len(cell) - len(cell.lstrip(' \r"'))
+        spans.append((begin, max(begin, at + len(cell.rstrip(' \r"')))))
+        at = end + 1
+    return spans
+
+
+def _cells_in_sql(text: str, name: ColumnName, columns: re.Match[str]) -> Iterator[Span]:
+    """The values of a column in the rows that follow the list of columns."""
+    column = columns["before"].count(",")
+    rows = _ROWS.match(text, name.end)
+    if rows is None:
+        return
+    at = rows.end()
+    if not rows["values"]:
+        while at < len(text) and not text.startswith("\\.", at):
+            end = _line_end(text, at)
+            cells = _cells(text[at:end], "\t")
+            if column >= len(cells):
+                return
+            yield at + cells[column][0], at + cells[column][1]
+            at = end + 1
+    while row := _ROW.match(text, at):
+        at = row.end()
+        number = 0
+        while (value := _LITERAL.match(text, at)) is not None:
+            if number == column and value["quoted"] is not None:
+                yield value.span("quoted")
+            number, at = number + 1, value.end()
+            if value["end"] == ")":
+                break
+        else:
+            return

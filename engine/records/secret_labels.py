@@ -1,0 +1,260 @@
+r"""Secrets that are found by a label: a name that says what its value is, in whatever notation the two stand together.
+
+`kind_of_label` judges a name by its words: `dbPasswordProd` labels a password, `passwordHint` does not. Where such a
+name stands, `find_labelled` tries the notations that put the value after the name (an element, a pair, a call, a
+default, a line of configuration, a sentence) and those that put it before. `KEY=value` is found by `redaction.py`.
+
+Every repetition in a pattern is bounded, so the time is linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from .entropy import is_passphrase, looks_generated
+from .secret_columns import ColumnName, find_in_columns, may_be_column
+from .secret_keywords import BARE, COVER, EOL, QUOTE, SPACED, SecretTest, compiled
+from .secret_rules import Span, find_all
+
+Kind = Literal["password", "secret", "session", "pin", ""]
+"""What a label announces: a password, a random key or token, the id of a session, a short number, or none of these."""
+
+PHRASE = (
+    rf"(?:{SPACED}|[A-Za-z][a-z]{{2,11}}(?P<joint>[-_.+~*!#%^&@=,])[A-Za-z][a-z]{{2,11}}"
+    r"(?:(?P=joint)[A-Za-z][a-z]{2,11}){1,9})"
+)
+"""Three words or more with the same sign between them, or spaces: a passphrase, a name, or prose."""
+
+# ---- labels
+
+_PASSWORDS = ("password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "pwd")
+_KEY_QUALIFIERS = (
+    "api access secret private auth account encryption signing master client app service shared storage license admin "
+    "deploy session subscription webhook role anon"
+)
+_SECRETS = (
+    "secret",
+    "token",
+    "credential",
+    "credentials",
+    "connectionstring",
+    "keybase",
+    "keydata",
+    "authsalt",
+    "privatekeyid",
+    *(f"{word}key" for word in _KEY_QUALIFIERS.split()),
+)
+_PASSWORD_WORDS = frozenset(("pass", "pw", "psk"))
+_SECRET_WORDS = frozenset(
+    "pat sig signature salt pepper seed mnemonic jwt auth creds jsessionid phpsessid pkey apikey".split()
+)
+"""Words that count only as whole words, because other words end like them."""
+_SESSIONS = frozenset(("session", "sessid", "sessionid"))
+_NOT_PASS = frozenset("bypass compass encompass surpass trespass underpass overpass".split())
+_NEUTRAL = frozenset(
+    "base value val values string hash plain plaintext cleartext text default prod production dev development test "
+    "testing staging stage live old new current previous confirm confirmation again raw data env main primary "
+    "secondary here b".split()
+)
+"""Words at the end of a name that leave it what it is: `PASSWORD_PROD`, `secret_key_base`."""
+_WORD_OF_NAME = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+_NAME_SIGNS = "_.- " + "".join(map(chr, (*range(48, 58), *range(65, 91), *range(97, 123))))
+NAME_CHARS = 40
+"""The name before a value is looked for in this many characters."""
+
+
+def kind_of_label(name: str) -> Kind:
+    """What a name in any spelling (`db-password`, `dbPassword`, `DB PASSWORD_1`) says that its value is."""
+    name = name[len(name.rstrip(_NAME_SIGNS)) :]
+    words = [word.lower() for word in _WORD_OF_NAME.findall(name)]
+    while words:
+        kind = _kind_of_words(words)
+        if kind or words[-1] not in _NEUTRAL:
+            return kind
+        words.pop()
+    return ""
+
+
+def _kind_of_words(words: list[str]) -> Kind:
+    last, joined = words[-1], "".join(words[-4:])
+    if joined.endswith(_PASSWORDS) or last in _PASSWORD_WORDS or (last.endswith("pass") and last not in _NOT_PASS):
+        return "password"
+    if joined.endswith(_SECRETS) or last in _SECRET_WORDS:
+        return "secret"
+    if last in _SESSIONS or words[-2:] in (["session", "id"], ["connect", "sid"]) or words == ["sid"]:
+        return "session"
+    return "pin" if last in ("pin", "pincode") else ""
+
+
+# ---- notations
+
+
+def _quoted(group: str, least: int = 4) -> str:
+    """A regular expression of a value in quotes, in this group. A quote inside is doubled, as in SQL."""
+    return rf"(?P<{group}>{SPACED}|(?:[^\s\"'\\]|'')" rf"{{{least},200}})"
+
+
+_IS = r"(?:is|was|to|ist|lautet|est|es|è|é|sarà|será|är|er|je|jest|on|adalah)"
+"""What stands between a label and its value in a sentence."""
+_AFTER = (
+    r"(?:"
+    rf"(?:{QUOTE})?(?:[ \t][^<>\n]{{0,60}}|(?<=[\"'])[^<>\n]{{0,60}})?>\s{{0,40}}(?:<[\w:]{{1,20}}>\s{{0,40}})?"
+    rf"(?P<element>{SPACED}|[^<>\s\"\\]{{4,400}})</"  # <password>…</, <property name="password">…</
+    r"|</[\w:]{1,30}>\s{0,40}<[\w:]{1,30}(?:[ \t][^<>\n]{0,40})?>\s{0,40}"
+    rf"(?P<next>{SPACED}|[^<>\s\"\\]{{4,400}})</"  # <key>password</key><string>…</string>
+    rf"|{QUOTE}\)?[ \t]{{0,4}},[ \t]{{0,4}}{QUOTE}{_quoted('pair', 6)}{QUOTE}(?![ \t]?:)"  # define('PASSWORD', '…')
+    rf"|\([ \t]?N?{QUOTE}{_quoted('call', 6)}{QUOTE}"  # setPassword("…")
+    rf"|{QUOTE}[^<>\n]{{0,80}}?\bvalue={QUOTE}{_quoted('value')}{QUOTE}"  # name="password" value="…"
+    rf"|(?:[ \t]{{0,4}}:[ \t]{{0,4}}[&\w.\[\]|?]{{1,40}})?[ \t]{{0,8}}=[ \t]{{0,4}}[@$A-Za-z]{{0,2}}"
+    rf"{QUOTE}{_quoted('typed')}{QUOTE}"  # password: &str = "…"
+    rf"|{QUOTE}?[ \t]{{1,8}}(?:\.[ \t])?N?{QUOTE}{_quoted('text')}{QUOTE}"  # #define PASSWORD "…"
+    rf"|(?:[ \t][^\n.!?:;=<>\"`(){{}}]{{1,60}}?)?[ \t]{{1,4}}{_IS}[ :]{{1,3}}"
+    rf"{QUOTE}?(?P<prose>{SPACED}(?={QUOTE})|{BARE}{{6,200}})"  # the password for … is …
+    rf"|[ \t]{{0,4}}[：＝][ \t]{{0,4}}{QUOTE}?(?P<wide>{BARE}{{6,200}})"
+    rf"|{QUOTE}[ \t]{{0,4}}\{{[^{{}}]{{0,200}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,4}}"
+    rf"{QUOTE}{_quoted('default')}"  # variable "password" {{ default = "…" }}
+    rf"|[ \t]{{0,4}}(?:->|→|\||—|–)[ \t]{{0,4}}{QUOTE}?(?P<arrow>{BARE}{{6,200}})"  # password -> …, | password | … |
+    rf"|(?:{QUOTE})?,?\s{{0,30}}(?:{QUOTE})?\w{{0,20}}value(?:{QUOTE})?[ \t]{{0,8}}[:=][ \t]{{0,8}}"
+    rf"(?:{QUOTE}{_quoted('entry')}{QUOTE}|(?P<bare_entry>{BARE}{{6,200}}))"  # name: password, value: …
+    rf"|\"\s{{2,6}}(?P<part>{BARE}{{6,200}})"  # a part of a form: name="password", an empty line, …
+    rf"|{EOL}V[ ]\d{{1,3}}{EOL}(?P<counted>[^\s\\]{{4,200}})"  # Subversion: K 8, password, V 12, …
+    r"|[ \t]51:b:(?P<typed_bytes>[A-Za-z0-9+/=]{8,400})"  # a file of Remote Desktop
+    rf"|[ \t]{{1,4}}(?P<option>[^\W_]{BARE}{{5,200}})(?=[\s\"'`,;&|<>)}}\]\\]|\Z)"  # --password …, setx TOKEN …
+    rf"|[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:[|>][-+0-9]{{0,2}}|[\"']{{3}}"
+    rf"|\$\([ \t]?cat[ \t]?<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?|\\)"
+    rf"[ \t]{{0,4}}{EOL}[ \t]{{0,40}}(?P<block>{BARE}{{6,500}}(?:{EOL}[ \t]{{1,40}}{BARE}{{6,500}}(?=[ \t]?"
+    rf"(?:{EOL}|\Z))){{0,30}})"
+    rf"|[\w.-]{{0,20}}[\"']?[ \t]{{0,4}}<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?[ \t]{{0,4}}{EOL}[ \t]{{0,40}}"
+    rf"(?P<heredoc>{BARE}{{6,500}})"
+    r")"
+)
+"""What stands between the end of a name and the end of its value; the group is named after the notation."""
+_WEAK = frozenset(("pair", "call", "prose", "text", "arrow", "part"))
+"""Notations that often have something other than a secret, so that the value must look generated."""
+_VARIABLE = (
+    r"(?:^|[\s\"'`(])--?(?!no-)[\w-]{0,30}\Z"
+    r"|\b(?i:setx?|env|export|arg|configure set|config set)[ \t]{1,4}(?:\S{0,60}[:.])?"
+    r"(?:-\w{1,8}[ \t]{1,4}){0,2}\w{0,40}\Z"
+)
+"""What precedes a name whose value follows a space: the dashes of an option, or a command that sets variables."""
+_LINE = r"(?:^|\n|\\n)[ \t]{0,20}(?:[a-z0-9./-]{1,30}[ ]){0,6}[\w-]*\Z"
+_DIRECTIVE = r"(?:^|\n|\\n)[ \t]{0,20}(?:[a-z0-9./-]{1,30}[ ])?[\w-]*\Z"
+"""The beginning of a line of configuration: nothing, or words of small letters."""
+_END_OF_LINE = r"[ \t]{0,20}(?:\r?\n|\\n|\Z)"
+_STATED = (
+    r"(?:[ (]:[\w-]*|#[ \t]*define[ \t]{1,8}\w*|\b(?:const|final|set|with|encrypted|identified by)[ \t]{1,4}\w*"
+    r"|(?:put|set|add|append|header|define|property|setdefault|env|insert)\w{0,20}\([\"'][\w.-]*)\Z"
+)
+"""What precedes the name where a text after it can only be its value."""
+_PROSE_BEFORE = r"(?i:\b(?:use|using|with|my|new)[ ](?:the[ ])?)\Z"
+_LABEL_ATTRIBUTE = r"(?:name|key|id)=[\"'][\w.:-]*\Z"
+_NAMED_BEFORE = r"(?:name|key)(?:\\{0,4}[\"'])?[ \t]{0,8}[:=][ \t]{0,8}(?:\\{0,4}[\"'])?[\w.-]*\Z"
+_VALUE_BEFORE = (
+    rf"value(?:{QUOTE})?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?:{QUOTE}{_quoted('quoted')}{QUOTE}"
+    rf"|(?P<v>{BARE}{{6,200}})),?\s{{0,30}}(?:{QUOTE}|-[ ])?\w{{0,20}}{_NAMED_BEFORE}"
+)
+"""A value that precedes its name: `value: …, name: PASSWORD`."""
+_SAID_BEFORE = (
+    r"(?<!\S)(?:[\"'`](?P<quoted>[^\s\"'`]{6,60})[\"'`]|(?P<v>[^\s\"'`]{6,60}))[ ]"
+    r"(?:as|is|ist|als|est|es|è|é|comme|como|come)[ ](?:[\w-]{1,20}[ ]){0,3}[\w-]*\Z"
+)
+"""A value that precedes its name in a sentence: `use … as the root password`."""
+
+_STEMS = ("pass pwd pw psk kennwort secret token cred key salt pepper seed mnemonic sess _pat .sid \"sid 'sid").split()
+"""What every name has in it that `kind_of_label` knows; with a sign before it where other words have it, too."""
+_NAME_REST = re.compile(r"(?:[_-]?[A-Za-z0-9]){0,24}")
+
+
+def find_labelled(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:
+    """Find secrets by the label that stands before or after them: the begin and end of each.
+
+    lowered: the text in lower case, of the same length. is_secret: says whether a value looks like a secret.
+    """
+    seen: set[int] = set()
+    columns: list[ColumnName] = []
+    for stem in _STEMS:
+        for at in find_all(stem, lowered):
+            at += text[at] in "\"'."
+            end = _NAME_REST.match(text, at).end()  # type: ignore[union-attr]
+            kind = "" if end in seen else kind_of_label(text[max(0, at - NAME_CHARS) : end])
+            if kind:
+                seen.add(end)
+                label = _Label(text, at, end, kind)
+                yield from _after(label, is_secret)
+                yield from _before(label, is_secret)
+                if may_be_column(text, at, end):
+                    columns.append(ColumnName(at, end, kind))
+    yield from find_in_columns(text, columns, is_secret)
+
+
+@dataclass(frozen=True)
+class _Label:
+    """A name of a secret in a text."""
+
+    text: str
+    begin: int
+    """Where the part of the name begins that is known; more of it may stand before."""
+    end: int
+    kind: Kind
+
+    def follows(self, regex: str) -> bool:
+        """Whether the regex matches up to the known part of the name."""
+        return compiled(regex).search(self.text[max(0, self.begin - 80) : self.begin]) is not None
+
+    @property
+    def is_identifier(self) -> bool:
+        """Whether the name is one of a program or a file, and not a word of a sentence."""
+        return "_" in self.text[max(0, self.begin - 1) : self.end] or self.text[self.begin : self.end].isupper()
+
+
+def _after(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
+    text = label.text
+    found = compiled(_AFTER, ignore_case=True).match(text, label.end)
+    notation = found.lastgroup if found else None
+    if found is None or notation is None or COVER in found[0]:
+        return
+    begin, end = found.span(notation)
+    if notation in ("prose", "wide"):
+        end = begin + len(text[begin:end].rstrip(".!?:"))
+    value = text[begin:end]
+    if _may_follow(label, notation, value, end) and _is_secret_of(label.kind, value, is_secret):
+        yield begin, end
+
+
+def _may_follow(label: _Label, notation: str, value: str, end: int) -> bool:
+    """Whether what stands after a label in this notation is its value."""
+    text, at = label.text, label.begin
+    if notation == "option" and not label.follows(_VARIABLE):
+        random = looks_generated(value)
+        in_line = label.follows(_LINE if random else _DIRECTIVE) and compiled(_END_OF_LINE).match(text, end)
+        return bool(in_line) or (random and label.kind == "password" and label.follows(_PROSE_BEFORE))
+    if notation == "element" and text[label.end : label.end + 1] in "\"'":
+        return label.follows(_LABEL_ATTRIBUTE)
+    if notation in _WEAK and not (label.is_identifier or label.follows(_STATED) or label.follows(_VARIABLE)):
+        glued = at > 0 and text[at - 1].isalpha() and text[at].islower()  # `tiktoken("…")`
+        quoted = notation == "prose" and text[end : end + 1] in ("'", '"', "`")
+        return (looks_generated(value) or quoted) and not (glued and label.kind == "secret")
+    return True
+
+
+def _before(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
+    begin = max(0, label.begin - 300)
+    before = label.text[begin : label.begin]
+    for needed, regex in (("value", _VALUE_BEFORE), (" ", _SAID_BEFORE)):
+        if needed in before.lower() and (regex is _SAID_BEFORE or label.follows(_NAMED_BEFORE)):
+            found = compiled(regex, ignore_case=True).search(before if needed == "value" else before[-120:])
+            if found is None or COVER in found[0]:
+                continue
+            group = found.lastgroup if found.lastgroup in ("quoted", "v") else "v"
+            value = found[group]
+            sure = needed == "value" or group == "quoted" or looks_generated(value)
+            if value and sure and _is_secret_of(label.kind, value, is_secret):
+                first = label.begin - len(before if needed == "value" else before[-120:])
+                yield first + found.start(group), first + found.end(group)
+
+
+def _is_secret_of(kind: Kind, value: str, is_secret: SecretTest) -> bool:
+    return kind == "password" and is_passphrase(value) if " " in value else is_secret(kind, value)
