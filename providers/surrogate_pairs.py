@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -43,11 +44,6 @@ _Text = tuple[_Place, Any, Any]
 def whole_characters(text: str) -> str:
     """Return a text that has a form in UTF-8: pairs are joined, and each half that stands alone becomes U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _HALF.search(text) else text
-
-
-def ends_in_half(text: str) -> bool:
-    """Whether a text ends in the first half of a surrogate pair, so that a later one may have the second."""
-    return _FIRST_AT_END.search(text, len(text) - 1) is not None
 
 
 def with_whole_characters(value: S) -> S:
@@ -95,8 +91,10 @@ class PairJoiner:
     def __init__(self) -> None:
         self.held: list[Any] = []
         """The events that wait for the next one."""
-        self._open: dict[_Place, tuple[Any, Any]] = {}
+        self._open: OrderedDict[_Place, tuple[Any, Any]] = OrderedDict()
         """The texts that end in a first half, by their places: what holds each, and its name there."""
+        self._awaited: Counter[_Place] = Counter()
+        """How many of them there are, by the names in their places."""
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the events that no later one can change, in their order.
@@ -117,11 +115,13 @@ class PairJoiner:
             if text and self._open:
                 text = holder[name] = self._without_second_half(place, text)
             if grows and _FIRST_AT_END.search(text):
-                self._open[place] = holder, name
+                opened[place] = holder, name
+                self._open_text(place, opened[place])
         if not (goes_on or is_idle):
-            for place, held in earlier.items():
-                if self._open.get(place) is held:
-                    del self._open[place]
+            still = [(place, held) for place, held in opened.items() if self._open.get(place) is held]
+            self._forget()
+            for place, held in still:
+                self._open_text(place, held)
         self.held.append(event)
         return [] if self._open and len(self.held) < MOST_HELD else self.end()
 
@@ -129,8 +129,16 @@ class PairJoiner:
         """Return the events that have waited: nothing more comes for them."""
         held = self.held[:]
         self.held.clear()
-        self._open.clear()
+        self._forget()
         return held
+
+    def _open_text(self, place: _Place, held: tuple[Any, Any]) -> None:
+        self._open[place] = held
+        self._awaited[_names(place)] += 1
+
+    def _forget(self) -> None:
+        self._open.clear()
+        self._awaited.clear()
 
     def _without_second_half(self, place: _Place, text: str) -> str:
         """Move a second half at the beginning of a text to the first half that waits for it. Returns the rest."""
@@ -140,6 +148,7 @@ class PairJoiner:
                 return text
             place = next(iter(self._open))
         holder, name = self._open.pop(place)
+        self._awaited[_names(place)] -= 1
         if not begins:
             return text
         holder[name] += text[0]
