@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -35,8 +34,6 @@ _Place = tuple[str | int, ...]
 them."""
 _AT_THE_TOP = 2
 """Names in the place of a text that is itself a member of the event."""
-DEEPEST = 50
-"""Names and indexes in the place of a text that a server may cut: those of the wires have at most ten."""
 _Text = tuple[_Place, Any, Any]
 """A text of an event: its place, and the object or list that holds it, with its name or position there."""
 
@@ -44,6 +41,11 @@ _Text = tuple[_Place, Any, Any]
 def whole_characters(text: str) -> str:
     """Return a text that has a form in UTF-8: pairs are joined, and each half that stands alone becomes U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _HALF.search(text) else text
+
+
+def ends_in_half(text: str) -> bool:
+    """Whether a text ends in the first half of a surrogate pair, so that a later one may have the second."""
+    return _FIRST_AT_END.search(text, len(text) - 1) is not None
 
 
 def with_whole_characters(value: S) -> S:
@@ -91,10 +93,8 @@ class PairJoiner:
     def __init__(self) -> None:
         self.held: list[Any] = []
         """The events that wait for the next one."""
-        self._open: OrderedDict[_Place, tuple[Any, Any]] = OrderedDict()
+        self._open: dict[_Place, tuple[Any, Any]] = {}
         """The texts that end in a first half, by their places: what holds each, and its name there."""
-        self._awaited: Counter[_Place] = Counter()
-        """How many of them there are, by the names in their places."""
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the events that no later one can change, in their order.
@@ -102,26 +102,22 @@ class PairJoiner:
         An event waits for as long as only the same member of other items grows (calls that come in turns), or nothing
         comes but signs of life, and for at most `MOST_HELD` events.
         """
-        grows, goes_on = _grows(event), False
-        is_idle = not (grows and isinstance(event.get("type"), str))
-        found = _texts(event, (str(event.get("type")),))
-        texts = [(place, _names(place), holder, name) for place, holder, name in found]
-        for _, names, holder, name in texts:
-            goes_on = goes_on or self._awaited[names] > 0
-            is_idle = is_idle and (not holder[name] or len(names) <= _AT_THE_TOP)
-        opened: dict[_Place, tuple[Any, Any]] = {}
-        for place, _, holder, name in texts:
+        earlier = dict(self._open)
+        grows, awaited = _grows(event), {_names(place) for place in earlier}
+        goes_on, is_idle = False, not (grows and isinstance(event.get("type"), str))
+        for place, holder, name in list(_texts(event, (str(event.get("type")),))):
             text: str = holder[name]
+            names = _names(place)
+            goes_on = goes_on or names in awaited
+            is_idle = is_idle and (not text or len(names) <= _AT_THE_TOP)
             if text and self._open:
                 text = holder[name] = self._without_second_half(place, text)
             if grows and _FIRST_AT_END.search(text):
-                opened[place] = holder, name
-                self._open_text(place, opened[place])
+                self._open[place] = holder, name
         if not (goes_on or is_idle):
-            still = [(place, held) for place, held in opened.items() if self._open.get(place) is held]
-            self._forget()
-            for place, held in still:
-                self._open_text(place, held)
+            for place, held in earlier.items():
+                if self._open.get(place) is held:
+                    del self._open[place]
         self.held.append(event)
         return [] if self._open and len(self.held) < MOST_HELD else self.end()
 
@@ -129,16 +125,8 @@ class PairJoiner:
         """Return the events that have waited: nothing more comes for them."""
         held = self.held[:]
         self.held.clear()
-        self._forget()
-        return held
-
-    def _open_text(self, place: _Place, held: tuple[Any, Any]) -> None:
-        self._open[place] = held
-        self._awaited[_names(place)] += 1
-
-    def _forget(self) -> None:
         self._open.clear()
-        self._awaited.clear()
+        return held
 
     def _without_second_half(self, place: _Place, text: str) -> str:
         """Move a second half at the beginning of a text to the first half that waits for it. Returns the rest."""
@@ -148,7 +136,6 @@ class PairJoiner:
                 return text
             place = next(iter(self._open))
         holder, name = self._open.pop(place)
-        self._awaited[_names(place)] -= 1
         if not begins:
             return text
         holder[name] += text[0]
@@ -207,12 +194,7 @@ def _grows(event: dict[str, Any]) -> bool:
 
 
 def _texts(value: Any, place: _Place) -> Iterator[_Text]:
-    """Yield the texts of a decoded event, down to `DEEPEST`.
-
-    An item of a list is known by its `index`, or else by its position.
-    """
-    if len(place) > DEEPEST:
-        return
+    """Yield the texts of a decoded event. An item of a list is known by its `index`, or else by its position."""
     if isinstance(value, dict):
         place += tuple(part for name, part in value.items() if name.endswith("index") and type(part) is int)
         members: list[tuple[Any, Any, _Place]] = [(name, part, (*place, name)) for name, part in value.items()]
