@@ -34,8 +34,6 @@ _Place = tuple[str | int, ...]
 them."""
 _AT_THE_TOP = 2
 """Names in the place of a text that is itself a member of the event."""
-DEEPEST = 50
-"""Names and indexes in the place of a text that a server may cut: those of the wires have at most ten."""
 _Text = tuple[_Place, Any, Any]
 """A text of an event: its place, and the object or list that holds it, with its name or position there."""
 
@@ -104,16 +102,14 @@ class PairJoiner:
         An event waits for as long as only the same member of other items grows (calls that come in turns), or nothing
         comes but signs of life, and for at most `MOST_HELD` events.
         """
-        grows, goes_on = _grows(event), False
-        is_idle = not (grows and isinstance(event.get("type"), str))
-        found = _texts(event, (str(event.get("type")),))
-        texts = [(place, _names(place), holder, name) for place, holder, name in found]
-        for _, names, holder, name in texts:
-            goes_on = goes_on or self._awaited[names] > 0
-            is_idle = is_idle and (not holder[name] or len(names) <= _AT_THE_TOP)
-        opened: dict[_Place, tuple[Any, Any]] = {}
-        for place, _, holder, name in texts:
+        earlier = dict(self._open)
+        grows, awaited = _grows(event), {_names(place) for place in earlier}
+        goes_on, is_idle = False, not (grows and isinstance(event.get("type"), str))
+        for place, holder, name in list(_texts(event, (str(event.get("type")),))):
             text: str = holder[name]
+            names = _names(place)
+            goes_on = goes_on or names in awaited
+            is_idle = is_idle and (not text or len(names) <= _AT_THE_TOP)
             if text and self._open:
                 text = holder[name] = self._without_second_half(place, text)
             if grows and _FIRST_AT_END.search(text):
@@ -198,12 +194,7 @@ def _grows(event: dict[str, Any]) -> bool:
 
 
 def _texts(value: Any, place: _Place) -> Iterator[_Text]:
-    """Yield the texts of a decoded event, down to `DEEPEST`.
-
-    An item of a list is known by its `index`, or else by its position.
-    """
-    if len(place) > DEEPEST:
-        return
+    """Yield the texts of a decoded event. An item of a list is known by its `index`, or else by its position."""
     if isinstance(value, dict):
         place += tuple(part for name, part in value.items() if name.endswith("index") and type(part) is int)
         members: list[tuple[Any, Any, _Place]] = [(name, part, (*place, name)) for name, part in value.items()]
