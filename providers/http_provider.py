@@ -38,6 +38,8 @@ LARGEST_RESPONSE = 32 * 1024 * 1024
 LARGE_BODY = 1024 * 1024
 """Bytes of a request above which aiohttp wants a file object, to send it in pieces."""
 MOST_REDIRECTS = 5
+MOST_AT_ONCE = 500
+"""Chunks of one block after which other tasks of the event loop have their turn: an event may hold very many."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 LARGEST_REFUSAL = 64 * 1024
 """Most bytes that are read of the body of an error reply."""
@@ -333,10 +335,12 @@ class HTTPProvider(ABC):
                     for chunk in parser.read_whole(await self._rest(response, watchdog, block)):
                         yield chunk
                     return
-                for chunk in parser.feed(block):
+                for number, chunk in enumerate(parser.feed(block), 1):
                     if type(chunk) is not UsageReport:
                         watchdog.content_received()
                     yield chunk
+                    if number % MOST_AT_ONCE == 0:
+                        await anyio.sleep(0)
                 if parser.done:
                     break
             for chunk in parser.end():

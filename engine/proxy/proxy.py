@@ -64,6 +64,8 @@ OWN_PAGES = "/endstop"
 """Path of the proxy's own page. What is below it is the proxy's, too, and never passed on."""
 IDLE_SECONDS = 3600.0
 """Seconds after which an idle run is forgotten."""
+BODY_SECONDS = 60.0
+"""Seconds without a byte of a request's body after which the request is given up. A slow upload is not."""
 _PRIVATE = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
@@ -201,6 +203,8 @@ class Proxy:
                 self._secrets.add(secret)
             own = self._own_page(incoming)
             return await self._handle(incoming) if own is None else own
+        except _Unfinished as error:
+            return _error(408, str(error), {"Connection": "close"})
         except Exception as error:
             log_warning("a request failed", error=self._secrets(error_text(error)))
             if incoming.writer.output_size:
@@ -257,8 +261,8 @@ class Proxy:
         path = incoming.path.rstrip("/")
         wire = next((one for one in WIRES if incoming.method == "POST" and path.endswith(one.path)), None)
         if wire is None and not self._may_count(incoming):
-            return await self._pass_through(incoming, incoming.content.iter_any())
-        body = await _read_body(incoming.content)
+            return await self._pass_through(incoming, _arriving(incoming.content))
+        body = await _read_body(_arriving(incoming.content))
         if wire is None and not _model_of(incoming, body):
             return await self._pass_through(incoming, body)
         if wire is None or "content-encoding" in incoming.headers or not isinstance(body, bytes):
@@ -407,7 +411,7 @@ class Proxy:
                 try:
                     if reply.status != 200 or "content-encoding" in reply.headers:
                         raise build_error(parse_error_body(_unread(reply)), status=reply.status)
-                    whole = await _read_body(reply.content)
+                    whole = await _read_body(reply.content.iter_any())
                     streams = reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
                     exchange.guard(partial(exchange.take_closing_words, whole, streams=streams))
                 finally:
@@ -545,7 +549,7 @@ class Proxy:
     ) -> web.StreamResponse:
         """Pass on a response that does not stream."""
         try:
-            whole = await _read_body(reply.content)
+            whole = await _read_body(reply.content.iter_any())
         except aiohttp.ClientError as error:
             exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
             return self._unreachable(error)
@@ -731,14 +735,31 @@ def is_refusal(status: int) -> bool:
     return 400 <= status < 500 and status not in (REQUEST_TIMEOUT, CLIENT_CLOSED)
 
 
-async def _read_body(content: aiohttp.StreamReader) -> Body:
+class _Unfinished(Exception):
+    """The body of a request has stopped coming."""
+
+
+async def _arriving(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """The blocks of a request's body. Raises _Unfinished if none comes for `BODY_SECONDS`."""
+    while True:
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                block = await content.readany()
+        except TimeoutError:
+            raise _Unfinished(f"nothing of the request's body came for {BODY_SECONDS:g} s") from None
+        if not block:
+            return
+        yield block
+
+
+async def _read_body(blocks: AsyncIterator[bytes]) -> Body:
     """A body up to what is followed; beyond that, what has been read and the rest, in blocks."""
     held, size = [], 0
-    async for block in content.iter_any():
+    async for block in blocks:
         held.append(block)
         size += len(block)
         if size > LARGEST_FOLLOWED:
-            return _blocks(held, content.iter_any())
+            return _blocks(held, blocks)
     return b"".join(held)
 
 
