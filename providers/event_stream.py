@@ -116,10 +116,11 @@ class EventStream(ABC):
         return chunks
 
     def _take(self, events: list[bytes], chunks: list[AnyChunk]) -> None:
+        waiting = self._encodable.held
         for data in events:
             if self.done:
                 return
-            if self._encodable.held or type(data) is ErrorEvent:
+            if waiting or type(data) is ErrorEvent:
                 self._read_all(self._mended(data), chunks)
                 continue
             try:
