@@ -361,3 +361,25 @@ def test_input_that_was_cut_off_makes_no_message() -> None:
     assembler.feed(framed(events))
     with pytest.raises(UnfinishedCall):
         assembler.response()
+
+
+def test_items_of_a_list_go_on_with_the_latest_of_their_index_and_type() -> None:
+    items = [
+        {"index": 0, "type": "a", "text": "1"},
+        {"index": 1, "type": "a", "text": "2"},
+        {"index": 0, "type": "b", "text": "3"},
+        {"index": 0, "type": "a", "text": "4"},
+        {"index": 0, "text": "5"},
+        {"text": "6"},
+        {"text": "7"},
+    ]
+    deltas = [{"x": [item]} for item in items]
+    events = [{"id": "x", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    message = assembled(CHAT, framed(events) + b"data: [DONE]\n\n")["choices"][0]["message"]
+    assert [(item.get("index"), item.get("type"), item["text"]) for item in message["x"]] == [
+        (0, "a", "14"),
+        (1, "a", "2"),
+        (0, "b", "35"),
+        (None, None, "6"),
+        (None, None, "7"),
+    ]
