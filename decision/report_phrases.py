@@ -26,7 +26,8 @@ LEFT = {
     r" will) still (have|need) to\b|\bi('m| am) still (looking|checking|reading|waiting|working)\b|\bto come\W*$|"
     r"^\W*(status|progress)\b[^.]{0,30}\b\d{1,2} ?%|\bi have not (read|checked|started|done|looked|got)\b|"
     r"\bleft\s?: |\b(one|two|three|four|five|\d+) (more )?(are|is) (still )?(waiting|pending)\W*$",
-    "es": r"\b(a[uú]n|todav[ií]a) (me |nos )?(tengo|tenemos|debo|debemos|queda|quedan|falta|faltan|hay) (que )?|\b(me|"
+    "es": r"\b(a[uú]n|todav[ií]a) (me |nos )?(tengo|tenemos|debo|debemos|queda|quedan|falta|faltan|hay) (que )?|"
+    r"\b(me|"
     r"nos) (queda|quedan|falta|faltan)\b|\b(queda|quedan|falta|faltan) (a[uú]n |todav[ií]a )?(por|\d+) |\b(faltan?|"
     r"quedan?) (a[uú]n|todav[ií]a|solo)\b|\b(sigue|siguen|queda|quedan|est[aá]n?) (a[uú]n |"
     r"todav[ií]a )?(pendientes?|sin \w+[aei]r)\b(?! de pago)|\b(los |las )?tengo todav[ií]a|\bpor delante\b|(^|"
@@ -42,7 +43,8 @@ LEFT = {
     r"\ben pr[eé]paration\b|\bj'en suis à\b|(^|[.;] )reste\s?:|\bje n'ai pas (encore )?(termin|fini|commenc)",
     "de": r"\b(muss|m[uü]ssen|habe|haben) (ich|wir) (aber |allerdings |nun |jetzt )?noch\b|\b(ich|wir) (muss|"
     r"m[uü]ssen) (\w+ ){0,5}noch\b|\bmuss ich noch\b|\b(steht|stehen|fehlt|fehlen|bleibt|bleiben|folgt|"
-    r"folgen) (\w+ ){0,3}noch\b|\b(steht|stehen) noch [^.]{0,60}(aus|an|bevor)\b|\b(fehlt|fehlen) noch|\bnoch ((aus|offen|ausstehend)$|zu (tun|"
+    r"folgen) (\w+ ){0,3}noch\b|\b(steht|stehen) noch [^.]{0,60}(aus|an|bevor)\b|\b(fehlt|fehlen) noch|"
+    r"\bnoch ((aus|offen|ausstehend)$|zu (tun|"
     r"erledigen|bearbeiten|pr[uü]fen|machen)\b)|\bzwischen(stand|bericht|ergebnis|meldung)\b|^\W*(offen|ausstehend|"
     r"verbleibend\w*|noch offen|noch zu tun|in arbeit)\W{0,4}:|\bkommen (noch|als n[aä]chstes)\b|"
     r"\bsind noch (nicht|unbearbeitet|unver[aä]ndert|offen)\b|\bhabe ich (\w+ ){0,3}noch nicht\b|"
@@ -52,15 +54,18 @@ LEFT = {
     "pt": r"\b(ainda|me) (faltam?|restam?|preciso|tenho que|devo|n[aã]o (fiz|comecei|terminei|migrei))\b|"
     r"\bfaltam? (ainda|\d+|os|as) |\brestam? (ainda |\d+ |os |as )|\bcontinuam? pendentes?\b|^\W*(pendentes?|"
     r"faltam?|restantes?)\W{0,4}:",
-    "it": r"\b(mi|ci) (resta|restano|manca|mancano|rimane|rimangono)\b|\b(restano|mancano|rimangono) (ancora |da |\d)|"
+    "it": r"\b(mi|ci) (resta|restano|manca|mancano|rimane|rimangono)\b|\b(restano|mancano|rimangono) (ancora |"
+    r"da |\d)|"
     r"\b(devo|dobbiamo) ancora\b|\bnon ho ancora (iniziato|fatto|finito|toccato|controllato)|\bancora da \w+re\b|"
     r"^\W*(da fare|in corso|rimanenti)\W{0,4}:",
     "ru": r"\b(осталось|остались|осталась|остаётся|остается)\b|\b(мне )?(ещё|еще) (нужно|предстоит|надо|не (сделан|"
     r"начат|готов|перенес))|\b(пока не (начат|сделан|готов|перенес))|^\W*(осталось|не начато|в работе)\W{0,4}:",
-    "zh": r"(我)?(还|仍|尚)(需要?|得|要|须)(?!您|你|我)[^,。;]{0,24}(处理|完成|升级|迁移|继续|做|写|补|翻译|测试|检查|"
+    "zh": r"(我)?(还|仍|尚)(需要?|得|要|须)(?!您|你|我)[^,。;]{0,24}(处理|完成|升级|迁移|继续|做|写|补|翻译|测试|"
+    r"检查|"
     r"整理|核对|转换|更新|验证|修改|清洗|分析|下载|上传|部署|修复)|(尚未|还未|还没有?|仍未|未)(开始|处理|完成|动|"
     r"迁移|翻译|做|测试|校对|转换|整理|核对|检查|验证|写|修改|修复|分析|接入|升级)|(待|尚待|有待|等待)(处理|完成|"
-    r"办(?!事项|清单|列表)|整理|补|验证|迁移|测试|续)|(剩下|剩余|其余|余下|还剩|尚余)[^,。;]{0,30}(没(?!有)|没有?(处理|做|动|开始)|未|待|需要|接着|继续|稍后|进行|"
+    r"办(?!事项|清单|列表)|整理|补|验证|迁移|测试|续)|(剩下|剩余|其余|余下|还剩|尚余)[^,。;]{0,30}(没(?!有)|"
+    r"没有?(处理|做|动|开始)|未|待|需要|接着|继续|稍后|进行|"
     r"个(?!月|小时|工作日|座位|名额)|部分)|未开始|进行中(?!的)|进度(汇报|更新|报告|:)|阶段性(结果|进展|汇报)|"
     r"完成(了|到|至)?(一半|大半|大约|约)|(完成|做)了?一(半|部分)|正在(导入|处理|迁移|翻译|生成|整理|下载|上传|转换|"
     r"训练|编写|修改|分析)(?!.{0,12}(问题|原因))|(后端|前端|其他|剩下的|后面的?)[^,。]{0,12}还没(动|做|写|改)|"
@@ -78,36 +83,54 @@ LEFT = {
 """Says that a part of the work is left, and that the speaker is to do it."""
 
 NOT_YET = {
-    "en": r"\b(have|has)(n't| not)( yet)? been \w+|\bnothing has \w+|(?<!you )\b(is|are) being \w+|\b(have|has)(n't| not) \w+ed (yet|so far)|\b(not|nobody|nothing|none|no|never)\b[^.;]{0,60}\byet\b|n't\b[^.;]{0,60}\byet\b|\bhas?(ve)? not been \w+|\b(mid|half)-\w+|\b(isn't|is not|aren't|not) "
-    r"(finished|done|complete)\b|\bstill (failing|broken|red|stubs?|wrong|missing|half|untested|todo|on (the|my)|fails?|import)\b|\bwhat's left\b|\b(is|are|was|were|has|have)(n't| not)( been)?( \w+){0,2} yet\b|\bnot( yet)? (been )?(\w+ed|done|started|"
+    "en": r"\bstill (has|have|needs?) to (be|happen|come|run|go)\b|\b(have|has)(n't| not)( yet)? been \w+|"
+    r"\bnothing has \w+|(?<!you )\b(is|are) being \w+|\b(have|has)(n't| not) \w+ed (yet|so far)|\b(not|nobody|"
+    r"nothing|none|no|never)\b[^.;]{0,60}\byet\b|n't\b[^.;]{0,60}\byet\b|\bhas?(ve)? not been \w+|\b(mid|"
+    r"half)-\w+|\b(isn't|is not|aren't|not) "
+    r"(finished|done|complete)\b|\bstill (failing|broken|red|stubs?|wrong|missing|half|untested|todo|on (the|my)|"
+    r"fails?|import)\b|\bwhat's left\b|\b(is|are|was|were|has|have)(n't| not)( been)?( \w+){0,2} yet\b|"
+    r"\bnot( yet)? (been )?(\w+ed|done|started|"
     r"written) yet\b|\bnot yet (been )?(\w+ed|done|started|written|complete)|\b(remain|remains) (on the old|to be|"
     r"undone|unfinished|untouched|unprocessed)\b|\bstill needs? to be \w+|\buntouched\b|\b\d+ (\w+ ){0,2}(left|"
     r"to go)$|\bis about \d+ ?%|\b(is|are)( still)? not\W*$|\b(is|are)(n't)\W*$|\bnot yet\W*$|\bnot started\b|"
     r"\bnot finished\b|\bthe rest is (running|queued|in progress)\b|\bi haven't got\b|\b(is|are) still (open|"
     r"running|in progress|on the old)\b|\bpending\W*$|\bare not\W*$",
-    "es": r"\b(me )?l[oa]s? dejo\b|\bnada de\b|\bse est[aá]n? \w+ndo\b|\b(a|por) la mitad\b|(^|[;:.] )\W*(quedan?|faltan?) |\b(a[uú]n|todav[ií]a) (sin|en|por|est[aá]n?|queda|falta)|\bno (he|est[aá]) (terminad|acabad|complet)\w*|\baún no\b|\baun no\b|\btodavía no\b|\btodavia no\b|\bpendientes?$|\bsin (hacer|empezar|terminar|revisar|"
+    "es": r"\b(me )?l[oa]s? dejo\b|\bnada de\b|\bse est[aá]n? \w+ndo\b|\b(a|por) la mitad\b|(^|"
+    r"[;:.] )\W*(quedan?|faltan?) |\b(a[uú]n|todav[ií]a) (sin|en|por|est[aá]n?|queda|falta)|\bno (he|"
+    r"est[aá]) (terminad|acabad|complet)\w*|\baún no\b|\baun no\b|\btodavía no\b|\btodavia no\b|\bpendientes?$|"
+    r"\bsin (hacer|empezar|terminar|revisar|"
     r"migrar)\b",
-    "fr": r"\b(attend|attendent|manque|manquent|restent?) encore\b|\bencore (rien|à)\b|\btoujours pas\b|\brien (n'|ne |encore)|\best en (train|passe)\b|\bpas encore\b|\bà faire$|\ben cours$|\ben attente$|\ben revanche, (\w+ ){1,4}(n'est|ne sont) pas\b",
-    "de": r"\bnoch (nichts|keine?\w*|in arbeit|im gange)\b|\bwird (gerade|derzeit|noch)\b|\bwerden (gerade|derzeit|noch)\b|\bzur h[aä]lfte\b|\bnoch nicht\b|\b(offen|ausstehend|in arbeit)$|\bnoch\b[^.]{0,40}\bunver[aä]ndert",
+    "fr": r"\b(attend|attendent|manque|manquent|restent?) encore\b|\bencore (rien|à)\b|\btoujours pas\b|"
+    r"\brien (n'|ne |encore)|\best en (train|passe)\b|\bpas encore\b|\bà faire$|\ben cours$|\ben attente$|"
+    r"\ben revanche, (\w+ ){1,4}(n'est|ne sont) pas\b",
+    "de": r"\bnoch (nichts|keine?\w*|in arbeit|im gange)\b|\bwird (gerade|derzeit|noch)\b|\bwerden (gerade|"
+    r"derzeit|noch)\b|\bzur h[aä]lfte\b|\bnoch nicht\b|\b(offen|ausstehend|in arbeit)$|"
+    r"\bnoch\b[^.]{0,40}\bunver[aä]ndert",
     "pt": r"\bainda não\b|\bainda nao\b|\bpendentes?$",
     "it": r"\b(non|non è) ancora\b|\bin sospeso$|\bda fare$",
     "ru": r"\b(ещё|еще|пока) не\b|\bв процессе$",
-    "zh": r"(另外|其他|剩)[^。]{0,12}(才|再|要)|没(补|动|开|轮|做|写|跑)|开发中|还(差|缺)|(后面|其余|剩下)[^。]{0,12}(没动|没做|要处理|要做|待)|到一半|还没|尚未|仍未|还停留|剩下的",
+    "zh": r"(另外|其他|剩)[^。]{0,12}(才|再|要)|没(补|动|开|轮|做|写|跑)|开发中|还(差|缺)|(后面|其余|"
+    r"剩下)[^。]{0,12}(没动|没做|要处理|要做|待)|到一半|还没|尚未|仍未|还停留|剩下的",
     "ja": r"これから|あと ?\d+|手つかず|まだ",
     "ko": r"아직|남은",
 }
 """Says that something is not done; a report of unfinished work where another sentence or clause says what is done."""
 
 PART_DONE = {
-    "en": r"^\W*(\w+ ){0,3}\w+ed\b|\b(is|are|was|were|has been|have been|now|been) (now |all |both |fully )?(\w+ed|done|complete|clean|"
-    r"in place|written|through|up|finished|matched)\b|\b(i|we)('ve| have)?( now| already)? (\w+ed|done|set|written|read|found|taken|gone|seen|"
+    "en": r"^\W*(\w+ ){0,3}\w+ed\b|\b(is|are|was|were|has been|have been|now|been) (now |all |both |"
+    r"fully )?(\w+ed|done|complete|clean|"
+    r"in place|written|through|up|finished|matched)\b|\b(i|we)('ve| have)?( now| already)? (\w+ed|done|set|"
+    r"written|read|found|taken|gone|seen|"
     r"built|put|made|got|run|sent)\b|^\W*(\d+ (of|out of|/)|done\b|completed?\b|finished\b)|\bso far\b|\b(phase|"
     r"step|batch|stage|part|chunk|chapter|section|milestone)s? \d+",
-    "es": r"^\W*(\w+ ){0,4}\w+(ad|id)[ao]s?\b|\b(he|hemos|est[aá]n?|ha|han|queda|quedan|ya) (ya )?\w+(ado|ada|ados|adas|ido|ida|idos|idas|hecho|"
+    "es": r"^\W*(\w+ ){0,4}\w+(ad|id)[ao]s?\b|\b(he|hemos|est[aá]n?|ha|han|queda|quedan|ya) (ya )?\w+(ado|ada|"
+    r"ados|adas|ido|ida|idos|idas|hecho|"
     r"listos?)\b|\bde momento\b|\bpor ahora\b|\bhasta ahora\b|: (hech[oa]|list[oa]|complet\w+)s?$|\bya est[aá]n?\b",
-    "fr": r"^\W*(\w+ ){0,3}\w+ée?s?\b|\bj'ai (d[eé]j[aà] )?\w+[eéits]\b|\b(est|sont|ont [eé]t[eé]|a [eé]t[eé]) (d[eé]j[aà] )?(\w+[eé]e?s?|fait|"
+    "fr": r"^\W*(\w+ ){0,3}\w+ée?s?\b|\bj'ai (d[eé]j[aà] )?\w+[eéits]\b|\b(est|sont|ont [eé]t[eé]|"
+    r"a [eé]t[eé]) (d[eé]j[aà] )?(\w+[eé]e?s?|fait|"
     r"faits)\b|\bpour l'instant\b|\bjusqu'ici\b|: (fait|termin[eé]|ok)e?s?$|\bavancement\b",
-    "de": r"^\W*([\w-]+ ){0,4}(ge|um|aus|ab|ein)\w+t\b|\b(ist|sind|wurden?|habe|bisher|bislang|schon|bereits)\b[^.]{0,60}(ge\w+t|ge\w+en|\w+iert|fertig|durch|"
+    "de": r"^\W*([\w-]+ ){0,4}(ge|um|aus|ab|ein)\w+t\b|\b(ist|sind|wurden?|habe|bisher|bislang|schon|"
+    r"bereits)\b[^.]{0,60}(ge\w+t|ge\w+en|\w+iert|fertig|durch|"
     r"abgeschlossen|erledigt|umgestellt|\w+t)\b|: (erledigt|fertig|abgeschlossen)$",
     "pt": r"\b(j[aá]|foi|foram|at[eé] agora|por enquanto|est[aá]|est[aã]o) \w+|: (feito|conclu[ií]do|pronto)$",
     "it": r"\b(ho|è stat\w|sono stat\w|finora|per ora|già) \w+|: (fatto|completato|pronto)$",
@@ -135,7 +158,8 @@ PROGRESS = (
 """Begins a report of progress; of unfinished work only if something in it is open."""
 
 UNIT = (
-    r"(step|phase|batch|stage|part|chunk|milestone|task|section|chapter|round|iteration|item|file|page|module|schritt|"
+    r"(step|phase|batch|stage|part|chunk|milestone|task|section|chapter|round|iteration|item|file|page|module|"
+    r"schritt|"
     r"phase|teil|etappe|paso|fase|bloque|lote|parte|[eé]tape|partie|lot|этап|шаг|часть|passo)s?"
 )
 """What work is counted in: `step 2 of 5`."""
@@ -160,12 +184,15 @@ NUMBERS = {
 _WORDS = "|".join(sorted(NUMBERS, key=len, reverse=True))
 _NUMBER = rf"\d[\d.,' ]{{0,12}}?|(?:{_WORDS})(?![^\W\d_]) ?"
 COUNT = (
-    rf"(?P<done>{_NUMBER}) ?(?:[^\W\d_]{{2,20}} )?(?:/|of(?: the| all)?|out of(?: the)?|von(?: den| insgesamt)?|der|des|de(?: los| las)?|sur(?: les)?|di|"
+    rf"(?P<done>{_NUMBER}) ?(?:[^\W\d_]{{2,20}} )?(?:/|of(?: the| all)?|out of(?: the)?|von(?: den| insgesamt)?|"
+    rf"der|des|de(?: los| las)?|sur(?: les)?|di|"
     rf"из) ?(?P<all>\d[\d.,']{{0,12}}|(?:{_WORDS})\b)"
 )
 COUNT_OF_ALL = (
-    rf"(?:(?P<whole>\d[\d.,]{{0,12}}|[一两三四五六七八九十]{{1,2}}) ?[^\d\s。,]{{1,8}}(?:のうち|中的?|当中|里)[^\d。]{{0,10}}"
-    rf"(?P<part>\d[\d.,]{{0,12}}|[一两三四五六七八九十]{{1,2}})|\b(?:von|of|de|sur)(?: den| the| los| las| les)? (?P<every>\d{{1,9}}) [^\d.。]{{1,60}}\b(?P<some>\d{{1,9}})\b)"
+    r"(?:(?P<whole>\d[\d.,]{0,12}|[一两三四五六七八九十]{1,2}) ?[^\d\s。,]{1,8}(?:のうち|中的?|当中|"
+    r"里)[^\d。]{0,10}"
+    r"(?P<part>\d[\d.,]{0,12}|[一两三四五六七八九十]{1,2})|\b(?:von|of|de|sur)(?: den| the| los| las|"
+    r" les)? (?P<every>\d{1,9}) [^\d.。]{1,60}\b(?P<some>\d{1,9})\b)"
 )
 """How much of how much is done, in this order or in the other."""
 COUNTED = (
@@ -177,35 +204,50 @@ COUNTED = (
 """A count that reports progress by itself."""
 
 REMAINDER = (
-    r"\b(the )?(rest|remaining|remainder|others?|last|final|next)\b|\b(queda|quedan|faltan?|restan?|restantes?|resto|dem[aá]s|otr[oa]s|"
-    r"[uú]ltim[oa]s|siguientes?)\b|\b(restent?|restants?|restantes|autres|derni[eè]re?s|prochaine?s?)\b|\b(rest\w*|[uü]brig\w*|letzten?|anderen|"
+    r"\b(the )?(rest|remaining|remainder|others?|last|final|next)\b|\b(queda|quedan|faltan?|restan?|restantes?|"
+    r"resto|dem[aá]s|otr[oa]s|"
+    r"[uú]ltim[oa]s|siguientes?)\b|\b(restent?|restants?|restantes|autres|derni[eè]re?s|prochaine?s?)\b|"
+    r"\b(rest\w*|[uü]brig\w*|letzten?|anderen|"
     r"n[aä]chste[nr]?|fehl(t|en))\b|残り|残る|剩|其余|其他|余下|后面|另外|下一|还有"
 )
 """Names what is left."""
 UNNEEDED = (
-    r"\b(un(changed|affected|related)|need(ed)?|required?|already|skip\w*|no changes?|same|duplicates?|false|fine|"
-    r"[uü]bersprungen|unver[aä]ndert|unn[oö]tig|bereits|sin cambios|ya|inchang[eé]\w*|d[eé]j[aà])\b|无需|不需要|不用|跳过|不要でし"
+    r"\b(not|never)( \w+)? need|n't need|\b(un(changed|affected|related)|needs? no(ne|t)?|no need|required no|"
+    r"already|skip\w*|no changes?|same|duplicates?|false|fine|"
+    r"[uü]bersprungen|unver[aä]ndert|unn[oö]tig|bereits|sin cambios|ya|inchang[eé]\w*|d[eé]j[aà])\b|无需|不需要|"
+    r"不用|跳过|不要でし"
 )
 """Says that what is left needs nothing."""
 COMES_NEXT = (
-    r"\b(i|we) (pick up|continue|carry on|resume)\b|\b(comes?|is|are) (next|after)\b|\bafter that\b|\b(en ello|en eso)\b|"
-    r"\b(van|va|vienen|viene) (despu[eé]s|luego)\b|\b(viendra|viendront|suivra|suivront|viennent ensuite)\b|\bmache ich (\w+ ){0,4}weiter\b|\bgeht es weiter\b|"
+    r"\b(i|we) (pick up|continue|carry on|resume)\b|\b(comes?|is|are) (next|after)\b|\bafter that\b|\b(en ello|"
+    r"en eso)\b|"
+    r"\b(van|va|vienen|viene) (despu[eé]s|luego)\b|\b(viendra|viendront|suivra|suivront|viennent ensuite)\b|"
+    r"\bmache ich (\w+ ){0,4}weiter\b|\bgeht es weiter\b|"
     r"\b(folgt|folgen|kommt|kommen) (\w+ ){0,3}(danach|dann|sp[aä]ter|noch|dran)\b|(随后|之后|再)(轮到|处理)"
 )
 """Says which part of the work comes next."""
 
 OPEN_STATE = (
-    r"(still |yet )?(pending|open|to[ -]?do|not( yet)? (started|done|begun|touched|\w+ed)( yet)?|not yet|in progress|wip|ongoing|under ?way|running|queued|waiting|remaining|"
-    r"outstanding|missing|next( up)?|half[ -]?done|started|to be \w+|incomplete|unfinished|tbd|untouched|later|partly \w+|failing|broken)|still [^.]{1,60}|"
-    r"(noch )?(offen|ausstehend|in arbeit|l[aä]uft|in bearbeitung|unvollst[aä]ndig)|noch [^.]{1,40}|nicht (begonnen|angefangen)|(fehlt|steht|l[aä]uft)( noch)?( aus)?|folgt|"
-    r"(a[uú]n |todav[ií]a )?(pendientes?|en (curso|proceso|marcha)|por \w+r|faltan?|sin (hacer|empezar|terminar|revisar|probar)|a medias)|"
-    r"(encore )?(en (cours|attente)|à (faire|venir|\w+er)|pas (encore )?(\w+ ){0,2}\w+|reste à \w+)|"
-    r"(未|待|还没|尚未|没(有)?(开始|做|动))\w{0,8}|(正在)?(进行|处理|翻译|迁移|测试|编写)中|作業中|対応中|これから|まだ\w{0,10}|(確認|実装|実施|処理|翻訳|移行|テスト)?待ち|途中|[⏳⬜☐🔲🚧⌛]\ufe0f?"
+    r"(still |yet )?(pending|open|to[ -]?do|not( yet)? (started|done|begun|touched|\w{1,20}ed)( yet)?|not yet|"
+    r"in progress|wip|ongoing|under ?way|running|queued|waiting|remaining|"
+    r"outstanding|missing|next( up)?|half[ -]?done|started|to be \w{1,20}|incomplete|unfinished|tbd|untouched|later|"
+    r"partly \w{1,20}|failing|broken)|still [^.]{1,60}|"
+    r"(noch )?(offen|ausstehend|in arbeit|l[aä]uft|in bearbeitung|unvollst[aä]ndig)|noch [^.]{1,40}|"
+    r"nicht (begonnen|angefangen)|(fehlt|steht|l[aä]uft)( noch)?( aus)?|folgt|"
+    r"(a[uú]n |todav[ií]a )?(pendientes?|en (curso|proceso|marcha)|por \w{1,20}r|faltan?|sin (hacer|empezar|terminar|"
+    r"revisar|probar)|a medias)|"
+    r"(encore )?(en (cours|attente)|à (faire|venir|\w{1,20}er)|pas (encore )?(\w{1,20} ){0,2}\w{1,20}|"
+    r"reste à \w{1,20})|"
+    r"(未|待|还没|尚未|没(有)?(开始|做|动))\w{0,8}|(正在)?(进行|处理|翻译|迁移|测试|编写)中|作業中|対応中|"
+    r"これから|まだ\w{0,10}|(確認|実装|実施|処理|翻訳|移行|テスト)?待ち|途中|[⏳⬜☐🔲🚧⌛]\ufe0f?"
 )
 """What is said of an item of a list that is not done."""
 DONE_STATE = (
-    r"(all )?(done|complete|finished|ok|okay|yes|live|ready|green|in place|\w+ed|written|sent|built|passing)|(ist |sind )?(fertig|erledigt|abgeschlossen|ja|ge\w+t|"
-    r"\w+iert|um\w+t|durch)|(ya )?(hech[oa]s?|list[oa]s?|complet\w+|s[ií]|\w+[ai]d[oa]s?)|(fait|fini|termin[eé]|ok|oui|\w+é)e?s?|已\w{1,8}|完成|\w{0,6}(完成|完了|完毕|好了|通过)|"
+    r"(all )?(done|complete|finished|ok|okay|yes|live|ready|green|in place|\w{1,20}ed|written|sent|built|passing)|"
+    r"(ist |sind )?(fertig|erledigt|abgeschlossen|ja|ge\w{1,20}t|"
+    r"\w{1,20}iert|um\w{1,20}t|durch)|(ya )?(hech[oa]s?|list[oa]s?|complet\w{1,20}|s[ií]|\w{1,20}[ai]d[oa]s?)|"
+    r"(fait|fini|termin[eé]|"
+    r"ok|oui|\w{1,20}é)e?s?|已\w{1,8}|完成|\w{0,6}(完成|完了|完毕|好了|通过)|"
     r"(\w{0,6})(済み?|できました|終わりました|完)|[✅✓✔☑]\ufe0f?"
 )
 """What is said of an item of a list that is done."""
@@ -275,7 +317,8 @@ ECHO = {
     r"\w+_\w+) (a )?(renvoy|renvoie|retourn|affich|r[eé]pond)|r[eé]sultats? de (la )?(recherche|"
     r"requ[eê]te)[^:\n]{0,60}:|aucune sortie\b|(r[eé]ponse|r[eé]sultat)s?( re[cç]ue?s?| obtenue?s?)?\s?:\s?[{\[<]|"
     r"ce que (renvoie|affiche|retourne) (l'|la |le )|(reçu|renvoyé|retourné|obtenu)\s?:",
-    "de": r"(die |das |der )?(ausgabe|r[uü]ckgabe(wert)?|antwort|ergebnis|inhalt|r[uü]ckmeldung|standardausgabe) (von|"
+    "de": r"(die |das |der )?(ausgabe|r[uü]ckgabe(wert)?|antwort|ergebnis|inhalt|r[uü]ckmeldung|"
+    r"standardausgabe) (von|"
     r"des|der|vom|aus) (dem |der |des |den )?('|\w+_\w+|befehls?|tools?|werkzeugs?|aufrufs?|funktion|abfrage|"
     r"skripts?|api|servers?|kommandos?|datei|schnittstelle)[^:\n]{0,80}\s?:|(ausgabe|r[uü]ckgabewert|exit-?code|"
     r"stdout|standardausgabe|fehlerausgabe)\s?:|(das |der |die |ein )?([\w'-]+ )?[\w-]*(werkzeug|tool|befehl|"
@@ -316,22 +359,28 @@ ECHO = {
 }
 """Begins a text that says what a tool returned."""
 SOURCE = (
-    r"\b(tools?|commands?|functions?|quer(y|ies)|calls?|calling|requests?|api|endpoint|search|lookup|script|program|server|shell|terminal|process|"
-    r"std(out|err)|sensor|console|herramienta|comando|funci[oó]n|consulta|llamada|b[uú]squeda|servidor|petici[oó]n|outil|commande|fonction|requ[eê]te|"
-    r"appel|recherche|serveur|werkzeug\w*|befehl\w*|aufruf\w*|funktion|abfrage|skript\w*|schnittstelle|suche|kommando\w*|http)\b|"
-    r"工具|命令|指令|函数|接口|脚本|查询|搜索|调用|请求|程序|服务器|ツール|コマンド|関数|クエリ|スクリプト|検索|呼び出し|リクエスト|サーバ|"
-    r"\w+_\w+|\w\.\w+\b|\b(get|post|put|patch|delete) /|\w\("
+    r"\b(tools?|commands?|functions?|quer(y|ies)|calls?|calling|requests?|api|endpoint|search|lookup|script|"
+    r"program|server|shell|terminal|process|"
+    r"std(out|err)|sensor|console|herramienta|comando|funci[oó]n|consulta|llamada|b[uú]squeda|servidor|"
+    r"petici[oó]n|outil|commande|fonction|requ[eê]te|"
+    r"appel|recherche|serveur|werkzeug\w*|befehl\w*|aufruf\w*|funktion|abfrage|skript\w*|schnittstelle|suche|"
+    r"kommando\w*|http)\b|"
+    r"工具|命令|指令|函数|接口|脚本|查询|搜索|调用|请求|程序|服务器|ツール|コマンド|関数|クエリ|スクリプト|検索|"
+    r"呼び出し|リクエスト|サーバ|"
+    r"\w_\w|\w\.\w+\b|\b(get|post|put|patch|delete) /|\w\("
 )
 """What a result comes from: a tool, or a name of code."""
 RESULT = (
-    r"\b(returned|returns|came back|responded|answered|replied|printed|gave|output|outputs|results?|response|reply|exited|exit|reported|says|said|shows|"
-    r"devolvi[oó]|devuelve|devuelto|respondi[oó]|respondido|contestado|contest[oó]|imprimi[oó]|mostr[oó]|salida|respuesta|resultados?|c[oó]digo|renvoy[eé]e?|renvoie|"
-    r"retourn[eé]e?|affich[eé]e?|r[eé]pondu|sortie|r[eé]ponse|r[eé]sultats?|lieferte?|ergab|meldete?|antwortete|zur[uü]ckgegeben|ausgegeben|geliefert|"
-    r"ausgabe|r[uü]ckgabe\w*|antwort|ergebnis\w*)\b|返回|输出|回传|传回|打印|响应|结果|退出码|出力|返し|返って|返され|返却|戻り値|結果|応答|表示され|終了コード"
+    r"\b(returned|returns|came back|responded|answered|replied|printed|gave|output|outputs|results?|response|"
+    r"reply|exited|exit|reported|says|said|shows|"
+    r"devolvi[oó]|devuelve|devuelto|respondi[oó]|respondido|contestado|contest[oó]|imprimi[oó]|mostr[oó]|salida|"
+    r"respuesta|resultados?|c[oó]digo|renvoy[eé]e?|renvoie|"
+    r"retourn[eé]e?|affich[eé]e?|r[eé]pondu|sortie|r[eé]ponse|r[eé]sultats?|lieferte?|ergab|meldete?|antwortete|"
+    r"zur[uü]ckgegeben|ausgegeben|geliefert|"
+    r"ausgabe|r[uü]ckgabe\w*|antwort|ergebnis\w*)\b|返回|输出|回传|传回|打印|响应|结果|退出码|出力|返し|返って|"
+    r"返され|返却|戻り値|結果|応答|表示され|終了コード"
 )
 """Says that something came back."""
-DATA = r"[\s*_'\"]*(?:[{\[<\"$]|```|\d|[\w./-]+\s?[:=]\s?\S|\S+\.\w{1,5}\b|-rw|drwx|(?:true|false|null|none|ok)\b)"
-"""Begins what a tool returned, not a sentence."""
 CONCLUSION = (
     r"\b(so|because|since|therefore|thus|hence|which means|meaning|that means|this means|indicat\w+|suggest\w*|"
     r"confirm\w*|i (have|fixed|changed|added|updated)|i've|now|; ?(it|i|we)|as expected|por lo (que|tanto)|porque|"

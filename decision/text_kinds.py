@@ -7,12 +7,12 @@ and the last 2,000 characters only, so that its work is bounded, and never raise
 Each kind has one test, and they are asked in this order:
 
 - *error*: a short text that begins as errors of providers and tools do ("API Error: 529 ...");
-- *echo*: the text begins by saying what a tool returned, and draws no conclusion from it;
+- *echo*: the text begins with a clause that says what a tool returned, and draws no conclusion from it;
 - *refusal*: the first sentences decline, and nothing is asked afterwards but whether an offer is taken;
-  *refusal_with_offer*, if something else is offered anywhere;
+  *refusal_with_offer*, if a clause without a negation says what the speaker could do;
 - *question*: one of the last sentences asks the user for something. What merely offers more help does not count, but
   whether to go on does;
-- *partial*: it says what is left for the agent to do, or that not all is done of what it counts;
+- *partial*: it says what is left for the agent to do, or that not all is done of what it counts or lists;
 - *announcement*: the last sentence says what comes next ("Let me run the tests:");
 - *answer*: everything else.
 
@@ -65,17 +65,22 @@ _NUMBER = re.compile(r"(?<!\s)\s*+\d{1,3}[.)、]\s")
 """The number of an item of a list, which is not the end of a sentence."""
 _BOX = re.compile(r"\W{0,4}?(?:(?P<done>\[x\]|[✅☑✔✓])|(?P<open>\[[ ~-]?\]|[⬜☐□◻⏳🔲🚧]))")
 """An item of a checklist."""
+_HAS_NUMBER = re.compile(rf"\d|\b(?:{'|'.join(report_phrases.NUMBERS)})")
 _COUNT = re.compile(rf"{report_phrases.COUNT}|{report_phrases.COUNT_OF_ALL}")
 _STATE = re.compile(r"[|:–—→,]|\s-\s|=>|->")
 """Comes before the state of an item."""
-_STATES = {
-    "done": re.compile(simplified(report_phrases.DONE_STATE)),
-    "open": re.compile(simplified(report_phrases.OPEN_STATE)),
-}
 _COUNTED = re.compile(simplified(re.sub(r"\?P<\w+>", "?:", report_phrases.COUNTED)))
 _OWN_WORDS = re.compile(r"[^\W\d_](?>[^|{}<>\s]*\s){2}(?>[^|{}<>]*[.!?])\W*+$|[^|{}<>]{6,}[。!?]$")
 """A sentence of prose."""
+_INTRODUCES = re.compile(r"[^:\n.。]{1,120}(?:[.](?=\w)[^:\n.。]{0,80}){0,3}(?::|。?\n)")
+"""The words before a colon or at the end of a line, that may introduce what follows."""
+_OF_SOMEBODY = re.compile(
+    r"^\W*(?!executed|called|received|returned|invoked)\w+ed\b|"
+    r"\b(here|i|we|i'(ve|m|ll)|my|your|you|ich|je|j'\w+|he|hemos|su|tu|ihre?|votre)\b|我|您|你"
+)
+"""Words of what the speaker did, or of what is the user's; a repeated result is introduced without them."""
 _CLAUSE = re.compile(r"[,;:()、—–]|\b(?:but|so|and|aber|pero|mais|und|y|et)\b|でき(?:ません|かね)|但|倒")
+"""Where a clause ends."""
 _LEFT_OUT = re.compile(r"\s*(?:#{1,6}\s|\||[-=*_]{3,}\s*$)")
 _ANSWERED = re.compile(
     r"(回答|作答|答复|answer(ing)?|directly|(?:respon[ds]|répond|antworte|rispond|отве[тч])\w{0,20}|reply|"
@@ -174,7 +179,7 @@ def _has_done_and_open_items(last: list[str], closing: str) -> bool:
     rows = [_fold(line) for line in closing.splitlines() if line.lstrip().startswith("|")]
     for line in (*last, *rows):
         states = [state.strip(_DRESSING + ".。!;") for state in _STATE.split(line)[1:]]
-        marks |= {name for name, known in _STATES.items() if any(map(known.fullmatch, states))}
+        marks |= {name for name, known in _states().items() if any(map(known.fullmatch, states))}
     return len(marks) == 2
 
 
@@ -194,6 +199,8 @@ def _done_before(open_part: str, told: list[str]) -> bool:
 
 def _counts_a_part(sentence: str) -> bool:
     """Whether a sentence counts how much of how much there is, and that is not all."""
+    if not _HAS_NUMBER.search(sentence):
+        return False
     for found in _COUNT.finditer(sentence):
         part = found["done"] or found["part"] or found["some"]
         everything = found["all"] or found["whole"] or found["every"]
@@ -262,7 +269,8 @@ def _declines(first: list[str], last: list[str], asked: list[str]) -> bool:
         refused = _refuses(sentence if done < 0 else sentence[:done], bool(asked))
         if refused or (refused is None and (asked or _offers([*first, *last]))):
             return True
-        if len(last) <= _OPENING and done < 0 and _finds("negation", sentence) and _offers(_with("contrast", last)):
+        short = len(last) <= _OPENING  # a report of some length says "not" and "but" of many things
+        if short and done < 0 and _finds("negation", sentence) and _offers(_with("contrast", last)):
             return True
         if done >= 0:
             return False
@@ -405,16 +413,10 @@ def _echoes(wanted: Callable[[str], bool]) -> re.Pattern[str]:
     return re.compile(rf"[\W_]{{0,8}}(?:{report_phrases.HERE})?(?:{simplified(phrases)})|<tool_|<function_")
 
 
-_INTRODUCES = re.compile(r"[^:\n.。]{1,120}(?:[.](?=\w)[^:\n.。]{0,80}){0,3}(?::|。?\n)")
-_OWN = re.compile(
-    r"^\W*(?!executed|called|received|returned|invoked)\w+ed\b|\b(here|i|we|i'(ve|m|ll)|my|your|you|ich|je|j'\w+|he|hemos|su|tu|ihre?|votre)\b|我|您|你"
-)
-
-
 def _introduces_a_result(text: str) -> bool:
     """Whether a text is what a tool returned, after a clause that says so."""
     said = _INTRODUCES.match(text)
-    if said is None or _OWN.search(said[0]) or not _finds("result", said[0]):
+    if said is None or _OF_SOMEBODY.search(said[0]) or not _finds("result", said[0]):
         return False
     rest = text[said.end() :].lstrip(" \n")
     return rest.startswith(("{", "[", "'''")) or _finds("source", said[0])
@@ -437,6 +439,15 @@ def _beginnings() -> dict[str, re.Pattern[str]]:
         "echo_in_another_script": _echoes(lambda language: language in _OTHER_SCRIPTS),
         "afterthought": re.compile(text_phrases.AFTERTHOUGHT),
         "own_words": re.compile(simplified(report_phrases.OWN_WORDS)),
+    }
+
+
+@cache
+def _states() -> dict[str, re.Pattern[str]]:
+    """What is said of an item of a list, whole."""
+    return {
+        "done": re.compile(simplified(report_phrases.DONE_STATE)),
+        "open": re.compile(simplified(report_phrases.OPEN_STATE)),
     }
 
 

@@ -89,7 +89,7 @@ class _Choice(_Wire):
     text: str | None = None  # the older completions endpoint, which some servers serve at this path
     finish_reason: str | None = None
     native_finish_reason: Any = None  # OpenRouter: the word of the vendor behind it, which may say that it failed
-    usage: msgspec.Raw = msgspec.Raw()  # Moonshot reports the usage here
+    usage: msgspec.Raw = msgspec.Raw()  # Moonshot reports the usage here, with the finish
     error: Any = None  # OpenRouter and gateways like it report a failure of the vendor behind them here
 
 
@@ -185,7 +185,6 @@ class ChatStream(EventStream):
                 self.end_message(chunks)
                 self.finished = True
                 chunks.append(self.finish_report(choice))
-            if len(choice.usage) > NULL:
                 chunks += usage_report(choice.usage, _usage)
         if len(chunk.usage) > NULL or chunk.x_groq is not None:
             groq = chunk.x_groq or _Groq()

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from .entropy import is_passphrase, looks_generated
+from .entropy import is_passphrase, looks_generated, looks_random
 from .secret_columns import ColumnName, find_in_columns, may_be_column
 from .secret_keywords import BARE, COVER, EOL, QUOTE, SPACED, SecretTest, compiled
 from .secret_rules import Span, find_all
@@ -183,7 +183,8 @@ def find_labelled(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Sp
             if kind:
                 seen.add(end)
                 label = _Label(text, at, end, kind)
-                yield from _after(label, is_secret)
+                after = list(_after(label, is_secret))
+                yield from after or _near(label)
                 yield from _before(label, is_secret)
                 if may_be_column(text, at, end):
                     columns.append(ColumnName(at, end, kind))
@@ -224,6 +225,29 @@ def _after(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
         yield begin, end
 
 
+_NEAR = 60
+"""Characters behind a label, in its line and the next one, in which a generated value is taken for its value."""
+_VALUE_NEAR = re.compile(r"(?<![^\s\"'`=:(>])[^\s\"'`=:,;()<>{}\[\]\\]{8,200}(?![^\s\"'`;,)<])")
+_NO_VALUE = re.compile(r"[0-9a-fA-F-]+|.*[/$@%].*|\w+\.\w.*", re.DOTALL)
+"""Hashes, ids, paths, addresses and names with a dot, which stand beside words of secrets without being any."""
+
+
+def _near(label: _Label) -> Iterator[Span]:
+    """The first generated value behind a label, in whatever notation, unless it is the form of something else."""
+    if label.kind not in ("password", "secret"):
+        return
+    for found in _VALUE_NEAR.finditer(label.text, label.end, label.end + _NEAR + 40):
+        if found.start() - label.end > _NEAR:
+            return
+        if (
+            COVER not in found[0]
+            and looks_random(found[0])
+            and not (_NO_VALUE.fullmatch(found[0]) or _DATE.fullmatch(found[0]))
+        ):
+            yield found.span()
+            return
+
+
 def _may_follow(label: _Label, notation: str, value: str, end: int) -> bool:
     """Whether what stands after a label in this notation is its value."""
     text, at = label.text, label.begin
@@ -256,5 +280,10 @@ def _before(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
                 yield first + found.start(group), first + found.end(group)
 
 
+_DATE = re.compile(r"\d{1,4}-\w{2,9}-\d{1,4}")
+
+
 def _is_secret_of(kind: Kind, value: str, is_secret: SecretTest) -> bool:
+    if _DATE.fullmatch(value):
+        return False
     return kind == "password" and is_passphrase(value) if " " in value else is_secret(kind, value)

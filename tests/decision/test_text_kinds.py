@@ -77,7 +77,10 @@ KIND_TEXTS = labelled_parts("kind_texts.tsv")
 ENDS = ("answer", "refusal")
 
 
-@pytest.mark.parametrize(("part", "share"), [("tuned", 0.99), ("held", 0.87), ("second", 0.76), ("third", 0.86)])
+@pytest.mark.parametrize(
+    ("part", "share"),
+    [("tuned", 0.99), ("held", 0.98), ("second", 0.96), ("third", 0.96), ("fourth", 0.98), ("fifth", 0.91)],
+)
 def test_B1_kinds_of_text_in_six_languages_are_told_apart(part: str, share: float) -> None:
     wrong = [one for one in KIND_TEXTS[part] if kind_of(one) != one.label]
     assert len(wrong) <= (1 - share) * len(KIND_TEXTS[part]), wrong
@@ -85,7 +88,14 @@ def test_B1_kinds_of_text_in_six_languages_are_told_apart(part: str, share: floa
 
 @pytest.mark.parametrize(
     ("part", "precision", "recall"),
-    [("tuned", 0.98, 0.98), ("held", 0.75, 0.95), ("second", 0.64, 0.98), ("third", 0.78, 0.93)],
+    [
+        ("tuned", 0.98, 0.98),
+        ("held", 0.95, 0.98),
+        ("second", 0.92, 0.98),
+        ("third", 0.94, 0.95),
+        ("fourth", 0.94, 0.98),
+        ("fifth", 0.9, 0.98),
+    ],
 )
 def test_B1_marks_of_done_are_answers_and_firm_refusals(part: str, precision: float, recall: float) -> None:
     texts = KIND_TEXTS[part]
@@ -156,6 +166,16 @@ async def test_B1_an_announcement_in_either_chinese_script_does_not_end_a_run(te
         ('The tool returned: {"ok": true}', "echo"),
         ("`search` returned None for an empty query; it now raises ValueError.", "answer"),
         ("The tool returned 3 rows, so no order is open.", "answer"),
+        ("get_rooms came back with two entries: blue, red", "echo"),
+        ("Merged both files and saved the result to:\n- `/data/all.txt`", "answer"),
+        ("Parser: done. Printer: in progress.", "partial"),
+        ("Your order is booked. Hotel: confirmed, insurance: no.", "answer"),
+        ("Nine of the twelve songs are mixed. The other three need new vocals.", "partial"),
+        ("Nine of the twelve songs were edited; the other three need no changes.", "answer"),
+        ("I can't open the safe. I could drill the lock, with your permission.", "refusal_with_offer"),
+        ("I can't open the safe. I can only see that it is locked.", "refusal"),
+        ("I can't change the seat. You can ask at the gate.", "refusal"),
+        ("どちらにしますか。どちらでも対応できます。", "question"),
         ("The tool returned an error. Let me try another path.", "announcement"),
         ("API Error: 529 overloaded", "error"),
         ("All four tests pass. Is there anything else I can help with?", "answer"),

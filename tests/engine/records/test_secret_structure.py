@@ -431,3 +431,30 @@ def check_growth(units: list[str]) -> None:
     for unit in units:
         # 16 times as long; its square would be 256. A second try, since the garbage collector may come in between.
         assert any(seconds(unit, 64_000) < 48 * max(seconds(unit, 4_000), 0.001) for _ in range(3)), unit
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'let db_password = String::from("VALUE");',
+        "['default_pass', <<\"VALUE\">>]",
+        "    [password] => VALUE\n",
+        '  ["password"]=>\n  string(14) "VALUE"\n',
+        "A temporary password is generated for root@localhost: VALUE\n",
+        "# session_token\tVALUE\n",
+    ],
+)
+def test_a_generated_value_near_a_label_is_found_in_any_notation(text: str) -> None:
+    assert "vo8mTk*Eqd_8ar" not in Redaction()(text.replace("VALUE", "vo8mTk*Eqd_8ar"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password changed on 23-Aug-2023 by the administrator",
+        "the token stands in src/auth/TokenV2Provider.java, see commit 4f9a1c2b7d",
+        "a secret of app.config.v2Loader and 9f86d081-884c-7d65-9a2f-eaa0c55ad015",
+    ],
+)
+def test_what_stands_near_a_label_and_is_something_else_stays(text: str) -> None:
+    assert Redaction()(text) == text
