@@ -42,5 +42,5 @@ def read_note(item: str) -> PartNote | None:
     """Decode an item of a message; None if it cannot be read, as after a redaction."""
     try:
         return _decode(item)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, RecursionError, ValueError):
         return None

@@ -84,7 +84,7 @@ def read_exchanges(path: str | os.PathLike[str]) -> list[Exchange]:
             continue
         try:
             exchanges.append(msgspec.json.decode(line, type=Exchange))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
             if number == len(lines):
                 break
             raise WrongUse(f"{path}, line {number}: not a recorded exchange ({error})") from None

@@ -6,7 +6,8 @@ The wire's parser of responses is the provider's of the same name, so the proxy 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
@@ -82,6 +83,15 @@ class UnfinishedCall(ValueError):
     """A response ended in the middle of a call's input, which cannot be sent as an object."""
 
 
+@contextmanager
+def _shallow() -> Iterator[None]:
+    """Raise ValueError for values that are nested deeper than can be followed."""
+    try:
+        yield
+    except RecursionError:
+        raise ValueError("the response is nested too deep") from None
+
+
 class ResponseAssembler(ABC):
     """Puts a stream together into the response that the provider sends where none is asked for.
 
@@ -100,14 +110,16 @@ class ResponseAssembler(ABC):
         Raises ReportedError if the provider reports an error in it, and ValueError or ProtocolError if it cannot be
         put together.
         """
-        for data in self._encodable.feed(self._events.feed(block)):
-            self._read(data)
+        with _shallow():
+            for data in self._encodable.feed(self._events.feed(block)):
+                self._read(data)
 
     def response(self) -> dict[str, Any] | None:
         """The response, once the stream has ended; None if the stream ended before it. Raises like `feed`."""
-        for data in [*self._encodable.feed(self._events.end()), *self._encodable.end()]:
-            self._read(data)
-        return self.build() if self.complete else None
+        with _shallow():
+            for data in [*self._encodable.feed(self._events.end()), *self._encodable.end()]:
+                self._read(data)
+            return self.build() if self.complete else None
 
     def _read(self, data: bytes) -> None:
         if data.startswith(b"[DONE]"):

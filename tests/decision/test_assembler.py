@@ -19,6 +19,7 @@ from endstop.decision import (
     Usage,
     UsageReport,
 )
+from endstop.decision.assembler import GrowingText
 from endstop.decision.call_arguments import ArgumentsBuffer, count_members
 from endstop.decision.events import (
     FinishReported,
@@ -576,3 +577,20 @@ def test_half_a_pair_among_a_calls_own_escapes_is_a_replacement_character_wherev
         again.feed(ToolCallDelta(0, "c", "look", text))
         again.feed(FinishReport("tool_calls"))
         assert again.message.calls == assembler.message.calls
+
+
+@pytest.mark.parametrize(
+    ("pieces", "whole"),
+    [
+        (["get_", "weather"], "get_weather"),
+        (["get_", "get_weather"], "get_weather"),
+        (["get", "get"], "get"),
+        (["ab", "a", "b"], "abab"),
+        (["", "a", "", "ab"], "ab"),
+    ],
+)
+def test_a_growing_text_takes_the_next_piece_or_all_of_it_so_far(pieces: list[str], whole: str) -> None:
+    text = GrowingText()
+    for piece in pieces:
+        text.add(piece)
+    assert (str(text), bool(text), text == whole, text == whole[:-1]) == (whole, True, True, False)

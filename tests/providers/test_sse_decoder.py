@@ -174,3 +174,15 @@ def test_white_space_before_the_first_event_is_not_kept() -> None:
         assert stream.feed(b" " * 500) == []
     assert sum(map(len, stream._line)) <= 1
     assert stream.feed(b"\ndata: a\n\n") == [b"a"]
+
+
+@pytest.mark.parametrize("begins", [BOM, BOM * 2, BOM * 9, b"\n" + BOM, BOM + b"\n\n" + BOM])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+def test_byte_order_marks_before_a_stream_do_not_matter(begins: bytes, size: int) -> None:
+    body = begins + b"data: a\n\ndata: b\n\n"
+    assert events_of(*(body[at : at + size] for at in range(0, len(body), size))) == [b"a", b"b"]
+
+
+def test_very_many_byte_order_marks_are_looked_at_once() -> None:
+    body = BOM * 300_000 + b"data: a\n\n"
+    assert events_of(*(body[at : at + 1000] for at in range(0, len(body), 1000))) == [b"a"]

@@ -320,6 +320,55 @@ async def test_a_request_whose_head_does_not_end_is_given_up(tmp_path: Path, mon
         writer.close()
 
 
+async def test_a_request_whose_body_stops_coming_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy, "BODY_SECONDS", 0.2)
+    provider = Provider()
+    async with proxied(provider, tmp_path) as (url, _, _), asyncio.timeout(PATIENCE):
+        reader, writer = await connected_to(url)
+        writer.write(request_for("/v1/chat/completions", STREAMS)[:-5])
+        assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+    assert not provider.requests
+
+
+async def test_an_upload_may_take_longer_than_a_pause_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy, "BODY_SECONDS", 2.0)
+    monkeypatch.setattr("endstop.http.idle_connections.HEAD_SECONDS", 1.0)
+    loop, provider = asyncio.get_running_loop(), Provider()
+    async with proxied(provider, tmp_path) as (url, _, _), asyncio.timeout(PATIENCE):
+        reader, writer = await connected_to(url)
+        request, began = request_for("/v1/chat/completions", STREAMS), loop.time()
+        head = request.index(b"\r\n\r\n") + 4
+        writer.write(request[:head])
+        for at in range(head, len(request)):
+            writer.write(request[at : at + 1])
+            passed = asyncio.Event()
+            loop.call_later(3.0 / (len(request) - head), passed.set)
+            await passed.wait()
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        assert loop.time() - began > 2.5
+        writer.close()
+
+
+async def test_a_connection_that_has_made_a_request_stays_open_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("endstop.http.idle_connections.HEAD_SECONDS", 0.2)
+    loop = asyncio.get_running_loop()
+    async with proxied(Provider(), tmp_path) as (url, _, _), asyncio.timeout(PATIENCE):
+        reader, writer = await connected_to(url)
+        for _ in range(2):
+            writer.write(b"GET /endstop/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 ")
+            await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+            passed = asyncio.Event()
+            loop.call_later(0.5, passed.set)
+            await passed.wait()
+        assert not reader.at_eof()
+        writer.close()
+
+
 def test_what_was_held_back_is_passed_on_once_where_a_run_cannot_be_followed_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -361,3 +362,52 @@ def test_input_that_was_cut_off_makes_no_message() -> None:
     assembler.feed(framed(events))
     with pytest.raises(UnfinishedCall):
         assembler.response()
+
+
+def test_items_of_a_list_go_on_with_the_latest_of_their_index_and_type() -> None:
+    items = [
+        {"index": 0, "type": "a", "text": "1"},
+        {"index": 1, "type": "a", "text": "2"},
+        {"index": 0, "type": "b", "text": "3"},
+        {"index": 0, "type": "a", "text": "4"},
+        {"index": 0, "text": "5"},
+        {"text": "6"},
+        {"text": "7"},
+    ]
+    deltas = [{"x": [item]} for item in items]
+    events = [{"id": "x", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    message = assembled(CHAT, framed(events) + b"data: [DONE]\n\n")["choices"][0]["message"]
+    assert [(item.get("index"), item.get("type"), item["text"]) for item in message["x"]] == [
+        (0, "a", "14"),
+        (1, "a", "2"),
+        (0, "b", "35"),
+        (None, None, "6"),
+        (None, None, "7"),
+    ]
+
+
+@pytest.mark.parametrize("depth", [100, 900, 5_000, 100_000])
+@pytest.mark.parametrize("wire", [CHAT, ANTHROPIC, RESPONSES], ids=lambda wire: wire.name)
+def test_what_is_nested_too_deep_is_an_error_that_says_so(wire: ProxyWire, depth: int) -> None:
+    deep = '{"a":' * depth + "1" + "}" * depth
+    bodies = {
+        "openai": [f'{{"id":"x","choices":[{{"index":0,"delta":{{"x":{deep}}},"finish_reason":"stop"}}]}}'],
+        "anthropic": [
+            '{"type":"message_start","message":{"id":"m","content":[]}}',
+            '{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"f"}}',
+            json.dumps(
+                {
+                    "type": "content_block_delta",
+                    "index": 0,
+                    "delta": {"type": "input_json_delta", "partial_json": deep},
+                }
+            ),
+            '{"type":"message_stop"}',
+        ],
+        "responses": [f'{{"type":"response.completed","response":{{"id":"r","output":[{deep}]}}}}'],
+    }
+    assembler = wire.open_assembler()
+    refused = pytest.raises(ValueError, match=r"deep|cannot be read|not one") if depth > 1_000 else nullcontext()
+    with suppress(ValueError) if depth == 900 else refused:  # 900: as the stack of the caller allows
+        assembler.feed("".join(f"data: {event}\n\n" for event in bodies[wire.name]).encode())
+        assert assembler.response()
