@@ -12,7 +12,7 @@ from endstop import Limits, read_record
 from endstop.decision import POLICIES, Policy, Stop, TextDelta, ToolCall, ToolCallDelta, ToolResult, ToolSpec, Usage
 from endstop.decision.events import ToolCallResult, ToolCallStart
 from endstop.decision.limits import SessionLimits
-from endstop.decision.policy import Stagnation
+from endstop.decision.policy import Repetition, Stagnation
 from endstop.follow import Follower
 from endstop.replay import replay
 from endstop.testing import FakeClock
@@ -212,21 +212,23 @@ async def test_another_session_in_the_same_record_counts_from_zero(tmp_path: Pat
     assert (await replay(tmp_path / "r.jsonl")).same
 
 
-async def test_a_user_who_spoke_before_the_loop_asked_is_heard_in_the_replay_too(tmp_path: Path) -> None:
-    policy = Policy(stagnation=Stagnation(nudge_at=2, stop_at=3, after_nudge=0, least_steps=0))
+@pytest.mark.parametrize("spoke", [False, True])
+async def test_a_user_who_spoke_before_the_loop_asked_is_heard_in_the_replay_too(tmp_path: Path, spoke: bool) -> None:
+    stagnation = Stagnation(nudge_at=2, stop_at=3, after_nudge=0, least_steps=0)
+    policy = Policy(repetition=Repetition(nudge_at=(2,)), stagnation=stagnation)
     with Follower(policy, completion=("finish_task",), record=tmp_path / "r.jsonl") as follower:
         follower.prompt("Set the port")
-        step(follower, 1)
-        while follower.facts.stalled < 2:
-            assert not isinstance(step(follower, 2), Stop)
-        follower.response("", [ToolCall("c", "look", '{"n": 2}')])
-        follower.result(ToolResult("c", "look", "port"))
-        follower.prompt("Try the other file")
-        assert follower.facts.stalled == 0
-        assert not isinstance(follower.decide(), Stop)
-        step(follower, 3, "another port")
+        for number in range(2):
+            call = ToolCall(f"c{number}", "look", "{}")
+            follower.response("", [call])
+            follower.result(ToolResult(call.id, "look", "Error: no such file", "error"))
+            if spoke and number == 1:
+                follower.prompt("Try the other file")
+            decision = follower.decide()
+        assert isinstance(decision, Stop) is not spoke
+        step(follower, 3)
     report = await replay(tmp_path / "r.jsonl")
-    assert [run.divergence for run in report.runs] == [None]
+    assert report.same
 
 
 async def test_a_later_attempt_of_another_model_costs_what_it_did(tmp_path: Path) -> None:
