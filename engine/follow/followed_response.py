@@ -66,8 +66,6 @@ class DeltaCharacters:
                     chunk = replace(chunk, name=whole_characters(name))
             case _:
                 return chunk
-        if not text or (text.isascii() and not self.waits):
-            return chunk
         whole = self.waits.pop(place, (chunk, ""))[1] + text
         if ends_in_half(whole):
             self.waits[place], whole = (chunk, whole[-1]), whole[:-1]
@@ -133,10 +131,15 @@ class FollowedResponse:
         """Add a chunk; returns why the response is to be cut, or None to read on. After a cut nothing is added."""
         if self.cut is not None:
             return self.cut
-        if type(chunk) is not TextDelta or self._characters.waits or not chunk.text.isascii():
+        if type(chunk) is TextDelta:  # nearly all chunks are text
+            is_ascii = chunk.text.isascii()
+        elif type(chunk) is ToolCallDelta:
+            self._note_id(chunk)
+            is_ascii = chunk.arguments.isascii() and chunk.name.isascii()
+        else:
+            is_ascii = False
+        if not is_ascii or self._characters.waits:
             chunk = self._characters.feed(chunk)
-            if type(chunk) is ToolCallDelta:
-                self._note_id(chunk)
         for event in self._assembler.feed(chunk):
             self._take(event)
         self._cut_at = self._completions.call_id() if self._may_complete else None
@@ -164,7 +167,7 @@ class FollowedResponse:
         for a response whose usage is not known.
         """
         assembler = self._assembler
-        for chunk in self._characters.end():
+        for chunk in self._characters.end() if self._characters.waits else ():
             for event in assembler.feed(chunk):
                 self._take(event)
         if assembler.finish is None and finish is not None and self.cut is None:

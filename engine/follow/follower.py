@@ -268,7 +268,7 @@ class Follower:
         usage: as the provider reported it; estimated at 4 characters a token where it is None. raw_finish: the
         provider's word for the end. Returns what the record has of it; None if it was cut because it repeats itself.
         """
-        message = with_whole_characters(AssistantMessage(text, tuple(calls), tuple(reasoning)))
+        message = AssistantMessage(text, tuple(calls), tuple(reasoning))
         finished = self._current_step().respond(message, usage, finish, raw_finish, model)
         self._flush()
         return finished
@@ -285,7 +285,8 @@ class Follower:
 
         A result of a call that no response made is left out.
         """
-        result = with_whole_characters(result)
+        if not result.content.isascii():
+            result = with_whole_characters(result)
         if self._step is not None and self._step.takes(result):
             self._step.add_result(result)
         else:
@@ -319,7 +320,7 @@ class Follower:
                 case UserMessage(text, images):
                     self.prompt(text, images)
                 case AssistantMessage():
-                    self._current_step().respond(with_whole_characters(message), None, None, "", "")
+                    self._current_step().respond(message, None, None, "", "")
                 case ToolResult():
                     self.result(message)
                 case _:
@@ -343,7 +344,7 @@ class Follower:
         if log.facts.steps == 0:
             return self._decide_before_first_step()
         self._decided = log.facts.steps
-        bare = self._go_on_in_round()
+        bare = self._go_on_in_round(log.facts)
         if bare is not None:
             self.decision = bare
             return bare
@@ -548,11 +549,10 @@ class Follower:
             return False
         if facts.steps == 0:
             return facts.before != ev.Carried() and applies_before_first_step(self._decide_untraced(facts, self.policy))
-        return not self._nudged and self._go_on_in_round() is None
+        return not self._nudged and self._go_on_in_round(facts) is None
 
-    def _go_on_in_round(self) -> GoOn | None:
+    def _go_on_in_round(self, facts: Facts) -> GoOn | None:
         """The decision with which the next step is one of the same round; None if it is not, or the run may end."""
-        facts = self.facts
         if facts.finish is None:  # no response came: this ends a round of the engine, too
             return None
         return go_on_in_round(facts, self.policy, self._decide_untraced)

@@ -250,7 +250,7 @@ class Player:
 
     def _decide_where_the_record_did(self, facts: Facts, policy: Policy) -> Decision:
         """Let the inner loop go on, but hand back to the outer loop where the record has a decision to compare with."""
-        decision = self._decisions.silent(facts.steps) or self._look_ahead(self._decisions.told(facts), policy)
+        decision = self._decisions.silent(facts.steps) or self._look_ahead(facts, policy)
         if isinstance(decision, GoOn) and facts.steps in self._decided_at:
             return replace(decision, hand_back=True)
         return decision

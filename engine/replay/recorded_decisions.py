@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -54,14 +54,12 @@ class LoopDecisions:
     def __init__(self, recorded: RecordedRun, decide: Callable[[Facts, Policy], Decision]) -> None:
         started, carried = recorded.started, recorded.started.carried
         foreign = is_foreign(started.engine)
-        events, begun = recorded.events if foreign else [], 0 if carried is None else carried.steps
-        decided, last = decisions_in(events, begun)
+        begun = 0 if carried is None else carried.steps
+        decided, last = decisions_in(recorded.events if foreign else (), begun)
         self._decide = decide
         self._left = deque(decided)
         """The decisions that the replay has not reached."""
         self._steps = {one.step for one in decided}
-        self._told = _told_without_decision(events, begun, self._steps)
-        """The user's messages after steps on which no decision followed, by the number of steps made before them."""
         self._made = begun
         """The number of steps that the replay has made."""
         self._goes_on_before = last if is_imported(started.engine) else 0
@@ -78,18 +76,12 @@ class LoopDecisions:
     def decide(self, facts: Facts, policy: Policy) -> Decision:
         """The decision that the other loop made at this point; the policy's, if it made none."""
         if not self.has_decision(facts.steps):
-            return self.silent(facts.steps) or self._decide(self.told(facts), policy)
-        recorded = self._left[0].event.decision
-        return recorded if made_by_other_loop(recorded) else self._decide(self.told(facts), policy)
-
-    def told(self, facts: Facts) -> Facts:
-        """The facts as they were when another loop asked: it may have reported the user's message before that.
-
-        Our own engine, and so the replay, delivers a message only before the next request.
-        """
-        steps = facts.steps
-        message = self._left[0].told if self.has_decision(steps) else self._told.get(steps)
-        return facts if message is None else fold(facts, message)
+            return self.silent(facts.steps) or self._decide(facts, policy)
+        recorded, told = self._left[0].event.decision, self._left[0].told
+        if made_by_other_loop(recorded):
+            return recorded
+        # a loop may have reported the user's message before it asked; the engine delivers one before the next request
+        return self._decide(facts if told is None else fold(facts, told), policy)
 
     def has_decision(self, steps: int) -> bool:
         """Whether the record of another loop holds another decision after this many steps."""
@@ -98,13 +90,3 @@ class LoopDecisions:
     def silent(self, steps: int) -> GoOn | None:
         """A bare "go on" if a loop that was imported made another step here, and no decision is recorded."""
         return _WENT_ON if steps < self._goes_on_before and steps not in self._steps else None
-
-
-def _told_without_decision(events: Iterable[Event], step: int, decided: Collection[int]) -> dict[int, ev.MessageAdded]:
-    messages: dict[int, ev.MessageAdded] = {}
-    for event in events:
-        if isinstance(event, ev.StepStarted):
-            step = event.step
-        elif isinstance(event, ev.MessageAdded) and event.origin == "user" and step not in decided:
-            messages[step] = event
-    return messages

@@ -8,7 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from endstop.decision import POLICIES, Policy, Stop, TextDelta, ToolCall, ToolResult, ToolSpec, Usage
+from endstop import Limits, read_record
+from endstop.decision import POLICIES, Policy, Stop, TextDelta, ToolCall, ToolCallDelta, ToolResult, ToolSpec, Usage
+from endstop.decision.events import ToolCallResult, ToolCallStart
+from endstop.decision.limits import SessionLimits
+from endstop.decision.policy import Repetition, Stagnation
 from endstop.follow import Follower
 from endstop.replay import replay
 from endstop.testing import FakeClock
@@ -174,3 +178,117 @@ async def test_where_the_loop_went_on_without_asking_the_record_says_so(tmp_path
     decisions = [event.decision for event in seen if type(event).__name__ == "DecisionMade"]
     assert [decision.rule for decision in decisions] == ["followed", "control_flow"]
     assert decisions[0].why == "the loop went on without asking"
+
+
+def step(follower: Follower, number: int, result: str = "port", name: str = "look") -> Any:
+    call = ToolCall(f"c{number}", name, f'{{"n": {number}}}')
+    return follower.step(calls=[call], results=[ToolResult(call.id, call.name, result)])
+
+
+@pytest.mark.parametrize("given", [None, "s"])
+async def test_a_second_follower_goes_on_with_the_session_of_the_record(tmp_path: Path, given: str | None) -> None:
+    policy, record = Policy(session_limits=SessionLimits(steps=3)), tmp_path / "r.jsonl"
+    with Follower(policy, completion=("finish_task",), record=record, session_id="s") as follower:
+        follower.prompt("Set the port")
+        assert not isinstance(step(follower, 1), Stop)
+        assert not isinstance(step(follower, 2), Stop)
+    with Follower(policy, completion=("finish_task",), record=record, session_id=given) as follower:
+        assert follower.session_id == "s"
+        follower.prompt("And the host")
+        assert isinstance(step(follower, 1), Stop)
+        assert follower.facts.before.steps == 2
+    first, second = read_record(record).runs
+    calls = [{event.call_id for event in run.events if isinstance(event, ToolCallStart)} for run in (first, second)]
+    assert not calls[0] & calls[1]
+    assert (await replay(record)).same
+
+
+async def test_another_session_in_the_same_record_counts_from_zero(tmp_path: Path) -> None:
+    policy = Policy(session_limits=SessionLimits(steps=2))
+    for id in ("s", "t", "t"):
+        with Follower(policy, completion=("finish_task",), record=tmp_path / "r.jsonl", session_id=id) as follower:
+            follower.prompt("Set the port")
+            assert not isinstance(step(follower, 1), Stop)
+    assert (await replay(tmp_path / "r.jsonl")).same
+
+
+@pytest.mark.parametrize("spoke", [False, True])
+async def test_a_user_who_spoke_before_the_loop_asked_is_heard_in_the_replay_too(tmp_path: Path, spoke: bool) -> None:
+    stagnation = Stagnation(nudge_at=2, stop_at=3, after_nudge=0, least_steps=0)
+    policy = Policy(repetition=Repetition(nudge_at=(2,)), stagnation=stagnation)
+    with Follower(policy, completion=("finish_task",), record=tmp_path / "r.jsonl") as follower:
+        follower.prompt("Set the port")
+        for number in range(2):
+            call = ToolCall(f"c{number}", "look", "{}")
+            follower.response("", [call])
+            follower.result(ToolResult(call.id, "look", "Error: no such file", "error"))
+            if spoke and number == 1:
+                follower.prompt("Try the other file")
+            decision = follower.decide()
+        assert isinstance(decision, Stop) is not spoke
+        step(follower, 3)
+    report = await replay(tmp_path / "r.jsonl")
+    assert report.same
+
+
+async def test_a_later_attempt_of_another_model_costs_what_it_did(tmp_path: Path) -> None:
+    policy = Policy(limits=Limits(cost_usd=0.01))
+    with Follower(policy, completion=("finish_task",), record=tmp_path / "r.jsonl", model="gpt-4o") as follower:
+        follower.prompt("Set the port")
+        follower.failed("reset")
+        call = ToolCall("c1", "look", "{}")
+        usage = Usage(input_tokens=90_000)
+        follower.step("", [call], [ToolResult("c1", "look", "8080")], usage=usage, model="one without a price")
+        assert follower.running
+        step(follower, 2)
+    assert (await replay(tmp_path / "r.jsonl")).same
+
+
+async def test_a_request_that_timed_out_counts_its_input(tmp_path: Path) -> None:
+    with Follower(Policy(limits=Limits(input_tokens=20)), record=tmp_path / "r.jsonl", model="m") as follower:
+        follower.requested(100)
+        follower.prompt("Set the port")
+        follower.failed("no response", kind="timeout")
+        assert follower.facts.usage.input_tokens == 100
+        assert isinstance(step(follower, 1), Stop)
+    assert (await replay(tmp_path / "r.jsonl")).same
+
+
+async def test_a_question_at_which_the_policy_does_not_pause_is_answered_as_not_answered(tmp_path: Path) -> None:
+    policy = Policy(rules=("finish_reason", "message_shape", "go_on"))
+    with Follower(policy, question=("ask_user",), record=tmp_path / "r.jsonl") as follower:
+        follower.prompt("Set the port")
+        follower.step("", [ToolCall("q", "ask_user", '{"question": "Which?"}')])
+        step(follower, 1)
+    results = [e for e in read_record(tmp_path / "r.jsonl").runs[0].events if isinstance(e, ToolCallResult)]
+    assert [(result.call_id, result.status) for result in results] == [("q", "unanswered"), ("c1", "ok")]
+    assert (await replay(tmp_path / "r.jsonl")).same
+
+
+FIRST, SECOND = "\ud83d", "\ude00"
+
+
+async def test_halves_of_characters_are_joined_across_deltas_and_one_alone_is_replaced(tmp_path: Path) -> None:
+    with Follower("agent", completion=("finish_task",), record=tmp_path / "r.jsonl") as follower:
+        follower.prompt(f"half {FIRST}")
+        for delta in (
+            TextDelta(f"a{FIRST}"),
+            ToolCallDelta(0, "c1", f"look{SECOND}", f'{{"a": "{FIRST}'),
+            TextDelta(f"{SECOND}b"),
+            ToolCallDelta(1, "c2", "look", '{"a": 1}'),
+            ToolCallDelta(0, arguments=f'{SECOND}"}}'),
+            TextDelta(f"z{FIRST}"),
+        ):
+            follower.chunk(delta)
+        response = follower.response()
+        assert response is not None
+        assert response.message.text == "a\U0001f600bz\ufffd"
+        assert [call.name for call in response.message.calls] == ["look\ufffd", "look"]
+        assert response.message.calls[0].arguments == '{"a": "\U0001f600"}'
+        follower.result(ToolResult("c1", "look", f"{FIRST}{SECOND}{FIRST}"))
+        follower.decide()
+        follower.failed(f"reset {SECOND}")
+        follower.step(f"Done {FIRST}")
+    report = await replay(tmp_path / "r.jsonl")
+    assert report.same
+    assert [run.difference for run in report.runs] == [None]
