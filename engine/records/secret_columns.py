@@ -8,7 +8,8 @@ header, and the time is linear in the length of the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from .entropy import is_passphrase
@@ -29,7 +30,7 @@ _NAME = re.compile(r"[^\W\d][\w .#/()-]{0,60}\Z")
 """The name of a column."""
 _BEFORE_NAME = re.compile(r"(?:\A|[,;|\t(\n])[ ]{0,8}[\"'`\[]?[\w. -]{0,40}\Z")
 _AFTER_NAME = re.compile(r"[\"'`\]]?[ ]{0,60}(?:[,;|\t)\r\n]|\Z)")
-_COLUMNS = re.compile(r"(?:into|copy)[ \t]{1,4}[^()\n]{1,200}\((?P<before>[^()]*)\Z", re.IGNORECASE)
+_COLUMNS = re.compile(r"(?:into|copy)[ \t]{1,4}[^()\n]{1,200}\(\Z", re.IGNORECASE)
 _ROWS = re.compile(r"[^()]{0,2000}\)\s{0,20}(?:(?P<values>values)|from[ ]stdin[^\n]{0,80}\n)", re.IGNORECASE)
 _ROW = re.compile(r"\s{0,20},?\s{0,20}\(")
 _LITERAL = re.compile(r"\s*+(?:[A-Z]{0,2}'(?P<quoted>(?:[^'\\]|''|\\.)*+)'|[^,()']*+)\s*+(?P<end>[,)])", re.DOTALL)
@@ -54,32 +55,49 @@ def may_be_column(text: str, begin: int, end: int) -> bool:
 
 def find_in_columns(text: str, names: Iterable[ColumnName], is_secret: SecretTest) -> Iterator[Span]:
     """Find secrets below these names: the begin and end of each. is_secret: says whether a value looks like one."""
-    header, done = -1, 0
-    for name in sorted(names):
-        first = text.rfind("\n", max(0, name.begin - _LONGEST_LINE), name.begin) + 1
-        if name.begin < done and first != header:
+    done = 0
+    for first, group in groupby(sorted(names), lambda name: _beginning_of_header(text, name.begin)):
+        header = list(group)
+        if header[0].begin < done:
             continue
-        header = first
-        columns = _COLUMNS.search(text, max(first, name.begin - 1000), name.begin)
-        cells = _cells_in_sql(text, name, columns) if columns else _cells_in_table(text, first, name)
-        for begin, end in cells:
+        into = _COLUMNS.search(text, max(0, first - 300), first) if text[first - 1 : first] == "(" else None
+        cells = _cells_in_sql(text, first, header) if into else _cells_in_table(text, first, header)
+        for (begin, end), kind in cells:
             done = max(done, end)
             value = text[begin:end]
-            phrase = name.kind == "password" and _PHRASE.fullmatch(value) and is_passphrase(value)
-            if COVER not in value and (phrase or (" " not in value and is_secret(name.kind, value))):
+            phrase = kind == "password" and _PHRASE.fullmatch(value) and is_passphrase(value)
+            if COVER not in value and (phrase or (" " not in value and is_secret(kind, value))):
                 yield begin, end
 
 
-def _cells_in_table(text: str, first: int, name: ColumnName) -> Iterator[Span]:
-    """The cells below a name, in the lines that have as many cells as its own, which begins at `first`."""
-    last = _line_end(text, name.end)
+def _beginning_of_header(text: str, at: int) -> int:
+    """Where the list of names begins that this place is in: at a bracket that is open, or with the line."""
+    least = max(0, at - _LONGEST_LINE)
+    first = text.rfind("\n", least, at) + 1
+    opened = text.rfind("(", max(first, least), at) + 1
+    return opened if opened and text.find(")", opened, at) < 0 else first
+
+
+def _columns(text: str, first: int, names: Iterable[ColumnName], sign: str) -> dict[int, str]:
+    """The kinds of the names, by the number of their columns."""
+    columns: dict[int, str] = {}
+    number, done = 0, first
+    for name in names:
+        number, done = number + text.count(sign, done, name.begin), name.begin
+        columns[number] = name.kind
+    return columns
+
+
+def _cells_in_table(text: str, first: int, names: Sequence[ColumnName]) -> Iterator[tuple[Span, str]]:
+    """The cells below names, in the lines that have as many cells as their own, which begins at `first`."""
+    last = _line_end(text, names[0].end)
     header = text[first:last]
     sign = next((sign for sign in _SIGNS if sign in header), "")
-    if not sign or len(header) > _LONGEST_LINE:
+    if not sign or len(header) > _LONGEST_LINE or last - first != len(header):
         return
     if not all(_NAME.match(cell.strip(' "`')) for cell in header.strip(" |\r").split(sign)):
         return
-    column = header.count(sign, 0, name.begin - first)
+    columns = _columns(text, first, names, sign)
     while last < len(text):
         begin, last = last + 1, _line_end(text, last + 1)
         line = text[begin:last]
@@ -90,12 +108,14 @@ def _cells_in_table(text: str, first: int, name: ColumnName) -> Iterator[Span]:
         cells = _cells(line, sign) if len(line) <= _LONGEST_LINE else []
         if len(cells) != header.count(sign) + 1:
             return
-        yield begin + cells[column][0], begin + cells[column][1]
+        for number, kind in columns.items():
+            yield (begin + cells[number][0], begin + cells[number][1]), kind
 
 
 def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
+    """Where the line ends; what is longer than a row is cut."""
+    end = text.find("\n", at, at + _LONGEST_LINE + 1)
+    return end if end >= 0 else min(len(text), at + _LONGEST_LINE + 1)
 
 
 def _cells(line: str, sign: str) -> list[Span]:
@@ -111,10 +131,10 @@ def _cells(line: str, sign: str) -> list[Span]:
     return spans
 
 
-def _cells_in_sql(text: str, name: ColumnName, columns: re.Match[str]) -> Iterator[Span]:
-    """The values of a column in the rows that follow the list of columns."""
-    column = columns["before"].count(",")
-    rows = _ROWS.match(text, name.end)
+def _cells_in_sql(text: str, first: int, names: Sequence[ColumnName]) -> Iterator[tuple[Span, str]]:
+    """The values of columns in the rows that follow the list of columns, which begins at `first`."""
+    columns = _columns(text, first, names, ",")
+    rows = _ROWS.match(text, names[-1].end)
     if rows is None:
         return
     at = rows.end()
@@ -122,16 +142,17 @@ def _cells_in_sql(text: str, name: ColumnName, columns: re.Match[str]) -> Iterat
         while at < len(text) and not text.startswith("\\.", at):
             end = _line_end(text, at)
             cells = _cells(text[at:end], "\t")
-            if column >= len(cells):
+            if max(columns) >= len(cells):
                 return
-            yield at + cells[column][0], at + cells[column][1]
+            for number, kind in columns.items():
+                yield (at + cells[number][0], at + cells[number][1]), kind
             at = end + 1
     while row := _ROW.match(text, at):
         at = row.end()
         number = 0
         while (value := _LITERAL.match(text, at)) is not None:
-            if number == column and value["quoted"] is not None:
-                yield value.span("quoted")
+            if number in columns and value["quoted"] is not None:
+                yield value.span("quoted"), columns[number]
             number, at = number + 1, value.end()
             if value["end"] == ")":
                 break

@@ -69,7 +69,6 @@ _LATIN_PASSWORDS = (
     *"passwort kennwort contraseña contrasena senha palavra-passe palavra_passe wachtwoord heslo salasana".split(),
     *"adgangskode hasło lösenord passord şifre parola parool jelszó lozinka slaptažodis parole zaporka geslo".split(),
     *("mot de passe", "mots de passe", "parola d'ordine", "mật khẩu", "kata sandi", "palabra de paso", "clave de"),
-    *("κωδικός", "пароль", "пароля", "гасло"),
 )
 """Words for "password", after which a sentence goes on to its value."""
 _OTHER_PASSWORDS = (
@@ -183,7 +182,7 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         _LATIN_PASSWORDS,
-        rf"[^\W_](?:[\w' -]){{1,60}}?{_ASSIGNED}{_VALUE}",
+        rf"[^\W_](?:[\w' -]){{1,40}}?{_ASSIGNED}{_VALUE}",
     ),
     KeywordPattern(
         _OTHER_PASSWORDS,
@@ -238,13 +237,8 @@ KEYWORD_PATTERNS = (
     KeywordPattern(("{aqaaab",), r"\{(?P<v>AQAAAB[A-Za-z0-9+/=]{20,})\}", "form"),
     KeywordPattern(
         ("random_password",),
-        rf"random_password[^\x00]{{0,400}}?\bresult{QUOTE}?[ ]{{0,8}}[:=][ ]{{0,8}}{QUOTE}(?P<v>[^\s\"\\]{{6,200}})",
-    ),
-    KeywordPattern(
-        ('"result": "', '"result":"', "result = "),
-        rf"random_password[^\x00]{{0,400}}?result(?:{QUOTE})?[ ]{{0,8}}[:=][ ]{{0,8}}{QUOTE}(?P<v>[^\s\"\\]{{6,200}})",
-        back=420,
-        ahead=230,
+        rf"random_password[^\x00]{{0,400}}?\bresult(?:{QUOTE})?[ ]{{0,8}}[:=][ ]{{0,8}}{QUOTE}"
+        r"(?P<v>[^\s\"\\]{6,200})",
     ),
     KeywordPattern(
         ("recovery", "backup", "scratch", "emergency"),
@@ -260,12 +254,7 @@ KEYWORD_PATTERNS = (
         r"(?P<v>[^\s\"'/,;()]{6,100})",
         "mixed",
     ),
-    KeywordPattern(
-        ("<<<",),
-        r"(?:passwd|chpasswd|login|su|sudo)\b[^\n|;&]{0,60}<<<[ ]?[\"']?(?P<v>[^\s\"'$]{6,200})",
-        back=90,
-        ahead=210,
-    ),
+    KeywordPattern(("<<<",), r"<<<[ ]?[\"']?(?P<v>[^\s\"'$<]{6,200})", "mixed", needs="passwd"),
     KeywordPattern(("<(echo ", "<(printf "), r"<\((?:echo|printf)[ ](?:-n[ ])?[\"']?(?P<v>[^\s\"'$()]{6,200})[\"']?\)"),
     KeywordPattern(("net use ",), rf"net use[ ]\S{{1,60}}[ ]\S{{1,100}}[ ]{_WORD}"),
     KeywordPattern(

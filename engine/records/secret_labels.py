@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 from .entropy import is_passphrase, looks_generated, looks_random
 from .secret_columns import ColumnName, find_in_columns, may_be_column
@@ -68,7 +68,11 @@ NAME_CHARS = 40
 
 def kind_of_label(name: str) -> Kind:
     """What a name in any spelling (`db-password`, `dbPassword`, `DB PASSWORD_1`) says that its value is."""
-    name = name[len(name.rstrip(_NAME_SIGNS)) :]
+    return _kind_of_name(name[len(name.rstrip(_NAME_SIGNS)) :])
+
+
+@lru_cache(1000)
+def _kind_of_name(name: str) -> Kind:
     words = [word.lower() for word in _WORD_OF_NAME.findall(name)]
     while words:
         kind = _kind_of_words(words)
@@ -94,7 +98,9 @@ def _kind_of_words(words: list[str]) -> Kind:
 
 def _quoted(group: str, least: int = 4) -> str:
     """A regular expression of a value in quotes, in this group. A quote inside is doubled, as in SQL."""
-    return rf"(?P<{group}>{SPACED}|(?:[^\s\"'\\]|'')" rf"{{{least},200}})"
+    sign = r"[^\s\"'\\]"
+    counted = rf"(?=(?:{sign}|''){{{least}}}){sign}{{0,200}}+(?:''{sign}{{0,100}}+){{0,3}}"
+    return rf"(?P<{group}>{SPACED}|{counted})"
 
 
 _IS = r"(?:is|was|to|ist|lautet|est|es|è|é|sarà|será|är|er|je|jest|on|adalah)"
@@ -157,15 +163,16 @@ _VALUE_BEFORE = (
     rf"|(?P<v>{BARE}{{6,200}})),?\s{{0,30}}(?:{QUOTE}|-[ ])?\w{{0,20}}{_NAMED_BEFORE}"
 )
 """A value that precedes its name: `value: …, name: PASSWORD`."""
+_SAID = frozenset("as is ist als est es è é comme como come".split())
 _SAID_BEFORE = (
     r"(?<!\S)(?:[\"'`](?P<quoted>[^\s\"'`]{6,60})[\"'`]|(?P<v>[^\s\"'`]{6,60}))[ ]"
-    r"(?:as|is|ist|als|est|es|è|é|comme|como|come)[ ](?:[\w-]{1,20}[ ]){0,3}[\w-]*\Z"
+    rf"(?:{'|'.join(sorted(_SAID))})[ ](?:[\w-]{{1,20}}[ ]){{0,3}}[\w-]*\Z"
 )
 """A value that precedes its name in a sentence: `use … as the root password`."""
 
 _STEMS = ("pass pwd pw psk kennwort secret token cred key salt pepper seed mnemonic sess _pat .sid \"sid 'sid").split()
 """What every name has in it that `kind_of_label` knows; with a sign before it where other words have it, too."""
-_NAME_REST = re.compile(r"(?:[_-]?[A-Za-z0-9]){0,24}")
+_NAME_REST = re.compile(r"(?:[_-]?[A-Za-z0-9]){0,24}+(?!_?[A-Za-z0-9])")
 
 
 def find_labelled(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:
@@ -178,8 +185,11 @@ def find_labelled(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Sp
     for stem in _STEMS:
         for at in find_all(stem, lowered):
             at += text[at] in "\"'."
-            end = _NAME_REST.match(text, at).end()  # type: ignore[union-attr]
-            kind = "" if end in seen else kind_of_label(text[max(0, at - NAME_CHARS) : end])
+            rest = _NAME_REST.match(text, at)
+            if rest is None or rest.end() in seen:
+                continue
+            end = rest.end()
+            kind = kind_of_label(text[max(0, at - NAME_CHARS) : end])
             if kind:
                 seen.add(end)
                 label = _Label(text, at, end, kind)
@@ -191,8 +201,7 @@ def find_labelled(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Sp
     yield from find_in_columns(text, columns, is_secret)
 
 
-@dataclass(frozen=True)
-class _Label:
+class _Label(NamedTuple):
     """A name of a secret in a text."""
 
     text: str
@@ -203,7 +212,7 @@ class _Label:
 
     def follows(self, regex: str) -> bool:
         """Whether the regex matches up to the known part of the name."""
-        return compiled(regex).search(self.text[max(0, self.begin - 80) : self.begin]) is not None
+        return compiled(regex).search(self.text, max(0, self.begin - 80), self.begin) is not None
 
     @property
     def is_identifier(self) -> bool:
@@ -221,7 +230,7 @@ def _after(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
     if notation in ("prose", "wide"):
         end = begin + len(text[begin:end].rstrip(".!?:"))
     value = text[begin:end]
-    if _may_follow(label, notation, value, end) and _is_secret_of(label.kind, value, is_secret):
+    if _is_secret_of(label.kind, value, is_secret) and _may_follow(label, notation, value, end):
         yield begin, end
 
 
@@ -253,7 +262,7 @@ def _may_follow(label: _Label, notation: str, value: str, end: int) -> bool:
     text, at = label.text, label.begin
     if notation == "option" and not label.follows(_VARIABLE):
         random = looks_generated(value)
-        in_line = label.follows(_LINE if random else _DIRECTIVE) and compiled(_END_OF_LINE).match(text, end)
+        in_line = compiled(_END_OF_LINE).match(text, end) and label.follows(_LINE if random else _DIRECTIVE)
         return bool(in_line) or (random and label.kind == "password" and label.follows(_PROSE_BEFORE))
     if notation == "element" and text[label.end : label.end + 1] in "\"'":
         return label.follows(_LABEL_ATTRIBUTE)
@@ -265,19 +274,19 @@ def _may_follow(label: _Label, notation: str, value: str, end: int) -> bool:
 
 
 def _before(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
-    begin = max(0, label.begin - 300)
-    before = label.text[begin : label.begin]
-    for needed, regex in (("value", _VALUE_BEFORE), (" ", _SAID_BEFORE)):
-        if needed in before.lower() and (regex is _SAID_BEFORE or label.follows(_NAMED_BEFORE)):
-            found = compiled(regex, ignore_case=True).search(before if needed == "value" else before[-120:])
-            if found is None or COVER in found[0]:
-                continue
-            group = found.lastgroup if found.lastgroup in ("quoted", "v") else "v"
-            value = found[group]
-            sure = needed == "value" or group == "quoted" or looks_generated(value)
-            if value and sure and _is_secret_of(label.kind, value, is_secret):
-                first = label.begin - len(before if needed == "value" else before[-120:])
-                yield first + found.start(group), first + found.end(group)
+    """What stands before the label and is its value."""
+    near = label.text[max(0, label.begin - 80) : label.begin].lower()
+    named = ("name" in near or "key" in near) and label.follows(_NAMED_BEFORE)
+    if not named and _SAID.isdisjoint(near.split()[-5:]):
+        return
+    begin = max(0, label.begin - (300 if named else 120))
+    found = compiled(_VALUE_BEFORE if named else _SAID_BEFORE, ignore_case=True).search(label.text, begin, label.begin)
+    if found is None or COVER in found[0]:
+        return
+    group = "v" if found["v"] else "quoted"
+    value = found[group]
+    if (named or group == "quoted" or looks_generated(value)) and _is_secret_of(label.kind, value, is_secret):
+        yield found.span(group)
 
 
 _DATE = re.compile(r"\d{1,4}-\w{2,9}-\d{1,4}")
