@@ -239,6 +239,8 @@ _NEAR = 60
 _VALUE_NEAR = re.compile(r"(?<![^\s\"'`=:(>])[^\s\"'`=:,;()<>{}\[\]\\]{8,200}(?![^\s\"'`;,)<])")
 _NO_VALUE = re.compile(r"[0-9a-fA-F-]+|.*[/$@%].*|\w+\.\w.*", re.DOTALL)
 """Hashes, ids, paths, addresses and names with a dot, which stand beside words of secrets without being any."""
+_OTHER_NAME = re.compile(r"[,{};&][\s\"'{]*[\w.-]{1,40}[\"']?[ \t]*[:=]")
+"""What shows that a value belongs to another name than the label before it."""
 
 
 def _near(label: _Label) -> Iterator[Span]:
@@ -246,7 +248,7 @@ def _near(label: _Label) -> Iterator[Span]:
     if label.kind not in ("password", "secret"):
         return
     for found in _VALUE_NEAR.finditer(label.text, label.end, label.end + _NEAR + 40):
-        if found.start() - label.end > _NEAR:
+        if found.start() - label.end > _NEAR or _OTHER_NAME.search(label.text, label.end, found.start()):
             return
         if (
             COVER not in found[0]
