@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from endstop import Engine, read_record
 from endstop.decision import SystemMessage
-from endstop.providers import Scripted, call, say
+from endstop.providers import Scripted, Unreachable, call, say
 from endstop.service.service import Service
 from endstop.store.base import EventBatch, NewSession, StoreError
 
@@ -191,8 +191,22 @@ async def test_an_interrupted_run_is_resumed_under_its_own_id() -> None:
         assert (found["status"], found["can_resume"]) == ("interrupted", True)
         outcome = await at.client.get(f"/runs/{session['run_id']}/outcome")
         assert (outcome.status_code, outcome.json()["code"]) == (409, "interrupted")
+        assert "its process died" in outcome.json()["detail"]
         resumed = await at.client.post(f"/sessions/{session['id']}/resume")
         assert (resumed.status_code, resumed.json()["run_id"]) == (201, session["run_id"])
+        assert (await at.outcome(session["run_id"]))["status"] == "completed"
+
+
+async def test_the_outcome_of_a_run_whose_provider_was_away_says_so_until_it_is_resumed() -> None:
+    answers = iter([Unreachable("refused"), done()])
+    async with site(service_with(Scripted(lambda _: next(answers)))) as at:
+        session = await at.start()
+        while (await at.client.get(f"/sessions/{session['id']}")).json()["status"] == "running":
+            await asyncio.sleep(0)
+        outcome = await at.client.get(f"/runs/{session['run_id']}/outcome")
+        assert (outcome.status_code, outcome.json()["code"]) == (409, "interrupted")
+        assert "no outcome: the provider was away: refused. Resume" in outcome.json()["detail"]
+        assert (await at.client.post(f"/sessions/{session['id']}/resume")).status_code == 201
         assert (await at.outcome(session["run_id"]))["status"] == "completed"
 
 
