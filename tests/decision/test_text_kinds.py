@@ -79,7 +79,15 @@ ENDS = ("answer", "refusal")
 
 @pytest.mark.parametrize(
     ("part", "share"),
-    [("tuned", 0.99), ("held", 0.98), ("second", 0.96), ("third", 0.96), ("fourth", 0.98), ("fifth", 0.91)],
+    [
+        ("tuned", 0.99),
+        ("held", 0.98),
+        ("second", 0.96),
+        ("third", 0.96),
+        ("fourth", 0.98),
+        ("fifth", 0.91),
+        ("sixth", 0.93),
+    ],
 )
 def test_B1_kinds_of_text_in_six_languages_are_told_apart(part: str, share: float) -> None:
     wrong = [one for one in KIND_TEXTS[part] if kind_of(one) != one.label]
@@ -95,6 +103,7 @@ def test_B1_kinds_of_text_in_six_languages_are_told_apart(part: str, share: floa
         ("third", 0.94, 0.95),
         ("fourth", 0.94, 0.98),
         ("fifth", 0.9, 0.98),
+        ("sixth", 0.9, 0.92),
     ],
 )
 def test_B1_marks_of_done_are_answers_and_firm_refusals(part: str, precision: float, recall: float) -> None:
