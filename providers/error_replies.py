@@ -167,7 +167,7 @@ class ErrorReply(NamedTuple):
     message: str
     """The provider's message, for people."""
     text: str
-    """All texts of the body."""
+    """All texts of the body, up to `LOOKED_AT` characters."""
     codes: tuple[str, ...]
     """Codes, types, statuses and reasons, in lower case."""
     status: int | None
@@ -258,6 +258,8 @@ _CODE_NAMES = frozenset(
     {"code", "type", "status", "reason", "error_type", "error_code", "errortype", "errorcode", "__type", "object"}
     | {"statuscode", "status_code", "http_status", "http_code"}
 )
+LOOKED_AT = 100_000
+"""Characters of an error's texts that are searched for what they mean."""
 _TAGS = r"(?is)<(script|style)\b.*?(?:</\1>|\Z)|<[^<>]*>"
 _WAITS = {"retrydelay": 1.0, "retry_after": 1.0, "retryafter": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
 
@@ -283,7 +285,8 @@ def parse_error_value(value: Any, headers: Mapping[str, str] | None = None) -> E
         if isinstance(part, bool) or part is None:
             continue
         if isinstance(part, str):
-            texts.append(part if part[:1] != "<" else " ".join(unescape(re.sub(_TAGS, " ", part)).split()))
+            begins = part[:LOOKED_AT]
+            texts.append(begins if begins[:1] != "<" else " ".join(unescape(re.sub(_TAGS, " ", begins)).split()))
             if part.strip() and (name in _MESSAGES or part is value):
                 messages.setdefault(name, part.strip())
         if name in _WAITS and wait is None:
@@ -296,7 +299,7 @@ def parse_error_value(value: Any, headers: Mapping[str, str] | None = None) -> E
     for name in ("x-amzn-errortype", "x-amzn-error-type"):
         if headers and name in headers:
             codes.append(headers[name].partition(":")[0].lower())
-    text = "\n".join(texts)
+    text = "\n".join(texts)[:LOOKED_AT]
     message = next((messages[name] for name in _MESSAGES if name in messages), messages.get("", ""))
     raw = next((part for name, part in _parts(value) if name == "raw" and isinstance(part, str)), "")
     if raw and raw not in message:
