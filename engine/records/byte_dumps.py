@@ -25,7 +25,7 @@ _CHARACTER_LINE = re.compile(
     r"\n[0-7]{7}(?P<cells>(?:   [!-~]|    |  \\[0abfnrtv\\]|   \\| [0-7]{3}){2,16})[ \r]{0,4}(?=\n|\Z)"
 )
 _CONTROLS = {"\\n": "\n", "\\r": "\r", "\\t": "\t"}
-_UU_FILE = re.compile(r"begin [0-7]{3,4} [^\n]{1,100}\n(?P<lines>(?:[ -`]{2,62}\r?\n)+)")
+_UU_FILE = re.compile(r"begin [0-7]{3,4} [^\n]{1,100}\n(?P<lines>(?:M[ -`]{60}\r?\n)*+(?:[ -`]{2,62}\r?\n)?)")
 _DECIMAL = re.compile(r"[0-9]{2,3},\s{0,3}(?:[0-9]{2,3},\s{0,3}){10,}+(?:[0-9]{2,3})?")
 
 

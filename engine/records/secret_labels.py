@@ -215,6 +215,11 @@ class _Label(NamedTuple):
         return compiled(regex).search(self.text, max(0, self.begin - 80), self.begin) is not None
 
     @property
+    def is_glued(self) -> bool:
+        """Whether the known part of the name goes on a word, as in `tiktoken`."""
+        return self.begin > 0 and self.text[self.begin - 1].isalpha() and self.text[self.begin].islower()
+
+    @property
     def is_identifier(self) -> bool:
         """Whether the name is one of a program or a file, and not a word of a sentence."""
         return "_" in self.text[max(0, self.begin - 1) : self.end] or self.text[self.begin : self.end].isupper()
@@ -237,7 +242,7 @@ def _after(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
 _NEAR = 60
 """Characters behind a label, in its line and the next one, in which a generated value is taken for its value."""
 _VALUE_NEAR = re.compile(r"(?<![^\s\"'`=:(>])[^\s\"'`=:,;()<>{}\[\]\\]{8,200}(?![^\s\"'`;,)<])")
-_NO_VALUE = re.compile(r"[0-9a-fA-F-]+|.*[/$@%].*|\w+\.\w.*", re.DOTALL)
+_NO_VALUE = re.compile(r"(?:0x)?[0-9a-fA-F-]+|.*[/$@%].*|\w+\.\w.*", re.DOTALL)
 """Hashes, ids, paths, addresses and names with a dot, which stand beside words of secrets without being any."""
 _OTHER_NAME = re.compile(r"[,{};&][\s\"'{]*[\w.-]{1,40}[\"']?[ \t]*[:=]")
 """What shows that a value belongs to another name than the label before it."""
@@ -245,7 +250,7 @@ _OTHER_NAME = re.compile(r"[,{};&][\s\"'{]*[\w.-]{1,40}[\"']?[ \t]*[:=]")
 
 def _near(label: _Label) -> Iterator[Span]:
     """The first generated value behind a label, in whatever notation, unless it is the form of something else."""
-    if label.kind not in ("password", "secret"):
+    if label.kind not in ("password", "secret") or (label.kind == "secret" and label.is_glued):
         return
     for found in _VALUE_NEAR.finditer(label.text, label.end, label.end + _NEAR + 40):
         if found.start() - label.end > _NEAR or _OTHER_NAME.search(label.text, label.end, found.start()):
@@ -261,7 +266,7 @@ def _near(label: _Label) -> Iterator[Span]:
 
 def _may_follow(label: _Label, notation: str, value: str, end: int) -> bool:
     """Whether what stands after a label in this notation is its value."""
-    text, at = label.text, label.begin
+    text = label.text
     if notation == "option" and not label.follows(_VARIABLE):
         random = looks_generated(value)
         in_line = compiled(_END_OF_LINE).match(text, end) and label.follows(_LINE if random else _DIRECTIVE)
@@ -269,9 +274,8 @@ def _may_follow(label: _Label, notation: str, value: str, end: int) -> bool:
     if notation == "element" and text[label.end : label.end + 1] in "\"'":
         return label.follows(_LABEL_ATTRIBUTE)
     if notation in _WEAK and not (label.is_identifier or label.follows(_STATED) or label.follows(_VARIABLE)):
-        glued = at > 0 and text[at - 1].isalpha() and text[at].islower()  # `tiktoken("…")`
         quoted = notation == "prose" and text[end : end + 1] in ("'", '"', "`")
-        return (looks_generated(value) or quoted) and not (glued and label.kind == "secret")
+        return (looks_generated(value) or quoted) and not (label.is_glued and label.kind == "secret")
     return True
 
 
@@ -291,7 +295,7 @@ def _before(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
         yield found.span(group)
 
 
-_DATE = re.compile(r"\d{1,4}-\w{2,9}-\d{1,4}")
+_DATE = re.compile(r"\d{1,4}-\w{2,9}-\d{1,4}(?:T[\d:.Z+-]{2,30})?")
 
 
 def _is_secret_of(kind: Kind, value: str, is_secret: SecretTest) -> bool:
