@@ -41,18 +41,18 @@ class GrowingText:
 
     def __init__(self, text: str = "") -> None:
         self._pieces = [text]
-        self._length = len(text)
+        self._length = len(text) if text else 0
 
     def add(self, more: str) -> None:
         """Add what a chunk has of it. The pieces are joined only where a chunk is as long as all of them."""
-        if len(more) >= self._length and more.startswith(str(self)):
+        if not self._length or (len(more) >= self._length and more.startswith(str(self))):
             self._pieces, self._length = [more], len(more)
         else:
             self._pieces.append(more)
             self._length += len(more)
 
     def __str__(self) -> str:
-        if len(self._pieces) > 1:
+        if self._pieces[1:]:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 
@@ -260,9 +260,7 @@ class Assembler:
         if building.waiting is None and chunk.name != building.name:
             return True
         if chunk.id and building.waiting is not None and not building.raw_id:
-            return (
-                bool(building.name) and building.name != chunk.name
-            )  # else it is this call's id, which may follow the name
+            return bool(building.name) and building.name != chunk.name  # else this id follows the call's name
         return bool(chunk.id and chunk.id != building.raw_id) or (building.ended and not chunk.id)
 
     def _begin(self, index: int) -> _PartialCall:

@@ -46,14 +46,14 @@ def reported_usage(
     cached: input tokens that are part of `input`; reasoning: output tokens that are part of `output`. `estimated` is
     True if input or output tokens were not reported: they are 0 then, for the caller to estimate.
     """
-    sent, received, paid = token_count(input), token_count(output), dollars(cost)
+    sent, received, paid = token_count(input), token_count(output), None if cost is None else dollars(cost)
     if sent is None and received is None and paid is None:
         return None
     return Usage(
         input_tokens=sent or 0,
         output_tokens=received or 0,
-        cached_tokens=_part(cached, sent),
-        reasoning_tokens=_part(reasoning, received),
+        cached_tokens=_part(cached, sent) if cached else 0,
+        reasoning_tokens=_part(reasoning, received) if reasoning else 0,
         cost_usd=paid,
         estimated=sent is None or received is None,
     )

@@ -356,6 +356,8 @@ def _usage(usage: Mapping[str, Any]) -> Usage | None:
 
 def whole_output(usage: Mapping[str, Any], input: Any, output: Any, details: Mapping[str, Any]) -> Any:
     """The output tokens with the reasoning, which xAI counts apart, all others as a part: only the total tells."""
+    if not details.get("reasoning_tokens"):
+        return output
     counts = [token_count(value) for value in (input, output, details.get("reasoning_tokens"))]
     whole = sum(count or 0 for count in counts)
     if counts[2] and counts[1] is not None and token_count(usage.get("total_tokens")) == whole:
@@ -370,6 +372,8 @@ def reported_cost(usage: Mapping[str, Any]) -> float | None:
     and the vendor's price is a separate field (OpenRouter documentation, "Usage Accounting"). Perplexity reports an
     object with `total_cost`, xAI ticks (xAI documentation, "Cost Tracking").
     """
+    if usage.keys().isdisjoint(COST_FIELDS):
+        return None
     cost, details = usage.get("cost"), usage.get("cost_details")
     if isinstance(cost, Mapping):
         cost = cost.get("total_cost")

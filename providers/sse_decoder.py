@@ -57,8 +57,8 @@ class SSEDecoder:
             if all(found):
                 self._size = 0
                 self._line.clear()
-                if end < len(data):
-                    self._hold(data[end:])
+                if rest := data[end:]:
+                    self._hold(rest)
                 return found
         return self._read_lines(data)
 
