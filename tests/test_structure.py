@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from endstop.cli.commands import COMMANDS
 
 from . import scripts
 
@@ -19,7 +18,6 @@ ROOT = Path(__file__).parent.parent
 
 MAP = scripts.load(scripts.DOCS / "package_map.py")
 FILES: dict[str, Path] = MAP.modules()
-SHORT = 60
 MOST_HITS = 10
 """A search that finds more files than this has not found one."""
 
@@ -47,164 +45,6 @@ MIRRORS = {
     "worker": "what works off a queue: the service's own, each durable engine's, the command",
 }
 """Base names that several modules have, and what they mirror."""
-
-SMALL = {
-    "decision.foreign_loops": "what followers, audits and benchmarks ask; policy.py and rules.py are our own loop's",
-    "decision.program_text": "what program text does; both a code tool and `python -c` in a shell ask it",
-    "decision.cut_savings": "what a cut saved, which both the fold and a summary add up",
-    "decision.errors": "WrongUse, which everything raises and which must import nothing",
-    "providers._logging": "imports structlog when there is something to log, and not before",
-    "decision.tool_names": "what names mean, for importers and for tools whose kind is left out",
-    "decision.step_judge": "reads the facts, which read what a step brought; step_history.py knows neither",
-    "engine.adapters.missing_framework": "what a user is told to install, apart from what an adapter does",
-    "engine.records.sqlite_file": "databases of our own; the index of records and the proxy's budgets are such",
-    "engine.records.short_forms": "what fields a line leaves out; the parts within a line and whole lines both do",
-    "engine.follow.end_text": "what a stopped agent reads; the adapters and the proxy say the same",
-    "engine.http.idle_connections": "imports aiohttp; the servers of proxy and viewer both close connections",
-    "engine.completion_cut": "where a response is cut; the engine's own responses and followed ones ask it",
-    "engine.ids": "ids of sessions, runs and messages; the engine, the service and the follower make them",
-    "engine._plural": "numbers with their words, for whatever is read by people; imports nothing",
-    "engine._sanitize": "what is safe to show in a terminal, a page or a header; imports nothing",
-    "engine._version": "read by records, exports and the command line without importing the engine",
-    "engine.analysis.false_stops": "backtest.py would have more than 600 lines with it",
-    "engine.cli.exit_codes": "the documented table of exit codes",
-    "engine.cli.output_file": "where `-o` writes, for exports of records and of pages",
-    "engine.cli.console_script": "catches Ctrl-C during the imports, and so imports nothing itself",
-    "engine.cli.main": "one call of the command line; commands.py has the table of commands",
-    "engine.cli.hardening": "one measure of the operating system, with its reason",
-    "engine.formats.export_anthropic": "one format, one file",
-    "engine.formats.exported_messages": "what every export of messages exports, with the results beside a question",
-    "engine.formats.sqlite_files": "how a database is opened without touching it",
-    "engine.http.problems": "one format, which all servers write",
-    "engine.web.auth": "whose a request is; process/tokens.py has the tokens",
-    "engine.observers.structlog": "one integration, one file",
-    "engine.process.prometheus": "one format, which both servers write",
-    "engine.prompts": "texts for the model, apart from the code that sends them",
-    "engine.proxy.closing_words": "the request for them, and how often they are given; requests and runs ask it",
-    "engine.proxy.offered_completion": "the tool of the proxy's own; both the request and the response ask for it",
-    "engine.records.qualified_names": "the one table of old names in records",
-    "engine.records.frame_judge": "what is known of calls, beside their events; the viewer and the server send it",
-    "engine.testing.faults.peak_memory": "what the operating system says of memory, for the checks with a bound on it",
-    "engine.testing.conformance.nonconformance": "the two exceptions that both kits raise",
-    "providers.cache_marks": "which messages are marked, whatever form they have: Claude's wire and litellm's use it",
-    "providers.clock": "the clock that tests replace",
-    "providers.endpoint_url": "masks secrets in a URL, for the wires and for the command line",
-    "providers.fallback": "one wrapper, one file",
-    "providers.gemini_parts": "the items that the parser writes and the encoder of requests reads",
-}
-"""Files of fewer than 60 lines: why each stands alone."""
-
-ONE_IMPORTER = {
-    "decision.anchors": "where a run said it was done, changed the work, and checked it; summary.py has its figures",
-    "decision.echoes": "what a short text says beside its phrases, apart from what a rule makes of it",
-    "decision.echo_phrases_latin": "languages as data; one file for all would have more than 600 lines",
-    "decision.echo_phrases_other": "languages as data; one file for all would have more than 600 lines",
-    "decision.novelty": "what of a text is new, apart from what a step is judged by",
-    "decision.phrases": "how expressions are searched for, apart from the phrases of text_kinds.py",
-    "decision.report_phrases": "phrases as data; text_kinds.py says what follows from them",
-    "decision.text_phrases": "phrases as data; text_kinds.py says what follows from them",
-    "engine.cli.main": "what programs call; what the console script calls imports nothing before it can be interrupted",
-    "engine.cli.question_prompt": "what a person at the terminal is asked, apart from what the command runs",
-    "engine.cli.export_html": "what the command does for pages, which other exports import nothing of",
-    "engine.html_export.recorded_session": "what is read of records; session_html.py writes the page",
-    "engine.cli.views.help_page": "imports rich",
-    "engine.cli.views.audit": "what the command prints, apart from what it computes",
-    "engine.cli.views.backtest_page": "the same, as a page",
-    "engine.cli.views.demo": "imports rich",
-    "engine.cli.views.fit_page": "the same, as a page",
-    "engine.cli.views.live": "imports rich",
-    "engine.cli.views.race_live": "imports rich",
-    "engine.cli.views.replay_stepper": "the step-by-step view, imported when it is asked for",
-    "engine.cli.views.report": "what the command prints, apart from what it computes",
-    "engine.cli.views.report_page": "the same, as a page",
-    "engine.analysis.false_stops": "backtest.py would have more than 600 lines with it",
-    "engine.analysis.fit": "what the command computes, apart from what it prints",
-    "engine.analysis.eagerness": "the table of thresholds and the search along them, apart from reading and testing",
-    "engine.checkpoint": "effects with a durable engine; the loop knows nothing of it",
-    "engine.compaction": "a subject of its own: P0",
-    "engine.durable.dbos.step_results": "the table of results and its thread; worker.py has the runs",
-    "engine.durable.dbos.worker": "imports dbos",
-    "engine.durable.temporal.worker": "imports temporalio",
-    "engine.formats.parallel_import": "starts processes; importer.py imports in this one",
-    "engine.formats.anthropic": "one format, one file",
-    "engine.formats.atif": "one format, one file",
-    "engine.formats.claude_code": "one format, one file",
-    "engine.formats.cline": "one format, one file",
-    "engine.formats.copilot_cli": "one format, one file",
-    "engine.formats.cursor": "one format, one file",
-    "engine.formats.export_anthropic": "one format, one file",
-    "engine.formats.export_atif": "one format, one file",
-    "engine.formats.export_otlp": "one format, one file",
-    "engine.formats.gemini_cli": "one format, one file",
-    "engine.formats.kimi_cli": "one format, one file",
-    "engine.formats.known_places": "where agents keep their sessions",
-    "engine.formats.inspect_log": "one format, one file",
-    "engine.formats.known_formats": "the table of what is recognised and not read",
-    "engine.formats.langchain_messages": "one format, one file",
-    "engine.formats.otlp_protobuf": "one encoding, one file; otlp_values.py has the other",
-    "engine.formats.pydantic_messages": "one format, one file",
-    "engine.formats.sharegpt": "one format, one file",
-    "engine.formats.mini_swe_agent": "one format, one file",
-    "engine.formats.openai_agents": "one format, one file",
-    "engine.formats.openhands_sdk": "one format, one file",
-    "engine.formats.opencode": "one format, one file",
-    "engine.formats.opencode_store": "where OpenCode keeps sessions, apart from what is in them",
-    "engine.follow.followed_step": "one step and its attempts; follower.py has runs and decisions",
-    "engine.formats.pi": "one format, one file",
-    "engine.formats.qwen_code": "one format, one file",
-    "engine.formats.swe_agent": "one format, one file",
-    "engine.formats.tau2_bench": "one format, one file",
-    "engine.formats.tau_bench": "one format, one file",
-    "engine.formats.trae": "one format, one file",
-    "engine.loop": "the loop; run.py has the task and the handle",
-    "engine.observers.otel.chat": "spans of model requests; tracing.py has those of runs and tools",
-    "engine.prompts": "texts for the model, apart from the code that sends them",
-    "engine.records.encoded_text": "what a text says when it is decoded, apart from what is looked for in it",
-    "engine.records.byte_dumps": "how lines of a dump are read; encoded_text.py decodes what is written in one run",
-    "engine.records.secret_labels": "which names announce a secret, and where its value stands beside them",
-    "engine.records.secret_columns": "a table is read line by line, and not by a pattern",
-    "engine.proxy.chat_assembler": "chat completions put together; chat_wire.py writes them",
-    "engine.proxy.upstream_streaming": "when a stream is asked for that no agent asked for; proxy.py has the HTTP",
-    "engine.proxy.anthropic_wire": "one wire, one file",
-    "engine.proxy.responses_wire": "one wire, one file",
-    "engine.replay.player": "the engine that plays one run; replay.py has the comparison of a whole session",
-    "engine.replay.responses": "recorded responses as streams; player.py would be too long with it",
-    "engine.response": "one response; loop.py has steps and rounds",
-    "engine.run_start": "the first events of a run; session.py has what stays between runs",
-    "engine.service.lifecycle": "opening and closing of a service; service.py has its operations",
-    "engine.service.received_session": "one session; span_receiver.py has all of them, and the store",
-    "engine.web.otlp_route": "a protocol of its own, with its own errors; app.py has the other routes",
-    "engine.store.notify": "LISTEN and NOTIFY of PostgreSQL",
-    "engine.store.queries": "reading; transaction.py has the writing",
-    "engine.store.sql": "imports SQLAlchemy",
-    "engine.store.writer": "what the store's thread writes; write_thread.py has the thread",
-    "engine.service.stored_subagents": "sub-agents as sessions, apart from the runs that a service starts",
-    "engine.subagent_records": "where sessions of sub-agents are kept, apart from what runs them",
-    "engine.subagents": "a subject of its own: runs as calls of a tool",
-    "engine.testing.conformance.durable.failover": "cases of one part of the kit",
-    "engine.testing.conformance.durable.queue": "cases of one part of the kit",
-    "engine.testing.conformance.durable.steps": "cases of one part of the kit",
-    "engine.testing.faults.hostile_streams": "the endpoints that misuse events; hostile_http.py has those below",
-    "engine.testing.faults.mutations": "how data is changed; fuzzed_inputs.py checks what reads it",
-    "engine.testing.conformance.providers.checks": "the checks; cases.py has the table",
-    "engine.testing.faults.stored_batches": "what is stored; store_checks.py says what must become of it",
-    "engine.testing.faults.limit_breaches": "what a run did past its limits, apart from what holds of every record",
-    "engine.tools.loop_watchdog": "warns of a blocked event loop, for functions of any role",
-    "engine.tools.shell": "one tool; workspace.py has those that work on files",
-    "engine.tools.side_effects": "recognises commands and tools that change something",
-    "engine.web.ag_ui_routes": "routes of AG-UI; ag_ui/ knows no HTTP",
-    "engine.web.openapi": "writes the OpenAPI document from the table of routes",
-    "engine.viewer.record_follower": "reading in threads, of which viewer_app.py knows nothing",
-    "engine.viewer.step_texts": "what is indexed of a record, read by workers; text_index.py has the database",
-    "engine.viewer.viewer_server": "the socket and the signals; viewer_app.py has the requests",
-    "engine.proxy.proxy_server": "the socket, the signals and the records; proxy.py has the requests",
-    "engine.web.middleware": "what holds for all routes; app.py has the routes",
-    "providers.gemini_arguments": "arguments that come in pieces with paths, which no other wire has",
-    "providers.gemini_format": "the body of a request; gemini.py has the arguments of the provider",
-    "providers.gemini_schema": "the subset of JSON Schema that Gemini takes",
-    "providers.litellm_http": "imports httpx and aiohttp, which litellm.py does only with litellm",
-}
-"""Modules that one other module imports: why they are not part of it."""
 
 GLOSSARY = {
     "agent loop": "engine/loop.py",
@@ -290,11 +130,6 @@ def _imports() -> dict[str, set[str]]:
 def _syntax(module: str) -> ast.Module:
     found: ast.Module = MAP.syntax(FILES[module])
     return found
-
-
-@cache
-def _lines(module: str) -> int:
-    return len(FILES[module].read_text(encoding="utf-8").splitlines())
 
 
 def _circles(edges: dict[str, set[str]]) -> list[list[str]]:
@@ -392,35 +227,6 @@ def test_a_class_name_stands_for_one_class() -> None:
         places[class_name].append(module)
     twice = {name: where for name, where in places.items() if len(where) > 1}
     assert not twice, "\n".join(f"{name}: {', '.join(where)}" for name, where in sorted(twice.items()))
-
-
-def _is_private_data(name: str, path: Path) -> bool:
-    return path.name == "__init__.py" or ".migrations" in name
-
-
-def test_a_small_file_has_its_reason() -> None:
-    small = {name for name, path in FILES.items() if _lines(name) < SHORT and not _is_private_data(name, path)}
-    assert small == set(SMALL)
-
-
-def test_a_module_that_one_other_imports_has_its_reason() -> None:
-    importers = defaultdict(set)
-    for module, targets in _imports().items():
-        for target in targets:
-            importers[target].add(module)
-    public = {name for name, path in FILES.items() if path.name == "__init__.py"} | {"engine._exports"}
-    commands = {
-        f"engine.cli.{command.module}" for command in COMMANDS.values()
-    }  # imported by name, when the command is called
-    single = {
-        name
-        for name, path in FILES.items()
-        if len(importers[name]) == 1
-        and not importers[name] & public  # what a package exports is imported by its users
-        and not _is_private_data(name, path)
-        and name not in commands
-    }
-    assert single == set(ONE_IMPORTER)
 
 
 LOOP_ITSELF = (
