@@ -9,7 +9,7 @@ decided by the object behind it, so the loop knows of none of these.
 | --- | --- |
 | `Live` | does the work |
 | `Durable` (`checkpoint.py`) | asks a durable engine for the result, and lets it store that of the work |
-| `RecordedRound` (`resume_point.py`) | answers from the record of a killed process; where that ends, asks the next |
+| `RecordedRound` (`recorded_round.py`) | answers from the record of a killed process; where that ends, asks the next |
 | `RecordedEffects` (`replay/recorded.py`) | answers from the record of a run that is replayed |
 """
 

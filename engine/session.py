@@ -58,9 +58,11 @@ from .ids import new_run_id, new_session_id
 from .journal import Journal, RecordTarget, open_journal
 from .message_history import MessageFormat, call_ids, messages_in
 from .providers import Exchange, Provider, Record
+from .recorded_events import RecordedEvents
+from .recorded_round import RecordedRound, may_be_redacted
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
 from .records.reader import RecordedRun, SessionRecord
-from .resume_point import RecordedEvents, RecordedRound, ResumePoint, may_be_redacted
+from .resume_point import ResumePoint
 from .run import Run
 from .run_start import (
     AnswersGiven,
@@ -551,7 +553,8 @@ class Session(Generic[DepsT, OutputT]):
             return effects
         diverged = point.divergence(lambda facts: config.decide_untraced(facts, policy))
         diverged = diverged or point.missing_hook(config.functions)
-        past = RecordedEvents(point, diverged, strict=config.record_options.strict_resume)
+        strict = config.record_options.strict_resume
+        past = RecordedEvents(point.events, point.void, point.interrupted_step, diverged, strict=strict)
         log.continue_from(point.facts, point.history, past, point.last)
         return RecordedRound(point, log, effects)
 

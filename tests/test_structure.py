@@ -234,7 +234,7 @@ LOOP_ITSELF = (
     *("context", "hard_limits", "event_log", "run"),
 )
 """Modules that know nothing of the past of a run but `Effects`, which they are handed."""
-PAST = {"resume_point", "checkpoint", "recorded_values", "replay", "durable"}
+PAST = {"resume_point", "recorded_events", "recorded_round", "checkpoint", "recorded_values", "replay", "durable"}
 NAMES_OF_THE_PAST = {
     *("RecordedRound", "RecordedEvents", "RecordedEffects", "RecordedLimits", "ResumePoint", "Durable", "Steps"),
 }

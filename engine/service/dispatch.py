@@ -23,8 +23,8 @@ from ..durability import Job, JobAnswer, Queue
 from ..engine import Engine
 from ..ids import new_run_id
 from ..providers._logging import log_warning
+from ..recorded_round import may_be_redacted
 from ..records.format import encode_line
-from ..resume_point import may_be_redacted
 from ..run import Run
 from ..session import Session
 from ..store.base import (

@@ -13,8 +13,10 @@ from endstop.effects import EffectKey, Live
 from endstop.event_log import Log
 from endstop.hooks import Verdict
 from endstop.providers.clock import SystemClock
+from endstop.recorded_events import RecordedEvents
+from endstop.recorded_round import RecordedRound
 from endstop.records.qualified_names import current_module, current_name
-from endstop.resume_point import RecordedEvents, RecordedRound, ResumePoint
+from endstop.resume_point import ResumePoint
 
 BEFORE = {
     "endstop.engine": """
@@ -74,7 +76,8 @@ async def test_a_killed_run_of_before_takes_its_verdicts_and_its_redaction_for_o
     response = ResponseFinished(step=1, attempt="1.1", model="m", message=message, finish="tool_calls")
     point = ResumePoint.at([started, StepStarted(step=1, round=1), response, verdict])
     log = Log(SystemClock(), lambda event: None, ())
-    log.continue_from(point.facts, point.history, RecordedEvents(point, None, strict=False), point.last)
+    past = RecordedEvents(point.events, point.void, point.interrupted_step, None, strict=False)
+    log.continue_from(point.facts, point.history, past, point.last)
     effects = RecordedRound(point, log, Live())
 
     async def nobody() -> None:
