@@ -27,7 +27,8 @@ LOOP = tuple(
     user_message message_history
     dependencies journal effects checkpoint recorded_values recorded_events resume_point recorded_round
     context hook_runner approvals tool_execution
-    tool_calls answers compaction completion_cut response evaluation prompts model_request loop run subscribers config
+    tool_calls answers session_state compaction completion_cut response evaluation prompts model_request loop run
+    subscribers config
     run_start fork session subagent_records subagents tasks batch race engine _exports __init__
     """.split()
 )

@@ -19,7 +19,6 @@ from .decision.decide import applies_before_first_step
 from .decision.decisions import made_by_policy
 from .decision.step_history import StepHistory
 from .recorded_events import call_of, describe
-from .records.format import DrainedChunk
 from .records.qualified_names import current_name
 
 _HOOKS = ("gate", "judge", "text_rule", "handler", "system")
@@ -58,8 +57,6 @@ class ResumePoint:
     """Whether a handler asked for no next-step prompt."""
     due: bool = False
     """Whether the next event is a decision that is not made yet: the run is a fork without one of its own."""
-    copies: Sequence[Event | DrainedChunk] = ()
-    """For a fork that has not begun: the copied lines that its record begins with."""
 
     @classmethod
     def at(cls, events: Sequence[Event]) -> ResumePoint:

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from .answers import AnswerGiven, record_answers, recorded_answers
 from .config import RunConfig
 from .context import Context
-from .decision import Facts, Message, UserMessage, WrongUse
+from .decision import Event, Facts, Message, UserMessage, WrongUse
 from .decision.events import Carried, DecisionMade, ParentCall, RunStarted
 from .decision.facts import usage_of
 from .decision.transcript import estimate_tokens, message_size
 from .journal import Journal
+from .records.format import DrainedChunk
 from .records.recorder import last_event, last_seq
 from .resume_point import ResumePoint
 
@@ -33,12 +34,32 @@ class AnswersGiven:
     answers: Sequence[AnswerGiven]
 
 
-Opening = PromptGiven | AnswersGiven | ResumePoint
+@dataclass(frozen=True, slots=True)
+class ForkStarted:
+    """A run begins as a fork: with a decision of a recorded run, which it makes again."""
+
+    point: ResumePoint
+    lines: Sequence[Event | DrainedChunk]
+    """The copied lines that its record begins with."""
+
+
+Opening = PromptGiven | AnswersGiven | ResumePoint | ForkStarted
+
+
+def continued(opening: Opening) -> ResumePoint | None:
+    """Return where a resumed run or a fork goes on; None for a run that begins with a prompt or an answer."""
+    match opening:
+        case ResumePoint():
+            return opening
+        case ForkStarted(point=point):
+            return point
+        case PromptGiven() | AnswersGiven():
+            return None
 
 
 def check_end(journal: Journal, point: ResumePoint) -> None:
     """Refuse to resume a run whose record was written to since it was read: somebody else has resumed it."""
-    last = None if journal.path is None or point.copies else last_seq(journal.path)
+    last = None if journal.path is None else last_seq(journal.path)
     if last is not None and last != point.last.seq:
         raise WrongUse(
             f"{journal.path} has changed since it was read: its last event is {last}, and the run was to go on after "
@@ -61,7 +82,7 @@ def prompt_of(opening: Opening) -> str | None:
     match opening:
         case PromptGiven(message):
             return message.text
-        case ResumePoint(started=started):
+        case ResumePoint(started=started) | ForkStarted(point=ResumePoint(started=started)):
             return started.prompt
         case AnswersGiven():
             return None

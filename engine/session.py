@@ -10,13 +10,13 @@ decision of a recorded run (`fork`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Literal, cast
 
-from .answers import Answer, AnswerGiven, calls_of, check_answers, check_granted, with_expired
+from .answers import Answer, AnswerGiven, check_answers, check_granted, with_expired
 from .approvals import Approve, Deny
 from .checkpoint import Durable
 from .config import RunConfig
@@ -24,28 +24,21 @@ from .connections import connected
 from .context import Context, nothing_to_flush
 from .decision import (
     Event,
-    Facts,
     Message,
     Outcome,
     Question,
     SystemMessage,
-    ToolSpec,
     Transcript,
     Usage,
     UserMessage,
     WrongUse,
 )
 from .decision.events import (
-    Carried,
     CutOff,
     ParentCall,
-    ResponseFinished,
-    ToolCallStart,
 )
-from .decision.facts import add_usage, usage_of
 from .decision.outcome import OutputT
 from .decision.policy import Policy, for_recorded_run
-from .decision.run_origin import is_foreign
 from .dependencies import dependencies
 from .durability import Steps
 from .effects import Effects, Live
@@ -59,22 +52,25 @@ from .journal import Journal, RecordTarget, open_journal
 from .message_history import MessageFormat, call_ids, messages_in
 from .providers import Exchange, Provider, Record
 from .recorded_events import RecordedEvents
-from .recorded_round import RecordedRound, may_be_redacted
+from .recorded_round import RecordedRound
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
 from .records.reader import RecordedRun, SessionRecord
 from .resume_point import ResumePoint
 from .run import Run
 from .run_start import (
     AnswersGiven,
+    ForkStarted,
     Opening,
     PromptGiven,
     RunIds,
     check_end,
     check_not_answered,
+    continued,
     prompt_of,
     resume,
     start,
 )
+from .session_state import SessionState
 from .subscribers import enter_middleware, notify_subscribers
 from .tools.run_context import DepsT, RunContext
 from .user_message import Prompt, user_message
@@ -100,11 +96,8 @@ class Session(Generic[DepsT, OutputT]):
         history: Sequence[Message] = (),
     ) -> None:
         self.id = session_id
-        self.transcript = Transcript()
         self.history = tuple(history)
         """Messages before the first prompt. The first run records them and puts them into the transcript."""
-        self.questions: tuple[Question, ...] = ()
-        """The open questions of a paused run; see `answer`."""
         self._config = config
         self._busy: Literal["refuse", "queue"] = busy
         self._turn = asyncio.Lock()
@@ -126,24 +119,18 @@ class Session(Generic[DepsT, OutputT]):
         """For a sub-agent's session: the call that started it."""
         self.cut_off: Mapping[int, CutOff] = {}
         """In a replay, by step number: what followed the cut of the response in the record of the next run."""
-        self._taken: set[str] = set()
+        self._state = SessionState()
         self._memo: dict[Any, Any] = {}
-        self._latest: Facts | None = None
-        """The facts at the end of the latest run."""
-        self._before = Carried()
-        """What all runs before the latest one used."""
-        self._resume_point: ResumePoint | None = None
-        """Where the latest loaded run stands, if it has no end; the transcript is that of its last decision."""
-        self._functions: Mapping[str, Sequence[str]] = {}
-        """Names of the hooks of the latest loaded run, by role: to continue it, each role needs a hook again."""
-        self._tools: Sequence[ToolSpec] = ()
-        """The tools that the latest loaded run offered its model; checked in the same way."""
-        self._end: tuple[str, int] | None = None
-        """The latest run that has ended or was loaded, and the number of its last event."""
-        self._redacted_calls: Collection[str] = ()
-        """Ids of calls that wait for an approval and were loaded in redacted form."""
-        self._waiting_subagents: dict[str, Any] = {}
-        """Sessions of sub-agents that this process has run and that wait for the user's answers, by id."""
+
+    @property
+    def transcript(self) -> Transcript:
+        """The messages of the conversation so far."""
+        return self._state.transcript
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The open questions of a paused run; see `answer`."""
+        return self._state.questions
 
     def start(self, prompt: Prompt, *, deps: DepsT | None = None, run_id: str | None = None) -> Run[OutputT]:
         """Return a run that answers `prompt`. Enter it with `async with`.
@@ -231,7 +218,7 @@ class Session(Generic[DepsT, OutputT]):
         where, toolbox, policy = f"session {self.id}", self._config.toolbox, self._config.policy
         if self.interrupted and any(question.lets_call_run for question in self.questions):
             raise WrongUse(f"{where} was killed while it asked the user: resume it first (`start_resumed`)")
-        given = check_answers(self.questions, answers, toolbox, self._redacted_calls, where)
+        given = check_answers(self.questions, answers, toolbox, self._state.redacted_calls, where)
         now = self._config.runtime.clock.wall()
         given = with_expired(self.questions, given, now, policy.approval_seconds)
         return self.start_given(given, deps=deps, run_id=run_id)
@@ -260,14 +247,12 @@ class Session(Generic[DepsT, OutputT]):
     @property
     def usage(self) -> Usage:
         """The usage of all runs that have ended."""
-        if self._latest is None:
-            return self._before.usage
-        return add_usage(self._before, usage_of(self._latest)).usage
+        return self._state.usage
 
     @property
     def interrupted(self) -> bool:
         """Whether the latest run has no end because its process was killed."""
-        return self._resume_point is not None and not self._resume_point.copies
+        return self._state.interrupted is not None and not self._state.fork_lines
 
     def start_resumed(self, *, deps: DepsT | None = None) -> Run[OutputT]:
         """The run whose process was killed, continued under its own id: no finished response or call is repeated.
@@ -275,11 +260,12 @@ class Session(Generic[DepsT, OutputT]):
         It offers its model the tools that it began with. Raises WrongUse if no run was killed, or if one of these
         tools or a hook of the run is missing now.
         """
-        if self._resume_point is None:
+        point = self._state.interrupted
+        if point is None:
             raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end")
         self._check_what_is_brought()
-        self._resume_point.check_copy()
-        return self._new_run(self._resume_point, self._resume_point.started.run_id, deps)
+        point.check_copy()
+        return self._new_run(point, point.started.run_id, deps)
 
     def fork(
         self,
@@ -315,79 +301,42 @@ class Session(Generic[DepsT, OutputT]):
 
     def start_fork(self, *, deps: DepsT | None = None) -> Run[OutputT]:
         """Return the run of a session that `fork` made. It makes the forked decision again, and goes on from there."""
-        if self._resume_point is None or not self._resume_point.copies:
+        point, lines = self._state.interrupted, self._state.fork_lines
+        if point is None or not lines:
             raise WrongUse(f"session {self.id} is no fork that can begin: make one with `session.fork(at=...)`")
-        return self._new_run(self._resume_point, self._resume_point.started.run_id, deps)
+        return self._new_run(ForkStarted(point, lines), point.started.run_id, deps)
 
     @property
     def copies(self) -> Sequence[Event]:
         """The events that a fork copies from its origin, until it has begun; empty in any other session. No deltas."""
-        point = self._resume_point
-        return point.before if point is not None and point.copies else ()
+        point = self._state.interrupted
+        return point.before if point is not None and self._state.fork_lines else ()
 
     def load_fork(self, copies: Sequence[RecordedRun]) -> None:
         """Load copies of runs with which a fork begins; the last one ends before the decision of the fork."""
         self.load(copies)
-        assert self._resume_point is not None
-        self._resume_point.copies = copied_lines(copies)
+        self._state.fork_lines = copied_lines(copies)
 
     def load(self, runs: Iterable[RecordedRun]) -> None:
         """Load recorded runs: the session then has their transcript, usage and open questions."""
         for run in runs:
-            self._pass_over()
-            self._taken.update(event.call_id for event in run.events if isinstance(event, ToolCallStart))
-            responses = (event.message for event in run.events if isinstance(event, ResponseFinished))
-            self._taken.update(call.id for message in responses for call in message.calls)  # not streamed: an import
-            self._taken.update(call_ids(run.started.history))
-            self._count_up(continues=run.started.continues is not None)
-            self._functions, self._tools = run.started.functions, run.started.tools
-            point = ResumePoint.at(run.events)
-            for event in point.before:
-                self.transcript.feed(event)
-            self._remember(point.latest)
-            self._resume_point = point
-            if run.finished is not None:
-                self._pass_over()
-            redaction, waiting = run.started.functions.get("redaction", ()), self.transcript.waiting_calls
-            self._end = (run.started.run_id, run.events[-1].seq)
-            waiting += calls_of(self.questions)
-            self._redacted_calls = {call.id for call in waiting if may_be_redacted(call, redaction)}
-
-    def _pass_over(self) -> None:
-        """Take the rest of a loaded run into the transcript: it is not resumed."""
-        if self._resume_point is not None:
-            for event in self._resume_point.events:
-                self.transcript.feed(event)
-            self._resume_point = None
+            self._state.load(run)
 
     def copy_from(self, other: Session) -> None:
         """Take over the state of another session of this conversation, independent of it from then on."""
-        self.transcript, self._taken = other.transcript.copy(), set(other._taken)
-        self.questions, self._functions, self._tools = other.questions, other._functions, other._tools
-        self._latest, self._before, self._resume_point = other._latest, other._before, other._resume_point
-        self._redacted_calls, self._end = other._redacted_calls, other._end
-        self._waiting_subagents = other._waiting_subagents
+        self._state = other._state.copy()
 
     def begin_as_recorded(self, run: RecordedRun) -> None:
-        """Begin the next run as the record of a loop that is not ours says: it may know less of the runs before it.
-
-        What these used is what the run says of it, and its calls may have the ids of calls before it.
-        """
-        if not is_foreign(run.started.engine):
-            return
-        self._taken -= {event.call_id for event in run.events if isinstance(event, ToolCallStart)}
-        self._taken -= {call.id for e in run.events if isinstance(e, ResponseFinished) for call in e.message.calls}
-        self._before = run.started.before or Carried()
-        if run.started.continues is None:
-            self._latest = None
+        """Begin the next run as the record of a foreign loop says: see `SessionState`."""
+        self._state.begin_as_recorded(run)
 
     def _check_what_is_brought(self) -> None:
         if self._config.runtime.replay is None:
-            check_recorded_functions(self._functions, self._config.functions)
-            check_recorded_tools(self._tools, self._config.toolbox)
+            check_recorded_functions(self._state.functions, self._config.functions)
+            check_recorded_tools(self._state.tools, self._config.toolbox)
 
     def _new_run(self, opening: Opening, run_id: str | None = None, deps: DepsT | None = None) -> Run[OutputT]:
-        if self._resume_point is not None and self._resume_point.copies and opening is not self._resume_point:
+        if self._state.fork_lines and not isinstance(opening, ForkStarted):
             raise WrongUse(f"session {self.id} is a fork that has not begun: `start_fork` comes first")
         bus = Bus(self._config.observers.buffer)
         return Run(run_id or new_run_id(), self.id, bus, partial(self._body, opening=opening, deps=deps))
@@ -409,12 +358,8 @@ class Session(Generic[DepsT, OutputT]):
         hooks, observers = self._config.hooks, self._config.observers
         run.attach(context, hooks.prompt_handlers, hooks.evaluate)
         async with enter_middleware(observers.middleware, run), notify_subscribers(observers.all_subscribers, run):
-            if isinstance(opening, ResumePoint) and journal is not None:
-                check_end(journal, opening)
-                for line in opening.copies:
-                    journal.write(line)
-            if isinstance(opening, AnswersGiven) and journal is not None and self._end is not None:
-                check_not_answered(journal, self._end)
+            if journal is not None:
+                self._prepare_record(journal, opening)
             self._open(context, opening, run.id)
             try:
                 await context.flush()
@@ -426,23 +371,37 @@ class Session(Generic[DepsT, OutputT]):
             finally:
                 if context.share is not None:
                     context.share.close()
-                self._remember(run.facts)
-                self._end = (run.id, run.bus.last)
+                self._state.remember(run.facts, (run.id, run.bus.last))
+
+    def _prepare_record(self, journal: Journal, opening: Opening) -> None:
+        """Check that nobody else has gone on with the record. A fork begins its own with what it copies."""
+        match opening:
+            case ResumePoint():
+                check_end(journal, opening)
+            case ForkStarted(lines=lines):
+                for line in lines:
+                    journal.write(line)
+            case AnswersGiven() if self._state.end is not None:
+                check_not_answered(journal, self._state.end)
+            case _:
+                pass
 
     def _open(self, context: Context, opening: Opening, run_id: str) -> None:
         """Append the first events of the run."""
-        if isinstance(opening, ResumePoint):
-            self._resume_point = None
-            resume(context, opening)
+        state, point = self._state, continued(opening)
+        if point is not None:
+            state.interrupted, state.fork_lines = None, ()
+            resume(context, point)
             return
-        self._pass_over()
+        assert isinstance(opening, PromptGiven | AnswersGiven)
+        state.pass_over()
         self._check_still_open(opening)
-        paused = self._latest if isinstance(opening, AnswersGiven) else None
-        self._count_up(continues=paused is not None)
+        paused = state.latest if isinstance(opening, AnswersGiven) else None
+        state.end_usage(continues=paused is not None)
         ids = RunIds(run_id, self.id, self._parent)
         history, self.history = self.history, ()
-        self._taken.update(call_ids(history))
-        start(context, self._config, opening, ids, paused, self._before, history)
+        state.taken_ids.update(call_ids(history))
+        start(context, self._config, opening, ids, paused, state.before, history)
 
     def _check_still_open(self, opening: Opening) -> None:
         """Raise WrongUse if another run, for which this one has waited, was given an answer to the same question."""
@@ -450,16 +409,6 @@ class Session(Generic[DepsT, OutputT]):
         for answer in opening.answers if isinstance(opening, AnswersGiven) else ():
             if answer.question.call_id not in open_now:
                 raise WrongUse(f"question {answer.question.call_id!r} in session {self.id} has just been answered")
-
-    def _count_up(self, *, continues: bool) -> None:
-        """Add the latest run's usage to that of all earlier runs, unless the next run continues it."""
-        if self._latest is not None and not continues:
-            self._before, self._latest = add_usage(self._before, usage_of(self._latest)), None
-
-    def _remember(self, facts: Facts) -> None:
-        """Keep the state in which a run has left the session."""
-        self._latest = facts
-        self.questions = facts.questions
 
     @asynccontextmanager
     async def _hold_turn(self) -> AsyncIterator[None]:
@@ -483,7 +432,8 @@ class Session(Generic[DepsT, OutputT]):
         cut_off = dict(self.cut_off)
         if self._drain:
             provider = Record(provider, partial(_keep_rest, journal, cut_off), drain=True)
-        prices = opening.started.prices if isinstance(opening, ResumePoint) else config.known_prices()
+        point = continued(opening)
+        prices = config.known_prices() if point is None else point.started.prices
         dearest = max(prices.values(), key=lambda price: price.output, default=None)
         share = None if config.budget is None else config.budget.share(dearest)
         if share is not None:
@@ -491,13 +441,16 @@ class Session(Generic[DepsT, OutputT]):
         log = Log(runtime.clock, self.transcript.feed, sinks)
         toolbox = config.toolbox
         policy = config.policy
-        if isinstance(opening, ResumePoint) and not opening.copies:
+        if isinstance(opening, ResumePoint):
             policy = for_recorded_run(policy, opening.started.policy)
         effects, limits = self._effects(log, policy)
+        if point is not None:
+            toolbox = toolbox.subset(spec.name for spec in point.started.tools)
+            bus.start_at(point.last.seq)
         if isinstance(opening, ResumePoint):
-            toolbox = toolbox.subset(spec.name for spec in opening.started.tools)
             effects = self._continue(opening, log, effects, policy)
-            bus.start_at(opening.last.seq)
+        elif isinstance(opening, ForkStarted):  # its record holds nothing that it has done itself
+            log.continue_from(opening.point.facts, opening.point.history, None, opening.point.last)
         return Context(
             log=log,
             transcript=self.transcript,
@@ -516,9 +469,9 @@ class Session(Generic[DepsT, OutputT]):
             drain=self._drain,
             resumable=self.resumable,
             subagent_records=self.subagent_records,
-            waiting_subagents=self._waiting_subagents,
+            waiting_subagents=self._state.waiting_subagents,
             replays=runtime.replay is not None,
-            taken_ids=self._taken,
+            taken_ids=self._state.taken_ids,
             memo=self._memo,
             gates=hooks.gates,
             output=config.output,
@@ -535,7 +488,7 @@ class Session(Generic[DepsT, OutputT]):
             finish_words=model.finish_words,
             flush=journal.flush if journal is not None else nothing_to_flush,
             cut_off=cut_off,
-            redacted_calls=self._redacted_calls if runtime.replay is None else (),
+            redacted_calls=self._state.redacted_calls if runtime.replay is None else (),
         )
 
     def _effects(self, log: Log, policy: Policy) -> tuple[Effects, HardLimits]:
@@ -548,9 +501,6 @@ class Session(Generic[DepsT, OutputT]):
     def _continue(self, point: ResumePoint, log: Log, effects: Effects, policy: Policy) -> Effects:
         """Let the log continue a recorded run. Returns its effects: these, after what its record holds."""
         config = self._config
-        if point.copies:  # a fork: its record holds nothing that it has done itself
-            log.continue_from(point.facts, point.history, None, point.last)
-            return effects
         diverged = point.divergence(lambda facts: config.decide_untraced(facts, policy))
         diverged = diverged or point.missing_hook(config.functions)
         strict = config.record_options.strict_resume
