@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -74,6 +75,42 @@ FAILED_STATUSES: frozenset[ResultStatus] = frozenset({"error", "invalid", "trunc
 """With such a result before it, a completion is not accepted (`policy.reject_after_failure`)."""
 
 
+@dataclass(slots=True)
+class _Progress:
+    """How far the calls of a response have come."""
+
+    truncated: Collection[str]
+    """Ids of calls whose arguments are incomplete."""
+    alone: bool
+    """Whether only the completion may run (`policy.mixed`)."""
+    before: list[str] = field(default_factory=list)
+    """Ids of the calls that were looked at."""
+    done: bool = False
+    """Whether a completion was settled."""
+    asked: bool = False
+    """Whether the user is asked a question, so that no call may start that writes."""
+    reading: bool = True
+    """Whether the calls that were started last only read: they run beside each other, and never beside writing ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A call does not run; this is its result."""
+
+    content: str
+    status: ResultStatus
+    failed: bool = False
+    """Whether it rules out a completion after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A call may run."""
+
+    tool: Tool
+    arguments: dict[str, Any]
+
+
 class ToolCalls:
     """The tool calls of one step: `start_early` while the response streams, `run_all` once it is complete or cut."""
 
@@ -126,49 +163,69 @@ class ToolCalls:
         """Give every call of the response a result, except open questions. truncated: ids of incomplete calls."""
         whole = [call for call in message.calls if call.id not in truncated]
         alone = self._context.policy.mixed == "none" and any(self._completions.is_final(call) for call in whole)
-        done = asked = False
-        reading = True
-        before: list[str] = []
+        progress = _Progress(truncated, alone)
         if self._context.limits.reached:
             self._cancel_running()
         for call in message.calls:
-            tool = self._context.toolbox.get(call.name)
-            if call.id in self._results:
-                pass
-            elif self._is_left_out(call, tool, done, alone):
-                self._results.answer(call, SKIPPED, "skipped")
-            elif call.id in truncated:
-                self._results.answer(call, TRUNCATED, "truncated")
-            elif tool is None:
-                self._results.answer(call, self._unknown_tool(call.name), "invalid")
-            elif asked and tool.kind == "ordinary" and not tool.spec.reads:
-                self._results.answer(call, NOT_RUN_AFTER_QUESTION, "skipped")
-            elif call.id in self._running or (arguments := self._arguments(tool, call)) is None:
-                pass  # it started while the response streamed, or was answered as invalid
-            elif tool.kind not in UNLIMITED_KINDS and self._out_of_time():
-                self._results.answer(call, LIMIT_REACHED, "cancelled")
-                if not tool.spec.reads:
-                    self._results.record_failure(call.id, call.name, LIMIT_REACHED)
-            elif tool.kind == "ordinary" and await self._waits(tool, call):
-                pass  # it stays open until the user has settled the approvals
-            elif tool.kind == "ordinary" and (tool.spec.reads or tool.spec.parallel):
-                if tool.spec.reads != reading:
-                    await self._finish_running(before)
-                reading = tool.spec.reads
-                self._start(tool, call, arguments)
-            elif await self._waits_behind(tool, call, before):
-                pass  # a sub-agent before it has asked the user
-            else:
-                done = await self._run_alone(tool, call, arguments, before) or done
-                await self._scope.checkpoint()  # accepted: all that follows is cancelled, this loop as well
-            before.append(call.id)
-            asked = asked or self._asks(tool)
-        await self._finish_running(before)
+            match self._verdict(call, progress):
+                case _Refused(content, status, failed):
+                    self._results.answer(call, content, status)
+                    if failed:
+                        self._results.record_failure(call.id, call.name, content)
+                case _Ready(tool, arguments):
+                    await self._begin(tool, call, arguments, progress)
+                case None:
+                    pass
+            progress.before.append(call.id)
+            progress.asked = progress.asked or self._asks(call)
+        await self._finish_running(progress.before)
         self._results.ask_passed_on(message.calls)
         for call in message.calls:
             if call.id in self._running and self._context.limits.reached:
                 self._results.answer(call, LIMIT_REACHED, "cancelled")
         self.cancel_rest(message)  # calls whose tasks were cancelled by somebody else
+
+    def _verdict(self, call: ToolCall, progress: _Progress) -> _Refused | _Ready | None:
+        """Say whether a call runs now; None if it has a result, or started while the response streamed."""
+        tool = self._context.toolbox.get(call.name)
+        if call.id in self._results:
+            return None
+        if self._is_left_out(call, tool, progress):
+            return _Refused(SKIPPED, "skipped")
+        if call.id in progress.truncated:
+            return _Refused(TRUNCATED, "truncated")
+        if tool is None:
+            return _Refused(self._unknown_tool(call.name), "invalid")
+        if progress.asked and tool.kind == "ordinary" and not tool.spec.reads:
+            return _Refused(NOT_RUN_AFTER_QUESTION, "skipped")
+        if call.id in self._running:
+            return None
+        try:
+            arguments = self._completions.parse(tool, call)
+        except InvalidArguments as error:
+            return _Refused(str(error), "invalid")
+        if tool.kind not in UNLIMITED_KINDS and self._out_of_time():
+            return _Refused(LIMIT_REACHED, "cancelled", failed=not tool.spec.reads)
+        return _Ready(tool, arguments)
+
+    async def _begin(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], progress: _Progress) -> None:
+        """Start a call that may run beside others, run any other one, or leave it open until the user has spoken."""
+        ordinary = tool.kind == "ordinary"
+        if ordinary and await self._waits(tool, call):
+            return
+        if ordinary and (tool.spec.reads or tool.spec.parallel):
+            if tool.spec.reads != progress.reading:
+                await self._finish_running(progress.before)
+            progress.reading = tool.spec.reads
+            self._start(tool, call, arguments)
+            return
+        await self._finish_running(progress.before)
+        if ordinary and self._results.awaits_approval:  # a sub-agent before it has asked the user
+            self._results.mark_open(call)
+            return
+        done = await self._run_alone(tool, call, arguments, progress.before)
+        progress.done = progress.done or done
+        await self._scope.checkpoint()  # accepted: all that follows is cancelled, this loop as well
 
     async def run_approved(self, calls: Sequence[ToolCall], answers: Mapping[str, QuestionAnswered]) -> None:
         """Run calls of an earlier response that waited for approvals. All approvals are settled: `answers`."""
@@ -205,33 +262,23 @@ class ToolCalls:
             return True
         return False
 
-    async def _waits_behind(self, tool: Tool, call: ToolCall, before: Sequence[str]) -> bool:
-        """Wait for the calls before this one; whether it waits for the user, since a sub-agent of theirs has asked."""
-        await self._finish_running(before)
-        if tool.kind != "ordinary" or not self._results.awaits_approval:
-            return False
-        self._results.mark_open(call)
-        return True
-
-    def _is_left_out(self, call: ToolCall, tool: Tool | None, done: bool, alone: bool) -> bool:
-        """Whether a call is skipped because the step has a completion (`policy.mixed`).
-
-        done: whether a completion before this call was settled. alone: whether only the completion may run.
-        """
+    def _is_left_out(self, call: ToolCall, tool: Tool | None, progress: _Progress) -> bool:
+        """Whether a call is skipped because the step has a completion (`policy.mixed`)."""
         kind = "ordinary" if tool is None else tool.kind
-        if done:
+        if progress.done:
             return self._context.policy.mixed != "all" or kind == "completion"
-        if not alone or kind != "ordinary":
+        if not progress.alone or kind != "ordinary":
             return False
         return call.id not in self._running and not self._context.effects.began(call_key(self._context, call))
 
-    def _asks(self, tool: Tool | None) -> bool:
+    def _asks(self, call: ToolCall) -> bool:
         """Whether calls after this one stand after a question, so that none may start that writes.
 
         A question that could not be put to the user (invalid arguments) counts: the model wanted to ask first.
         """
         if self._context.policy.after_question == "run":
             return False
+        tool = self._context.toolbox.get(call.name)
         return self._results.asked or (tool is not None and tool.kind == "question")
 
     def _out_of_time(self) -> bool:
