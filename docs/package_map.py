@@ -23,11 +23,11 @@ FOLDERS = ("decision", "providers", "engine")
 
 LOOP = tuple(
     """
-    durability budget event_bus event_log connections side_request hooks hard_limits cancel_scope validation
+    durability budget event_bus event_log connections side_request hooks evaluation hard_limits cancel_scope validation
     user_message message_history
     dependencies journal effects checkpoint recorded_values recorded_events resume_point recorded_round
-    context hook_runner approvals tool_execution
-    tool_calls answers session_state compaction completion_cut response evaluation prompts model_request loop run
+    option_groups context hook_runner approvals tool_execution
+    tool_calls answers session_state compaction completion_cut response prompts model_request loop run
     subscribers config
     run_start fork session subagent_records subagents tasks batch race engine _exports __init__
     """.split()

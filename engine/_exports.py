@@ -10,13 +10,14 @@ from ._version import __version__
 from .approvals import Approve, Deny
 from .batch import Fleet, ProviderSummary, Summary
 from .budget import Budget
-from .config import Hooks, ModelOptions, Observers, RecordOptions, Runtime
+from .config import Observers
 from .decision import Extend, Image, Limits, Outcome, Policy, WrongUse
 from .durability import ResumeRefused
 from .engine import Engine
 from .evaluation import Evaluation, EvaluationInput
 from .event_bus import Bus, Lagged
 from .hooks import Accept, Answer, ModelCompactor, ModelJudge, Prepare, Progress, Reject, Verdict
+from .option_groups import Hooks, ModelOptions, RecordOptions, Runtime
 from .providers import LiteLLM, OpenAICompatible
 from .providers.clock import Clock, SystemClock
 from .race import RaceResult

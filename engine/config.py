@@ -1,49 +1,36 @@
-"""The settings of an engine, in groups, and `RunConfig`: all that a run is made from.
-
-Each group checks its own values when it is made, so a wrong one is refused where it was written, before any run.
-"""
+"""`RunConfig`: all that a run is made from, checked. The groups of options are in `option_groups.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any
 
 from msgspec import structs
 
 from ._version import __version__
 from .budget import Budget
-from .context import Decide, Execute, execute_here
-from .decision import Event, Facts, FinishReason, Message, Outcome, Policy, Price, Rule, SystemMessage, WrongUse
+from .decision import Event, Facts, Message, Outcome, Policy, Price, SystemMessage, WrongUse
 from .decision import decide as built_in_decide
 from .decision.events import RunFinished
-from .decision.finish_words import check_finish_words
 from .dependencies import check_factory
-from .effects import Effects
 from .evaluation import Evaluator
 from .event_bus import DEFAULT_CAPACITY, Lagged
-from .event_log import Log
-from .hard_limits import HardLimits
-from .hooks import Compactor, Gate, Judge, ModelCompactor, PromptHandler, SystemPrompt, TextRule, qualified_name
+from .hooks import SystemPrompt, qualified_name
+from .option_groups import Decide, Hooks, ModelOptions, RecordOptions, Runtime, set_tuples
 from .prompts import system_prompt
-from .providers import Prices, Provider, ToolChoice
+from .providers import Prices, Provider
 from .providers._logging import log_warning
 from .providers._wrapper import iter_leaf_providers
-from .providers.clock import Clock, SystemClock
-from .providers.provider import check_settings
-from .records.attachments import ATTACH_ABOVE
-from .records.event_redaction import Redact
 from .run import Run
 from .subscribers import Middleware, Subscriber
 from .tools.output import OutputTool, OutputType, output_type_of
 from .tools.tool import Tool, Toolbox
 from .tools.user_functions import check_functions
 from .validation import (
-    as_tuple,
     check_budget,
     check_buffer,
-    check_clock,
     check_combination,
     check_ends,
     check_measurable,
@@ -51,87 +38,9 @@ from .validation import (
     check_policy,
     check_prices,
     check_provider,
-    check_size,
     check_system,
-    check_text_rule,
-    check_tool_choice,
     check_tools,
-    checked_rules,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hooks:
-    """Functions of yours that take part in decisions about a run; see `hooks.py`. Their answers are recorded.
-
-    Raises WrongUse for what cannot be called.
-    """
-
-    gates: Sequence[Gate] = ()
-    """Check a completion, in order; the first that rejects it hands it back to the model."""
-    text_rule: TextRule | None = None
-    """Decides whether a response without a completion call ends the run."""
-    judge: Judge | None = None
-    """Asked after each round, unless the run ends anyway, whether the task is complete."""
-    compactor: Compactor | Provider | None = None
-    """Makes the context smaller, before the policy's strategies are tried: a function, or a model for a summary."""
-    evaluate: Evaluator | None = None
-    """Evaluates the work at the end of every run, except failed, cancelled and paused ones."""
-    prompt_handlers: Sequence[PromptHandler] = ()
-    """See a prompt before the model does: each may answer it or add a message."""
-    rules: Sequence[Rule] = ()
-    """Rules and guards of your own, which the policy names beside the built-in ones."""
-
-    def __post_init__(self) -> None:
-        _as_tuples(self, "gates", "prompt_handlers")
-        if callable(getattr(self.compactor, "stream", None)):
-            object.__setattr__(self, "compactor", ModelCompactor(cast(Provider, self.compactor)))
-        check_functions(
-            gates=self.gates,
-            text_rule=self.text_rule,
-            judge=self.judge,
-            compactor=self.compactor,
-            evaluate=self.evaluate,
-            prompt_handlers=self.prompt_handlers,
-        )
-        check_text_rule(self.text_rule)
-        object.__setattr__(self, "rules", checked_rules(self.rules))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOptions:
-    """Settings of requests to the model, and the meaning of unknown finish words. Raises WrongUse for wrong values."""
-
-    tool_choice: ToolChoice = "auto"
-    """`auto`, `required` (the model must call a tool) or `none`."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Passed to the provider with each request: `temperature`, `max_tokens` and whatever else its endpoint takes."""
-    finish_words: Mapping[str, FinishReason] = field(default_factory=dict)
-    """The meaning of finish words, as `{"done": "stop"}`, for every provider; overrides endstop's own table."""
-
-    def __post_init__(self) -> None:
-        check_tool_choice(self.tool_choice)
-        object.__setattr__(self, "settings", check_settings(self.settings))
-        object.__setattr__(self, "finish_words", check_finish_words(self.finish_words))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordOptions:
-    """How events are written to a record. Raises WrongUse for wrong values."""
-
-    redact: Redact | None = None
-    """Applied to each text of a user, a model or a tool before it is written; see `records/redaction.py`."""
-    attach_above: int | None = ATTACH_ABOVE
-    """A text or picture of at least this many bytes gets a file of its own beside the record; None: never."""
-    strict_resume: bool = False
-    """Whether a resumed run that would go on differently from its record raises ResumeRefused, and writes nothing.
-    Otherwise it goes on with every recorded result, and its record says where it differs (RESUME_DIVERGED)."""
-
-    def __post_init__(self) -> None:
-        check_functions(redact=self.redact)
-        check_size("attach_above", self.attach_above)
-        if not isinstance(self.strict_resume, bool):
-            raise WrongUse(f"strict_resume is {self.strict_resume!r}: write True or False")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +60,7 @@ class Observers:
     """Events that each run keeps for its readers, 1 or more; a slower reader gets a `Lagged` for what it missed."""
 
     def __post_init__(self) -> None:
-        _as_tuples(self, "subscribers", "middleware")
+        set_tuples(self, "subscribers", "middleware")
         check_functions(subscribers=self.subscribers, on_completed=self.on_completed, middleware=self.middleware)
         check_buffer(self.buffer)
 
@@ -160,39 +69,6 @@ class Observers:
         """The subscribers, with `on_completed` as one of them."""
         callback = self.on_completed
         return (*self.subscribers, *(() if callback is None else (_when_completed(callback),)))
-
-
-class ReplaySource(Protocol):
-    """Makes the effects and limits of a replayed run, which need neither the outside world nor a clock."""
-
-    def effects(self, log: Log, /) -> Effects:
-        """Makes the effects of a run with this log."""
-        ...
-
-    def limits(self, log: Log, policy: Policy, clock: Clock, /) -> HardLimits:
-        """Makes the limits of a run with this log."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
-    """Clock, decision function and tool executor: replaced by replays and tests, rarely in production.
-
-    Raises WrongUse for a clock without the methods of `Clock`.
-    """
-
-    clock: Clock = field(default_factory=SystemClock)
-    decide: Decide | None = None
-    """Called after each step and round; None for the built-in `decide` with the rules in `Hooks.rules`."""
-    decide_untraced: Decide | None = None
-    """Called where the loop needs to foresee a decision, for example before another step; None for `decide`."""
-    execute: Execute = execute_here
-    """Executes a tool call; replace it to run tools elsewhere, or to answer calls from a record."""
-    replay: ReplaySource | None = None
-    """In a replay, what stands for the outside world; None in a live run."""
-
-    def __post_init__(self) -> None:
-        check_clock(self.clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,11 +279,6 @@ def _check_groups(**given: object) -> None:
         group = GROUPS[parameter]
         if not isinstance(value, group):
             raise WrongUse(f"{parameter} is {value!r}: write {parameter}={group.__name__}(...)")
-
-
-def _as_tuples(group: Any, *names: str) -> None:
-    for name in names:
-        object.__setattr__(group, name, as_tuple(name, getattr(group, name)))
 
 
 def _when_completed(callback: Callable[[Outcome], Awaitable[None] | None]) -> Subscriber:

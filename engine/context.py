@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from .budget import Budget, BudgetShare
 from .cancel_scope import Cause, RoundScope
-from .decision import Decision, Facts, FinishReason, Image, Policy, Price, ToolCall, Transcript, Usage
+from .decision import Decision, FinishReason, Image, Policy, Price, Transcript, Usage
 from .decision.cost import with_cost
 from .decision.events import CutOff, MessageAdded
 from .decision.transcript import estimate_tokens
@@ -27,6 +27,8 @@ from .event_log import Log
 from .hard_limits import HardLimits
 from .hooks import Compactor, Gate, Judge, SystemPrompt, TextRule
 from .ids import new_message_id
+from .option_groups import Decide, Execute
+from .option_groups import execute_here as execute_here
 from .providers import Prices, Provider, ToolChoice
 from .providers._logging import log_warning
 from .providers.clock import Clock
@@ -37,19 +39,9 @@ from .tools.run_context import RunContext
 from .tools.tool import Tool, Toolbox
 from .user_message import Prompt, user_message
 
-Decide = Callable[[Facts, Policy], Decision]
-
-Execute = Callable[[ToolCall, Tool, Mapping[str, Any]], Coroutine[Any, Any, Any]]
-"""Runs one call of a tool with its parsed arguments; gives what the tool's function returns."""
-
 
 async def nothing_to_flush() -> None:
     """The `flush` of a run without a record."""
-
-
-async def execute_here(call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
-    """Run the tool's own function, in this process."""
-    return await tool.run(arguments)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, Never
 
 from .batch import Fleet, fleet_of
 from .budget import Budget
-from .config import Hooks, ModelOptions, Observers, RecordOptions, RunConfig, Runtime, refuse_ungrouped
+from .config import Observers, RunConfig, refuse_ungrouped
 from .connections import connected
 from .decision import Outcome, Policy, WrongUse
 from .decision.errors import did_you_mean
@@ -22,6 +22,7 @@ from .hooks import SystemPrompt
 from .ids import new_session_id
 from .journal import RecordTarget
 from .message_history import read_history
+from .option_groups import Hooks, ModelOptions, RecordOptions, Runtime
 from .providers import Prices, Provider
 from .race import RaceResult, racing
 from .run import Run

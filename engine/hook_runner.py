@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, get_args
@@ -11,13 +11,15 @@ import msgspec
 from msgspec import structs
 
 from .context import Context
-from .decision import AssistantMessage, Stop, TextKind
-from .decision.events import CompletionRejected, MessageAdded, StageFinished, VerdictGiven
-from .decision.outcome import StageStatus
+from .decision import AssistantMessage, Outcome, Stop, TextKind
+from .decision import Verdict as WorkVerdict
+from .decision.events import CompletionRejected, EvaluationFinished, MessageAdded, StageFinished, VerdictGiven
+from .decision.outcome import RUN_STAGE_STATUS, StageStatus
 from .effects import EffectKey
+from .evaluation import EVALUATED_STATUSES, Evaluation, EvaluationInput, Evaluator
 from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Verdict, qualified_name
 from .providers._logging import log_warning
-from .tools.results import Completion
+from .tools.results import Completion, to_jsonable
 from .tools.run_context import context_parameter
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
@@ -249,3 +251,84 @@ def _parse_handler(context: Context, said: Any) -> Verdict:
             return Verdict("prepared", msgspec.json.encode(said).decode())
         case _:
             raise TypeError(f"a handler answers Answer, Prepare or None, not {type(said).__name__}")
+
+
+# ---- the evaluator
+
+
+async def run_evaluation(context: Context, evaluator: Evaluator | None, outcome: Outcome) -> Outcome:
+    """Evaluate the run if its status allows it, log the stages, and return the outcome with the verdict."""
+    context.log.append(StageFinished(stage="run", status=RUN_STAGE_STATUS[outcome.status], detail=outcome.stop_reason))
+    if evaluator is None or not _is_evaluated(outcome):
+        status: StageStatus = "absent" if evaluator is None else "skipped"
+        context.log.append(StageFinished(stage="evaluate", status=status, detail=f"the run is {outcome.status}"))
+        return outcome
+    began = context.clock.now()
+    finished = await _evaluate(context, evaluator, outcome)
+    duration = round((context.clock.now() - began) * 1000)
+    status = "ok"
+    if finished.verdict == "not_run" and "error" in finished.details:
+        status = "failed" if context.cancelled is None else "cancelled"
+    context.log.append(StageFinished(stage="evaluate", status=status, detail=finished.verdict, duration_ms=duration))
+    return structs.replace(outcome, verdict=finished.verdict, evaluation={"name": finished.name, **finished.details})
+
+
+def _is_evaluated(outcome: Outcome) -> bool:
+    """Whether the work is evaluated. A run that a call has paused is not: it goes on once the user has answered."""
+    return outcome.status in EVALUATED_STATUSES or (outcome.status == "awaiting_input" and not outcome.questions)
+
+
+async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) -> EvaluationFinished:
+    verdict: WorkVerdict = "not_run"
+    details: dict[str, Any] = {"error": "cancelled before it had a verdict"}
+    name = qualified_name(evaluator)
+    with context.cancellable():
+        key = EffectKey(outcome.steps, "evaluator", name)
+        verdict, details = await context.effects.once(key, partial(_call_evaluator, context, evaluator, outcome))
+    return context.log.append(EvaluationFinished(verdict=verdict, name=name, details=details))
+
+
+async def _call_evaluator(
+    context: Context, evaluator: Evaluator, outcome: Outcome
+) -> tuple[WorkVerdict, dict[str, Any]]:
+    await context.flush()
+    seconds = context.policy.deadlines.evaluation
+    said: Any = None
+    with context.clock.deadline(seconds) as deadline:
+        try:
+            looked_at = EvaluationInput(
+                outcome=outcome,
+                record=context.record_path,
+                started_at=context.started_at,
+                context=context.run_context(),
+            )
+            work = call_user_function(evaluator, looked_at)
+            said = await run_in_own_task(work, qualified_name(evaluator), run_id=context.run_id, role="evaluator")
+        except Exception as error:
+            return "not_run", {"error": describe_error(error)}
+    if deadline.cancelled_caught:
+        return "not_run", {"error": f"no verdict within {seconds:g} seconds"}
+    return _read_answer(said)
+
+
+def _read_answer(said: Any) -> tuple[WorkVerdict, dict[str, Any]]:
+    """The verdict and the details of what an evaluator answered; `not_run`, with an error, if it is of another form."""
+    if isinstance(said, bool):
+        return _VERDICTS[said], {}
+    if isinstance(said, Evaluation):
+        passed, details, where = said.passed, said.details, "Evaluation.passed"
+    elif isinstance(said, Mapping) and (key := next((name for name in _PASSED if name in said), "")):
+        passed, details, where = said[key], {name: said[name] for name in said if name != key}, f"{key!r}"
+        if passed is None:
+            return "not_run", dict(to_jsonable(details))
+    else:
+        what = f"a mapping without {_PASSED[0]!r}" if isinstance(said, Mapping) else type(said).__name__
+        return "not_run", {"error": f"an evaluator answers Evaluation, bool or a mapping with 'pass', not {what}"}
+    if not isinstance(passed, bool):
+        return "not_run", {"error": f"{where} is True or False, not {passed!r}"}
+    return _VERDICTS[passed], dict(to_jsonable(details))
+
+
+_PASSED = ("pass", "passed")
+"""Members of a mapping that say the verdict."""
+_VERDICTS: dict[bool, WorkVerdict] = {True: "passed", False: "failed"}

@@ -22,10 +22,10 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from .config import Runtime
 from .decision import POLICIES, Limits, Policy, WrongUse
 from .decision.errors import error_text
 from .engine import Engine
+from .option_groups import Runtime
 from .providers import Provider
 from .providers.clock import Clock
 from .tools.control import task_done

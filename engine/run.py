@@ -23,9 +23,9 @@ from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished, SubagentStarted
 from .decision.outcome import OutputT
 from .durability import ResumeRefused, RunLost
-from .evaluation import Evaluator, run_evaluation
+from .evaluation import Evaluator
 from .event_bus import Bus, Lagged
-from .hook_runner import run_prompt_handlers
+from .hook_runner import run_evaluation, run_prompt_handlers
 from .hooks import PromptHandler
 from .loop import run_rounds
 from .message_history import MessageFormat, messages_in

@@ -16,11 +16,11 @@ from typing import Any, cast
 
 from .._sanitize import one_line
 from ..answers import Answer
-from ..config import Hooks, ModelOptions, RecordOptions
 from ..decision import Facts, Policy, Question, WrongUse, fold
 from ..decision.events import RunStarted
 from ..engine import Engine
 from ..fork import ForkPoint
+from ..option_groups import Hooks, ModelOptions, RecordOptions
 from ..providers import ToolChoice
 from ..providers.endpoint_url import mask_url
 from ..records.reader import RecordedRun, SessionRecord, read_record

@@ -15,10 +15,11 @@ from typing import Any
 
 import msgspec
 
-from ..config import Hooks, ModelOptions, Observers
+from ..config import Observers
 from ..decision import Event, Status, WrongUse
 from ..engine import Engine
 from ..event_bus import Lagged
+from ..option_groups import Hooks, ModelOptions
 from ..process.shutdown import ShutdownSignals, run_to_end
 from ..process.streams import StdStreams
 from ..providers import Provider

@@ -14,8 +14,8 @@ from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
 from ..answers import recorded_answers
-from ..config import Hooks, ModelOptions, Observers, Runtime
-from ..context import Decide, Execute, QueuedMessage, execute_here
+from ..config import Observers
+from ..context import QueuedMessage
 from ..decision import (
     GUARDS,
     RULES,
@@ -34,6 +34,7 @@ from ..decision import (
 from ..decision import events as ev
 from ..decision.run_origin import is_foreign
 from ..engine import Engine
+from ..option_groups import Decide, Execute, Hooks, ModelOptions, Runtime, execute_here
 from ..providers import Exchange, Exhausted, Interrupted, Prices, Request
 from ..providers.replay import rebuild_error
 from ..recorded_values import recorded_values

@@ -20,9 +20,9 @@ from endstop import (
     Tool,
     read_record,
 )
-from endstop.config import Runtime
 from endstop.decision import Policy, ToolResult, WrongUse
 from endstop.decision import events as ev
+from endstop.option_groups import Runtime
 from endstop.providers import Scripted, call
 from endstop.replay import replay
 from endstop.session import Session

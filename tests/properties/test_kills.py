@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from endstop import Tool, read_record, this_call
-from endstop.context import execute_here
 from endstop.decision import Event, Policy, ToolCall
 from endstop.decision import events as ev
+from endstop.option_groups import execute_here
 from endstop.providers import Request
 from endstop.records.recorder import RecordWriter
 from endstop.replay import replay

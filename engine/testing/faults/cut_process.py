@@ -12,12 +12,12 @@ from typing import Any
 
 from ...answers import Answer
 from ...config import RunConfig
-from ...context import Decide
 from ...decision import Outcome, Question, WrongUse
 from ...decision import decide as built_in_decide
 from ...decision import events as ev
 from ...decision.errors import error_text
 from ...engine import Engine
+from ...option_groups import Decide
 from ...records.reader import RecordedRun, SessionRecord, read_record
 from ...run import Run
 from ...session import Session

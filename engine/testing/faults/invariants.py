@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from ...context import Decide
 from ...decision import Event, WrongUse
 from ...decision import decide as built_in_decide
 from ...decision import events as ev
+from ...option_groups import Decide
 from ...records.reader import SessionRecord, read_record
 from ...replay.replay import replay
 from .growth import subagent_records

@@ -10,13 +10,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ...config import Hooks, Runtime
-from ...context import Decide
 from ...decision import Facts, FinishReport, Policy, ReasoningDelta, ToolCallDelta, WrongUse, decide, fold
 from ...decision import events as ev
 from ...decision.errors import error_text
 from ...decision.rules import Rule
 from ...engine import Engine
+from ...option_groups import Decide, Hooks, Runtime
 from ...providers import Request, Scripted, Unavailable, call, say
 from ...records.reader import read_record
 from ...run import Run
