@@ -147,7 +147,7 @@ def _read_summary(said: object) -> Verdict:
 
 async def _ask_compactor(context: Context) -> ContextCompacted | Literal["refused"] | None:
     """Ask the user's compactor to replace the oldest messages; None if there is none, or no usable answer."""
-    compactor, old = context.compactor, tuple(_old(context))
+    compactor, old = context.hooks.compactor, tuple(_old(context))
     if compactor is None or not old:
         return None
     asks_model = isinstance(compactor, ModelCompactor)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,18 +18,18 @@ from msgspec import Struct
 
 from .budget import Budget, BudgetShare
 from .cancel_scope import Cause, RoundScope
-from .decision import Decision, FinishReason, Image, Policy, Price, Transcript, Usage
+from .decision import Decision, Image, Policy, Price, Transcript, Usage
 from .decision.cost import with_cost
 from .decision.events import CutOff, MessageAdded
 from .decision.transcript import estimate_tokens
 from .effects import Effects
 from .event_log import Log
 from .hard_limits import HardLimits
-from .hooks import Compactor, Gate, Judge, SystemPrompt, TextRule
+from .hooks import SystemPrompt
 from .ids import new_message_id
-from .option_groups import Decide, Execute
+from .option_groups import Decide, Execute, Hooks, ModelOptions
 from .option_groups import execute_here as execute_here
-from .providers import Prices, Provider, ToolChoice
+from .providers import Prices, Provider
 from .providers._logging import log_warning
 from .providers.clock import Clock
 from .records.event_redaction import Redact
@@ -44,6 +44,18 @@ async def nothing_to_flush() -> None:
     """The `flush` of a run without a record."""
 
 
+@dataclass(slots=True)
+class Subagents:
+    """The sub-agents of a run."""
+
+    runs: dict[str, Any] = field(default_factory=dict)
+    """Their runs so far in this process, by id; `Run.children` shows them."""
+    waiting: dict[str, Any] = field(default_factory=dict)
+    """Their sessions that wait for the user's answers, by id."""
+    records: Any = None
+    """Where their sessions are kept (`SubagentRecords`); None: next to the record of the run."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Context:
     """What the parts of one run share."""
@@ -56,6 +68,8 @@ class Context:
     decide: Decide
     decide_untraced: Decide
     """`decide` without a trace, for decisions that the loop only foresees and does not record."""
+    hooks: Hooks
+    model_options: ModelOptions
     effects: Effects
     """Does everything that is not computed: see `effects.py`."""
     limits: HardLimits
@@ -80,25 +94,16 @@ class Context:
     """Whether the run is a replay of a record."""
     drain: bool = False
     """Whether the rest of cut responses is read, to record what the cuts saved. Sub-agents do the same."""
-    children: dict[str, Any] = field(default_factory=dict)
-    """The runs of its sub-agents so far in this process, by id; `Run.children` shows them."""
+    subagents: Subagents = field(default_factory=Subagents)
     resumable: bool = False
     """Whether the run stops without an end when its provider is away, so that it can be resumed."""
-    subagent_records: Any = None
-    """Where the sessions of its sub-agents are kept (`SubagentRecords`); None: beside its record."""
-    waiting_subagents: dict[str, Any] = field(default_factory=dict)
-    """Sessions of sub-agents that wait for the user's answers, by id."""
     deps: Any = None
     """The dependencies of the run, which the user's functions get as `RunContext.deps`."""
     owner: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    gates: Sequence[Gate] = ()
     output: OutputType | None = None
     """The type as which the answer is read, for gates and in the outcome; None: the output is the text."""
-    text_rule: TextRule | None = None
     system_prompt: SystemPrompt | None = None
-    judge: Judge | None = None
-    compactor: Compactor | None = None
     prompt: str | None = None
     started_at: str = ""
     record_path: str | None = None
@@ -106,10 +111,6 @@ class Context:
     """A decision that is made already, on which the loop acts first; None if it has to decide by itself."""
     skip_next_step: bool = False
     """If true, this run gets no next-step prompt, because a prompt handler said so (`Prepare.next_step`)."""
-    tool_choice: ToolChoice = "auto"
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    finish_words: Mapping[str, FinishReason] = field(default_factory=dict)
-    """The meaning of finish words, as `{"done": "stop"}`; takes precedence over endstop's own table."""
     flush: Callable[[], Awaitable[None]] = nothing_to_flush
     """Awaited before every side effect: makes all events so far safe against the death of this process."""
     cut_off: Mapping[int, CutOff] = field(default_factory=dict)

@@ -142,9 +142,9 @@ def progress(context: Context, call_id: str | None = None) -> Progress:
 
 async def run_gates(context: Context, completion: Completion, call_id: str | None = None) -> tuple[str, str] | None:
     """Ask the gates in order. Returns the first rejection, as reason and gate's name; None if all accept."""
-    if context.gates and context.output is not None:
+    if context.hooks.gates and context.output is not None:
         completion = replace(completion, output=context.output.read(completion.answer))
-    for gate in context.gates:
+    for gate in context.hooks.gates:
         verdict = await run_hook(context, "gate", gate, (completion, progress(context, call_id)), parse_gate, call_id)
         if verdict.said != "accept":
             failed = "The check of the completion failed: " if verdict.said == "failed" else ""
@@ -154,16 +154,16 @@ async def run_gates(context: Context, completion: Completion, call_id: str | Non
 
 async def run_text_rule(context: Context, message: AssistantMessage) -> None:
     """Ask the user's text rule, if there is one, whether this response ends the run."""
-    if context.text_rule is not None:
+    if context.hooks.text_rule is not None:
         arguments: tuple[Any, ...] = (message.text, message.calls)
-        if context_parameter(context.text_rule) is not None:
+        if context_parameter(context.hooks.text_rule) is not None:
             arguments += (context.run_context(),)
-        await run_hook(context, "text_rule", context.text_rule, arguments, parse_text_rule)
+        await run_hook(context, "text_rule", context.hooks.text_rule, arguments, parse_text_rule)
 
 
 async def check_final_text(context: Context, message: AssistantMessage) -> None:
     """Let the gates check plain text that would end the run. A rejection is logged, and the run continues."""
-    if not context.gates or not _would_end(context):
+    if not context.hooks.gates or not _would_end(context):
         return
     objection = await run_gates(context, Completion(answer=message.text))
     if objection is not None:

@@ -162,10 +162,10 @@ async def _round(context: Context) -> None:
     context.log.append(RoundStarted(round=context.log.facts.rounds + 1))
     _add_next_step_prompt(context)
     await run_round(context)
-    if context.judge is not None and context.cancelled is None and _would_go_on(context):
+    if context.hooks.judge is not None and context.cancelled is None and _would_go_on(context):
         with context.cancellable():
-            tokens = context.tokens_now() if isinstance(context.judge, ModelJudge) else None
-            await run_hook(context, "judge", context.judge, (progress(context),), parse_judge, tokens=tokens)
+            tokens = context.tokens_now() if isinstance(context.hooks.judge, ModelJudge) else None
+            await run_hook(context, "judge", context.hooks.judge, (progress(context),), parse_judge, tokens=tokens)
 
 
 def _would_go_on(context: Context) -> bool:
@@ -403,8 +403,8 @@ async def _stream(
     request = make_request(
         context.transcript,
         tools=context.toolbox.specs,
-        tool_choice=context.tool_choice,
-        settings=context.settings,
+        tool_choice=context.model_options.tool_choice,
+        settings=context.model_options.settings,
         closing=calls is None,
         attempt=attempts.attempt,
         memo=context.memo,

@@ -95,7 +95,10 @@ class ResponseBuilder:
         elif isinstance(chunk, MERGEABLE) and chunk.pieces:
             self._feed_merged(chunk)
         else:
-            if type(chunk) is FinishReport and (reason := self._context.finish_words.get(chunk.raw)) is not None:
+            if (
+                type(chunk) is FinishReport
+                and (reason := self._context.model_options.finish_words.get(chunk.raw)) is not None
+            ):
                 chunk = FinishReport(reason, chunk.raw)
             self._feed(chunk)
 

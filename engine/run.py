@@ -90,7 +90,7 @@ class Run(Generic[OutputT]):
     @property
     def children(self) -> Mapping[str, Run[Any]]:
         """The runs of its sub-agents so far, by id; each begins with the event SUBAGENT_STARTED of this run."""
-        return self.context.children if self.context is not None else {}
+        return self.context.subagents.runs if self.context is not None else {}
 
     async def __aenter__(self) -> Run[OutputT]:
         if self._task is not None:

@@ -14,14 +14,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Generic, Literal, cast
+from typing import Any, Generic, Literal
 
 from .answers import Answer, AnswerGiven, check_answers, check_granted, with_expired
 from .approvals import Approve, Deny
 from .checkpoint import Durable
 from .config import RunConfig
 from .connections import connected
-from .context import Context, nothing_to_flush
+from .context import Context, Subagents, nothing_to_flush
 from .decision import (
     Event,
     Message,
@@ -46,7 +46,6 @@ from .event_bus import Bus
 from .event_log import Log
 from .fork import ForkPoint, HasConfig, check_new_record, copied_lines, read_origin
 from .hard_limits import HardLimits
-from .hooks import Compactor
 from .ids import new_run_id, new_session_id
 from .journal import Journal, RecordTarget, open_journal
 from .message_history import MessageFormat, call_ids, messages_in
@@ -353,8 +352,7 @@ class Session(Generic[DepsT, OutputT]):
                 await self._drive(run, opening, journal, made)
 
     async def _drive(self, run: Run, opening: Opening, journal: Journal | None, deps: Any) -> None:
-        context = self._context(run.bus, journal, opening)
-        context.deps, context.owner, context.metadata = deps, self.owner, self.metadata
+        context = self._context(run.bus, journal, opening, deps)
         hooks, observers = self._config.hooks, self._config.observers
         run.attach(context, hooks.prompt_handlers, hooks.evaluate)
         async with enter_middleware(observers.middleware, run), notify_subscribers(observers.all_subscribers, run):
@@ -417,13 +415,8 @@ class Session(Generic[DepsT, OutputT]):
         async with self._turn:
             yield
 
-    def _context(self, bus: Bus, journal: Journal | None, opening: Opening) -> Context:
-        config, hooks, model, runtime = (
-            self._config,
-            self._config.hooks,
-            self._config.model_options,
-            self._config.runtime,
-        )
+    def _context(self, bus: Bus, journal: Journal | None, opening: Opening, deps: Any) -> Context:
+        config, state, runtime = self._config, self._state, self._config.runtime
         sinks: list[Callable[[Event], None]] = []
         if journal is not None:
             sinks.append(journal.write)
@@ -457,6 +450,8 @@ class Session(Generic[DepsT, OutputT]):
             provider=provider,
             toolbox=toolbox,
             policy=policy,
+            hooks=config.hooks,
+            model_options=config.model_options,
             decide=config.decide,
             decide_untraced=config.decide_untraced,
             execute=runtime.execute,
@@ -468,27 +463,22 @@ class Session(Generic[DepsT, OutputT]):
             redact=config.record_options.redact,
             drain=self._drain,
             resumable=self.resumable,
-            subagent_records=self.subagent_records,
-            waiting_subagents=self._state.waiting_subagents,
+            subagents=Subagents(waiting=state.waiting_subagents, records=self.subagent_records),
             replays=runtime.replay is not None,
-            taken_ids=self._state.taken_ids,
+            taken_ids=state.taken_ids,
             memo=self._memo,
-            gates=hooks.gates,
             output=config.output,
-            text_rule=hooks.text_rule,
             system_prompt=config.system_function,
-            judge=hooks.judge,
-            compactor=cast("Compactor | None", hooks.compactor),  # no provider: see `Hooks`
+            deps=deps,
+            owner=self.owner,
+            metadata=self.metadata,
             effects=effects,
             limits=limits,
             prompt=prompt_of(opening),
             record_path=journal.path if journal is not None else None,
-            tool_choice=model.tool_choice,
-            settings=model.settings,
-            finish_words=model.finish_words,
             flush=journal.flush if journal is not None else nothing_to_flush,
             cut_off=cut_off,
-            redacted_calls=self._state.redacted_calls if runtime.replay is None else (),
+            redacted_calls=state.redacted_calls if runtime.replay is None else (),
         )
 
     def _effects(self, log: Log, policy: Policy) -> tuple[Effects, HardLimits]:

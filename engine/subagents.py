@@ -147,7 +147,7 @@ class Subagent:
 
     async def find(self) -> bool:
         """Whether it has begun before, in this process or in one that died. Raises WrongUse if its record is lost."""
-        waiting = self._parent.waiting_subagents.pop(self._session_id, None)
+        waiting = self._parent.subagents.waiting.pop(self._session_id, None)
         if waiting is not None:
             self._session.copy_from(waiting)
             return True
@@ -208,7 +208,7 @@ class Subagent:
         self._announce()
         self._catch_up(known)
         run.leave_cause = CAUSE
-        self._parent.children[run.id] = run
+        self._parent.subagents.runs[run.id] = run
         kept = self._kept
         keeping = nothing_to_keep() if kept is None else kept.kept(self._session, run, self._config, title)
         async with keeping as begun, run:
@@ -217,7 +217,7 @@ class Subagent:
 
     def _ended(self, outcome: Outcome) -> Outcome:
         if outcome.questions:
-            self._parent.waiting_subagents[self._session_id] = self._session
+            self._parent.subagents.waiting[self._session_id] = self._session
         return outcome
 
     def _new_session(self) -> Session:
@@ -230,7 +230,7 @@ class Subagent:
             parent=ParentCall(session_id=call.session_id, run_id=call.run_id, call_id=call.call_id),
         )
         session.owner, session.metadata = self._parent.owner, self._parent.metadata
-        session.subagent_records, session.resumable = self._parent.subagent_records, self._parent.resumable
+        session.subagent_records, session.resumable = self._parent.subagents.records, self._parent.resumable
         return session
 
     # ---- what the parent's log holds of it
@@ -287,7 +287,7 @@ class Subagent:
         if parent.budget is not None and self._config.budget is not parent.budget:
             parent.budget.spend(usage)
         if parent.limits.used_up(parent.log.facts.steps):
-            for run in parent.children.values():
+            for run in parent.subagents.runs.values():
                 run.cancel(CAUSE)
 
 
@@ -302,8 +302,8 @@ def _asker_of(parent: Context, call_id: str) -> Asker | None:
 
 def records_of(parent: Context) -> SubagentRecords | None:
     """Where the sub-agents of this run are kept; None if nothing is kept of them."""
-    if parent.subagent_records is not None or parent.record_path is None:
-        return cast("SubagentRecords | None", parent.subagent_records)
+    if parent.subagents.records is not None or parent.record_path is None:
+        return cast("SubagentRecords | None", parent.subagents.records)
     return SubagentFolder(parent.record_path)
 
 
