@@ -620,3 +620,8 @@ STREAM_PARTS: frozenset[type] = frozenset(
     {TextMessageContent, ReasoningMessageContent, ToolCallStart, ToolCallArgs, ToolCallEnd, ProviderToolReported}
 )
 """Parts of a streamed response. They change neither facts nor transcript: `ResponseFinished` has the whole response."""
+
+
+def is_copied(event: Event, started: RunStarted) -> bool:
+    """Whether a fork copied this event, which is then counted where it was copied from."""
+    return started.origin is not None and event.seq < started.origin.at

@@ -14,11 +14,10 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .cost import Price
-from .cut_savings import saved_by_cut
 from .facts import Facts
 from .failures import Failures
 from .messages import AssistantMessage, Usage, is_blank
-from .outcome import Question, SubagentUse, ask_again
+from .outcome import CutSavings, Question, SubagentUse, ask_again
 from .policy import REMEMBERED_POINTS
 from .step_history import PROGRESS, StepJudgement, add_points
 
@@ -217,6 +216,20 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         same_texts=_same_texts(facts, message),
         overflows=0,
         degenerate=None,
+    )
+
+
+def saved_by_cut(response: ev.ResponseFinished, price: Price | None) -> CutSavings | None:
+    """Return what the cut of a response saved; None if it was not cut at a completion, or had ended there by itself."""
+    if response.cut_at is None or response.cut_at_end or response.raw_finish:
+        return None
+    rest, priced = response.after_cut, int(price is not None)
+    if rest is None:
+        return CutSavings(cuts=1, priced=priced)
+    tokens, calls = rest.output_tokens, len(rest.calls)
+    cost = 0.0 if price is None else price.output_cost(tokens, response.usage.input_tokens)
+    return CutSavings(
+        cuts=1, measured=1, output_tokens=tokens, calls=calls, priced=priced, measured_priced=priced, cost_usd=cost
     )
 
 

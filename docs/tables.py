@@ -19,10 +19,10 @@ from pathlib import Path
 from types import CodeType, FunctionType, NoneType
 from typing import Any, NamedTuple, get_args, get_origin
 
+from endstop.analysis.published_policies import PUBLISHED, PublishedPolicy
 from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
 from endstop.decision.finish_words import ACTIONS, FINISH_WORDS
-from endstop.decision.published import PUBLISHED, PublishedPolicy
 from endstop.decision.settings import Settings, describe_type, setting_types
 from endstop.evaluation import EVALUATED_STATUSES
 from endstop.web.ag_ui.protocol import custom_name

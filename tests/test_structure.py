@@ -27,7 +27,7 @@ AG_UI_EVENTS = "engine.web.ag_ui.protocol"
 MIRRORS = {
     "anthropic": "format of sessions, and provider of the same vendor",
     "audit": "command, view and analysis of one subject",
-    "backtest": "the same, and the pure part in decision/",
+    "backtest": "the same, and the former place of the simulation in decision/",
     "cases": "the table of cases of each conformance kit",
     "client": "connection to each durable engine",
     "demo": "command and view of one subject",
@@ -81,7 +81,7 @@ GLOSSARY = {
     "limit": "decision/limits.py",
     "outcome": "decision/outcome.py",
     "finish reason": "decision/finish_words.py",
-    "backtest": "decision/backtest.py",
+    "backtest": "engine/analysis/backtest.py",
     "cost": "decision/cost.py",
     "retry": "providers/retry.py",
     "fallback": "providers/fallback.py",

@@ -13,13 +13,13 @@ from msgspec import Struct, field
 
 from ..decision import GUARDS, RULES, Event, Facts, Policy, Status, TextKind, ToolKind, Usage, Verdict, Work, fold
 from ..decision import events as ev
-from ..decision.backtest import BacktestResult, Finding, Parting, backtest
 from ..decision.call_judgement import CallJudge
-from ..decision.foreign_loops import without_shipped_limit
 from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
 from ..decision.run_origin import is_foreign
-from ..decision.summary import ResourceUse, RunSummary, is_copied, is_error
+from .foreign_loops import without_shipped_limit
+from .policy_simulation import BacktestResult, Finding, Parting, backtest
+from .summary import ResourceUse, RunSummary, is_error
 
 MAX_TEXT = 2_000
 """Characters kept of each text."""
@@ -230,7 +230,7 @@ class _RunAuditor:
         match event:
             case ev.StepStarted(step=number, t=t, closing=closing):
                 self._made += not closing
-                self._copied += not closing and is_copied(event, self._started)
+                self._copied += not closing and ev.is_copied(event, self._started)
                 step = AuditedStep(step=number, t=t, closing=closing, after_done=bool(self._accepted))
                 self._steps.append(step)
                 if len(self._steps) > MAX_STEPS:

@@ -21,18 +21,18 @@ from msgspec.structs import replace
 
 from .._version import __version__
 from ..decision import Event, Policy, Verdict, WrongUse
-from ..decision.backtest import BacktestResult, Finding, Parting, backtest
 from ..decision.policy_files import Fitted, with_setting
-from ..decision.published import BY_NAME, PublishedPolicy, rules_of
-from ..decision.summary import ResourceUse, RunSummary
 from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
 from ..records.scan import scan
 from .false_stops import StoppedSessions, StoppedSessionsAggregator
 from .labels import Labels, LabelStatistics, RunNames
+from .policy_simulation import BacktestResult, Finding, Parting, backtest
+from .published_policies import BY_NAME, PublishedPolicy, rules_of
 from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator, clamp_share, wilson_interval
 from .step_mix import MixComparison, add_counts, compare_mix
+from .summary import ResourceUse, RunSummary
 
 INDEX_VERSION = 8
 """Increased whenever the result for the same record changes, so that cached results are computed again."""

@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from .._version import __version__
 from ..decision import Event, Policy, WrongUse
-from ..decision.backtest import BacktestResult, Finding, backtest
 from ..decision.events import RunStarted
 from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
@@ -43,6 +42,7 @@ from .eagerness import (
 from .fit_report import TOLERANCE, Counts, FitOptions, FitReport, Rung, UnitKind, settings_text
 from .guarantee import Certification, exact_interval, learn_then_test, upper_bound
 from .labels import Labels, RunNames
+from .policy_simulation import BacktestResult, Finding, backtest
 from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator
 from .step_mix import add_counts, shares_of

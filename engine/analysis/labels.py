@@ -25,10 +25,10 @@ from msgspec import Struct
 from .._sanitize import one_line
 from ..decision import Verdict, WrongUse
 from ..decision.events import RunStarted, SessionSource
-from ..decision.summary import RunSummary
 from ..records.files import RECORD_SUFFIXES
 from .label_files import GOOD_NUMBER, Label, read_label_file
 from .rows import FilePath
+from .summary import RunSummary
 
 SHOWN = 5
 """How many ids an error or a warning lists."""

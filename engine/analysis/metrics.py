@@ -8,7 +8,6 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from ..decision.outcome import CutSavings
-from ..decision.summary import ResourceUse, ToolStats
 from .scoring import MANY_STEPS_AFTER, Anchor, LabelledRun, WorkState
 from .statistics import (
     Bin,
@@ -19,6 +18,7 @@ from .statistics import (
     clamp_share,
     wilson_interval,
 )
+from .summary import ResourceUse, ToolStats
 
 ENDED = ("completion", "text", "limit", "other", "unfinished")
 ANCHORS: tuple[Anchor, ...] = get_args(Anchor)

@@ -12,17 +12,17 @@ from msgspec.structs import replace
 
 from .._version import __version__
 from ..decision import RECOMMENDED, WrongUse
-from ..decision.backtest import backtest
 from ..decision.errors import did_you_mean
-from ..decision.summary import RunSummary
 from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
 from ..records.scan import scan
 from .comparison import Advice, BaselineComparison, Recommendation, advise, compare, recommend
 from .labels import Labels, LabelStatistics
 from .metrics import RunAggregator, RunMetrics, ToolAggregator, ToolTotals
+from .policy_simulation import backtest
 from .sampling import BadRecord, SampledSession, SessionSampler, partly_read, view_ids
 from .scoring import LabelledRun, Ratings, RatingStatistics, label_run
+from .summary import RunSummary
 
 INDEX_VERSION = 10
 """Increased whenever the digest of the same record changes, so that cached digests are computed again."""

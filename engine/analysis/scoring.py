@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from ..decision import WrongUse
 from ..decision.events import is_imported
-from ..decision.summary import ResourceUse, RunSummary
 from .rows import FilePath, Row, csv_rows, json_rows, read_text
+from .summary import ResourceUse, RunSummary
 
 GOOD_FROM = 0.5
 """Rewards and ratings from this value on are good."""
@@ -41,7 +41,7 @@ Anchor = Literal["said", "changed", "checked"]
 """Where a run could have ended.
 
 said: a completion call, or a text that ends the work, accepted or not. changed: the last change of the work. checked:
-the first check that passed since that change (`decision/anchors.py`).
+the first check that passed since that change (`anchors.py`).
 """
 MANY_STEPS_AFTER = 5
 """A few steps after the last change are to be expected: a look at it, a test, the report. So many are not."""

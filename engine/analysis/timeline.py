@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from ..decision import Event, Facts, fold
 from ..decision import events as ev
-from ..decision.summary import RunSummary, SummaryBuilder, is_copied, is_error
 from ..records.scan import scan
+from .summary import RunSummary, SummaryBuilder, is_error
 
 STEPS_PER_END = 150
 """Steps kept from the beginning and from the end of a run; those between are only counted."""
@@ -38,7 +38,7 @@ class StepCall(Struct, frozen=True, array_like=True):
     status: str
     id: str = ""
     failed: bool = False
-    """Whether it counts as an error, whatever its status (`decision.summary.is_error`)."""
+    """Whether it counts as an error, whatever its status (`summary.is_error`)."""
 
 
 class StepCell(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -130,7 +130,7 @@ class TimelineBuilder:
         """Add an event. `facts`: the facts of the run after it."""
         self._digester.feed(event, facts)
         change = _CHANGES.get(type(event))
-        if change is not None and not is_copied(event, self._started):
+        if change is not None and not ev.is_copied(event, self._started):
             change(self, event, facts)
 
     def timeline(self, facts: Facts) -> RunTimeline:

@@ -12,9 +12,9 @@ from typing import IO, Any
 import msgspec
 
 from ..analysis.backtest import NamedPolicy, SessionCase, backtest_index, backtest_records, parse_sweep
+from ..analysis.published_policies import BY_NAME, PUBLISHED, guards_alone
 from ..decision import POLICIES, WrongUse
 from ..decision.errors import did_you_mean
-from ..decision.published import BY_NAME, PUBLISHED, guards_alone
 from ..process.streams import StdStreams
 from ..records.files import find_records
 from .commands import add_command

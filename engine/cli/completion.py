@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..analysis.published_policies import BY_NAME
 from ..decision import POLICIES
-from ..decision.published import BY_NAME
 from ..providers.prices import listed_models
 from .commands import add_command, build_whole_parser
 from .factory import WIRES

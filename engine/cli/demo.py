@@ -12,9 +12,9 @@ from shlex import quote
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.policy_simulation import backtest
+from ..analysis.summary import RunSummary
 from ..decision import WrongUse
-from ..decision.backtest import backtest
-from ..decision.summary import RunSummary
 from ..process.shutdown import INTERRUPT_EXIT_CODE, run_to_end
 from ..process.streams import StdStreams
 from ..records.reader import read_record

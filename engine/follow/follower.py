@@ -22,6 +22,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from .._version import __version__
+from ..analysis.foreign_loops import ends_without_calls, without_shipped_limit
+from ..analysis.policy_simulation import PolicySimulation
 from ..decision import (
     POLICIES,
     AnyChunk,
@@ -49,13 +51,11 @@ from ..decision import (
     fold,
 )
 from ..decision import events as ev
-from ..decision.backtest import PolicySimulation
 from ..decision.cost import Price, with_cost
 from ..decision.decide import applies_before_first_step, go_on_in_round, needs_closing_step
 from ..decision.decisions import FOLLOWED
 from ..decision.errors import did_you_mean, error_text
 from ..decision.facts import add_usage, usage_of
-from ..decision.foreign_loops import ends_without_calls, without_shipped_limit
 from ..decision.limit_usage import extension
 from ..decision.outcome import STATUS_OF
 from ..decision.run_origin import FOLLOW_PREFIX

@@ -11,8 +11,7 @@ from itertools import chain, islice
 from msgspec import Struct
 
 from ..decision import Event, WrongUse
-from ..decision.events import ResponseFinished, RunFinished, RunStarted
-from ..decision.summary import is_copied
+from ..decision.events import ResponseFinished, RunFinished, RunStarted, is_copied
 from .attachments import AttachmentReader
 from .deduplication import MessageRestorer, missing_deltas
 from .files import line_batches

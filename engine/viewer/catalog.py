@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from ..analysis.report import RecordDigest, digest_index, digest_record
 from ..analysis.sampling import partly_read, view_ids
+from ..analysis.summary import RunSummary
 from ..decision import WrongUse
-from ..decision.summary import RunSummary
 from ..providers._logging import log_warning
 from ..records.files import RECORD_SUFFIXES, list_records, subagent_file, subagents_folder
 from ..records.index import Stamp, file_stamp, map_files_cached

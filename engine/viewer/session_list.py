@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from ..analysis.summary import RunSummary
 from ..decision import Usage
 from ..decision.run_origin import FOLLOW_PREFIX, IMPORT_PREFIX
-from ..decision.summary import RunSummary
 from ..formats.parsing import format_time, parse_time
 from ..http.problems import HttpError
 from ..http.session_schemas import SessionResponse

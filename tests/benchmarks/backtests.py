@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from endstop.analysis.policy_simulation import backtest
 from endstop.decision import POLICIES, Event, Facts, decide, fold
-from endstop.decision.backtest import backtest
 from endstop.decision.events import StepFinished
 from endstop.records.files import find_records
 from endstop.records.scan import scan

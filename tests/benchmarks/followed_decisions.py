@@ -19,8 +19,8 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+from endstop.analysis.policy_simulation import backtest
 from endstop.decision import AssistantMessage, Event, Stop, ToolResult, UserMessage
-from endstop.decision.backtest import backtest
 from endstop.decision.events import MessageAdded, ResponseFinished, RunStarted, ToolCallResult
 from endstop.follow import Follower
 from endstop.follow.follower import followed_policy

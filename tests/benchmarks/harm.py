@@ -39,7 +39,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from endstop.analysis.foreign_loops import ends_without_calls, without_shipped_limit
 from endstop.analysis.guarantee import exact_interval
+from endstop.analysis.policy_simulation import BacktestResult, backtest
+from endstop.analysis.published_policies import BY_NAME, guards_alone, rules_of
 from endstop.decision import (
     POLICIES,
     AssistantMessage,
@@ -53,16 +56,13 @@ from endstop.decision import (
     policy_from,
 )
 from endstop.decision import policy as policy_module
-from endstop.decision.backtest import BacktestResult, backtest
 from endstop.decision.degeneration import find_repetition_in_message
 from endstop.decision.events import ResponseFinished, RunStarted, StepFinished, ToolCallResult
 from endstop.decision.facts import Facts
-from endstop.decision.foreign_loops import ends_without_calls, without_shipped_limit
 from endstop.decision.limits import STOP_REASONS
 from endstop.decision.messages import is_blank
 from endstop.decision.policy import Degeneration
 from endstop.decision.policy_files import with_setting
-from endstop.decision.published import BY_NAME, guards_alone, rules_of
 from endstop.decision.rules import RULES as OWN_RULES
 from endstop.follow.follower import followed_policy
 from labelled_sessions import LabelledSession, read_sessions, runs_of

@@ -22,12 +22,12 @@ from random import Random
 from zlib import crc32
 
 from endstop.analysis.guarantee import exact_interval
+from endstop.analysis.policy_simulation import BacktestResult, backtest
+from endstop.analysis.published_policies import PUBLISHED, PUBLISHED_RULES, guards_alone
 from endstop.analysis.statistics import Interval
 from endstop.decision import POLICIES, Event, Policy, Repetition
-from endstop.decision.backtest import BacktestResult, backtest
 from endstop.decision.events import RunFinished
 from endstop.decision.policy import Stagnation
-from endstop.decision.published import PUBLISHED, PUBLISHED_RULES, guards_alone
 from endstop.decision.step_history import POINTS, StepKind
 from endstop.records.files import find_records
 from endstop.records.scan import scan

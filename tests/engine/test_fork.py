@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from endstop import Redaction, Session, read_record
+from endstop.analysis.policy_simulation import backtest
 from endstop.analysis.scoring import label_run
 from endstop.decision import Limits, Policy, ToolResult, UserMessage, WrongUse
 from endstop.decision import events as ev
-from endstop.decision.backtest import backtest
 from endstop.providers import call
 from endstop.replay import replay
 from endstop.testing import check_transcript

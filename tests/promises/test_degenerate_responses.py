@@ -11,6 +11,7 @@ import anyio
 import msgspec
 import pytest
 from endstop import Engine, RecordOptions, Redaction, Tool, read_record
+from endstop.analysis.policy_simulation import backtest
 from endstop.decision import (
     Degeneration,
     Limits,
@@ -22,7 +23,6 @@ from endstop.decision import (
     policy_from,
 )
 from endstop.decision import events as ev
-from endstop.decision.backtest import backtest
 from endstop.decision.cost import Price
 from endstop.providers import (
     Fallback,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
+from endstop.analysis.policy_simulation import Finding, backtest
 from endstop.decision import Limits, Outcome, Patience, Policy, TextDelta, ToolCallDelta
 from endstop.decision import events as ev
-from endstop.decision.backtest import Finding, backtest
 from endstop.decision.limits import Extend
 from hypothesis import event as note
 from hypothesis import example, given, settings

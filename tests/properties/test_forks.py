@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from endstop import Session, read_record
+from endstop.analysis.policy_simulation import backtest
+from endstop.analysis.summary import ResourceUse
 from endstop.decision import Facts, Policy, Stop, fold
 from endstop.decision import events as ev
-from endstop.decision.backtest import backtest
-from endstop.decision.summary import ResourceUse
 from endstop.providers import Request
 from endstop.replay import replay
 from endstop.testing import check_transcript

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 import pytest
 from endstop import Engine, Extend, Hooks, Runtime, Tool, read_record
+from endstop.analysis.policy_simulation import backtest
 from endstop.decision import (
     POLICIES,
     Limits,
@@ -25,7 +26,6 @@ from endstop.decision import (
     policy_from,
 )
 from endstop.decision import events as ev
-from endstop.decision.backtest import backtest
 from endstop.decision.limits import STOP_REASONS
 from endstop.decision.policy import Patience, Repetition
 from endstop.decision.policy_files import with_setting

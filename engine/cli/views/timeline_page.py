@@ -14,8 +14,8 @@ from typing import NamedTuple
 from ..._sanitize import one_line
 from ...analysis.sampling import SampledSession
 from ...analysis.scoring import LabelledRun, WorkState
+from ...analysis.summary import RunSummary
 from ...analysis.timeline import Intervention, RunTimeline, SessionTimeline, StepCell, StepMark
-from ...decision.summary import RunSummary
 from ...fork import describe_origin
 from .report_tables import KNOWN, Tone
 from .tables import short

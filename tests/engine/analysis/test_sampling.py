@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from endstop.analysis.sampling import REASONS, SessionSampler
 from endstop.analysis.scoring import LabelledRun, label_run
+from endstop.analysis.summary import ResourceUse, RunSummary
 from endstop.decision.outcome import Status
-from endstop.decision.summary import ResourceUse, RunSummary
 
 
 def run(steps: int, *, rating: float | None = None, status: Status = "completed", reason: str = "completed",

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from endstop.decision.published import BY_NAME
+from endstop.analysis.published_policies import BY_NAME
 
 from ...console import endstop
 from ..analysis.test_backtest import played

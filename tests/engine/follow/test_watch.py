@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from endstop.analysis.policy_simulation import backtest
 from endstop.decision import Event, GoOn, Limits, Policy, Repetition, ToolCall, ToolResult
 from endstop.decision import events as ev
-from endstop.decision.backtest import backtest
 from endstop.follow import Follower
 from endstop.formats.reconstruction import IMPORTED_POLICY
 from msgspec.structs import replace

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop.analysis.policy_simulation import backtest
 from endstop.decision import Limits, Policy, Reasoning, Repetition, Usage
 from endstop.decision import events as ev
-from endstop.decision.backtest import backtest
 from endstop.formats import FORMATS, FoundSession, Unreadable, detect_format, find_sessions
 from msgspec.structs import replace
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from endstop import Engine, read_record, tool
+from endstop.analysis.policy_simulation import backtest
 from endstop.decision import Event, Policy, ToolResult
 from endstop.decision import events as ev
-from endstop.decision.backtest import backtest
 from endstop.formats import FORMATS, ImportOptions, events_of
 from endstop.formats.run_events import MAX_OPEN_QUESTIONS
 from endstop.providers import Scripted

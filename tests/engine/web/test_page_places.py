@@ -250,7 +250,7 @@ LIMIT = {"type": "LIMIT_REACHED", "step": 1, "limit": "seconds", "used": 1, "all
 def test_E5_what_failed_is_an_error_and_no_verdict_nor_what_a_limit_cut_off(
     modules: Callable[[str, Any], Any], events: list[dict[str, Any]], errors: int
 ) -> None:
-    """`tests/decision/test_summary.py` says the same of the figures from which the list takes its errors."""
+    """`tests/engine/analysis/test_summary.py` says the same of the figures from which the list takes its errors."""
     begun = [{"type": "RUN_STARTED", "run_id": "r"}, {"type": "STEP_STARTED", "step": 1}]
     counted = """async (events) => {
         const { fold } = await import('./page/model.js');

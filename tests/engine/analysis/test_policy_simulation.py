@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from endstop import Engine, Hooks, Tool, tool
+from endstop.analysis.policy_simulation import BacktestResult, Finding, backtest
 from endstop.decision import Compaction, Event, Limits, Policy, Prompts, WrongUse
 from endstop.decision import events as ev
-from endstop.decision.backtest import BacktestResult, Finding, backtest
 from endstop.decision.policy import POLICIES
 from endstop.hooks import Accept, Progress, Reject
 from endstop.providers import Interrupted, Scripted, call, say
@@ -246,3 +246,14 @@ async def test_a_limit_on_tokens_would_have_cut_an_attempt_that_failed_after_it_
     assert (finding.parting, finding.step) == ("diverges", 1)
     assert "output_tokens were used up in it" in finding.why
     assert found(events, replace(FREE, limits=Limits(steps=50, output_tokens=1000))).parting == "same"
+
+
+def test_the_former_place_still_has_the_names_and_warns_of_the_new_one() -> None:
+    with pytest.warns(DeprecationWarning, match=r"endstop\.analysis\.policy_simulation: import backtest from there"):
+        from endstop.decision.backtest import backtest as former
+    assert former is backtest
+
+
+def test_the_former_place_has_no_other_names() -> None:
+    with pytest.raises(ImportError):
+        from endstop.decision.backtest import something_else  # noqa: F401

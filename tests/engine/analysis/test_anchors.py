@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from endstop.analysis.policy_simulation import backtest
+from endstop.analysis.summary import RunSummary, SummaryBuilder
 from endstop.decision import (
     AssistantMessage,
     Event,
@@ -20,9 +22,7 @@ from endstop.decision import (
     fold,
 )
 from endstop.decision import events as ev
-from endstop.decision.backtest import backtest
 from endstop.decision.step_history import StepJudgement
-from endstop.decision.summary import RunSummary, SummaryBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from endstop.analysis.recent_calls import REMEMBERED_CALLS, CallFacts, RecentCall, fold_calls
 from endstop.decision import AssistantMessage, Event, Facts, Policy, ToolCall, fold
 from endstop.decision import events as ev
-from endstop.decision.recent_calls import REMEMBERED_CALLS, CallFacts, RecentCall, fold_calls
 from hypothesis import given
 from hypothesis import strategies as st
 

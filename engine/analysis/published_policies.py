@@ -14,13 +14,13 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .decisions import Decision, GoOn, Pause, Stop
-from .errors import WrongUse
-from .facts import Facts
-from .limits import Limits
-from .policy import Degeneration, Patience, Policy
+from ..decision.decisions import Decision, GoOn, Pause, Stop
+from ..decision.errors import WrongUse
+from ..decision.facts import Facts
+from ..decision.limits import Limits
+from ..decision.policy import Degeneration, Patience, Policy
+from ..decision.rules import Rule
 from .recent_calls import CallFacts, RecentCall, RecentCalls, repeats_in_cycle
-from .rules import Rule
 
 UNLIMITED = 10**9
 """Steps of a policy without a limit on them."""

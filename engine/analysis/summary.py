@@ -11,14 +11,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from . import events as ev
+from ..decision import events as ev
+from ..decision.call_judgement import CallJudge
+from ..decision.events import is_copied
+from ..decision.facts import Facts
+from ..decision.fold import saved_by_cut
+from ..decision.messages import Usage
+from ..decision.outcome import CutSavings, Outcome, Status, Verdict, Work, derive_work
+from ..decision.text_kinds import TextKind, is_last_word
 from .anchors import ANCHOR_EVENTS, DoneClaim, WorkAnchors
-from .call_judgement import CallJudge
-from .cut_savings import saved_by_cut
-from .facts import Facts
-from .messages import Usage
-from .outcome import CutSavings, Outcome, Status, Verdict, Work, derive_work
-from .text_kinds import TextKind, is_last_word
 
 PREVIEW_LENGTH = 200
 """Characters kept of a prompt, an answer and a detail."""
@@ -210,11 +211,6 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     def after_check(self) -> ResourceUse | None:
         """Usage after the work was checked; None if it was not."""
         return None if self.checked is None else self.used_after(self.checked)
-
-
-def is_copied(event: ev.Event, started: ev.RunStarted) -> bool:
-    """Whether a fork copied this event, which is then counted where it was copied from."""
-    return started.origin is not None and event.seq < started.origin.at
 
 
 def is_error(event: ev.Event, facts: Facts, judge: CallJudge) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import get_args
 
+from endstop.analysis.anchors import DoneClaim
+from endstop.analysis.summary import RunSummary, SummaryBuilder
 from endstop.decision import AssistantMessage, Facts, Outcome, Policy, ToolCall, ToolSpec, fold
 from endstop.decision import events as ev
-from endstop.decision.anchors import DoneClaim
 from endstop.decision.messages import ResultStatus
-from endstop.decision.summary import RunSummary, SummaryBuilder
 from msgspec.structs import replace
 
 TOOLS = tuple(

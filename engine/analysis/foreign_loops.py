@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .decisions import Decision, Stop
-from .facts import Facts
-from .limits import Limits
-from .policy import POLICIES, Policy
+from ..decision.decisions import Decision, Stop
+from ..decision.facts import Facts
+from ..decision.limits import Limits
+from ..decision.policy import POLICIES, Policy
 
 
 def without_shipped_limit(policy: Policy) -> Policy:

@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import events as ev
-from .call_judgement import CallJudge
-from .call_results import has_failed, has_passed
-from .facts import Facts
-from .text_kinds import is_last_word
+from ..decision import events as ev
+from ..decision.call_judgement import CallJudge
+from ..decision.call_results import has_failed, has_passed
+from ..decision.facts import Facts
+from ..decision.text_kinds import is_last_word
 
 
 class DoneClaim:

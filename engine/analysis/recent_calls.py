@@ -15,12 +15,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from . import events as ev
-from .call_effects import effect_of
-from .call_results import has_failed
-from .facts import Facts
-from .fold import fold
-from .messages import ToolCall
+from ..decision import events as ev
+from ..decision.call_effects import effect_of
+from ..decision.call_results import has_failed
+from ..decision.facts import Facts
+from ..decision.fold import fold
+from ..decision.messages import ToolCall
 
 REMEMBERED_CALLS = 64
 """Calls before the latest step that are remembered."""

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from endstop import Engine, tool
+from endstop.analysis.policy_simulation import Finding, backtest
+from endstop.analysis.published_policies import BY_NAME, PUBLISHED, PUBLISHED_RULES, guards_alone, rules_of
 from endstop.decision import GUARDS, Event, Limits, Policy, Repetition, WrongUse, decide
 from endstop.decision import events as ev
-from endstop.decision.backtest import Finding, backtest
 from endstop.decision.decide import select_rules
 from endstop.decision.facts import Facts
-from endstop.decision.published import BY_NAME, PUBLISHED, PUBLISHED_RULES, guards_alone, rules_of
 from endstop.providers import Scripted, call, say
 
 FREE = Policy(
