@@ -20,7 +20,7 @@ from typing import Any, Generic
 from msgspec.structs import replace
 
 from .context import Context
-from .decision import Outcome, Status, Verdict
+from .decision import EvaluationVerdict, Outcome, Status
 from .decision.events import EvaluationFinished, StageFinished
 from .decision.outcome import RUN_STAGE_STATUS, StageStatus
 from .effects import EffectKey
@@ -128,7 +128,7 @@ def _is_evaluated(outcome: Outcome) -> bool:
 
 
 async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) -> EvaluationFinished:
-    verdict: Verdict = "not_run"
+    verdict: EvaluationVerdict = "not_run"
     details: dict[str, Any] = {"error": "cancelled before it had a verdict"}
     name = qualified_name(evaluator)
     with context.cancellable():
@@ -137,7 +137,9 @@ async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) ->
     return context.log.append(EvaluationFinished(verdict=verdict, name=name, details=details))
 
 
-async def _call_evaluator(context: Context, evaluator: Evaluator, outcome: Outcome) -> tuple[Verdict, dict[str, Any]]:
+async def _call_evaluator(
+    context: Context, evaluator: Evaluator, outcome: Outcome
+) -> tuple[EvaluationVerdict, dict[str, Any]]:
     await context.flush()
     seconds = context.policy.deadlines.evaluation
     said: Any = None
@@ -158,7 +160,7 @@ async def _call_evaluator(context: Context, evaluator: Evaluator, outcome: Outco
     return _read_answer(said)
 
 
-def _read_answer(said: Any) -> tuple[Verdict, dict[str, Any]]:
+def _read_answer(said: Any) -> tuple[EvaluationVerdict, dict[str, Any]]:
     """The verdict and the details of what an evaluator answered; `not_run`, with an error, if it is of another form."""
     if isinstance(said, bool):
         return _VERDICTS[said], {}
@@ -178,4 +180,4 @@ def _read_answer(said: Any) -> tuple[Verdict, dict[str, Any]]:
 
 _PASSED = ("pass", "passed")
 """Members of a mapping that say the verdict."""
-_VERDICTS: dict[bool, Verdict] = {True: "passed", False: "failed"}
+_VERDICTS: dict[bool, EvaluationVerdict] = {True: "passed", False: "failed"}
