@@ -11,13 +11,15 @@ import subprocess
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 import endstop
 import pytest
 from endstop.decision import Event, events
+from endstop.providers import Anthropic, Gemini, OpenAIResponses
 from endstop.tools.control import CONTROL_TOOLS
 from endstop.tools.tool import Tool
 
@@ -165,6 +167,14 @@ def test_a_deprecated_name_works_and_says_which_one_replaces_it(package: str, ol
     with pytest.warns(DeprecationWarning, match=f"{package}.{old} is deprecated .*: use {new}$"):
         found = getattr(importlib.import_module(package), old)
     assert found is getattr(importlib.import_module(home), today)
+
+
+@pytest.mark.parametrize("provider", [Anthropic, Gemini, OpenAIResponses])
+def test_a_deprecated_keyword_works_and_says_which_one_replaces_it(provider: Callable[..., Any]) -> None:
+    with pytest.warns(DeprecationWarning, match="the argument base_url is deprecated .*: use api_base$") as warned:
+        made = provider("m", api_key="k", base_url="http://127.0.0.1:1/v1")
+    assert made.url == provider("m", api_key="k", api_base="http://127.0.0.1:1/v1").url
+    assert warned[0].filename == __file__
 
 
 REPEATED = {
