@@ -1,5 +1,8 @@
 """Pure decision logic: facts in, decision out. No I/O, clock or async."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .assembler import Assembler
 from .chunks import (
     AnyChunk,
@@ -35,7 +38,18 @@ from .messages import (
     Usage,
     UserMessage,
 )
-from .outcome import STATUS_OF, Asker, CutSavings, LimitUse, Outcome, Question, Status, SubagentUse, Verdict, Work
+from .outcome import (
+    STATUS_OF,
+    Asker,
+    CutSavings,
+    EvaluationVerdict,
+    LimitUse,
+    Outcome,
+    Question,
+    Status,
+    SubagentUse,
+    Work,
+)
 from .policy import (
     POLICIES,
     Compaction,
@@ -54,6 +68,15 @@ from .step_judge import StepJudge
 from .text_kinds import TextKind, classify_text
 from .transcript import Transcript
 
+if TYPE_CHECKING:
+    Verdict = EvaluationVerdict
+else:
+
+    def __getattr__(name: str) -> Any:
+        deprecated = {"Verdict": "endstop.decision.EvaluationVerdict"}
+        return import_module(".old_names", __name__).old_name(__name__, name, deprecated)
+
+
 __all__ = [
     "GUARDS",
     "POLICIES",
@@ -71,6 +94,7 @@ __all__ = [
     "Decision",
     "Degeneration",
     "Echo",
+    "EvaluationVerdict",
     "Event",
     "Extend",
     "Facts",
@@ -113,7 +137,6 @@ __all__ = [
     "Usage",
     "UsageReport",
     "UserMessage",
-    "Verdict",
     "Work",
     "WrongUse",
     "build_outcome",

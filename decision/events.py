@@ -27,7 +27,7 @@ from .messages import (
     ToolSpec,
     Usage,
 )
-from .outcome import Asker, Outcome, StageStatus, Verdict
+from .outcome import Asker, EvaluationVerdict, Outcome, StageStatus
 from .outcome import CutOff as CutOff
 from .policy import Policy
 from .run_origin import IMPORT_PREFIX as IMPORT_PREFIX
@@ -475,7 +475,7 @@ class StageFinished(_Event, frozen=True, kw_only=True, tag="STAGE_FINISHED"):
 class EvaluationFinished(_Event, frozen=True, kw_only=True, tag="EVALUATION_FINISHED"):
     """The evaluator's verdict on the work. It does not change the run's status."""
 
-    verdict: Verdict
+    verdict: EvaluationVerdict
     name: str = ""
     details: dict[str, Any] = {}
 

@@ -24,7 +24,7 @@ else:
 
 Status = Literal["completed", "awaiting_input", "exhausted", "failed", "cancelled"]
 """How a run ended; `STATUS_OF` has the stop reasons of each status."""
-Verdict = Literal["not_run", "passed", "failed"]
+EvaluationVerdict = Literal["not_run", "passed", "failed"]
 """What an evaluation said of a run's work."""
 Work = Literal["said", "checked", "wrong"]
 """What is known about a run's work. `said`: reported as done, not evaluated. `checked`: an evaluation passed it.
@@ -55,7 +55,7 @@ STATUS_OF: dict[str, Status] = {
 """Status of a run by stop reason. A user's own rule may stop with `custom:<name>` and a status of its own."""
 
 
-def derive_work(status: Status | None, verdict: Verdict) -> Work | None:
+def derive_work(status: Status | None, verdict: EvaluationVerdict) -> Work | None:
     """What is known about the work of a run; None if it was neither reported as done nor evaluated."""
     if verdict == "not_run":
         return "said" if status == "completed" else None
@@ -267,7 +267,7 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     limits: dict[str, LimitUse] = {}
     exceeded_limit: bool = False
     """Whether a limit ended the run, or any hard or soft limit was exceeded."""
-    verdict: Verdict = "not_run"
+    verdict: EvaluationVerdict = "not_run"
     work: Work | None = None
     """What is known about the work. Always derived from status and verdict; a value given here is ignored."""
     accepted_by: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The public names of each package, with the first sentence of their docstrings, read from the sources.
+"""The public names of each package and module, with the first sentence of their docstrings, read from the sources.
 
     python docs/api_names.py        # prints them as tables, for docs/reference/api.md
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ FOLDERS = {"endstop.decision": "decision", "endstop.providers": "providers", "en
 PACKAGES = {
     "endstop": "The engine, its sessions and runs, tools, policies and limits.",
     "endstop.decision": "When to stop: pure functions over frozen data, and the types of events, facts and policies.",
+    "endstop.decision.events": "What happens in a run: the events of a record, in Python.",
     "endstop.providers": "Models, wrappers around them, and models for tests.",
     "endstop.tools": "Ready-made tools.",
     "endstop.observers": "What follows runs: a log, a progress line, traces.",
@@ -31,6 +32,14 @@ PACKAGES = {
     "endstop.adapters.openai_agents": "For the OpenAI Agents SDK; imported as `Endstop`.",
     "endstop.adapters.pydantic_ai": "For Pydantic AI; imported as `Endstop`.",
     "endstop.adapters.strands": "For Strands; imported as `Endstop`.",
+    "endstop.records.files": "Records on disk.",
+    "endstop.records.scan": "A record as a stream of events, for many or large ones.",
+    "endstop.records.parallel": "A function applied to many records.",
+    "endstop.replay": "A record run again through the engine, and compared.",
+    "endstop.service": "Sessions in the background, stored and followed; what the server is made of.",
+    "endstop.store.url": "The stores that come with endstop.",
+    "endstop.store.base": "What a store of yours has to offer.",
+    "endstop.web.ag_ui": "Events and requests of AG-UI.",
     "endstop.web": "The server, and what puts it into an application of yours.",
     "endstop.durable": "What a durable engine has to offer.",
     "endstop.durable.dbos": "Durable runs with DBOS.",
@@ -41,7 +50,7 @@ PACKAGES = {
     "endstop.testing.conformance.providers": "Shows that a provider of yours keeps its word.",
     "endstop.testing.conformance.durable": "Shows that a durable engine of yours keeps its word.",
 }
-"""Each package with public names, and what it is for."""
+"""Each package or module with public names, and what it is for."""
 
 
 class PublicName(NamedTuple):
@@ -52,6 +61,18 @@ class PublicName(NamedTuple):
     """Where it is defined, such as `endstop.decision.policy.Policy`."""
     about: str
     """What it is, in a sentence; empty if no docstring says it."""
+
+
+def own_names(package: str) -> list[PublicName]:
+    """The names to describe under a package: those that no package before it in `PACKAGES` has, too."""
+    earlier = {name.path for one in takewhile(package.__ne__, PACKAGES) for name in public_names(one)}
+    return [name for name in public_names(package) if name.path not in earlier]
+
+
+def repeated_names(package: str) -> list[str]:
+    """The names that are described under another package."""
+    own = own_names(package)
+    return [name.name for name in public_names(package) if name not in own]
 
 
 @cache
@@ -69,7 +90,7 @@ def _public(name: str, path: str, docstring: str) -> PublicName:
 
 
 def _names(module: str) -> list[str]:
-    """`__all__`, or what an `__init__.py` without it imports; of an adapter, the class that is its `Endstop`."""
+    """`__all__`, or what an `__init__.py` without it imports; an adapter's `Endstop`; the members of `Event`."""
     body = _body(module)
     for node in body:
         match node:
@@ -77,6 +98,8 @@ def _names(module: str) -> list[str]:
                 return list(ast.literal_eval(node.value))
             case ast.Assign(targets=[ast.Name(id="Endstop")], value=ast.Name(id=adapter)):
                 return [adapter]
+            case ast.Assign(targets=[ast.Name(id="Event")], value=ast.BinOp() as union):
+                return [node.id for node in ast.walk(union) if isinstance(node, ast.Name)]
     return [name.asname or name.name for node in body if isinstance(node, ast.ImportFrom) for name in node.names]
 
 
@@ -132,8 +155,10 @@ def main() -> None:
     """Print a table for each package."""
     for package, about in PACKAGES.items():
         print(f"\n## `{package}`\n\n{about}\n\n| name | what it is |\n| --- | --- |")
-        for name in public_names(package):
+        for name in own_names(package):
             print(f"| `{name.name}` | {name.about.replace('|', chr(92) + '|')} |")
+        if repeated := repeated_names(package):
+            print(f"\nAlso importable from here: {', '.join(f'`{name}`' for name in repeated)}.")
 
 
 if __name__ == "__main__":

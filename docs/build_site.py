@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import yaml
-from api_names import PACKAGES, public_names
+from api_names import PACKAGES, own_names
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -194,7 +194,7 @@ def _example(path: Path) -> str:
 
 def _package(package: str) -> str:
     """A page with the docstrings of a package's public names."""
-    names = "\n\n".join(f"::: {name.path}" for name in public_names(package))
+    names = "\n\n".join(f"::: {name.path}" for name in own_names(package))
     return f"# {package}\n\n{PACKAGES[package]}\n\n{names}\n"
 
 
@@ -221,7 +221,7 @@ def _linked_names(page: str) -> str:
     parts = re.split(r"^## `(.+)`$", page, flags=re.MULTILINE)
     for number in range(1, len(parts), 2):
         package = parts[number]
-        for name in public_names(package):
+        for name in own_names(package):
             link = f"| [`{name.name}`](api/{package}.md#{name.path}) |"
             parts[number + 1] = parts[number + 1].replace(f"| `{name.name}` |", link)
         parts[number] = f"## `{package}`"

@@ -27,7 +27,7 @@ from .session import Session
 from .subscribers import Subscriber
 from .tasks import Task, TaskResult
 from .tools.results import Completion, Continue, Happened, NotHappened, Phase, ProgressUpdate, Unclear
-from .tools.run_context import RunContext, ThisCall, this_call
+from .tools.run_context import RunContext, this_call
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool, Toolbox, tool
 
@@ -101,7 +101,6 @@ __all__ = [
     "SystemClock",
     "Task",
     "TaskResult",
-    "ThisCall",
     "Tool",
     "Toolbox",
     "Unclear",

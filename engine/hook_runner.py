@@ -11,8 +11,7 @@ import msgspec
 from msgspec import structs
 
 from .context import Context
-from .decision import AssistantMessage, Outcome, Stop, TextKind
-from .decision import Verdict as WorkVerdict
+from .decision import AssistantMessage, EvaluationVerdict, Outcome, Stop, TextKind
 from .decision.events import CompletionRejected, EvaluationFinished, MessageAdded, StageFinished, VerdictGiven
 from .decision.outcome import RUN_STAGE_STATUS, StageStatus
 from .effects import EffectKey
@@ -279,7 +278,7 @@ def _is_evaluated(outcome: Outcome) -> bool:
 
 
 async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) -> EvaluationFinished:
-    verdict: WorkVerdict = "not_run"
+    verdict: EvaluationVerdict = "not_run"
     details: dict[str, Any] = {"error": "cancelled before it had a verdict"}
     name = qualified_name(evaluator)
     with context.cancellable():
@@ -290,7 +289,7 @@ async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) ->
 
 async def _call_evaluator(
     context: Context, evaluator: Evaluator, outcome: Outcome
-) -> tuple[WorkVerdict, dict[str, Any]]:
+) -> tuple[EvaluationVerdict, dict[str, Any]]:
     await context.flush()
     seconds = context.policy.deadlines.evaluation
     said: Any = None
@@ -311,7 +310,7 @@ async def _call_evaluator(
     return _read_answer(said)
 
 
-def _read_answer(said: Any) -> tuple[WorkVerdict, dict[str, Any]]:
+def _read_answer(said: Any) -> tuple[EvaluationVerdict, dict[str, Any]]:
     """The verdict and the details of what an evaluator answered; `not_run`, with an error, if it is of another form."""
     if isinstance(said, bool):
         return _VERDICTS[said], {}
@@ -331,4 +330,4 @@ def _read_answer(said: Any) -> tuple[WorkVerdict, dict[str, Any]]:
 
 _PASSED = ("pass", "passed")
 """Members of a mapping that say the verdict."""
-_VERDICTS: dict[bool, WorkVerdict] = {True: "passed", False: "failed"}
+_VERDICTS: dict[bool, EvaluationVerdict] = {True: "passed", False: "failed"}

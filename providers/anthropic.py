@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..decision import ToolSpec, WrongUse
+from ..decision.old_names import renamed_keywords
 from .anthropic_format import Turn, TurnJoiner, encode_system, encode_tools, encode_turn
 from .anthropic_stream import AnthropicStream
 from .cache_marks import CacheMarks
@@ -34,7 +35,7 @@ class Anthropic(HTTPProvider):
     """A Claude model, as in `Anthropic("claude-sonnet-4-5")`; its name may begin with `anthropic/`.
 
     - `api_key`: by default `ANTHROPIC_API_KEY` from the environment.
-    - `base_url`: another server with the Messages API, with or without `/v1`. A user and password in it are sent
+    - `api_base`: another server with the Messages API, with or without `/v1`. A user and password in it are sent
       instead of a key; without either, no key is sent.
     - `settings`: sent in every request (`temperature`, `thinking`, ...). `stop` is sent as `stop_sequences`; `seed` is
       left out, because the API has none. `max_tokens`, which the API requires, is 32,000 unless it is set here or in
@@ -56,20 +57,21 @@ class Anthropic(HTTPProvider):
     vendor_url = HOST
     request_id_header = "request-id"
 
+    @renamed_keywords(base_url="api_base")
     def __init__(
         self,
         model: str,
         *,
         api_key: str | None = None,
-        base_url: str = HOST,
+        api_base: str = HOST,
         server_tools: Sequence[Mapping[str, Any]] = (),
         betas: Sequence[str] = (),
         cache: bool = True,
         images: bool = True,
         **options: Unpack[HTTPOptions],
     ) -> None:
-        path = "/messages" if _names_version(base_url) else "/v1/messages"
-        super().__init__(model, base_url, path, api_key=api_key, **options)
+        path = "/messages" if _names_version(api_base) else "/v1/messages"
+        super().__init__(model, api_base, path, api_key=api_key, **options)
         self._server_tools = check_server_tools(server_tools, {"type": "web_search_20250305", "name": "web_search"})
         self._betas = _check_betas(betas)
         self._cache = cache

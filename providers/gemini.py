@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from urllib.parse import quote
 
 from ..decision import WrongUse
+from ..decision.old_names import renamed_keywords
 from .endpoint_url import split_credentials
 from .gemini_format import RequestEncoder
 from .gemini_stream import GeminiStream
@@ -25,7 +26,7 @@ class Gemini(HTTPProvider):
     - `model`: its name, such as `gemini-2.5-flash`, with its folder if that is not `models/`. It may begin with
       `gemini/`, as litellm has it.
     - `api_key`: by default `GOOGLE_API_KEY` or `GEMINI_API_KEY` from the environment.
-    - `base_url`: the URL up to, and without, `/models/NAME`. For Vertex AI it ends in `/publishers/google`.
+    - `api_base`: the URL up to, and without, `/models/NAME`. For Vertex AI it ends in `/publishers/google`.
     - `access_token`: sent as a bearer token instead of a key, as Vertex AI takes it.
     - `server_tools`: tools that Google runs, as the API takes them: `[{"googleSearch": {}}, {"codeExecution": {}}]`.
       Their calls and results are reported, and sent back with the messages; nothing of it is executed here.
@@ -44,13 +45,14 @@ class Gemini(HTTPProvider):
     vendor_url = GOOGLE
     key_from = " or ".join(KEY_VARIABLES)
 
+    @renamed_keywords(base_url="api_base")
     def __init__(
         self,
         model: str,
         *,
         api_key: str | None = None,
         access_token: str | None = None,
-        base_url: str = GOOGLE,
+        api_base: str = GOOGLE,
         server_tools: Sequence[Mapping[str, Any]] = (),
         images: bool = True,
         **options: Unpack[HTTPOptions],
@@ -60,10 +62,10 @@ class Gemini(HTTPProvider):
         if api_key and access_token:
             raise WrongUse("there is an api_key and an access_token, but only one of them can be sent: leave one out")
         key = access_token or api_key
-        if key is None and not split_credentials(base_url)[1]:
+        if key is None and not split_credentials(api_base)[1]:
             key = next(filter(None, map(os.environ.get, KEY_VARIABLES)), None)
         path = f"/{folder}{quote(name, safe='/@')}:streamGenerateContent?alt=sse"
-        super().__init__(model, base_url, path, api_key=key, **options)
+        super().__init__(model, api_base, path, api_key=key, **options)
         self._bears = access_token is not None
         self._encoder = RequestEncoder(
             name, images=images, server_tools=check_server_tools(server_tools, {"googleSearch": {}})

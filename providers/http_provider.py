@@ -68,7 +68,7 @@ class HTTPOptions(TypedDict, total=False):
 class HTTPProvider(ABC):
     """A model behind a URL. A subclass adds `key_headers`, `encode_request` and `open_parser`.
 
-    - `base_url`: the URL without the path of the request, `path`. A user and password in it are sent instead of a key.
+    - `api_base`: the URL without the path of the request, `path`. A user and password in it are sent instead of a key.
     - `api_key`: by default the variable `key_variable` of the environment; without either, no key is sent.
     - `connect_timeout`: seconds to connect. `first_timeout`: seconds to the first content of a response (default 600).
       `read_timeout`: seconds from one piece of content to the next (default 120); given alone, it also applies to the
@@ -86,8 +86,6 @@ class HTTPProvider(ABC):
     prefix: ClassVar[str] = ""
     """Beginning that a model's name may have, as in `anthropic/claude-sonnet-4-5`. It is kept in records, where it says
     how the model is reached, and not sent."""
-    url_argument: ClassVar[str] = "base_url"
-    """Name of the argument with the URL, for messages."""
     example: ClassVar[str] = "NAME"
     """How one is made, for messages."""
     key_variable: ClassVar[str] = ""
@@ -101,7 +99,7 @@ class HTTPProvider(ABC):
     def __init__(
         self,
         model: str,
-        base_url: str,
+        api_base: str,
         path: str,
         *,
         api_key: str | None = None,
@@ -113,12 +111,11 @@ class HTTPProvider(ABC):
         settings: Mapping[str, Any] | None = None,
         finish_words: Mapping[str, FinishReason] | None = None,
     ) -> None:
-        name = self.url_argument
-        _check_url(name, base_url, path)
+        _check_url(api_base, path)
         self.model = check_model(model, self.example)
         self.model_name = check_model(model.removeprefix(self.prefix), self.example)
         """The model's name as the vendor knows it."""
-        place, login = split_credentials(base_url)
+        place, login = split_credentials(api_base)
         self._place = urlsplit(place)
         self._is_vendor = bool(self.vendor_url) and self._place.hostname == urlsplit(self.vendor_url).hostname
         target = urlsplit(path)
@@ -128,7 +125,9 @@ class HTTPProvider(ABC):
             fragment="",
         ).geturl()
         if login and api_key:
-            raise WrongUse(f"there is an api_key and a user in {name}, but only one of them can be sent: leave one out")
+            raise WrongUse(
+                "there is an api_key and a user in api_base, but only one of them can be sent: leave one out"
+            )
         self._where = _place(self.url)
         """Host and port, for messages."""
         key = api_key if api_key is not None or login else os.environ.get(self.key_variable)
@@ -259,11 +258,11 @@ class HTTPProvider(ABC):
                 return response
             response.close()
             url = self._redirected(url, response)
-        raise NotFound(f"{self._where} redirects more than {MOST_REDIRECTS} times: check {self.url_argument}")
+        raise NotFound(f"{self._where} redirects more than {MOST_REDIRECTS} times: check api_base")
 
     def _redirected(self, url: str, response: aiohttp.ClientResponse) -> str:
         """The target of a redirect. Raises NotFound if it would lose the request, or leads to another host."""
-        status, name = response.status, self.url_argument
+        status = response.status
         try:
             to = urljoin(url, response.headers.get("location", ""))
             ours, theirs = url_origin(url), url_origin(to)
@@ -271,11 +270,11 @@ class HTTPProvider(ABC):
             to, ours, theirs = "", ("", "", 0), ("", "", 0)
         answered = f"{_place(url)} answered {status}"
         if status not in (307, 308) or not _is_url(to):
-            raise NotFound(f"{answered}, a redirect that would lose the request: check {name}", status=status)
+            raise NotFound(f"{answered}, a redirect that would lose the request: check api_base", status=status)
         if ours != theirs and not self._leaves_host:
             raise NotFound(
                 f"{answered}, to {mask_url(public_url(to))}: the conversation is not sent to another host; "
-                f"give that one as {name}, or allow it with redirects_to_other_hosts=True",
+                f"give that one as api_base, or allow it with redirects_to_other_hosts=True",
                 status=status,
             )
         return to
@@ -382,13 +381,13 @@ class HTTPProvider(ABC):
         return hide_secrets(text, self._secrets)
 
 
-def _check_url(name: str, base_url: str, path: str) -> None:
-    """Raise WrongUse unless this is a URL without the path of the request. name: the argument, for messages."""
-    if not _is_url(base_url):
-        raise WrongUse(f"{name} {mask_url(base_url)!r} is not a URL: use the form http://host:port/v1")
+def _check_url(api_base: str, path: str) -> None:
+    """Raise WrongUse unless this is a URL without the path of the request."""
+    if not _is_url(api_base):
+        raise WrongUse(f"api_base {mask_url(api_base)!r} is not a URL: use the form http://host:port/v1")
     end = path.partition("?")[0]
-    if urlsplit(base_url).path.rstrip("/").endswith(end):
-        raise WrongUse(f"{name} {mask_url(base_url)!r}: leave out {end}, which is added")
+    if urlsplit(api_base).path.rstrip("/").endswith(end):
+        raise WrongUse(f"api_base {mask_url(api_base)!r}: leave out {end}, which is added")
 
 
 def _timeouts(connect: float, first: float | None, read: float | None) -> tuple[float, float, float]:

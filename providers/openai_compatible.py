@@ -55,7 +55,6 @@ class OpenAICompatible(HTTPProvider):
     cannot work.
     """
 
-    url_argument = "api_base"
     example = "OpenAICompatible('NAME', 'http://host:port/v1')"
     key_variable = "OPENAI_API_KEY"
 

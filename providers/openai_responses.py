@@ -14,6 +14,7 @@ from typing import Any, Unpack
 import msgspec
 
 from ..decision import Message, SystemMessage, ToolSpec, WrongUse
+from ..decision.old_names import renamed_keywords
 from .http_provider import HTTPOptions, HTTPProvider
 from .openai_format import EncodedSession
 from .provider import Request, check_server_tools
@@ -40,7 +41,7 @@ class OpenAIResponses(HTTPProvider):
     """A model behind OpenAI's Responses API, as in `OpenAIResponses("gpt-5.4")`; its name may begin with `openai/`.
 
     - `api_key`: by default `OPENAI_API_KEY` from the environment.
-    - `base_url`: another server with the Responses API, up to and without `/responses`. A user and password in it are
+    - `api_base`: another server with the Responses API, up to and without `/responses`. A user and password in it are
       sent instead of a key; without either, no key is sent. It gets the model's name as it is.
     - `server_tools`: tools that the provider runs itself, as its API takes them: `[{"type": "web_search"}]`. What they
       do is reported and never executed here. A tool of type `custom` is ours, if the engine has a tool of its name with
@@ -63,18 +64,19 @@ class OpenAIResponses(HTTPProvider):
     vendor_url = OPENAI_URL
     request_id_header = "x-request-id"
 
+    @renamed_keywords(base_url="api_base")
     def __init__(
         self,
         model: str,
         *,
         api_key: str | None = None,
-        base_url: str = OPENAI_URL,
+        api_base: str = OPENAI_URL,
         server_tools: Sequence[Mapping[str, Any]] = (),
         encrypted_reasoning: bool | None = None,
         images: bool = True,
         **options: Unpack[HTTPOptions],
     ) -> None:
-        super().__init__(model, base_url, "/responses", api_key=api_key, **options)
+        super().__init__(model, api_base, "/responses", api_key=api_key, **options)
         if not self._is_vendor:
             self.model_name = self.model
         self._server_tools = _check_server_tools(server_tools)

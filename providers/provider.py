@@ -67,7 +67,7 @@ NOT_SETTINGS: dict[str, str] = {
     "stream": "leave it out: every response is streamed",
     "api_key": "give it where the provider is made, or set the provider's variable: settings stand in records",
     "api_base": "give it where the provider is made: LiteLLM(model, api_base=...)",
-    "base_url": "give it where the provider is made: OpenAICompatible(model, URL)",
+    "base_url": "give it where the provider is made: OpenAICompatible(model, api_base)",
 }
 """Names that are not request settings, with the place where they belong."""
 

@@ -1,30 +1,75 @@
-"""The public names of each room, exactly: a name comes or goes here by decision, never by accident."""
+"""The public names of each package, exactly: a name comes or goes here by decision, never by accident."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import json
+import pydoc
+import re
 import subprocess
 import sys
+import textwrap
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
+import endstop
 import pytest
-from endstop.decision import Event
+from endstop.decision import Event, events
+from endstop.providers import Anthropic, Gemini, OpenAIResponses
 from endstop.tools.control import CONTROL_TOOLS
 from endstop.tools.tool import Tool
+
+from .code_blocks import blocks
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "endstop.decision": """
         GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction TraceEntry
-        AttemptEnded Deadlines Decision Degeneration Echo Event Extend Facts FinishReason FinishReport GoOn Image
+        AttemptEnded Deadlines Decision Degeneration Echo EvaluationVerdict Event Extend Facts FinishReason
+        FinishReport GoOn Image
         LimitUse Limits Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
         ReasoningDelta Repetition Rule SessionLimits Stagnation Status StepJudge Stop SystemMessage
         Asker CutSavings SubagentUse
         ModelSelected TextDelta TextKind ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage
-        UsageReport UserMessage Verdict Work WrongUse build_outcome classify_text decide fold policy_from
+        UsageReport UserMessage Work WrongUse build_outcome classify_text decide fold policy_from
+    """,
+    "endstop.decision.events": """
+        RunStarted RunResumed ResumeDiverged MessageAdded CancelRequested RunFinished RoundStarted StepStarted
+        AttemptStarted AttemptFailed AttemptRetracted ResponseFinished StepFinished DecisionMade TextMessageContent
+        ReasoningMessageContent ToolCallStart ToolCallArgs ToolCallEnd ProviderToolReported FinishReported
+        UsageReported ToolExecutionStarted ToolCallResult CompletionAccepted CompletionRejected PhaseReported
+        QuestionAsked QuestionAnswered ThoughtRecorded VerdictGiven ContextCompacted StageFinished EvaluationFinished
+        BudgetRefused LimitReached SubagentStarted SubagentUsed ToolProgress AlarmRaised LimitExtended
+    """,
+    "endstop.records.files": """
+        find_records
+    """,
+    "endstop.records.scan": """
+        Scan scan
+    """,
+    "endstop.records.parallel": """
+        FileFailure map_files
+    """,
+    "endstop.replay": """
+        EventAddress ReplayReport ReplayedRun Watcher replay replay_runs
+    """,
+    "endstop.service": """
+        Conflict Frame Frames Gap Receiving Refusal Service ServiceUnavailable TooMany Unknown
+    """,
+    "endstop.store.url": """
+        store_at
+    """,
+    "endstop.store.base": """
+        EventBatch GOING LEASE LeaseLost Membership NewSession Orphan OwnerLimitReached Page Process QueuedRun
+        SequenceConflict SessionBusy SessionFilter SessionLocked SessionStatus Store StoreError StoredMessage
+        StoredProcess StoredRun StoredSession
+    """,
+    "endstop.web.ag_ui": """
+        AgUiInput AgUiTranslator QuestionAnswer RunAgentInput read_input to_sse
     """,
     "endstop.providers": """
         Anthropic BadRequest Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Fallback Gemini Hedge
@@ -41,7 +86,7 @@ PUBLIC = {
         Lagged Limits LiteLLM ModelCompactor ModelJudge ModelOptions NotHappened Observers OpenAICompatible
         Outcome Phase Policy Prepare Progress ProgressUpdate ProviderSummary RaceResult RecordOptions Redaction Reject
         ResumeRefused Run RunContext Runtime Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult
-        ThisCall Tool Toolbox Unclear Verdict WrongUse __version__ mcp_tools read_record this_call tool
+        Tool Toolbox Unclear Verdict WrongUse __version__ mcp_tools read_record this_call tool
         tools_from_yaml
     """,
     "endstop.follow": """
@@ -75,9 +120,6 @@ PUBLIC = {
     "endstop.observers": """
         log_run progress traced
     """,
-    "endstop.observers.otel": """
-        traced
-    """,
     "endstop.testing.faults": """
         HARMLESS HOSTILE_ENDPOINTS INVARIANTS SECRETS FaultReport SecretShape SideEffects Violation by_step
         check_cancel_points check_cut_records check_fuzzed_inputs check_fuzzed_responses check_hostile_endpoints
@@ -87,33 +129,103 @@ PUBLIC = {
         FakeClock LoopClock MemorySteps check_transcript settle
     """,
 }
-EVENTS = """
-    RUN_STARTED RUN_RESUMED RESUME_DIVERGED MESSAGE_ADDED CANCEL_REQUESTED RUN_FINISHED ROUND_STARTED STEP_STARTED
-    ATTEMPT_STARTED ATTEMPT_FAILED ATTEMPT_RETRACTED RESPONSE_FINISHED STEP_FINISHED DECISION_MADE TEXT_MESSAGE_CONTENT
-    REASONING_MESSAGE_CONTENT TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END PROVIDER_TOOL_REPORTED FINISH_REPORTED
-    USAGE_REPORTED TOOL_EXECUTION_STARTED TOOL_CALL_RESULT COMPLETION_ACCEPTED COMPLETION_REJECTED PHASE_REPORTED
-    QUESTION_ASKED QUESTION_ANSWERED THOUGHT_RECORDED VERDICT_GIVEN CONTEXT_COMPACTED STAGE_FINISHED
-    EVALUATION_FINISHED BUDGET_REFUSED LIMIT_REACHED SUBAGENT_STARTED SUBAGENT_USED TOOL_PROGRESS
-    ALARM_RAISED LIMIT_EXTENDED
-"""
-"""As they stand in records. A new one may come; one that has been in a release never goes and is never renamed."""
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_a_room_exports_exactly_these_names(name: str) -> None:
+def test_a_package_exports_exactly_these_names(name: str) -> None:
     module = importlib.import_module(name)
     here = [word for word, value in vars(module).items() if getattr(value, "__module__", None) == name]
     exported = getattr(module, "__all__", None) or [word for word in here if not word.startswith("_")]
+    if module is events:
+        exported = [kind.__name__ for kind in Event.__args__]
     assert sorted(exported) == sorted(PUBLIC[name].split())
     assert all(hasattr(module, word) for word in exported)
 
 
-def test_the_names_of_events_in_a_record_are_exactly_these() -> None:
-    assert {kind.__struct_config__.tag for kind in Event.__args__} == set(EVENTS.split())
+def test_dir_shows_the_public_names_alone() -> None:
+    assert sorted(dir(endstop)) == sorted(PUBLIC["endstop"].split())
 
 
-LAZY = tuple(ROOT / f for f in ("providers/__init__.py", "engine/_exports.py", "engine/observers/__init__.py"))
-"""They import some of their names when these are first used, as `endstop` itself does."""
+def test_help_begins_with_every_public_name_on_one_screen() -> None:
+    screen = pydoc.plain(pydoc.render_doc(endstop)).partition("PACKAGE CONTENTS")[0]
+    assert len(screen.splitlines()) <= 30
+    table = (endstop.__doc__ or "").split("\n\n")[2]
+    assert all(line.strip() in screen for line in table.splitlines())
+    named = [name for line in table.splitlines() for name in line[16:].split()]
+    assert sorted(named) == sorted(set(PUBLIC["endstop"].split()) - {"__version__"})
+
+
+@pytest.mark.parametrize(
+    ("package", "old", "new"),
+    [
+        ("endstop", "ThisCall", "endstop.RunContext"),
+        ("endstop.decision", "Verdict", "endstop.decision.EvaluationVerdict"),
+    ],
+)
+def test_a_deprecated_name_works_and_says_which_one_replaces_it(package: str, old: str, new: str) -> None:
+    home, _, today = new.rpartition(".")
+    with pytest.warns(DeprecationWarning, match=f"{package}.{old} is deprecated .*: use {new}$"):
+        found = getattr(importlib.import_module(package), old)
+    assert found is getattr(importlib.import_module(home), today)
+
+
+@pytest.mark.parametrize("provider", [Anthropic, Gemini, OpenAIResponses])
+def test_a_deprecated_keyword_works_and_says_which_one_replaces_it(provider: Callable[..., Any]) -> None:
+    with pytest.warns(DeprecationWarning, match="the argument base_url is deprecated .*: use api_base$") as warned:
+        made = provider("m", api_key="k", base_url="http://127.0.0.1:1/v1")
+    assert made.url == provider("m", api_key="k", api_base="http://127.0.0.1:1/v1").url
+    assert warned[0].filename == __file__
+
+
+REPEATED = {
+    "endstop.decision": "Extend Image Limits Outcome Policy WrongUse",
+    "endstop.providers": "Clock LiteLLM OpenAICompatible SystemClock",
+}
+"""Names that `endstop` repeats, so that a program that runs agents needs one import (decision 44)."""
+KITS = {"endstop.testing.conformance.providers", "endstop.testing.conformance.durable"}
+"""Two kits of one form, with the same names for the same parts; a program uses one of them."""
+
+
+def test_a_public_name_has_one_meaning_and_endstop_repeats_those_that_an_agent_needs() -> None:
+    homes = defaultdict(set)
+    for package in PUBLIC.keys() - KITS:
+        for name in PUBLIC[package].split():
+            homes[name].add(package)
+    repeated = {name: {"endstop", package} for package, names in REPEATED.items() for name in names.split()}
+    assert {name: packages for name, packages in homes.items() if len(packages) > 1} == repeated
+    for name, packages in repeated.items():
+        assert len({id(getattr(importlib.import_module(package), name)) for package in packages}) == 1
+
+
+def test_an_event_is_named_in_a_record_as_in_python() -> None:
+    tags = {kind.__name__: kind.__struct_config__.tag for kind in Event.__args__}
+    assert tags == {name: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper() for name in tags}
+
+
+def _imports(source: str) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("endstop"):
+            yield from ((str(node.module), one.name) for one in node.names)
+
+
+def test_what_the_documents_and_examples_import_is_public() -> None:
+    programs = {str(block): textwrap.dedent(block.text) for block in blocks() if block.kind == "python"}
+    programs |= {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "examples").glob("*.py")}
+    other = [
+        f"{place}: from {module} import {name}"
+        for place, source in programs.items()
+        for module, name in _imports(source)
+        if not (name == "Endstop" and module.startswith("endstop.adapters."))
+        and name not in PUBLIC.get(module, "").split()
+    ]
+    assert not other, "\n".join(other)
+
+
+LAZY = (
+    *(ROOT / "decision" / "__init__.py", ROOT / "providers" / "__init__.py"),
+    *(ROOT / "engine" / "_exports.py", ROOT / "engine" / "observers" / "__init__.py"),
+)
+"""They import some of their names when these are first used, as `endstop` itself does, or have deprecated names."""
 OF_AN_EXTRA = {ROOT / "engine" / "service", ROOT / "engine" / "web"}
 """Packages that cannot be imported without an extra: what is raised instead says which."""
 

@@ -54,7 +54,7 @@ def test_the_pages_of_python_have_exactly_the_public_names(build_site: ModuleTyp
     assert {package: shown[package] for package in shown.keys() & public.keys()} == {
         package: public[package] for package in shown.keys() & public.keys()
     }
-    assert public.keys() - shown.keys() == {"endstop.observers.otel"}, "the same name is in endstop.observers"
+    assert public.keys() <= shown.keys()
 
 
 def test_every_public_name_says_what_it_is(build_site: ModuleType) -> None:

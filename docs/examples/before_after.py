@@ -10,13 +10,13 @@ thumb, 4 characters each.
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from endstop import Engine, Hooks, tool
 from endstop.decision import AssistantMessage, GoOn, Limits, Policy, Rule, Usage, UsageReport, UserMessage
-from endstop.decision.transcript import estimate_tokens, message_size
 from endstop.providers import Scripted, call, say
 from endstop.tools import task_done
 
@@ -55,9 +55,15 @@ def before(steps: int) -> Policy:
 
 
 def done(request, chunks):
-    used = sum(message_size(message) for message in request.messages)
-    said = sum(len(getattr(chunk, "text", "") or getattr(chunk, "arguments", "")) for chunk in chunks)
-    return [*chunks, UsageReport(Usage(input_tokens=estimate_tokens(used), output_tokens=estimate_tokens(said)))]
+    read = sum(map(characters, request.messages))
+    written = sum(len(getattr(chunk, "text", "") or getattr(chunk, "arguments", "")) for chunk in chunks)
+    return [*chunks, UsageReport(Usage(input_tokens=math.ceil(read / 4), output_tokens=math.ceil(written / 4)))]
+
+
+def characters(message):
+    calls = getattr(message, "calls", ())
+    text = getattr(message, "text", "") + getattr(message, "content", "")
+    return len(text) + sum(len(call.name) + len(call.arguments) for call in calls)
 
 
 def so_far(request):

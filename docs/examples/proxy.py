@@ -21,7 +21,7 @@ PATIENCE = 10  # requests after which the agent gives up
 TALK = 2_000  # chunks that the model sends after its completion call
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("set_port", "check_port", "finish_task")]
 STEPS = [("set_port", '{"port": 8080}'), ("finish_task", '{"summary": "The port is 8080."}'), ("check_port", "{}")]
-COMMAND = [sys.executable, "-c", "import sys; from endstop.cli.main import main; sys.exit(main())", "proxy"]
+COMMAND = [sys.executable, "-m", "endstop.cli.main", "proxy"]
 
 
 class Provider(BaseHTTPRequestHandler):

@@ -11,7 +11,20 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
-from ..decision import GUARDS, RULES, Event, Facts, Policy, Status, TextKind, ToolKind, Usage, Verdict, Work, fold
+from ..decision import (
+    GUARDS,
+    RULES,
+    EvaluationVerdict,
+    Event,
+    Facts,
+    Policy,
+    Status,
+    TextKind,
+    ToolKind,
+    Usage,
+    Work,
+    fold,
+)
 from ..decision import events as ev
 from ..decision.call_judgement import CallJudge
 from ..decision.limits import STOP_REASONS
@@ -62,7 +75,7 @@ class AuditedRun(Struct, kw_only=True):
     stop_reason: str
     detail: str
     answer: str
-    verdict: Verdict
+    verdict: EvaluationVerdict
     work: Work | None
     """Whether the work was evaluated as good or wrong, or only reported as done; None if it was not reported."""
     evaluated_by: str | None

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._version import __version__
-from ..decision import Event, Policy, Verdict, WrongUse
+from ..decision import EvaluationVerdict, Event, Policy, WrongUse
 from ..decision.policy_files import Fitted, with_setting
 from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
@@ -124,7 +124,7 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     supposed_harmed: int
     """Of these, the sessions that passed their evaluation."""
     supposed_harmed_share: Interval | None
-    by_verdict: dict[Verdict, StoppedSessions]
+    by_verdict: dict[EvaluationVerdict, StoppedSessions]
     """By the verdict on a session, what the policy stops, under the same assumption. Only verdicts that occur."""
     false_stops: tuple[SessionCase, ...] = ()
     """Examples of sessions that passed, and would have been stopped before their work was done."""
@@ -162,7 +162,7 @@ class SessionCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
     used: ResourceUse = ResourceUse()
     stop_reason: str = ""
     """Stop reason in the record."""
-    verdict: Verdict = "not_run"
+    verdict: EvaluationVerdict = "not_run"
     finding: SessionFinding
 
 
@@ -178,7 +178,7 @@ class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The tokens and steps of all runs of the session."""
     stop_reason: str = ""
     """Stop reason of the last run; empty if its end was not recorded."""
-    verdict: Verdict = "not_run"
+    verdict: EvaluationVerdict = "not_run"
     """Verdict on the last run that was evaluated; `not_run` if none was."""
     names: tuple[RunNames, ...] = ()
     """The keys by which labels find each run; runs that a fork copied have none."""
@@ -352,7 +352,7 @@ def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> Ses
     )
 
 
-def _labelled_verdict(session: SessionBacktest, labels: Labels, path: Path) -> Verdict:
+def _labelled_verdict(session: SessionBacktest, labels: Labels, path: Path) -> EvaluationVerdict:
     """The verdict on the last run that was evaluated or that has a label. Raises WrongUse as `verdicts_of` does."""
     verdicts = labels.verdicts_of(session.names, path)
     for good, names in zip(reversed(verdicts), reversed(session.names), strict=True):
@@ -363,7 +363,7 @@ def _labelled_verdict(session: SessionBacktest, labels: Labels, path: Path) -> V
     return session.verdict
 
 
-def _last_verdict(digests: Sequence[RunSummary]) -> Verdict:
+def _last_verdict(digests: Sequence[RunSummary]) -> EvaluationVerdict:
     return next((digest.verdict for digest in reversed(digests) if digest.verdict != "not_run"), "not_run")
 
 
@@ -446,7 +446,7 @@ class PolicyAggregator:
         self._steps, self._output, self._against = RatioEstimator(), RatioEstimator(), RatioEstimator()
         self._supposed_steps = RatioEstimator()
         self._most: list[tuple[int, int, SessionCase]] = []
-        self._by_verdict: dict[Verdict, StoppedSessionsAggregator] = {}
+        self._by_verdict: dict[EvaluationVerdict, StoppedSessionsAggregator] = {}
         self._good_cut: list[SessionCase] = []
         self._false_stops: list[SessionCase] = []
         self._unknown: list[SessionCase] = []

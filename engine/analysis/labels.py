@@ -23,7 +23,7 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from .._sanitize import one_line
-from ..decision import Verdict, WrongUse
+from ..decision import EvaluationVerdict, WrongUse
 from ..decision.events import RunStarted, SessionSource
 from ..records.files import RECORD_SUFFIXES
 from .label_files import GOOD_NUMBER, Label, read_label_file
@@ -44,7 +44,7 @@ class RunNames(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
     source: SessionSource | None = None
     """Where an imported session was found; None for any other."""
-    verdict: Verdict = "not_run"
+    verdict: EvaluationVerdict = "not_run"
     """The verdict of the record on the work, by an evaluation, or by a reward of 0 or less, or 1 or more."""
 
     @classmethod
@@ -59,7 +59,7 @@ class RunNames(Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-def _recorded_verdict(run: RunSummary) -> Verdict:
+def _recorded_verdict(run: RunSummary) -> EvaluationVerdict:
     if run.verdict != "not_run" or run.reward is None or 0 < run.reward < GOOD_NUMBER:
         return run.verdict
     return "passed" if run.reward >= GOOD_NUMBER else "failed"

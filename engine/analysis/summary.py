@@ -17,7 +17,7 @@ from ..decision.events import is_copied
 from ..decision.facts import Facts
 from ..decision.fold import saved_by_cut
 from ..decision.messages import Usage
-from ..decision.outcome import CutSavings, Outcome, Status, Verdict, Work, derive_work
+from ..decision.outcome import CutSavings, EvaluationVerdict, Outcome, Status, Work, derive_work
 from ..decision.text_kinds import TextKind, is_last_word
 from .anchors import ANCHOR_EVENTS, DoneClaim, WorkAnchors
 
@@ -107,7 +107,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     """None if the record ends before the run does."""
     stop_reason: str = ""
     detail: str = ""
-    verdict: Verdict = "not_run"
+    verdict: EvaluationVerdict = "not_run"
     failed_calls: tuple[str, ...] = ()
     """Tools whose calls failed before the work was reported as done, with no success after them (`failures.py`)."""
     reward: float | None = None
@@ -240,7 +240,7 @@ class SummaryBuilder:
         """Judges the calls of the run."""
         self._anchors = WorkAnchors(started, self.judge)
         self._outcome: Outcome | None = None
-        self._verdict: Verdict = "not_run"
+        self._verdict: EvaluationVerdict = "not_run"
         self._reward: float | None = None
         self._accepted = False
         self._last_text: TextKind | None = None

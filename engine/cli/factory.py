@@ -57,16 +57,16 @@ def _chat(model: str, api_base: str | None, first: float, between: float) -> Pro
 
 
 def _anthropic(model: str, api_base: str | None, first: float, between: float) -> Provider:
-    return Anthropic(model, base_url=api_base or ANTHROPIC, first_timeout=first, read_timeout=between)
+    return Anthropic(model, api_base=api_base or ANTHROPIC, first_timeout=first, read_timeout=between)
 
 
 def _responses(model: str, api_base: str | None, first: float, between: float) -> Provider:
     name = model.replace("openai/responses/", "openai/", 1)  # litellm's name for the same
-    return OpenAIResponses(name, base_url=api_base or OPENAI, first_timeout=first, read_timeout=between)
+    return OpenAIResponses(name, api_base=api_base or OPENAI, first_timeout=first, read_timeout=between)
 
 
 def _gemini(model: str, api_base: str | None, first: float, between: float) -> Provider:
-    return Gemini(model, base_url=api_base or GOOGLE, first_timeout=first, read_timeout=between)
+    return Gemini(model, api_base=api_base or GOOGLE, first_timeout=first, read_timeout=between)
 
 
 def _litellm(model: str, api_base: str | None, first: float, between: float) -> Provider:

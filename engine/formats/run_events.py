@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..decision import (
+    EvaluationVerdict,
     Facts,
     Pause,
     Policy,
@@ -19,7 +20,6 @@ from ..decision import (
     ToolCall,
     ToolKind,
     ToolResult,
-    Verdict,
     build_outcome,
 )
 from ..decision import events as ev
@@ -70,7 +70,7 @@ def write_outcome(
     if verdict is None:
         log.append(ev.StageFinished(stage="evaluate", status="absent", detail=f"the run is {outcome.status}"))
     else:
-        said: Verdict = "passed" if verdict.passed else "failed"
+        said: EvaluationVerdict = "passed" if verdict.passed else "failed"
         log.append(ev.EvaluationFinished(verdict=said, name=verdict.name, details=verdict.details))
         log.append(ev.StageFinished(stage="evaluate", status="ok", detail=said))
         outcome = replace(outcome, verdict=said, evaluation={"name": verdict.name, **verdict.details})

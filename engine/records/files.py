@@ -13,6 +13,8 @@ from ..ids import SESSION_PREFIX
 from .compression import CorruptData, read_blocks
 from .format import BYTE_ORDER_MARK
 
+__all__ = ["find_records"]
+
 RECORD_SUFFIXES = (".jsonl", ".jsonl.zst", ".jsonl.gz")
 """Files in a folder are records if their names end so. A file that is named explicitly may have any name."""
 ATTACHMENTS_SUFFIX = ".files"

@@ -27,6 +27,8 @@ from msgspec import Struct
 from ..decision import WrongUse
 from ..decision.errors import error_text
 
+__all__ = ["FileFailure", "map_files"]
+
 R = TypeVar("R")
 
 MIN_PARALLEL_BYTES = 64 * 1024 * 1024

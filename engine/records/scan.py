@@ -31,6 +31,8 @@ from .format import (
 )
 from .parts_line import PartsLine
 
+__all__ = ["Scan", "scan"]
+
 MAX_DAMAGED_NUMBERS = 100
 """`Scan.damaged` lists at most this many line numbers."""
 MAX_LOST_EVENTS = 10_000_000

@@ -19,6 +19,8 @@ try:
 except ModuleNotFoundError as error:
     raise missing_extra("endstop.store keeps sessions in a database", "server", error) from None
 
+__all__ = ["store_at"]
+
 URL_FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
 
 

@@ -77,10 +77,6 @@ class RunContext(Struct, Generic[DepsT], frozen=True):
         return f"{self.run_id}/{self.step}/{self.call_id}"
 
 
-ThisCall = RunContext
-"""Older name of `RunContext`, from before it had `deps`."""
-
-
 def this_call() -> RunContext:
     """Return the call that is being run, also in the thread of a sync function. Raises WrongUse outside a call.
 

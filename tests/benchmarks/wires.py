@@ -134,10 +134,10 @@ def responses(texts: Sequence[str], call: Call, step: int) -> Iterator[bytes]:
 WIRES = {
     "chat completions": Wire(lambda url: OpenAICompatible("bench", url, api_key="none"), "/chat/completions", chat),
     "OpenAI's Responses": Wire(
-        lambda url: OpenAIResponses("bench", base_url=url, api_key="none"), "/responses", responses
+        lambda url: OpenAIResponses("bench", api_base=url, api_key="none"), "/responses", responses
     ),
-    "Anthropic": Wire(lambda url: Anthropic("bench", base_url=url, api_key="none"), "/messages", messages),
-    "Gemini": Wire(lambda url: Gemini("bench", base_url=url, api_key="none"), ":streamGenerate", generate_content),
+    "Anthropic": Wire(lambda url: Anthropic("bench", api_base=url, api_key="none"), "/messages", messages),
+    "Gemini": Wire(lambda url: Gemini("bench", api_base=url, api_key="none"), ":streamGenerate", generate_content),
 }
 FIRST = "chat completions"
 """The wire that the others are compared with."""

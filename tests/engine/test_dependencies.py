@@ -20,7 +20,6 @@ from endstop import (
     Progress,
     RunContext,
     Task,
-    ThisCall,
     Verdict,
     WrongUse,
     read_record,
@@ -105,7 +104,7 @@ async def test_a_sync_function_and_this_call_get_the_same() -> None:
     await Engine(provider, tools=[note_in_a_thread, asks]).run("go", deps=deps)
     assert deps.seen[0][1].call_id == "n1"
     assert found[0].deps is deps
-    assert isinstance(found[0], ThisCall)
+    assert isinstance(found[0], RunContext)
 
 
 async def test_gates_judge_handlers_and_evaluator_get_the_deps() -> None:

@@ -1,7 +1,7 @@
 """Who a call is."""
 
 import pytest
-from endstop import Engine, Hooks, ThisCall, this_call, tool
+from endstop import Engine, Hooks, RunContext, this_call, tool
 from endstop.decision import WrongUse
 from endstop.providers import Scripted, call
 
@@ -12,7 +12,7 @@ def test_outside_of_a_call_there_is_none() -> None:
 
 
 async def test_each_of_several_calls_at_once_finds_itself_and_a_gate_finds_none() -> None:
-    found: list[ThisCall] = []
+    found: list[RunContext] = []
 
     @tool(reads=True)
     async def look(path: str) -> str:
@@ -29,6 +29,6 @@ async def test_each_of_several_calls_at_once_finds_itself_and_a_gate_finds_none(
     session = Engine(Scripted(calls, "done"), tools=[look], hooks=Hooks(gates=[gate])).session("the session")
     async with session.start("go") as run:
         assert (await run.wait()).status == "completed"
-    assert found == [ThisCall("the session", run.id, 1, "a"), ThisCall("the session", run.id, 1, "b")]
+    assert found == [RunContext("the session", run.id, 1, "a"), RunContext("the session", run.id, 1, "b")]
     assert [one.key for one in found] == [f"{run.id}/1/a", f"{run.id}/1/b"]
     assert not found[0].again

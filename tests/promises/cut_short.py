@@ -149,7 +149,7 @@ class Wire:
 
 WIRES = {
     "chat": Wire(Chat, lambda at: OpenAICompatible("m", at.url, api_key=at.key)),
-    "responses": Wire(Responses, lambda at: OpenAIResponses("m", base_url=at.url, api_key=at.key)),
+    "responses": Wire(Responses, lambda at: OpenAIResponses("m", api_base=at.url, api_key=at.key)),
     "anthropic": Wire(Messages, anthropic_to),
     "gemini": Wire(GenerateContent, gemini_to),
 }

@@ -105,9 +105,9 @@ def _sse(events: list[str]) -> bytes:
 
 WIRES: dict[str, tuple[Any, Any]] = {
     "chat": (lambda url: OpenAICompatible("m", f"{url}", api_key="k"), _chat),
-    "anthropic": (lambda url: Anthropic("m", base_url=url, api_key="k"), _anthropic),
-    "gemini": (lambda url: Gemini("m", base_url=url, api_key="k"), _gemini),
-    "responses": (lambda url: OpenAIResponses("m", base_url=url, api_key="k"), _responses),
+    "anthropic": (lambda url: Anthropic("m", api_base=url, api_key="k"), _anthropic),
+    "gemini": (lambda url: Gemini("m", api_base=url, api_key="k"), _gemini),
+    "responses": (lambda url: OpenAIResponses("m", api_base=url, api_key="k"), _responses),
 }
 
 

@@ -22,7 +22,7 @@ class AnthropicEndpoint(Endpoint):
 
 
 def anthropic_to(endpoint: Endpoint) -> Anthropic:
-    return Anthropic("claude-conformance", api_key=endpoint.key, base_url=endpoint.url, read_timeout=endpoint.timeout)
+    return Anthropic("claude-conformance", api_key=endpoint.key, api_base=endpoint.url, read_timeout=endpoint.timeout)
 
 
 def event(value: dict[str, Any]) -> bytes:

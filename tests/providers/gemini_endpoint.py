@@ -20,7 +20,7 @@ class GeminiEndpoint(Endpoint):
 
 
 def gemini_to(endpoint: GeminiEndpoint) -> Gemini:
-    return Gemini("gemini-conformance", api_key=endpoint.key, base_url=endpoint.url, read_timeout=endpoint.timeout)
+    return Gemini("gemini-conformance", api_key=endpoint.key, api_base=endpoint.url, read_timeout=endpoint.timeout)
 
 
 def event(value: dict[str, Any]) -> bytes:

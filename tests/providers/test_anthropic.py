@@ -58,7 +58,7 @@ CITED = {"type": "web_search_result_location", "cited_text": "It is 8080.", "enc
 
 
 def model(url: str, **options: Any) -> Anthropic:
-    return Anthropic("claude-sonnet-4-5", api_key="placeholder", base_url=url, **options)
+    return Anthropic("claude-sonnet-4-5", api_key="placeholder", api_base=url, **options)
 
 
 def assembled(*events: dict[str, Any] | list[dict[str, Any]], begin: dict[str, Any] | None = None) -> Heard:
@@ -354,8 +354,8 @@ async def test_without_a_key_there_is_no_request(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"base_url": "localhost:80"}, "is not a URL"),
-        ({"base_url": "http://127.0.0.1/v1/messages"}, "leave out /v1/messages"),
+        ({"api_base": "localhost:80"}, "is not a URL"),
+        ({"api_base": "http://127.0.0.1/v1/messages"}, "leave out /v1/messages"),
         ({"server_tools": SEARCH}, "use a list"),
         ({"server_tools": [{"name": "web_search"}]}, "has no type"),
         ({"server_tools": [{"type": "x", "name": object()}]}, "is not JSON"),
@@ -400,7 +400,7 @@ async def test_a_request_has_the_fields_and_headers_of_the_api() -> None:
 
 @pytest.mark.parametrize(("path", "end"), [("", "/v1/messages"), ("/v1", "/v1/messages"), ("/v1/", "/v1/messages")])
 def test_the_url_may_have_its_version(path: str, end: str) -> None:
-    assert Anthropic("claude", base_url=f"http://127.0.0.1:1{path}").url == f"http://127.0.0.1:1{end}"
+    assert Anthropic("claude", api_base=f"http://127.0.0.1:1{path}").url == f"http://127.0.0.1:1{end}"
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ def test_the_url_may_have_its_version(path: str, end: str) -> None:
 )
 async def test_the_limit_on_a_response_is_one_that_the_model_has(name: str, tokens: int) -> None:
     async with Endpoint(DONE) as endpoint:
-        provider = Anthropic(f"anthropic/{name}", api_key="k", base_url=endpoint.url)
+        provider = Anthropic(f"anthropic/{name}", api_key="k", api_base=endpoint.url)
         await chunks_of(provider)
         await Engine(provider, model_options=ModelOptions(settings={"max_tokens": 99})).run("Hi")
     first, second = endpoint.body(0), endpoint.body(1)

@@ -161,7 +161,7 @@ async def test_a_compressed_recording_over_http_gives_the_same_chunks(path: Path
     body = body_of(responses(path)[0])
     packed = cut_every([gzip.compress(body)], 211)
     async with Endpoint(Reply(pieces=packed, headers={"content-encoding": "gzip"})) as endpoint:
-        chunks = await chunks_of(Anthropic("recorded", base_url=endpoint.url, api_key="placeholder"))
+        chunks = await chunks_of(Anthropic("recorded", api_base=endpoint.url, api_key="placeholder"))
     assert unmerged(chunks) == read([body])
 
 
@@ -218,7 +218,7 @@ async def test_a_conversation_of_recorded_responses_is_sent_back_whole(path: Pat
         messages += [assembler.message, UserMessage("Next.")]
         came += [returnable(b) for b in blocks_in(events) if b["type"] != "text" or b["text"].strip()]
     async with Endpoint(Reply(pieces=[body_of(responses(path)[-1])])) as endpoint:
-        provider = Anthropic("recorded", base_url=endpoint.url, api_key="placeholder", cache=False)
+        provider = Anthropic("recorded", api_base=endpoint.url, api_key="placeholder", cache=False)
         await chunks_of(provider, Request(messages=messages))
     turns = [turn["content"] for turn in endpoint.body()["messages"] if turn["role"] == "assistant"]
     unanswered = {b["id"] for b in came if b["type"] == "server_tool_use"} - {b.get("tool_use_id") for b in came}

@@ -47,7 +47,7 @@ DONE = gemini(parts({"text": "8080"}), finish("STOP"))
 
 
 def model(url: str, name: str = "gemini-2.5-flash", **options: Any) -> Gemini:
-    return Gemini(name, api_key="placeholder-key", base_url=url, **options)
+    return Gemini(name, api_key="placeholder-key", api_base=url, **options)
 
 
 def read(*values: dict[str, Any]) -> list[Any]:
@@ -510,7 +510,7 @@ async def test_the_model_is_in_the_url_and_the_key_in_googles_header() -> None:
 
 async def test_an_access_token_is_sent_as_vertex_takes_it() -> None:
     async with Endpoint(DONE) as endpoint:
-        await chunks_of(Gemini("gemini-2.5-flash", access_token="ya29.token", base_url=endpoint.url))
+        await chunks_of(Gemini("gemini-2.5-flash", access_token="ya29.token", api_base=endpoint.url))
     assert endpoint.headers[0]["authorization"] == "Bearer ya29.token"
     assert "x-goog-api-key" not in endpoint.headers[0]
 
@@ -535,7 +535,7 @@ async def test_the_key_is_found_in_the_environment_and_needed_for_google(
             pass
     monkeypatch.setenv(variable, "found\n")
     async with Endpoint(DONE) as endpoint:
-        await chunks_of(Gemini("gemini-2.5-flash", base_url=endpoint.url))
+        await chunks_of(Gemini("gemini-2.5-flash", api_base=endpoint.url))
     assert endpoint.headers[0]["x-goog-api-key"] == "found"
     assert (Gemini("gemini-2.5-flash").endpoint, repr(Gemini("g"))) == ("", "Gemini('g')")
 
@@ -555,7 +555,7 @@ async def test_the_command_line_takes_gemini_by_its_prefix_or_by_hand(monkeypatc
     ("options", "why"),
     [
         ({"api_key": "a", "access_token": "b"}, "only one of them"),
-        ({"base_url": "nowhere"}, "not a URL"),
+        ({"api_base": "nowhere"}, "not a URL"),
         ({"server_tools": {"googleSearch": {}}}, "use a list"),
         ({"server_tools": ["googleSearch"]}, "is not a tool"),
         ({"server_tools": [{"googleSearch": object()}]}, "is not JSON"),

@@ -65,7 +65,7 @@ def signatures_in(path: Path) -> list[str]:
 
 async def heard(path: Path, **serving: Any) -> Heard:
     async with server_of(path, **serving) as server:
-        return await Heard().all_of(Gemini("recorded", api_key="placeholder", base_url=server.url))
+        return await Heard().all_of(Gemini("recorded", api_key="placeholder", api_base=server.url))
 
 
 @each
@@ -106,7 +106,7 @@ async def test_a_recording_in_gzip_gives_the_same_chunks(path: Path) -> None:
     body = gzip.compress(b"".join(replies_in(path)[0].pieces))
     reply = Reply(headers={"content_encoding": "gzip"}, pieces=[body[at : at + 100] for at in range(0, len(body), 100)])
     async with Endpoint(reply) as endpoint:
-        got = await Heard().all_of(Gemini("recorded", api_key="placeholder", base_url=endpoint.url))
+        got = await Heard().all_of(Gemini("recorded", api_key="placeholder", api_base=endpoint.url))
     assert got.chunks == (await heard(path)).chunks
 
 
@@ -116,7 +116,7 @@ async def test_the_signatures_of_a_recording_go_back_byte_for_byte_with_their_ca
     results = [ToolResult(call.id, call.name, "ok") for call in message.calls]
     async with Endpoint(DONE) as endpoint:
         request = Request(messages=[UserMessage("go"), message, *results])
-        await chunks_of(Gemini("gemini-3-pro-preview", api_key="placeholder", base_url=endpoint.url), request)
+        await chunks_of(Gemini("gemini-3-pro-preview", api_key="placeholder", api_base=endpoint.url), request)
     back = endpoint.body()["contents"][1]["parts"]
     assert [part["thoughtSignature"] for part in back if "thoughtSignature" in part] == signatures_in(path)
     assert [(part["functionCall"]["name"], part["functionCall"]["args"]) for part in back] == calls_in(path)

@@ -55,7 +55,7 @@ async def ended(endpoint: Endpoint, provider: Any) -> tuple[str, str, str, int]:
 
 
 def responses(url: str) -> OpenAIResponses:
-    return OpenAIResponses("gpt-5", base_url=url, api_key="k")
+    return OpenAIResponses("gpt-5", api_base=url, api_key="k")
 
 
 def item(kind: str, fields: Item) -> Item:
@@ -119,7 +119,7 @@ def use(kind: str, **fields: Any) -> list[Item]:
 async def test_an_unknown_block_for_a_client_ends_the_run_by_name(kind: str, reason: str) -> None:
     events = [anthropic_endpoint.starts(), *use(kind), *anthropic_endpoint.ends(reason)]
     endpoint = Endpoint(Reply(pieces=[anthropic_endpoint.event(one) for one in events]))
-    status, stop, detail, requests = await ended(endpoint, lambda url: Anthropic("claude-x", base_url=url, api_key="k"))
+    status, stop, detail, requests = await ended(endpoint, lambda url: Anthropic("claude-x", api_base=url, api_key="k"))
     assert (status, stop, requests) == ("failed", "provider_error", 1)
     assert kind in detail
 
@@ -130,7 +130,7 @@ async def test_an_unknown_part_for_a_client_ends_the_run_by_name(kind: str, text
     given = [{"text": text}, {kind: {"id": "1", "action": "click"}}]
     reply = gemini_endpoint.gemini(gemini_endpoint.parts(*given), gemini_endpoint.finish("STOP"))
     status, stop, detail, requests = await ended(
-        Endpoint(reply), lambda url: Gemini("gemini-x", base_url=url, api_key="k")
+        Endpoint(reply), lambda url: Gemini("gemini-x", api_base=url, api_key="k")
     )
     assert (status, stop, requests) == ("failed", "provider_error", 1)
     assert kind in detail

@@ -57,7 +57,7 @@ ENCRYPTED = (
 
 
 def responses(url: str, **options: Any) -> OpenAIResponses:
-    return OpenAIResponses("gpt-5", api_key="placeholder", base_url=url, **options)
+    return OpenAIResponses("gpt-5", api_key="placeholder", api_base=url, **options)
 
 
 async def heard(reply: Reply, **options: Any) -> Heard:
@@ -89,7 +89,7 @@ def raw_done(index: int, item: str) -> bytes:
 @pytest.mark.parametrize("case", [in_words_of_this_api(case) for case in CASES], ids=str)
 async def test_it_does_what_every_provider_must(case: ProviderCase) -> None:
     def made(at: ChatEndpoint) -> OpenAIResponses:
-        return OpenAIResponses("conformance", api_key=at.key, base_url=at.url, read_timeout=at.timeout)
+        return OpenAIResponses("conformance", api_key=at.key, api_base=at.url, read_timeout=at.timeout)
 
     await check(case, made, serve=ResponsesEndpoint)
 
@@ -362,7 +362,7 @@ async def test_a_request_is_stateless_and_asks_for_encrypted_reasoning() -> None
 async def test_only_models_that_reason_are_asked_for_reasoning(model: str, asks: bool) -> None:
     async with Endpoint(items(message("ok"))) as endpoint:
         for encrypted in (None, not asks):
-            await chunks_of(OpenAIResponses(model, base_url=endpoint.url, encrypted_reasoning=encrypted))
+            await chunks_of(OpenAIResponses(model, api_base=endpoint.url, encrypted_reasoning=encrypted))
         assert ["include" in endpoint.body(number) for number in (0, 1)] == [asks, not asks]
 
 
@@ -435,8 +435,8 @@ async def test_server_tools_are_offered_beside_ours() -> None:
         ({"settings": {"previous_response_id": "resp_1"}}, "whole session"),
         ({"settings": {"input": "x"}}, "the prompt goes to"),
         ({"settings": {"tools": []}}, "give tools to the engine"),
-        ({"base_url": "http://127.0.0.1:1/v1/responses"}, "leave out /responses"),
-        ({"base_url": "nowhere"}, "not a URL"),
+        ({"api_base": "http://127.0.0.1:1/v1/responses"}, "leave out /responses"),
+        ({"api_base": "nowhere"}, "not a URL"),
         ({"model": ""}, "OpenAIResponses('gpt-5.4')"),
     ],
 )
@@ -458,7 +458,7 @@ async def test_the_name_of_a_model_loses_its_prefix_for_openais_own_server_alone
     )
     with pytest.raises(WrongUse, match="set OPENAI_API_KEY"):
         await own.__aenter__()
-    assert OpenAIResponses("openai/gpt-5", base_url="https://openrouter.ai/api/v1").model_name == "openai/gpt-5"
+    assert OpenAIResponses("openai/gpt-5", api_base="https://openrouter.ai/api/v1").model_name == "openai/gpt-5"
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def usage_in(usage: Any) -> Usage | None:
 
 async def heard(reply: Reply) -> Heard:
     async with Endpoint(reply) as endpoint:
-        return await Heard().all_of(OpenAIResponses("recorded", base_url=endpoint.url))
+        return await Heard().all_of(OpenAIResponses("recorded", api_base=endpoint.url))
 
 
 def reports(chunks: Iterable[AnyChunk]) -> list[ProviderToolReport]:
@@ -251,7 +251,7 @@ async def test_the_encrypted_reasoning_of_a_recording_goes_back_byte_for_byte(pa
     names = {name for events in replies_of(path) for _, name, _ in said_in(events).calls}
     async with Endpoint(*replies, items(message("Done."))) as endpoint:
         engine = Engine(
-            OpenAIResponses("recorded", base_url=endpoint.url), tools=[*map(anything, sorted(names))], presets=()
+            OpenAIResponses("recorded", api_base=endpoint.url), tools=[*map(anything, sorted(names))], presets=()
         )
         session = engine.session()
         await session.run("go")

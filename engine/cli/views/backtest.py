@@ -11,7 +11,7 @@ from ..._sanitize import one_line
 from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.statistics import Interval
 from ...analysis.step_mix import DRIFT, LEAST_SESSIONS, MixComparison
-from ...decision import Verdict
+from ...decision import EvaluationVerdict
 from .fitting_table import FittingTable
 from .published_table import PUBLISHED_MEANING, published_table
 from .report_tables import ReportTable
@@ -144,11 +144,11 @@ def _false_stops(report: BacktestReport) -> Iterator[RenderableType]:
     )
 
 
-JUDGED: dict[Verdict, str] = {"passed": "good", "failed": "bad", "not_run": "unknown"}
+JUDGED: dict[EvaluationVerdict, str] = {"passed": "good", "failed": "bad", "not_run": "unknown"}
 """The words for sessions of each verdict."""
 
 
-def _stopped(totals: PolicyTotals, verdict: Verdict) -> Iterator[str]:
+def _stopped(totals: PolicyTotals, verdict: EvaluationVerdict) -> Iterator[str]:
     found, good = totals.by_verdict[verdict], verdict == "passed"
     yield f"{found.stopped:,} of {found.sessions:,}"
     yield f"{found.premature:,}  {_percent(found.premature_share)}" if good else ""

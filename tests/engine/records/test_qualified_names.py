@@ -47,6 +47,7 @@ BEFORE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:endstop.ThisCall is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("module", BEFORE)
 def test_what_was_public_is_found_under_its_name_of_today(module: str) -> None:
     today = importlib.import_module(current_module(module))

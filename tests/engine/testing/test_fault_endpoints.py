@@ -29,9 +29,9 @@ LARGEST, SIZE = 1_000_000, 16_000_000
 """Bytes of a response, and of one that never ends; the kernel takes a few megabytes that nobody reads."""
 PROVIDERS: dict[str, Callable[[str], Provider]] = {
     "chat": lambda url: OpenAICompatible("m", url, api_key=KEY, largest_response=LARGEST),
-    "responses": lambda url: OpenAIResponses("m", base_url=url, api_key=KEY, largest_response=LARGEST),
-    "anthropic": lambda url: Anthropic("m", base_url=url, api_key=KEY, largest_response=LARGEST),
-    "gemini": lambda url: Gemini("m", base_url=url, api_key=KEY, largest_response=LARGEST),
+    "responses": lambda url: OpenAIResponses("m", api_base=url, api_key=KEY, largest_response=LARGEST),
+    "anthropic": lambda url: Anthropic("m", api_base=url, api_key=KEY, largest_response=LARGEST),
+    "gemini": lambda url: Gemini("m", api_base=url, api_key=KEY, largest_response=LARGEST),
 }
 EVERY_THIRD = list(HOSTILE_ENDPOINTS)[::3]
 
