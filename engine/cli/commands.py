@@ -82,13 +82,13 @@ EXAMPLES: tuple[Example, ...] = (
 
 
 def build_parser(words: Sequence[str]) -> Parser:
-    """The parser for a command line. Of the commands only the one that it names is imported."""
+    """Return the parser for a command line. Only the command that it names is imported."""
     named = next((word for word in words if word in COMMANDS), None)
     return _parser(set() if named is None else {COMMANDS[named].module})
 
 
 def build_whole_parser() -> Parser:
-    """The parser with all commands imported, which takes 0.4 s."""
+    """Return the parser with all commands imported, which takes 0.4 s."""
     return _parser({command.module for command in COMMANDS.values()})
 
 

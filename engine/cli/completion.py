@@ -47,7 +47,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def completion_script(shell: str) -> str:
-    """The script for one of `SHELLS`."""
+    """Return the script for one of `SHELLS`."""
     import shtab
 
     parser = build_whole_parser()
@@ -59,14 +59,14 @@ def completion_script(shell: str) -> str:
 
 
 def _actions(parser: Parser) -> Iterator[argparse.Action]:
-    """All options and arguments of a parser and of its subcommands."""
+    """Yield all options and arguments of a parser and of its subcommands."""
     yield from parser._actions
     for below in parser.commands().values():
         yield from _actions(below)
 
 
 def _completion(action: argparse.Action) -> Any:
-    """What shtab is told to offer for the value of an option or argument.
+    """Return what shtab should offer for the value of an option or argument.
 
     None if argparse's `choices` already say it, or if nothing is known about the value.
     """
@@ -86,7 +86,7 @@ def _completion(action: argparse.Action) -> Any:
 
 
 def _words(what: str, known: Iterable[str], or_files: str = "") -> dict[str, Any]:
-    """Completion of one of these words, or of a file whose name fits the pattern. what: one of them is.
+    """Return a completion that offers these words, or files whose name fits the pattern. what: describes one of them.
 
     shtab lets bash mark folders with a slash where the function's name has `_file` in it.
     """

@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_command_line(argv: Sequence[str] | None = None) -> int:
-    """Like `main`, in a process that does nothing else: what it prints afterwards is no part of the answer."""
+    """Do the same as `main` in a process that does nothing else, whose later output is not part of the answer."""
     others = threading.enumerate()
     reopen_closed_streams()
     words = sys.argv[1:] if argv is None else argv

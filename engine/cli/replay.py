@@ -219,7 +219,7 @@ class _ViewWithKeys:
 
 
 def _width(std_streams: StdStreams) -> int:
-    """Columns of the terminal that the result is printed to."""
+    """Return the width, in columns, of the terminal that the result is printed to."""
     try:
         return os.get_terminal_size(std_streams.stdout).columns
     except OSError:

@@ -365,7 +365,7 @@ class LiveView(ScreenView, RunView):
         return line
 
     def _bottom(self) -> RenderableType:
-        """The region: the row that is being written, the running calls and the status."""
+        """Return the region: the row being written, the running calls and the status."""
         shown: list[RenderableType] = []
         writing = self._writing
         if writing is not None and writing.row.strip():
@@ -382,7 +382,7 @@ class LiveView(ScreenView, RunView):
         return Group(*shown, Text(""), self._foot() if self._waiting and not self._stopping else self._status())
 
     def _foot(self) -> Text:
-        """The lines that ask the user for something; the first one is the most important."""
+        """Return the lines that ask the user for something, the most important first."""
         first, *others = [row for line in self._waiting for row in wrap_text(line, self._measure - 4)]
         return Text("\n").join(
             [Text(f"  {first}", style="bold blue"), *(Text(f"  {row}", style="dim") for row in others)]
@@ -413,7 +413,7 @@ class _Writing:
         self._begun = False
 
     def feed(self, delta: str, width: int) -> Iterator[str]:
-        """The rows that are full now, without blank rows before the first word."""
+        """Yield the rows that are now full, without blank rows before the first word."""
         *lines, self.row = (self.row + sanitize(delta)).split("\n")
         for line in lines:
             if self._begun or line.strip():

@@ -202,7 +202,7 @@ _IN_ASCII = str.maketrans({"·": "-", "…": "...", "→": "->", "•": "-", "�
 
 
 def speaks_unicode() -> bool:
-    """Whether stderr is encoded as UTF-8."""
+    """Return whether stderr is encoded as UTF-8."""
     return (getattr(sys.stderr, "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 

@@ -50,7 +50,7 @@ class Round:
 
 
 def takes_plans(tool: ToolSpec) -> bool:
-    """Whether a call of this tool is a plan."""
+    """Return whether a call of this tool is a plan."""
     steps = _object(_object(tool.parameters.get("properties")).get("steps"))
     return "tool" in _object(_object(steps.get("items")).get("properties"))
 
