@@ -31,7 +31,7 @@ class MissingFramework:
         return (Refusing,)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        """A decorator that leaves what it decorates as it is."""
+        """Return a decorator that returns its argument unchanged."""
         return lambda decorated: decorated
 
     def __getitem__(self, _: Any) -> Any:

@@ -45,7 +45,7 @@ class EndstopClients(Base):
         self.runs = FollowedRuns("openai", policy, options)
 
     def client(self, client: Any) -> FollowedClient:
-        """A client for one conversation, around an `OpenAI` or `AsyncOpenAI`. Take one for each loop that runs."""
+        """Return a client for one conversation around an `OpenAI` or `AsyncOpenAI`. Use one for each running loop."""
         key = uuid4().hex
         run = self.runs.open(key)
         return FollowedClient(client, run, lambda: self.runs.end(key))
@@ -135,7 +135,7 @@ class _Exchange:
             self.run.cut = follower.chunk(one) or self.run.cut
 
     def end(self) -> None:
-        """The stream has ended, or is left."""
+        """Report that the stream has ended, or is left."""
         self.run.responses += 1
         self.run.guarded(_end_response)
 
@@ -147,11 +147,11 @@ class _Exchange:
         return completion
 
     def failed(self, error: Exception) -> None:
-        """The request failed, or its stream broke off."""
+        """Report that the request failed or its stream broke off."""
         self.run.failed(error)
 
     def reply(self) -> Any:
-        """The response that the chunks make, for a loop that asked for a whole one."""
+        """Return the response that the chunks make up, for a loop that asked for a whole one."""
         return self._whole.reply(cut=self.run.cut is not None)
 
     @property
@@ -177,7 +177,7 @@ class FollowedCompletions(_Completions):
     """`client.chat.completions` of an `OpenAI`."""
 
     def create(self, **request: Any) -> Any:
-        """Like the SDK's own."""
+        """Do the same as the SDK's `create`."""
         if self._run.broken:
             return self._completions.create(**request)
         exchange = _Exchange(self._run, request)
@@ -202,7 +202,7 @@ class AsyncFollowedCompletions(_Completions):
     """`client.chat.completions` of an `AsyncOpenAI`."""
 
     async def create(self, **request: Any) -> Any:
-        """Like the SDK's own."""
+        """Do the same as the SDK's `create`."""
         if self._run.broken:
             return await self._completions.create(**request)
         exchange = _Exchange(self._run, request)
@@ -228,7 +228,7 @@ async def _as_stream(chunk: Any) -> AsyncIterator[Any]:
 
 
 def _followed_chunks(exchange: _Exchange, response: Any) -> Iterator[Any]:
-    """The chunks of a stream up to where it is cut. Leaving it early closes it, too."""
+    """Yield the chunks of a stream up to where it is cut. Leaving it early closes the stream."""
     try:
         with response:
             for chunk in response:
@@ -243,7 +243,7 @@ def _followed_chunks(exchange: _Exchange, response: Any) -> Iterator[Any]:
 
 
 async def _async_followed_chunks(exchange: _Exchange, response: Any) -> AsyncIterator[Any]:
-    """The same."""
+    """Yield the chunks of a stream up to where it is cut. Leaving it early closes the stream."""
     try:
         async with response:
             async for chunk in response:
@@ -282,11 +282,11 @@ class _WholeReply:
                 call["function"]["arguments"] += (piece.function and piece.function.arguments) or ""
 
     def finish(self, *, cut: bool) -> str:
-        """Why the response ended."""
+        """Return why the response ended."""
         return "tool_calls" if cut and self._calls else self._finish or "stop"
 
     def reply(self, *, cut: bool) -> Any:
-        """The response."""
+        """Return the response."""
         fields = _reply("".join(self._text) or None, self.finish(cut=cut), None)
         if self._calls:
             fields["choices"][0]["message"]["tool_calls"] = list(self._calls.values())
@@ -320,7 +320,7 @@ def _tell_request(
 
 
 def _end_response(follower: Follower) -> None:
-    """A response has ended. One without calls ends the loop, so it is decided at once."""
+    """End a response. One without calls ends the loop, so the decision is made immediately."""
     response = follower.response()
     if response is None or not response.message.calls:
         follower.decide()
@@ -333,7 +333,7 @@ def _hear_whole(follower: Follower, body: bytes) -> None:
 
 
 def _as_dict(message: Any) -> dict[str, Any]:
-    """A message as the loop gave it: its own dictionary, or the SDK's object."""
+    """Return a message of the loop, which may be a dictionary or the SDK's object, as a dictionary."""
     return as_dict(message if isinstance(message, dict) else message.model_dump(exclude_none=True))
 
 
@@ -346,7 +346,7 @@ def _text(item: Mapping[str, Any]) -> str:
 
 
 def _with_nudges(run: FollowedRun, messages: Sequence[Any]) -> list[Any]:
-    """A request's messages, with each nudge at its place, and the reminder at the end."""
+    """Return a request's messages with each nudge in its place and the reminder at the end."""
     said = list(messages)
     for place, text in reversed(run.nudges):
         said.insert(place, {"role": "user", "content": text})

@@ -267,8 +267,9 @@ class ForkedSession(ResumedSession):
         return True
 
     def fork(self, engine: Engine, path: str, prompt: Prompt | None, results: Sequence[str], *, drain: bool) -> Session:
-        """Return the fork, whose record is written to `path`. results: `CALL_ID=TEXT` or `CALL_ID=@FILE`. Raises
-        WrongUse.
+        """Return the fork, whose record is written to `path`.
+
+        results: `CALL_ID=TEXT` or `CALL_ID=@FILE`. Raises WrongUse.
         """
         session = engine.session(self.record.header.session_id, drain=drain)
         edited, run = _parse_results(results), self.point.number + 1

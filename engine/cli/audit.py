@@ -110,8 +110,9 @@ def _audit_named(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
 
 
 def _audit_last(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
-    """Return the audit of the newest session and print where it was found. Raises WrongUse, with the places searched,
-    if there is none.
+    """Return the audit of the newest session and print where it was found.
+
+    Raises WrongUse, with the places searched, if there is none.
     """
     if args.session is not None:
         raise WrongUse("--last and --session name two sessions: leave one of them out")

@@ -168,8 +168,9 @@ _PUBLISHED = "published"
 
 
 def _beside_published(names: Sequence[str]) -> list[NamedPolicy]:
-    """Return the policies of these names, then the published ones. Raises WrongUse if a user's policy has the name of a
-    published one.
+    """Return the policies of these names, then the published ones.
+
+    Raises WrongUse if a user's policy has the name of a published one.
     """
     own = [named for named in _own_policies(names) if named.name not in names or named.name not in BY_NAME]
     for named in own:

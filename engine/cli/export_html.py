@@ -128,7 +128,9 @@ def _source(args: argparse.Namespace, named: str, folder: Path) -> _Source:
 
 
 def _sessions(source: _Source, folder: Path, redaction: Redaction | None) -> Iterator[EmbeddedSession]:
-    """Yield the sessions of the page: the record's and its sub-agents'. Raises WrongUse if the record cannot be read.
+    """Yield the sessions of the page: the record's and its sub-agents'.
+
+    Raises WrongUse if the record cannot be read.
     """
     for number, record in enumerate([source.record, *subagent_records(source.record)]):
         copy = record

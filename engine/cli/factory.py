@@ -99,7 +99,9 @@ def build_provider(
     first: float = FIRST_SECONDS,
     between: float = BETWEEN_SECONDS,
 ) -> Provider:
-    """Return the provider for `--model`, `--api-base` and `--provider`, with `--first-timeout` and `--content-timeout`.
+    """Return the provider for `--model`, `--api-base` and `--provider`.
+
+    Its timeouts are `--first-timeout` and `--content-timeout`.
     """
     for option, seconds in (("--first-timeout", first), ("--content-timeout", between)):
         if not seconds > 0:
@@ -116,9 +118,7 @@ def build_provider(
 
 
 def _wire_for(model: str, api_base: str | None) -> Wire:
-    """Return the wire to use if none is given: chat completions if there is a URL, else by the prefix of the model's
-    name.
-    """
+    """Return the default wire: chat completions if there is a URL, else by the prefix of the model's name."""
     if api_base is not None:
         return WIRES["openai"]
     own = (wire for wire in WIRES.values() if wire.prefix and model.startswith(wire.prefix))
@@ -144,7 +144,9 @@ def with_retries(provider: Provider, retries: int, seconds: float | None, provid
 
 
 def build_prices(price: str | None, provider: Provider, recorded: RunStarted | None) -> Prices:
-    """Return the model's prices: from `--price IN,OUT[,CACHED]`, else from the record to resume, else from the lists.
+    """Return the model's prices.
+
+    They come from `--price IN,OUT[,CACHED]`, else from the record to resume, else from the lists.
     """
     if price is None:
         if recorded is None or recorded.endpoint != getattr(provider, "endpoint", ""):
@@ -203,9 +205,7 @@ def load_tools(places: Iterable[str]) -> list[Tool]:
 
 
 def load_object(option: str, place: str | None) -> Any:
-    """Return the object of `--deps FILE:NAME` or `--output-type FILE:NAME` from a Python file or module; None without
-    the option.
-    """
+    """Load the object of `--deps FILE:NAME` or `--output-type FILE:NAME`; None without the option."""
     if place is None:
         return None
     module, _, name = place.rpartition(":")

@@ -231,7 +231,9 @@ class Racer:
 
 
 def build_providers(args: argparse.Namespace) -> list[Provider]:
-    """Return the providers for `--model`, `--api-base` and `--provider`: one for all, or one for each model in order.
+    """Return the providers for `--model`, `--api-base` and `--provider`.
+
+    One option serves all models, or there is one for each model in order.
     """
     models = args.model
     if len(models) < 2:

@@ -213,7 +213,9 @@ def _shown(source: str) -> str:
 
 
 def _resumed(args: argparse.Namespace, std_streams: StdStreams) -> _Work | None:
-    """Return how to resume a session, with the answers to its open questions; None if nobody answers. Raises WrongUse.
+    """Return how to resume a session, with the answers to its open questions; None if nobody answers.
+
+    Raises WrongUse.
     """
     resumed = read_resumed(args.resume)
     engine = build_engine(args, resumed)

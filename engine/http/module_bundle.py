@@ -58,7 +58,7 @@ async function __loadLater(folder, file) {
 
 
 def bundle_modules(entry: str, sources: Mapping[str, str]) -> str:
-    """One module script of all these modules, which does what importing `entry` does.
+    """Bundle all these modules into one module script that does what importing `entry` does.
 
     entry, sources: the path of a module below the page's folder, and the text of modules by such a path. All are part
     of the script, since `import()` may compute the name of any. What it names of others is loaded beside the script.
@@ -151,7 +151,7 @@ class _Module:
 
 
 def _pairs(names: str) -> Iterator[tuple[str, str]]:
-    """The names in `{ a, b as c }`: of each the first, and what it is called after `as`."""
+    """Yield the names in `{ a, b as c }`, each with the name that follows `as`."""
     for part in names.strip()[1:-1].split(","):
         words = part.split()
         if words:

@@ -73,5 +73,5 @@ def _static_file(name: str, content: bytes) -> StaticFile:
 
 
 def set_mode(index: bytes, mode: Mode) -> bytes:
-    """The page's HTML with this mode on its root element."""
+    """Return the page's HTML with this mode on its root element."""
     return _ROOT_ELEMENT.sub(rb"<html\1 data-mode=" + mode.encode(), index, count=1)

@@ -73,11 +73,14 @@ def check_origin(values: Values, origins: Collection[str], refusal: str, *, open
 
 
 def is_origin(text: str) -> bool:
-    """Whether this is what browsers send as `Origin` (RFC 6454): scheme, host, and maybe port."""
+    """Return whether a browser could send this as `Origin` (RFC 6454): scheme, host and optional port."""
     return _ORIGIN.fullmatch(text) is not None
 
 
 def host_name(host: str) -> str:
-    """The name or address in a `Host` header, without brackets, zone, port and last dot; empty if it is none."""
+    """Return the name or address in a `Host` header; empty if it is invalid.
+
+    Without brackets, zone, port and final dot.
+    """
     found = _AUTHORITY.fullmatch(host.strip(" \t").lower())
     return "" if found is None else found["address"] or found["name"] or found["bare"]

@@ -14,7 +14,7 @@ from .shutdown import INTERRUPT_EXIT_CODE
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A new event loop: uvloop's if that is installed, which needs a third less time per event."""
+    """Create an event loop: uvloop's if it is installed, which needs a third less time per event."""
     try:
         import uvloop
     except ImportError:
@@ -54,7 +54,7 @@ def log_to_stderr(hide: Callable[[str], str] | None = None) -> Iterator[None]:
 def _clean(
     hide: Callable[[str], str] | None, logger: object, method: str, entry: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """A log entry whose texts can neither begin a line nor move a terminal's cursor."""
+    """Return a log entry whose texts can neither start a line nor move a terminal's cursor."""
     for name, value in entry.items():
         if not isinstance(value, int | float | None):
             text = sanitize(str(value))
@@ -104,4 +104,4 @@ class DaemonProcess:
             print(f"endstop: stopping; running {self._work}: {running}", file=sys.stderr, flush=True)
 
     def restore_terminal(self) -> None:
-        """Does nothing: there is no live view."""
+        """Do nothing: there is no live view."""

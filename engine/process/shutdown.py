@@ -149,11 +149,11 @@ class ShutdownSignals:
             self._woken.close()
 
     def _wake_up(self) -> None:
-        """Runs when a signal has come. Python handles it here: an idle loop of uvloop's runs no bytecode else."""
+        """Run when a signal has come. Python handles the signal here: an idle uvloop runs no other bytecode."""
         self._woken.recv(64)
 
     def attach(self, run: Cancellable) -> None:
-        """From now on, cancel this run at the first signal."""
+        """Cancel this run at the first signal from now on."""
         self._run = run
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

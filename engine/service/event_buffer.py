@@ -170,7 +170,7 @@ class EventBuffer:
             await asyncio.shield(self._commit_task or self._start_commit())
 
     def close(self) -> None:
-        """The run is over: add the events that the redaction was still holding back."""
+        """End the run's events: add those that the redaction was still holding back."""
         if self._redactor is not None:
             for written in self._redactor.flush():
                 assert not isinstance(written, DrainedChunk)
@@ -224,7 +224,7 @@ class EventBuffer:
     # ---- reading
 
     def after(self, seq: int) -> list[Frame]:
-        """The frames after number `seq`, at most `READ_FRAMES`. `seq + 1` must not be before `first`."""
+        """Return at most `READ_FRAMES` frames after number `seq`. `seq + 1` must not be before `first`."""
         start = seq + 1 - self.first
         return self._frames[start : start + READ_FRAMES]
 

@@ -66,7 +66,7 @@ class Lifecycle:
         self._queue, self._dispatcher, self._worker, self._at_once = queue, dispatcher, worker, at_once
 
     def add_context(self, make: Callable[[], AbstractContextManager[None]]) -> None:
-        """Each time the service opens, enter a context manager made by `make`; leave it when the service closes."""
+        """Enter a context manager made by `make` each time the service opens, and leave it when the service closes."""
         self._contexts.append(make)
 
     async def open(self) -> None:
@@ -194,7 +194,7 @@ class Lifecycle:
             await asyncio.sleep(FORGET_SECONDS)
 
     def _oldest_to_keep(self) -> str | None:
-        """Sessions whose last event is before this time are deleted; None: no session is deleted for its age."""
+        """Return the time before whose last event sessions are deleted; None: no session is deleted for its age."""
         if self._keep_days is None:
             return None
         try:

@@ -75,7 +75,7 @@ class RunOwnership(Ownership):
         self._released, self._lost = True, None
 
     def raise_if_lost(self) -> None:
-        """Raises RunLost if the run is known to be lost. Asks nobody: what is written is checked by the store."""
+        """Raise RunLost if the run is known to be lost. Nothing is queried: the store checks what is written."""
         if self._lost is not None:
             raise RunLost(*self._lost.args)
         if self._within is not None:

@@ -152,12 +152,12 @@ class Service(SessionQueries):
 
     @asynccontextmanager
     async def lifespan(self, app: Any = None) -> AsyncIterator[dict[str, Any]]:
-        """The lifespan of an ASGI app that opens this service; requests find it as `request.state.endstop`."""
+        """Open this service as the lifespan of an ASGI app; requests find it as `request.state.endstop`."""
         async with self:
             yield {"endstop": self}
 
     def add_context(self, make: Callable[[], AbstractContextManager[None]]) -> None:
-        """Each time the service opens, enter a context manager made by `make`; leave it when the service closes."""
+        """Enter a context manager made by `make` each time the service opens, and leave it when the service closes."""
         self._lifecycle.add_context(make)
 
     @property
@@ -259,7 +259,7 @@ class Service(SessionQueries):
         return await self._answer(session_id, owner, checked)
 
     async def _answer(self, session_id: str, owner: str | None, answers: Mapping[Any, Answer]) -> StoredSession:
-        """answers: by call ids; None stands for the only question that is open."""
+        """Answer the open questions of a session. answers: by call id; None stands for the only open question."""
         stored = await self._dispatcher.session_at_rest(session_id, owner)
         check_runs_here(stored)
         ids = [question.call_id for question in stored.questions] if stored.status == "awaiting_input" else []
@@ -271,7 +271,7 @@ class Service(SessionQueries):
         return await self._dispatcher.start_run(session_id, owner, RunInput.of_answers(stored, named, engine))
 
     async def _check_question(self, session_id: str, call_id: str | None, ids: Sequence[str]) -> None:
-        """Raises Conflict unless this question is one of those that are open, WrongUse if None could be any of them."""
+        """Raise Conflict unless this question is open, WrongUse if it is None and several are open."""
         active = self._active_sessions.by_session(session_id)
         if active is not None:
             check_unanswered(session_id, [id for id in active.answering if call_id in (None, id)])
@@ -379,5 +379,5 @@ class Service(SessionQueries):
 
 
 def _checked(what: str, given: Answer) -> Answer:
-    """The answer, in words as a message. Raises WrongUse if it cannot be one."""
+    """Return the answer, in words as a message. Raises WrongUse if it is invalid."""
     return given if isinstance(given, Approve | Deny) else user_message(given, what)

@@ -262,7 +262,7 @@ class SpanReceiver:
     # ---- sessions
 
     async def _session(self, key: Key, request: RequestSpan) -> ReceivedSession:
-        """The session of a request: in memory, continued from the store, or new."""
+        """Return the session of a request: in memory, continued from the store, or new."""
         known = self._sessions.get(key)
         if known is not None and known.goes_on:
             return known

@@ -61,10 +61,10 @@ class StoredSubagents:
         self._drained = drained
 
     def target(self, name: str, session_id: str) -> None:
-        """Always None: each run has a buffer of its own."""
+        """Return None: each run has its own buffer."""
 
     def path(self, name: str, session_id: str) -> str:
-        """Always empty: the store has it under its id."""
+        """Return an empty text: the store has it under its id."""
         return ""
 
     async def runs(self, name: str, session_id: str) -> Sequence[RecordedRun]:

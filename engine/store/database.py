@@ -97,7 +97,7 @@ class Database:
         self.lease_engine.dispose()
 
     def map_error(self, error: Exception) -> StoreError:
-        """The StoreError for an error of this database."""
+        """Return the StoreError for an error of this database."""
         return map_db_error(error, self.display_name, self.secrets)
 
 
@@ -204,7 +204,7 @@ def _execute_one_by_one(cursor: Any, statement: str, rows: Sequence[Any], contex
 
 
 def map_db_error(error: Exception, name: str, secrets: tuple[str, ...] = ()) -> StoreError:
-    """The StoreError to raise for an error of a database. secrets: passwords, masked in its text."""
+    """Return the StoreError to raise for an error of a database. secrets: passwords, masked in its text."""
     if isinstance(error, StoreError):
         return type(error)(str(error))
     cause: BaseException = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
@@ -258,7 +258,7 @@ def migrate(connection: Connection, name: str) -> None:
 
 @cache
 def _scripts() -> ScriptDirectory:
-    """The migrations: read once for all stores of a process."""
+    """Return the migrations, read once for all stores of a process."""
     return ScriptDirectory.from_config(_config())
 
 

@@ -61,7 +61,7 @@ class Utf8Text(TypeDecorator[str]):
 
 
 def storable(name: str) -> str:
-    """A name with U+FFFD for each NUL and each half surrogate pair."""
+    """Replace each NUL and each lone surrogate in a name with U+FFFD."""
     if "\0" not in name and (name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)):
         return name
     return "".join("\ufffd" if letter == "\0" or "\ud800" <= letter <= "\udfff" else letter for letter in name)

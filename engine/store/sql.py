@@ -296,7 +296,7 @@ def _chunks(ids: Sequence[str]) -> list[Sequence[str]]:
 
 
 def _normalize_time(time: str) -> str:
-    """A time as the store writes it: ISO 8601 in UTC with milliseconds. Raises WrongUse if it is not a time."""
+    """Format a time as the store does: ISO 8601 in UTC with milliseconds. Raises WrongUse if it is not a time."""
     try:
         read = datetime.fromisoformat(time)
     except ValueError:

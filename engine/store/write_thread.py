@@ -88,16 +88,22 @@ class WriteThread(ABC, Generic[C]):
 
     @abstractmethod
     def _error_of(self, error: Exception) -> Exception:
-        """What the caller of a change gets that failed alone. Raises DatabaseAway if it is to be tried again."""
+        """Return the error for the caller of a change that failed alone.
+
+        Raises DatabaseAway if it is to be tried again.
+        """
 
     def _on_failed(self, error: Exception, left: deque[Write[C]]) -> None:
-        """A transaction of all in `left` has failed. May fail them, and remove them, without another attempt."""
+        """Handle the failure of a transaction of all changes in `left`.
+
+        May fail and remove them without another attempt.
+        """
 
     def _on_begin(self) -> None:
-        """Some changes are about to be made."""
+        """Prepare for changes that are about to be made."""
 
     def _on_away(self, error: DatabaseAway) -> None:
-        """The database is away, and the changes wait."""
+        """Handle an unreachable database, for which the changes wait."""
 
     def _work(self) -> None:
         going = True

@@ -28,12 +28,12 @@ RETRY_SECONDS = 1.0
 
 
 def problem_response(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The response for a problem."""
+    """Return the response for a problem."""
     return Response(encode_problem(status, code, detail), status, dict(headers or {}), MEDIA_TYPE)
 
 
 def error_response(error: Exception) -> Response:
-    """The response to an error. An unexpected one is logged, and its text goes only into the log."""
+    """Return the response to an error. The text of an unexpected one is logged, and not sent."""
     match error:
         case HttpError():
             return problem_response(error.status, error.code, error.detail, error.headers)

@@ -239,7 +239,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _take_host_of_target(self) -> None:
-        """The host in an absolute target, which only proxies are sent, stands in place of `Host` (RFC 9112, 3.2.2)."""
+        """Use the host of an absolute target, which only proxies receive, in place of `Host` (RFC 9112, 3.2.2)."""
         _, slashes, rest = self.url.partition(b"://")
         if slashes and not self.url.startswith(b"/"):
             others = [header for header in self.headers if header[0] != b"host"]
@@ -312,7 +312,7 @@ def lock_store(path: str | os.PathLike[str] | None) -> Iterator[None]:
 
 
 def _lock(path: str) -> int | None:
-    """The lock file, open; None if it cannot be made, as in a missing folder: opening the store then says why."""
+    """Open the lock file; None if it cannot be created, as in a missing folder: opening the store then says why."""
     with suppress(OSError):
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     try:
@@ -342,5 +342,5 @@ async def _open(service: Service) -> None:
 
 
 def _display_store(store: str) -> str:
-    """The path or URL of the store, without the password."""
+    """Return the path or URL of the store, without the password."""
     return mask_url(store) if "://" in store else os.path.abspath(store)

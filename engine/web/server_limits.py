@@ -150,7 +150,7 @@ class LoopLag:
         self.seconds = 0.0
 
     def stretch(self, interval: float) -> float:
-        """The seconds to wait between two writes to a reader: `interval`, or more while the event loop lags."""
+        """Return the seconds to wait between two writes to a reader: `interval`, or more while the event loop lags."""
         if interval == 0 or self.seconds < TOLERATED_SECONDS:
             return interval
         return min(MAX_INTERVAL, interval + STRETCH_FACTOR * self.seconds)

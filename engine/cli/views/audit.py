@@ -181,8 +181,9 @@ def _alike(step: AuditedStep, before: AuditedStep) -> bool:
 
 
 def _shown(run: AuditedRun) -> set[int]:
-    """Return the indexes of the steps to show: all of a short run, else both ends and the report of completion with its
-    neighbours.
+    """Return the indexes of the steps to show.
+
+    All of a short run, else both ends and the steps around the report of completion.
     """
     many = len(run.steps)
     if many <= WHOLE:

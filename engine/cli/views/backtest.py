@@ -31,8 +31,9 @@ KINDS_NAMED = 3
 def render_backtest(
     report: BacktestReport, written: str = "", given: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[RenderableType]:
-    """Yield the parts of the backtest. `written`: where the page was written. `given`: how `--policy` names each
-    policy.
+    """Yield the parts of the backtest.
+
+    `written`: where the page was written. `given`: how `--policy` names each policy.
     """
     from rich.text import Text
 
@@ -240,8 +241,9 @@ def _cases(totals: PolicyTotals, given: str) -> Iterator[RenderableType]:
 
 
 def _listed(head: str, cases: Sequence[SessionCase], style: str = "dim", given: str = "") -> Iterator[RenderableType]:
-    """Yield the sessions, each with the command that finds out how it continues under policy `given`, if that is
-    unknown.
+    """Yield the sessions.
+
+    One whose continuation under policy `given` is unknown comes with the command that finds it out.
     """
     from rich.padding import Padding
     from rich.text import Text

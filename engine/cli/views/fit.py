@@ -17,8 +17,9 @@ RESULT_STYLES = {"chosen": "bold green", "failed": "red", "too few data": "red",
 
 
 def render_fit(report: FitReport, written: Sequence[str] = (), warning: str | None = None) -> Iterator[RenderableType]:
-    """Yield the parts of the report. written: where the policy and the page are. warning: what is unusual about the
-    labels.
+    """Yield the parts of the report.
+
+    written: where the policy and the page are. warning: what is unusual about the labels.
     """
     from rich.padding import Padding
     from rich.text import Text

@@ -56,8 +56,9 @@ def _lines(console: Console, usage: str, description: str, blocks: Sequence[Bloc
 
 
 def _rows(console: Console, rows: Mapping[str, str], widest: int) -> Iterator[Text]:
-    """Yield terms and meanings in two columns, or below each other in a narrow terminal. widest: the first column's
-    width.
+    """Yield terms and meanings in two columns, or below each other in a narrow terminal.
+
+    widest: the first column's width.
 
     Numbers, which are exit codes, have a narrow column of their own.
     """
@@ -83,7 +84,9 @@ def _rows(console: Console, rows: Mapping[str, str], widest: int) -> Iterator[Te
 
 
 def _kept(line: str, width: int) -> Iterator[Text]:
-    """Yield a line unwrapped. A command line that is too long is continued after a backslash, so that it can be copied.
+    """Yield a line unwrapped.
+
+    A command line that is too long is continued after a backslash, so that it can be copied.
     """
     if not line.startswith("endstop "):
         yield Text(f"  {line}")

@@ -404,8 +404,7 @@ _WHO: dict[type, tuple[str, Shade]] = {
 
 
 def request_messages(before: Sequence[RecordedRun], events: Sequence[Event]) -> list[Message]:
-    """Return the messages of the request of the step that is open after these events, or of the next step if none is
-    open.
+    """Return the messages of the request of the step that is open after these events, or else of the next step.
 
     `before`: the earlier runs of the session.
     """

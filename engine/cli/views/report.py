@@ -139,7 +139,9 @@ def _percents(report: Report) -> Distribution:
 
 
 def _merged(bins: Sequence[Bin]) -> list[Bin]:
-    """Merge neighbouring bins into at most `BINS`, and return them with the bin without an upper end, if there is one.
+    """Merge neighbouring bins into at most `BINS`.
+
+    Returns them with the bin without an upper end, if there is one.
     """
     closed = [one for one in bins if one.high is not None]
     together = -(-len(closed) // BINS) or 1

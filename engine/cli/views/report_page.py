@@ -192,7 +192,9 @@ def _baseline(report: Report) -> Iterator[ReportTable]:
 
 
 def _change(group: GroupComparison, number: int) -> Markup:
-    """Return the change of a share in points, and of any other figure in percent of the baseline, from -100 to +100 %.
+    """Return the change from the baseline, drawn from -100 to +100 %.
+
+    A share's change is in points, that of any other figure a share of the baseline.
     """
     one = group.differences[number]
     whole = 1.0 if one.unit == "share" else abs(one.baseline) or 1.0

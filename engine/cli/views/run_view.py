@@ -184,7 +184,9 @@ V = TypeVar("V", bound=View)
 
 
 def fault_tolerant(view: V) -> V:
-    """Wrap the view so that its first error switches it off: neither a lost terminal nor a bug in a view may end a run.
+    """Wrap the view so that its first error switches it off.
+
+    Neither a lost terminal nor a bug in a view may end a run.
     """
     return cast(V, _FaultTolerant(view))
 

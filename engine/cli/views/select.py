@@ -25,7 +25,9 @@ def choose_view(
     recorded: Recorded | None = None,
     asking: Asking | None = None,
 ) -> RunView:
-    """Return the view of a run that suits stderr: live in a terminal, else plain lines. With `quiet`, it shows nothing.
+    """Return the view of a run that suits stderr: live in a terminal, else plain lines.
+
+    With `quiet`, it shows nothing.
     """
     if quiet:
         return RunView()

@@ -173,10 +173,9 @@ def in_unit(difference: MetricDifference, value: float, *, signed: bool = False)
 
 @contextmanager
 def progress(args: argparse.Namespace, doing: str) -> Iterator[ProgressCallback | None]:
-    """Show a progress bar on stderr and yield the callback for `records/parallel.py`; `doing` is the word next to the
-    bar.
+    """Show a progress bar on stderr and yield its callback for `records/parallel.py`.
 
-    None with `--quiet`, or if stderr is not a terminal.
+    `doing` is the word next to the bar.
     """
     if args.quiet or not can_draw(_STDERR):
         yield None

@@ -200,7 +200,9 @@ def ending_of(
 
 
 def _title(outcome: Outcome) -> str:
-    """Return the title for a completed run. It claims no more than is known: "Task complete" only after an evaluation.
+    """Return the title for a completed run.
+
+    It claims no more than is known: "Task complete" only after an evaluation.
     """
     if outcome.stop_reason in ("text_final", "handled"):
         return "Answered, but wrong" if outcome.work == "wrong" else "Answered"
@@ -362,7 +364,9 @@ Saved = Callable[[], Savings | None]
 
 
 def savings_of(chunks: Iterable[AnyChunk]) -> Savings:
-    """Return the savings of cuts, from the chunks that were read after them; tokens are estimated at 4 characters each.
+    """Return the savings of cuts, from the chunks that were read after them.
+
+    Tokens are estimated at 4 characters each.
     """
     rest = summarize_drained(chunks)
     return Savings(tokens=rest.output_tokens, calls=rest.calls)

@@ -257,7 +257,9 @@ def _is_after(cell: StepCell, run: LabelledRun) -> bool:
 
 
 def _strip(timelines: Sequence[RunTimeline], runs: Sequence[LabelledRun], steps: int, longest: int) -> str:
-    """Return the CSS style of a strip with the colours of all steps; its width shows the steps relative to `longest`.
+    """Return the CSS style of a strip with the colours of all steps.
+
+    Its width shows the number of steps relative to `longest`.
     """
     colours = [_colour(cell, run) for timeline, run in zip(timelines, runs, strict=True) for cell in timeline.cells]
     if not colours:

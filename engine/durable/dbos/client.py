@@ -131,13 +131,13 @@ class DbosConnection:
             await self._client.delete_workflow_async(run)
 
     async def status(self, run: str) -> WorkflowStatus | None:
-        """The status of a run; None if it is unknown."""
+        """Return the status of a run; None if it is unknown."""
         with map_errors(self.url):
             found = await self._client.list_workflows_async(workflow_ids=[run], load_input=False, load_output=False)
             return found[0] if found else None
 
     async def running(self, queue: str, process: str | None = None) -> list[str]:
-        """Ids of the runs of a queue that are being executed, in the order in which they were claimed.
+        """Return ids of the runs of a queue that are being executed, in the order in which they were claimed.
 
         process: only those in this process; None for all.
         """
@@ -165,7 +165,7 @@ def map_errors(url: DatabaseUrl) -> Iterator[None]:
 
 
 def error_text(url: DatabaseUrl, raised: Exception) -> str:
-    """An error of the database in plain words, without passwords."""
+    """Describe an error of the database in plain words, without passwords."""
     if url.is_a_file:
         cause = raised.orig if isinstance(raised, DBAPIError) else raised
         return f"{url.shown}: {cause}"
@@ -182,7 +182,7 @@ class JsonSerializer(Serializer):
     """Stores values as JSON. An exception is stored as its text, and is not restored."""
 
     def name(self) -> str:
-        """The name of the format, stored beside each value."""
+        """Return the name of the format, which is stored with each value."""
         return "endstop_json"
 
     def serialize(self, data: Any) -> str:
@@ -199,7 +199,7 @@ class JsonSerializer(Serializer):
 
 
 def encode_json(value: Any) -> JsonText:
-    """JSON that any database accepts. Raises TypeError or ValueError for a value that JSON cannot express."""
+    """Encode a value as JSON that any database accepts. Raises TypeError or ValueError if JSON cannot express it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
@@ -209,7 +209,7 @@ def encode_json(value: Any) -> JsonText:
 
 
 def escape_name(text: str) -> str:
-    """A unique name that any database accepts: the text, escaped as in a JSON string."""
+    """Return a unique name that any database accepts: the text, escaped as in a JSON string."""
     return json.dumps(text)[1:-1]
 
 

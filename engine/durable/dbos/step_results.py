@@ -78,12 +78,15 @@ class StepResults(WriteThread[_Change]):
         super().__init__("endstop-steps", float("inf"))
 
     async def begin(self, run: str) -> Execution:
-        """The execution that this process begins. Raises RunLost unless DBOS has this process execute the run."""
+        """Begin and return an execution by this process.
+
+        Raises RunLost unless DBOS has this process execute the run.
+        """
         execution: Execution = await self.submit(_Change(run))
         return execution
 
     async def check(self, run: str, owner: str) -> None:
-        """Raises RunLost unless this execution is the latest one of its run."""
+        """Raise RunLost unless this execution is the latest one of its run."""
         await self.submit(_Change(run, owner))
 
     async def store(self, run: str, owner: str, result: StepResult) -> None:
@@ -109,7 +112,7 @@ class StepResults(WriteThread[_Change]):
                 self._read(connection, begun)
 
     def _owned(self, connection: Connection, writes: Sequence[Write[_Change]]) -> list[Write[_Change]]:
-        """The changes that may be made; the others get RunLost.
+        """Return the changes that may be made; the others get RunLost.
 
         The rows of runs of which a result is stored stay locked until the commit, so that nobody takes these runs.
         """
@@ -138,7 +141,10 @@ class StepResults(WriteThread[_Change]):
         return owned
 
     def _is_stored(self, connection: Connection, write: Write[_Change]) -> bool:
-        """Whether a transaction that seemed to fail has stored this result. Another one in its place is an error."""
+        """Return whether a transaction that seemed to fail has stored this result.
+
+        Another result in its place is an error.
+        """
         result, its = write.change.result, self._of_steps.c
         if result is None:
             return False
@@ -178,7 +184,7 @@ class StepResults(WriteThread[_Change]):
 
 
 def _tables(schema: str | None) -> tuple[Table, Table]:
-    """What is used here of DBOS's tables of runs and of steps."""
+    """Return the parts used here of DBOS's tables of runs and of steps."""
     metadata = MetaData(schema=schema)
     runs = Table(
         "workflow_status",

@@ -179,7 +179,7 @@ class DbosWorker:
             self._steps[run].ask_from = 0.0
 
     async def _is_one_too_many(self, run: str) -> bool:
-        """Whether executing this run would exceed a limit. DBOS enforces the limits, with two exceptions.
+        """Return whether executing this run would exceed a limit. DBOS enforces the limits, with two exceptions.
 
         `at_once` is stored with the queue, and another process may have set it higher than ours; and in SQLite DBOS
         counts the runs in execution before it locks the file, so that two processes can both take the last place.

@@ -194,7 +194,7 @@ class RunActivity:
             raise RunLost(f"run {self.task.run_id} has been given to another process, or was dropped")
 
     async def confirm(self) -> bool:
-        """Whether this process still has the run: the task may have been buffered in a connection for long."""
+        """Return whether this process still has the run: the task may have waited in a connection's buffer for long."""
         try:
             await self._answer()
         except RunLost:
@@ -304,7 +304,7 @@ class HeartbeatResults:
         return self._values[str(key)]
 
     def waits(self, key: StepKey) -> bool:
-        """Whether this result has not been stored yet."""
+        """Return whether this result is not stored yet."""
         return str(key) in self._waiting
 
     def put(self, key: StepKey, value: Any) -> None:
@@ -320,7 +320,10 @@ class HeartbeatResults:
         self._waiting[str(key)] = entry
 
     def next(self) -> dict[str, bytes]:
-        """What the next heartbeat carries, oldest first: results to be sent, as far as they fit, and stored ones."""
+        """Return the content of the next heartbeat.
+
+        Oldest first: results to be sent, as far as they fit, and stored ones.
+        """
         chosen: dict[str, bytes] = {}
         room = LIMIT
         for key, entry in self._waiting.items():

@@ -62,7 +62,7 @@ class SafeTracer:
             return SafeSpan(self, None, None)
 
     def remote_span(self, headers: Mapping[str, str]) -> SafeSpan | None:
-        """The span that the headers of a request name (`traceparent`), to start others below it; None without one."""
+        """Return the parent span named by the headers of a request (`traceparent`); None without one."""
         try:
             context = self.propagate.extract(headers, self.context.Context())
             if not self.trace.get_current_span(context).get_span_context().is_valid:
@@ -184,7 +184,7 @@ class _Current:
 
 
 def environment_provider(option: str) -> tuple[TracerProvider, Callable[[], None]]:
-    """The tracer provider of a command, and what exports its last spans at the end.
+    """Return the tracer provider of a command and a function that exports its last spans at the end.
 
     option: the one that asks for spans, for messages. `OTEL_TRACES_EXPORTER` names the exporter (`otlp`, which sends
     to `OTEL_EXPORTER_OTLP_ENDPOINT` over HTTP, or `console`, ...). Raises WrongUse if what that needs is not installed.

@@ -37,7 +37,7 @@ def terminal_event(
     at: int | None,
     calls: dict[str, str],
 ) -> protocol.RunFinished | protocol.RunError:
-    """The last event of a run. `calls`: ids in the stream of the calls of open questions.
+    """Return the last event of a run. `calls`: ids in the stream of the calls of open questions.
 
     A run that reached a limit must not look like a success, so it is `cancelled` in the protocol, like a cancelled run.
     Such a run has no result there; its outcome is in `endstop.run_finished`.

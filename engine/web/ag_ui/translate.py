@@ -63,7 +63,9 @@ class AgUiTranslator:
         """Ids of the questions whose answers are no results of calls: approvals, limits, and all of sub-agents."""
 
     def translate(self, event: Event, *, skip: bool = False) -> list[bytes]:
-        """The AG-UI events for this event, each as a JSON object. With `skip`: none, as the reader already has it.
+        """Return the AG-UI events for this event, each as a JSON object.
+
+        With `skip`: none, as the reader already has it.
 
         Raises WrongUse if no run is open and the event is not `RUN_STARTED`.
         """
@@ -77,7 +79,7 @@ class AgUiTranslator:
         return self._take_encoded(skip)
 
     def lagged(self, run_id: str, missed: int, next_seq: int) -> list[bytes]:
-        """The AG-UI events for a gap: `missed` events are lost to this reader, and event `next_seq` is the next one.
+        """Return the AG-UI events for a gap: `missed` events are lost to this reader, and `next_seq` is the next event.
 
         Everything open is closed; text that follows is a new message. Raises WrongUse if the thread is not known
         because no run has been seen and `thread_id` was not given.
@@ -285,11 +287,11 @@ class AgUiTranslator:
     # ---- ids
 
     def _id_of(self, event: Event) -> str:
-        """The public id of an event, and of the message that it starts."""
+        """Return the public id of an event, and of the message that it starts."""
         return f"{self._run}:{event.seq}"
 
     def _message_of(self, attempt: str, event: Event) -> str:
-        """The id of the message of an attempt: that of the event that started it."""
+        """Return the id of an attempt's message: that of the event that started it."""
         return self._messages.get(attempt) or self._messages.setdefault(attempt, self._id_of(event))
 
 
@@ -463,7 +465,7 @@ class StreamState:
         return True
 
     def alias(self, call_id: str) -> str:
-        """The id in the stream of a call of ours."""
+        """Return the id in the stream of one of our calls."""
         return self._alias.get(call_id, call_id)
 
     @property
@@ -549,7 +551,7 @@ class UsageByModel:
             self._by_model[model] = self._by_model.get(model, Usage()) + usage
 
     def entries(self) -> tuple[protocol.TokenUsage, ...]:
-        """One entry per model; none for a model that used nothing."""
+        """Return one entry per model; none for a model that used nothing."""
         return tuple(
             protocol.TokenUsage(
                 model=model or None,
