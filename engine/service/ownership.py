@@ -82,7 +82,7 @@ class RunOwnership(Ownership):
             self._within.raise_if_lost()
 
     async def check(self) -> None:
-        """See `Ownership.check`. Waits while the lease may have expired because the store cannot be reached."""
+        """Implement `Ownership.check`. Waits while the lease may have expired because the store cannot be reached."""
         self.raise_if_lost()
         if self.lease is not None:
             try:

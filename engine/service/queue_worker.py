@@ -177,7 +177,7 @@ class OwnedSteps:
         """Why the queue keeps no more results of this execution; None: it does."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Steps.step`."""
+        """Implement `Steps.step`."""
         ownership, results = self._active.ownership, list[Any]()
 
         async def owned() -> Any:

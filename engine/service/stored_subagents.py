@@ -68,14 +68,14 @@ class StoredSubagents:
         return ""
 
     async def runs(self, name: str, session_id: str) -> Sequence[RecordedRun]:
-        """See `SubagentRecords`."""
+        """Implement `SubagentRecords.runs`."""
         return await stored_runs(self._store, session_id)
 
     @asynccontextmanager
     async def kept(
         self, session: Session, run: Run, config: RunConfig, title: str
     ) -> AsyncIterator[Callable[[], None]]:
-        """See `SubagentRecords`."""
+        """Implement `SubagentRecords.kept`."""
         root, redact = self._root, config.record_options.redact
         active = ActiveSession(session.id, root.owner, root.agent)
         active.ownership = RunOwnership(root.ownership.lease, within=root.ownership)

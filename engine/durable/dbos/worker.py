@@ -253,7 +253,7 @@ class DbosSteps:
         """`monotonic()` from which a step asks, before its work, whether the run is still this execution's."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Steps.step`."""
+        """Implement `Steps.step`."""
         name = escape_name(str(key))
         async with self._locks.setdefault(name, asyncio.Lock()):
             if name not in self._stored:

@@ -72,7 +72,7 @@ class Temporal:
         return f"Temporal({self.address!r}, namespace={self.namespace!r}, task_queue={self.task_queue!r})"
 
     async def open(self) -> None:
-        """See `Queue`. Raises WrongUse also if the namespace does not exist."""
+        """Implement `Queue.open`. Raises WrongUse also if the namespace does not exist."""
         from .client import TemporalConnection
 
         self._connection = await TemporalConnection.connect(
@@ -80,11 +80,11 @@ class Temporal:
         )
 
     async def close(self) -> None:
-        """See `Queue`."""
+        """Implement `Queue.close`."""
         self._connection = None
 
     async def submit(self, job: Job) -> None:
-        """See `Queue`. Raises WrongUse for a job of more than 2 MB."""
+        """Implement `Queue.submit`. Raises WrongUse for a job of more than 2 MB."""
         data = msgspec.json.encode(job)
         if len(data) > LONGEST_JOB:
             raise WrongUse(f"the job of run {job.run_id} has {len(data):,} bytes, and Temporal accepts {LONGEST_JOB:,}")
@@ -94,15 +94,18 @@ class Temporal:
                 return
 
     async def recover(self, run_id: str) -> None:
-        """See `Queue`. The runs of the dead process are reassigned at once, and not only after the lease."""
+        """Implement `Queue.recover`. The runs of the dead process are reassigned at once, and not only after the lease.
+        """
         await self._opened.give_up(run_id)
 
     async def drop(self, run_id: str) -> None:
-        """See `Queue`. Terminates the workflow; the process that has the run learns of it at its next heartbeat."""
+        """Implement `Queue.drop`. Terminates the workflow; the process that has the run learns of it at its next
+        heartbeat.
+        """
         await self._opened.forget(run_id)
 
     def working(self, process: str, work: Work, *, at_once: int) -> AbstractAsyncContextManager[None]:
-        """See `Queue`. Unfinished runs are reassigned after the lease, or by `recover`."""
+        """Implement `Queue.working`. Unfinished runs are reassigned after the lease, or by `recover`."""
         if at_once < 1:
             raise WrongUse(f"at_once={at_once}: must be 1 or more")
         return self._working(process, work, at_once)

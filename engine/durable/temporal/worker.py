@@ -166,7 +166,7 @@ class RunActivity:
         """The latest attempt of which is known that no other process has started it."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Steps`. Waits while the server is away."""
+        """Implement `Steps.step`. Waits while the server is away."""
         if key not in self._results:
             await self._be_sure()
             self._results.put(key, await work())
