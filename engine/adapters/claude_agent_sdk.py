@@ -4,10 +4,10 @@
     endstop = Endstop(policy="agent", completion=("finish_task",), record="run.jsonl")
     options = ClaudeAgentOptions(..., hooks=endstop.hooks())
 
-The loop is in Claude Code, a program of its own, so hooks see calls, results and the last text, and no response while
-it streams: that is the proxy's part. `PostToolBatch` comes once all calls of a response have results, so there a step
-is told and decided; `PostToolUse` says which of them succeeded; `Stop` and `SubagentStop` decide after a response
-without calls. A run is one prompt with what follows; each sub-agent has a run of its own.
+The loop is in Claude Code, a separate program, so hooks see calls, results and the last text, but no response while it
+streams: cutting responses is left to the proxy. `PostToolBatch` comes once all calls of a response have results, so it
+reports the step and decides; `PostToolUse` says which calls succeeded; `Stop` and `SubagentStop` decide after a
+response without calls. A run is one prompt with what follows; each sub-agent has its own run.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ SERVER_PREFIX = "mcp__"
 
 
 class EndstopSessionHooks(Base):
-    """Follows each prompt of the sessions that have its hooks, nudges it, and ends it.
+    """Hooks that follow each prompt of their sessions, nudge it, and end it.
 
     options: see `AdapterOptions`. `completion` and `question` name tools as Claude Code does, or those of an MCP server
-    without its prefix; hooks are not told which tools there are, so none has a usual name. `stream` changes nothing.
+    without its prefix. Hooks do not learn which tools exist, so usual names are not recognised. `stream` has no effect.
     """
 
     def __init__(self, policy: Policy | str = "agent", **options: Unpack[AdapterOptions]) -> None:

@@ -1,4 +1,4 @@
-"""One run of a foreign agent as all adapters follow it: opened, guarded, ended, and what is said in its place."""
+"""One run of another framework's agent, as all adapters follow it: opened, guarded and ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STATUSES_OF_ITS_OWN = ("completed", "awaiting_input")
 
 
 class AdapterOptions(TypedDict, total=False):
-    """Keyword arguments that the adapters of all frameworks take, beside the policy."""
+    """Keyword arguments that all adapters take in addition to the policy."""
 
     completion: Sequence[str]
     """Names of the tools that complete the task. Default: those with a usual name (`finish_task`, `submit`)."""
@@ -56,7 +56,7 @@ class AdapterOptions(TypedDict, total=False):
 
 
 class FollowedRun:
-    """One run of an agent. Its follower is opened with it, and closed at its end.
+    """One run of an agent. Its follower is opened and closed with it.
 
     follower: None if it could not be opened. streams: whether the adapter asks for streams, so that they can be cut.
     """
@@ -154,7 +154,7 @@ class FollowedRun:
 
 
 class FollowedRuns:
-    """Opens the runs of one adapter, and knows those that go on.
+    """The open runs of one adapter.
 
     agent: the framework's name, for the record. policy: as of `Follower`. Raises WrongUse if the policy or an option is
     not known.
@@ -164,7 +164,7 @@ class FollowedRuns:
         unknown = next(iter(options.keys() - AdapterOptions.__annotations__.keys()), None)
         if unknown is not None:
             raise WrongUse(f"unknown option {unknown!r}{did_you_mean(unknown, AdapterOptions.__annotations__)}")
-        self.policy = followed_policy(policy)  # a mistake is said where it is made, not in the middle of a run
+        self.policy = followed_policy(policy)  # report a mistake where it is made, not in the middle of a run
         self.streams = options.get("stream", True)
         record = options.get("record")
         self._record = None if record is None else Path(record)

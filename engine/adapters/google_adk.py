@@ -1,14 +1,14 @@
-"""Google's Agent Development Kit: a plugin for a runner, and a model that wraps an agent's own.
+"""Adapter for Google's Agent Development Kit: a plugin for a runner, and a model that wraps an agent's model.
 
     from endstop.adapters.google_adk import Endstop
     endstop = Endstop(policy="agent", completion=("finish_task",), record="run.jsonl")
     agent = Agent(name="mine", model=endstop.model("gemini-3.5-flash"), tools=[...])
     runner = InMemoryRunner(app=App(name="mine", root_agent=agent, plugins=[endstop]))
 
-A run is one invocation, or a branch of one that works beside others, whichever agents it goes through. The plugin tells
-results from the runner's events, acts on the decision before a request, and answers it here once that is a stop. The
-model hears its responses, cuts them, and asks again after an announcement in text. The session is the framework's and
-holds no nudges: they are put at their places in each request.
+A run is one invocation, or a branch of one that runs in parallel with others, whichever agents it goes through. The
+plugin reports results from the runner's events, acts on the decision before a request, and answers the request itself
+once the decision is a stop. The model reports its responses, cuts them, and asks again after an announcement in text.
+The session belongs to the framework and holds no nudges: they are inserted into each request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MOST_NUDGES = 20
 
 
 class EndstopAdkPlugin(BasePlugin):
-    """Follows each invocation of a runner, cuts its responses, nudges it, and ends it.
+    """Plugin that follows each invocation of a runner, cuts its responses, nudges it, and ends it.
 
     options: see `AdapterOptions`. Only models of `model` are cut, and asked again after an announcement in text.
     """
@@ -59,7 +59,7 @@ class EndstopAdkPlugin(BasePlugin):
     def model(self, model: Any) -> Any:
         """Return a model for an agent, a copy of the given or named one, that follows and cuts its responses.
 
-        It is of the same class, as the framework asks for the class of a model in places.
+        It is of the same class, as the framework checks the class of a model in places.
         """
         followed = copy.copy(model if isinstance(model, BaseLlm) else LLMRegistry.new_llm(model))
         object.__setattr__(followed, "__class__", _followed_class(type(followed), self))
@@ -238,7 +238,7 @@ class _Exchange:
         self._kind = kind
         self._branch = branch
         self._run = branch.run
-        self._cuts = not getattr(model, "use_interactions_api", False)  # there the history is on the server
+        self._cuts = not getattr(model, "use_interactions_api", False)  # the history is then on the server
 
     async def responses(self, request: Any, stream: bool) -> AsyncGenerator[Any, None]:
         """Yield the pieces, if `stream`, and then the response. stream: whether the framework asks for a stream."""
@@ -296,7 +296,7 @@ class _Exchange:
 
 
 class _HeardResponse:
-    """One response of a model, as the follower hears it. cuts: whether it may be cut."""
+    """One response of a model, as it is reported to the follower. cuts: whether it may be cut."""
 
     def __init__(self, run: FollowedRun, *, cuts: bool = False) -> None:
         self.calls = 0
@@ -392,7 +392,7 @@ class _HeardResponse:
     def _hear_event(self, follower: Follower, event: bytes) -> None:
         for chunk in self._parser.feed(b"data: " + event + b"\n\n"):
             if isinstance(chunk, ReasoningDelta) and not chunk.text:
-                continue  # what the vendor wants back, which the framework keeps
+                continue  # data that the vendor needs back, which the framework keeps
             if isinstance(chunk, ToolCallDelta):
                 self._arguments[chunk.index] = self._arguments.get(chunk.index, "") + chunk.arguments
             self._run.cut = follower.chunk(chunk, cuts=self._cuts) or self._run.cut
@@ -415,7 +415,7 @@ class _HeardResponse:
         return part.model_copy(update={"function_call": call})
 
 
-# ---- what the follower is told
+# ---- reports to the follower
 
 
 def _tools(request: Any) -> Iterator[ToolSpec]:
@@ -456,7 +456,7 @@ def _dumped(value: Any) -> Any:
     return value.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-# ---- what the agent is told
+# ---- messages to the agent
 
 
 def _from_user(text: str) -> Any:

@@ -1,11 +1,11 @@
-"""LangChain and LangGraph: a middleware for `create_agent`.
+"""Adapter for LangChain and LangGraph: a middleware for `create_agent`.
 
     from endstop.adapters.langchain import Endstop
     agent = create_agent(model, tools, middleware=[Endstop(policy="agent", completion=("finish_task",))])
 
 A run is one invocation of the agent. Its follower is found by a key in the agent's state, so one middleware follows
-many runs at once, and a run that was interrupted and resumed. The hooks: `before_model` tells results and acts on the
-decision, `wrap_model_call` tells the response and cuts it, `after_model` does the same after a response without calls.
+many runs at once, and a run that was interrupted and resumed. The hooks: `before_model` reports results and acts on the
+decision, `wrap_model_call` reports the response and cuts it, `after_model` decides after a response without calls.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ OWN = "endstop"
 
 
 class EndstopState(AgentState):
-    """The agent's state, with the key of the run. No input or output of the agent has it."""
+    """The agent's state, with the key of the run. The agent's input and output do not have it."""
 
     endstop_run: NotRequired[Annotated[str, PrivateStateAttr]]  # type: ignore[valid-type]  # a TypedDict's
 
 
 class EndstopMiddleware(AgentMiddleware):
-    """Follows each run of an agent, cuts its responses, nudges it, and ends it.
+    """Middleware that follows each run of an agent, cuts its responses, nudges it, and ends it.
 
-    options: see `AdapterOptions`. With `stream` a provider that reports no usage of streams has it estimated.
+    options: see `AdapterOptions`. With `stream`, usage is estimated for a provider that does not report it for streams.
     """
 
     state_schema = EndstopState
@@ -173,7 +173,7 @@ class EndstopMiddleware(AgentMiddleware):
             _CURRENT.reset(token)
 
 
-# ---- what the follower is told
+# ---- reports to the follower
 
 
 def _begin(follower: Follower, run: FollowedRun, request: ModelRequest) -> None:
@@ -271,7 +271,7 @@ def _usage(message: AIMessage) -> Usage | None:
     )
 
 
-# ---- what the agent is told
+# ---- messages to the agent
 
 
 def _nudge(run: FollowedRun, text: str) -> HumanMessage:
@@ -351,7 +351,7 @@ def _wrap_astream(
 
 
 class _HeardStream:
-    """One stream of a model, as the follower hears it. run: None if it belongs to none."""
+    """One stream of a model, as it is reported to the follower. run: None if it belongs to no run."""
 
     def __init__(self, run: FollowedRun | None) -> None:
         self._run = run

@@ -1,11 +1,11 @@
-"""A loop of your own around the OpenAI SDK: a client whose chat completions are followed.
+"""Adapter for your own loop around the OpenAI SDK: a client whose chat completions are followed.
 
     from endstop.adapters.openai import Endstop
     client = Endstop(policy="agent", completion=("finish_task",), record="run.jsonl").client(OpenAI())
     reply = client.chat.completions.create(model=..., messages=messages, tools=tools)
 
-The loop stays as it is. Its rule is "no calls: the end", so a request is answered here, with a text, once the decision
-is a stop. The messages are the loop's own and hold no nudges: they are put at their places in each request.
+The loop is not changed. Its rule is "no calls: the end", so a request is answered here, with a text, once the decision
+is a stop. The messages belong to the loop and hold no nudges: they are inserted into each request.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WHOLE_ONLY = ("n", "logprobs", "modalities", "audio", "response_format", "predic
 
 
 class EndstopClients(Base):
-    """Makes clients of the OpenAI SDK whose chat completions are followed, cut, nudged and ended.
+    """Factory of OpenAI SDK clients whose chat completions are followed, cut, nudged and ended.
 
     options: see `AdapterOptions`.
     """
@@ -56,7 +56,7 @@ class EndstopClients(Base):
 
 
 class FollowedClient:
-    """A client whose `chat.completions.create` is followed; the rest is that of the client around which it is.
+    """A client whose `chat.completions.create` is followed; everything else is that of the wrapped client.
 
     Leaving its `with` block, or `end`, ends the run. The client itself stays open.
     """
@@ -156,14 +156,14 @@ class _Exchange:
 
     @property
     def last_chunk(self) -> Any:
-        """The chunk that ends a stream behind the cut."""
+        """The chunk that ends a stream after the cut."""
         choice = {"index": 0, "delta": {}, "finish_reason": self._whole.finish(cut=True)}
         fields = {"id": self._whole.id, "created": 0, "model": self._whole.model, "object": "chat.completion.chunk"}
         return ChatCompletionChunk.model_validate({**fields, "choices": [choice]})
 
 
 class _Completions:
-    """The SDK's own completions, around which those that are followed stand."""
+    """Base of the followed completions, which wrap the SDK's."""
 
     def __init__(self, completions: Any, run: FollowedRun) -> None:
         self._completions = completions
@@ -258,7 +258,7 @@ async def _async_followed_chunks(exchange: _Exchange, response: Any) -> AsyncIte
 
 
 class _WholeReply:
-    """Puts the chunks of a stream together."""
+    """The whole response assembled from the chunks of a stream."""
 
     def __init__(self) -> None:
         self.id, self.model = "", ""
@@ -294,7 +294,7 @@ class _WholeReply:
         return ChatCompletion.model_validate({**fields, "id": self.id, "model": self.model, "usage": usage})
 
 
-# ---- what the follower is told
+# ---- reports to the follower
 
 
 def _tell_request(
@@ -342,7 +342,7 @@ def _text(item: Mapping[str, Any]) -> str:
     return content if isinstance(content, str) else "\n".join(as_text(as_dict(p).get("text")) for p in as_list(content))
 
 
-# ---- what the loop is told
+# ---- messages to the loop
 
 
 def _with_nudges(run: FollowedRun, messages: Sequence[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK: a model that wraps the agent's own, and hooks that tell the runs apart.
+"""Adapter for the OpenAI Agents SDK: a model that wraps the agent's model, and hooks that tell the runs apart.
 
     from endstop.adapters.openai_agents import Endstop
     endstop = Endstop(policy="agent", completion=("finish_task",), record="run.jsonl")
@@ -6,7 +6,7 @@
     result = await Runner.run(agent, "Set the port to 8080", hooks=endstop)
 
 No hook of the SDK can end a run, but its rule is "no calls: the end". So the model answers a request itself once the
-decision is a stop. The SDK's history is the caller's and holds no nudges: they are put at their places in each request.
+decision is a stop. The SDK's history belongs to the caller and holds no nudges: they are inserted into each request.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ARGUMENTS = ("system_instructions", "input", "model_settings", "tools", "output_
 
 
 class EndstopHooks(RunHooks):
-    """Follows each run of `Runner.run(..., hooks=endstop)`, cuts its responses, nudges it, and ends it.
+    """Hooks that follow each run of `Runner.run(..., hooks=endstop)`, cut its responses, nudge it, and end it.
 
     options: see `AdapterOptions`.
     """
@@ -86,14 +86,14 @@ class EndstopHooks(RunHooks):
 
 
 class _Kept:
-    """Keeps an object alive while a run goes on, so that its id is no other's."""
+    """Keeps an object alive during a run, so that no other object gets its id."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 class FollowedModel(Model):
-    """A model whose requests are followed, cut, and answered here once the decision is a stop."""
+    """A model whose requests are followed and cut, and answered here once the decision is a stop."""
 
     def __init__(self, wrapped: Any, endstop: EndstopHooks) -> None:
         self.wrapped = wrapped
@@ -219,7 +219,7 @@ async def _closing(events: Any) -> AsyncIterator[Any]:
             await events.aclose()
 
 
-# ---- what the follower is told
+# ---- reports to the follower
 
 
 def _tell_request(follower: Follower, run: FollowedRun, request: dict[str, Any], items: list[Any]) -> None:
@@ -279,7 +279,7 @@ def _tell_whole(follower: Follower, answer: Any) -> None:
 
 
 class _HeardEvents:
-    """The events of one response, as the follower hears them, and the items that they make.
+    """The events of one response, as they are reported to the follower, and the items made of them.
 
     cuts: whether it may be cut.
     """
@@ -342,7 +342,7 @@ class _HeardEvents:
         return item if getattr(item, "status", "completed") in (None, "completed") else None
 
 
-# ---- what the agent is told
+# ---- messages to the agent
 
 
 def _with_nudges(run: FollowedRun, items: list[Any]) -> list[Any]:

@@ -1,10 +1,10 @@
-"""Pydantic AI: a capability for an `Agent`.
+"""Adapter for Pydantic AI: a capability for an `Agent`.
 
     from endstop.adapters.pydantic_ai import Endstop
     agent = Agent(model, capabilities=[Endstop(policy="agent", completion=("finish_task",))])
 
-Each run gets a copy of the capability with a state of its own. `before_model_request` tells results and acts on the
-decision, a model around the agent's own cuts its streams, `after_model_request` decides after a response without calls.
+Each run gets its own copy of the capability. `before_model_request` reports results and acts on the decision, a model
+around the agent's model cuts its streams, `after_model_request` decides after a response without calls.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CALL, RESULT, RETRY = "tool-call", "tool-return", "retry-prompt"
 
 
 class EndstopCapability(AbstractCapability):
-    """Follows each run of an agent, cuts its responses, nudges it, and ends it.
+    """Capability that follows each run of an agent, cuts its responses, nudges it, and ends it.
 
     options: see `AdapterOptions`.
     """
@@ -237,7 +237,7 @@ def _usage(used: Any) -> Usage | None:
     )
 
 
-# ---- what the follower is told
+# ---- reports to the follower
 
 
 def _tell_request(follower: Follower, run: FollowedRun, request: Any) -> None:
@@ -291,7 +291,7 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else "\n".join(part for part in content if isinstance(part, str))
 
 
-# ---- what the agent is told
+# ---- messages to the agent
 
 
 def _nudge(run: FollowedRun, ctx: Any, text: str) -> None:

@@ -1,11 +1,11 @@
-"""Strands Agents: a plugin for an `Agent`.
+"""Adapter for Strands Agents: a plugin for an `Agent`.
 
     from endstop.adapters.strands import Endstop
     agent = Agent(model, tools=[...], plugins=[Endstop(policy="agent", completion=("finish_task",))])
 
-A run is one invocation of an agent. `AfterToolsEvent` tells results and acts on the decision, the stage around a model
-call tells the response, cuts it, and decides after one without calls, and `AfterInvocationEvent` goes on after a nudge,
-or ends the run. An agent that is a tool of another one has runs of its own.
+A run is one invocation of an agent. `AfterToolsEvent` reports results and acts on the decision; the stage around a
+model call reports the response, cuts it, and decides after one without calls; `AfterInvocationEvent` continues after a
+nudge, or ends the run. An agent that is a tool of another one has its own runs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ENDS_WITH_TEXT = ("end_turn", "stop_sequence")
 
 
 class EndstopPlugin(Plugin):
-    """Follows each invocation of the agents that it is a plugin of, cuts their responses, nudges and ends them.
+    """Plugin that follows each invocation of its agents, cuts their responses, nudges and ends them.
 
     options: see `AdapterOptions`.
     """
@@ -88,7 +88,7 @@ class EndstopPlugin(Plugin):
     def before_invocation(self, event: Any) -> None:
         """Open a run, unless one goes on: after a nudge, or with the user's answer to an interrupt."""
         if event.messages is None:
-            return  # `Agent.structured_output`, whose request is seen by nobody
+            return  # `Agent.structured_output`, whose request no hook sees
         place = _place(event)
         if self._nudges.pop(self._keys.get(place, ""), ""):
             return
@@ -180,7 +180,7 @@ def _output_tool(agent: Any) -> str:
     return next((tool.tool_name for tool in tools if isinstance(tool, StructuredOutputTool)), "")
 
 
-# ---- what the follower is told
+# ---- reports to the follower
 
 
 def _tell_request(follower: Follower, run: FollowedRun, context: Any) -> None:
@@ -236,7 +236,7 @@ def _with_reminder(context: Any, remind: str) -> Any:
     messages, block = context.messages, {"text": remind}
     if messages and messages[-1]["role"] == "user":
         last = {**messages[-1], "content": [*messages[-1]["content"], block]}
-        trailing = context.dynamic_trailing_blocks + 1  # behind what the provider caches
+        trailing = context.dynamic_trailing_blocks + 1  # after the part that the provider caches
         return context.replace(messages=[*messages[:-1], last], dynamic_trailing_blocks=trailing)
     return context.replace(messages=[*messages, {"role": "user", "content": [block]}])
 
@@ -269,7 +269,7 @@ class FollowedStrandsModel:
 
 
 class _HeardStream:
-    """One stream of a model, as the follower hears it: the framework's events, or what they are made of."""
+    """One stream of a model, as it is reported to the follower: the framework's events, or the chunks behind them."""
 
     def __init__(self, run: FollowedRun) -> None:
         self.run = run
@@ -356,8 +356,8 @@ def _usage(used: Any) -> Usage | None:
 def _with_heard_client(model: Any, heard: _HeardStream) -> Any:
     """Return a model of OpenAI's chat completions with a client that is followed, and any other model unchanged.
 
-    The framework keeps calls back until such a response has ended, so it can only be cut at the client. Models that are
-    made of this one and stream by other means keep them back, too, and are not cut at a completion.
+    The framework holds calls back until such a response has ended, so it can only be cut at the client. Models derived
+    from this one that stream by other means hold them back, too, and are not cut at a completion.
     """
     made_here = type(model).stream.__module__ == "strands.models.openai" and hasattr(model, "_get_client")
     if not made_here or heard.run.broken:

@@ -1,4 +1,4 @@
-"""Schemas of sessions and runs in responses. Docstrings of the structs are descriptions in the OpenAPI document."""
+"""Schemas of sessions and runs in responses. Docstrings of the structs are the descriptions in the OpenAPI document."""
 
 from __future__ import annotations
 

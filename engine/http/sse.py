@@ -1,4 +1,4 @@
-"""Server-sent events: encoding what readers of the service get, and parsing `Last-Event-ID`.
+"""Server-sent events: encoding for readers of the service, and parsing of `Last-Event-ID`.
 
 The format is that of the HTML standard, section "Server-sent events". Events are not encoded again here: a frame holds
 its line of JSON already.

@@ -1,4 +1,4 @@
-"""What the long-running processes, servers and workers, have in common: event loop, log, and reaction to signals."""
+"""Common parts of long-running processes, servers and workers: event loop, log, and reaction to signals."""
 
 from __future__ import annotations
 
@@ -63,22 +63,22 @@ def _clean(
 
 
 class Stoppable(Protocol):
-    """What a long-running process does: a service with its sessions, or a proxy with its requests."""
+    """The work of a long-running process: a service with its sessions, or a proxy with its requests."""
 
     @property
     def running(self) -> int:
-        """How much is in progress."""
+        """The number of sessions or requests in progress."""
         ...
 
     def begin_stopping(self) -> None:
-        """Begin nothing more, and let end what is in progress. Returns at once."""
+        """Start nothing more, and let what is in progress end. Returns immediately."""
         ...
 
 
 class DaemonProcess:
-    """What a long-running process does, as `ShutdownSignals` needs it: a `Cancellable` and a `ShutdownView`.
+    """A long-running process as `ShutdownSignals` needs it: a `Cancellable` and a `ShutdownView`.
 
-    work: named, for people, what `service.running` counts.
+    work: a name for people of what `service.running` counts.
     """
 
     begun = True
@@ -92,7 +92,7 @@ class DaemonProcess:
         self._work = work
 
     def cancel(self, cause: str = "shutdown") -> None:
-        """Begin to stop the service, and set `exit_code` and `stop_requested`. Returns at once."""
+        """Begin to stop the service, and set `exit_code` and `stop_requested`. Returns immediately."""
         self.exit_code = INTERRUPT_EXIT_CODE if cause == "interrupt" else 0
         self._service.begin_stopping()
         self.stop_requested.set()

@@ -1,4 +1,4 @@
-"""Where a server listens: the address, the socket, and how many connections the system lets it have."""
+"""Where a server listens: the address, the socket, and the number of connections that the system allows."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def is_loopback(name: str) -> bool:
 def is_own_name(name: str) -> bool:
     """Return whether this is a name or address of this machine: its loopback, its host name or an interface's.
 
-    name: in lower case, without brackets and port. Nothing is resolved: its owner says what a name resolves to.
+    name: in lower case, without brackets and port. Nothing is resolved: a name resolves to whatever its owner says.
     """
     if is_loopback(name) or name in _LOCAL_NAMES:
         return True

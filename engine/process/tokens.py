@@ -1,4 +1,4 @@
-"""Tokens that requests to a server must show. Only their digests are kept."""
+"""Tokens that requests to a server must have. Only their digests are kept."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class ActiveSession:
 
 
 class ActiveSessions:
-    """The active sessions of this process, by session and by run, and notifiers for those who wait for runs."""
+    """The active sessions of this process, by session and by run, with notifiers for those who wait for runs."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, ActiveSession] = {}

@@ -1,4 +1,4 @@
-"""Admission: which agent a session runs with, whether it may run now, and whether what it is given is valid."""
+"""Admission: which agent a session runs with, whether it may run now, and whether its input is valid."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 class Admission:
-    """Makes a session active, or refuses to: one run per session, and no more sessions than the limits allow."""
+    """Admission of sessions to run: one run per session, and no more sessions than the limits allow."""
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 There are two because they promise different things. `LocalDispatcher` starts the run here and returns once its first
 event is stored, so that the caller sees why a run could not start. `QueueDispatcher` returns once the run is stored as
-queued; a worker starts it, in any process. They share no more than the checks at the end of this file.
+queued; a worker starts it, in any process. They share only the checks at the end of this file.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class RunInput(Struct, frozen=True, kw_only=True):
 
 
 class LocalDispatcher:
-    """Starts runs in this process, as soon as they are asked for."""
+    """Dispatcher that starts runs in this process immediately."""
 
     def __init__(
         self, queries: SessionQueries, active_sessions: ActiveSessions, admission: Admission, supervisor: RunSupervisor
@@ -111,8 +111,8 @@ class LocalDispatcher:
     ) -> StoredSession:
         """Start a new session with its first run; returns once the first event is stored.
 
-        history: the messages with which it begins. named: whether the caller chose the id.
-        Raises Conflict if a session has it already.
+        history: the messages with which it begins. named: whether the caller chose the id. Raises Conflict if another
+        session has it.
         """
         active = self._admission.admit(new.id, new.owner, new.agent)
         return await self._supervisor.shielded(self._start_session(active, engine, new, prompt, history, named=named))
@@ -129,7 +129,7 @@ class LocalDispatcher:
 
         If its run has just finished, wait until its end is stored, at most `REST_SECONDS`.
 
-        Readers see the end of a run before it is stored, and may ask for the next run at once.
+        Readers see the end of a run before it is stored, and may ask for the next run immediately.
         """
         stored, active = await session_and_active(self._queries, self._active_sessions, session_id, owner)
         if active is None or active.run is None or not active.run.finished:
@@ -182,7 +182,7 @@ class LocalDispatcher:
 
 
 class QueueDispatcher:
-    """Stores runs as queued and submits them to the queue.
+    """Dispatcher that stores runs as queued and submits them to the queue.
 
     The store gets a run, with its job, before the queue does. If the process dies in between, the run waits in the
     store until `resubmit_lost` of any process finds it.

@@ -1,7 +1,7 @@
 """Following the events of a run or a session: each exactly once and in order.
 
-Events come from the event buffer of the run, older ones from the store; what neither has becomes a `Gap`. A reader gets
-many events at a time if they are available, so a slow reader catches up.
+Events come from the event buffer of the run, older ones from the store; events that neither has become a `Gap`. A
+reader gets many events at a time if they are available, so a slow reader catches up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TERMINAL = b'{"type":"RUN_FINISHED"'
 
 
 class EventReader:
-    """Reads events for any number of readers at once. `heartbeat`: see `HEARTBEAT_SECONDS`."""
+    """Source of events for any number of concurrent readers. `heartbeat`: see `HEARTBEAT_SECONDS`."""
 
     def __init__(self, store: Store, active_sessions: ActiveSessions, heartbeat: float = HEARTBEAT_SECONDS) -> None:
         self._store = store

@@ -35,7 +35,7 @@ CLAIMED_AGAIN = "the queue gave the run to this process again"
 
 
 class QueueWorker:
-    """Executes the jobs that the queue gives to this process, which may be several at the same time."""
+    """Worker that executes the jobs that the queue gives to this process, several at a time."""
 
     def __init__(
         self,

@@ -176,7 +176,7 @@ class Service(SessionQueries):
         return len(self._active_sessions)
 
     def begin_stopping(self) -> None:
-        """Start no more runs; those that have not ended after `grace` seconds are cancelled. Returns at once.
+        """Start no more runs; those that have not ended after `grace` seconds are cancelled. Returns immediately.
 
         With a queue they are not cancelled but left to other processes.
         """
@@ -198,9 +198,9 @@ class Service(SessionQueries):
     ) -> StoredSession:
         """Start a session with its first run; returns once its start is stored.
 
-        prompt: a text, or texts and images. history: the messages before it, as in `Engine.session`.
-        session_id: an id of your own, 1 to 100 letters, digits, `-`, `_`, `.` and `:`; None: the service makes one.
-        metadata: JSON that is stored with the session as it is, for `RunContext.metadata`; 16 kB at most.
+        prompt: a text, or texts and images. history: the messages before it, as in `Engine.session`. session_id: an id
+        that you choose, of 1 to 100 letters, digits, `-`, `_`, `.` and `:`; None: the service makes one. metadata: JSON
+        that is stored unchanged with the session, for `RunContext.metadata`; 16 kB at most.
         """
         id = new_session_id() if session_id is None else check_id(session_id)
         name, engine = self._admission.agent(agent)
@@ -253,7 +253,7 @@ class Service(SessionQueries):
     ) -> StoredSession:
         """Answer several open questions at once, by their call ids, by starting the session's next run.
 
-        If one of the answers is wrong, none is taken; the error names it.
+        If one of the answers is invalid, none is taken; the error names it.
         """
         checked = {id: _checked(f"answer to {id}", given) for id, given in answers.items()}
         return await self._answer(session_id, owner, checked)
@@ -336,7 +336,7 @@ class Service(SessionQueries):
         """Cancel the current run of the session; a second call changes nothing.
 
         If another process executes the run, the request is left in the store for that process; a queued run is
-        cancelled as soon as a process starts it. cause: stands in the run's CANCEL_REQUESTED event.
+        cancelled as soon as a process starts it. cause: recorded in the run's CANCEL_REQUESTED event.
         """
         stored = await self.session(session_id, owner=owner)
         if is_received(stored):
@@ -368,7 +368,7 @@ class Service(SessionQueries):
         self._active_sessions.notifier_of(session_id).notify()
 
     def check_peers(self) -> None:
-        """Look for dead processes now instead of at the next renewal of the lease. Returns at once."""
+        """Look for dead processes now instead of at the next renewal of the lease. Returns immediately."""
         self._lifecycle.check_peers()
 
     # ---- inside

@@ -20,7 +20,7 @@ from .follow import EventReader
 async def session_and_active(
     queries: SessionQueries, active_sessions: ActiveSessions, session_id: str, owner: str | None
 ) -> tuple[StoredSession, ActiveSession | None]:
-    """Return a session as the store has it, and its run in this process; None if no run of it is active here.
+    """Return a session as the store has it, and its run in this process; None if no run is active here.
 
     A run that ended while the store was read is returned, too: what was read may be older than its end. Raises Unknown
     like `SessionQueries.session`.
@@ -57,7 +57,7 @@ class SessionQueries:
     ) -> tuple[list[StoredSession], str | None]:
         """Return a page of sessions, newest first, and the `before` of the next page; None if there is none.
 
-        parent: those of the sub-agents of this session; None: those that are no sub-agents.
+        parent: list the sub-agents of this session; None: list sessions that are not sub-agents.
         """
         wanted = SessionFilter(owner=owner, status=status, agent=agent, limit=limit, before=before, parent=parent)
         return await self.store.sessions(wanted)

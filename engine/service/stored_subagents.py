@@ -1,7 +1,7 @@
 """Sub-agents of a session that runs in this process: sessions in the store, too, which readers can follow.
 
-They belong to the run of their caller: where that goes on, they do, and whoever loses it loses them. So nothing else
-starts a run of theirs.
+They belong to the run of their caller: they continue where it continues, and a process that loses it loses them. So
+nothing else starts their runs.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class MakeBuffer(Protocol):
 
 
 class StoredSubagents:
-    """See `SubagentRecords`.
+    """`SubagentRecords` in the store.
 
-    root: the session whose run they belong to, their callers between them included. drained: stores the end of a run.
+    root: the session whose run they belong to, directly or through other sub-agents. drained: stores the end of a run.
     """
 
     def __init__(

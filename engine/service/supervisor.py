@@ -37,7 +37,7 @@ StartRun = Callable[[ActiveSession, list[StoredMessage]], Awaitable[None]]
 
 
 class RunSupervisor:
-    """Runs each run of a service in a task of its own, so that it does not end with the request that started it.
+    """Supervisor that executes each run in a separate task, so that it does not end with the request that started it.
 
     shared: if true, there is a queue, and other processes can continue the runs of this one. So a run waits while the
         store is unreachable instead of failing, and is left unfinished instead of cancelled when this process stops.

@@ -1,7 +1,7 @@
 """The protocol of a session store: sessions, runs and events, and the processes that share the store.
 
-A store keeps sessions, their runs, and the events of each run exactly as they stand in a record. A run writes batches
-of events; each batch carries the changes of its run and session that follow from the events, so that all of them are
+A store keeps sessions, their runs, and the events of each run exactly as a record has them. A run writes batches of
+events; each batch carries the changes of its run and session that follow from the events, so that all of them are
 committed in one transaction. Times are ISO 8601 in UTC with milliseconds, as in records.
 
 Several processes may share a store. Each one joins it and renews a lease. While a session runs it has a holder, so that
@@ -55,7 +55,7 @@ class StoreError(OSError):
 
 
 class LeaseLost(StoreError, RunLost):
-    """The process that writes was evicted: others may have its sessions by now, and it writes nothing more."""
+    """The writing process was evicted: others may have taken its sessions, and it can write nothing more."""
 
 
 class SessionLocked(StoreError):
@@ -269,7 +269,7 @@ class Orphan(Struct, frozen=True, kw_only=True):
 
 
 class Membership(Protocol):
-    """The part of a store for sharing it: which processes do, which sessions they hold, and the queue between them.
+    """The part of a store for sharing it: the processes that share it, the sessions they hold, and their queue.
 
     All methods raise StoreError if the store cannot be reached.
     """
@@ -319,8 +319,8 @@ class Membership(Protocol):
     async def requeue(self, session_ids: Sequence[str], *, token: int | None = None) -> list[str]:
         """Queue those of these sessions again that are orphans or that this process holds; returns which.
 
-        Such a run continues where it stopped. If several processes do this at once, each session goes to one of them.
-        token: only sessions whose latest claim has this token and is one of this process.
+        Such a run continues where it stopped. If several processes do this at the same time, each session goes to one
+        of them. token: only sessions whose latest claim has this token and is one of this process.
         """
         ...
 
@@ -430,8 +430,8 @@ class Store(Membership, Protocol):
         """Make this process the holder of a session, in order to execute its latest run; returns the session.
 
         The status stays until a batch changes it. The claim has a new token, also if this process holds the session
-        already: what executed the run for the earlier claim can write nothing more of it.
-        Raises SessionLocked if another member holds it, alive or not, or if the run is over or not the latest one.
+        already: whatever executed the run under the earlier claim can write nothing more for it. Raises SessionLocked
+        if another member holds it, alive or not, or if the run is over or not the latest one.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Connections to SQLite and PostgreSQL, their errors in plain words, and the migration of their tables."""
+"""Connections to SQLite and PostgreSQL, their errors in plain words, and migration of the tables."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class Postgresql(Database):
 def _execute_one_by_one(cursor: Any, statement: str, rows: Sequence[Any], context: Any) -> bool:
     """Execute a statement for each row, in place of psycopg's `executemany`, which sends all in one pipeline.
 
-    No timeout of PostgreSQL ends a transaction whose client freezes inside a pipeline: its locks would stay for ever.
+    No timeout of PostgreSQL ends a transaction whose client freezes inside a pipeline: its locks would stay forever.
     """
     for row in rows:
         cursor.execute(statement, row)
@@ -236,8 +236,8 @@ def _postgresql_meaning(cause: BaseException) -> str:
 def migrate(connection: Connection, name: str) -> None:
     """Upgrade the tables to the latest schema, in the transaction of the connection; the caller commits.
 
-    If two processes open a new database at once, one waits for the other. Raises WrongUse if the schema is newer than
-    this endstop, or if a SQLite file belongs to another program.
+    If two processes open a new database at the same time, one waits for the other. Raises WrongUse if the schema is
+    newer than this endstop, or if a SQLite file belongs to another program.
     """
     script = _scripts()
     if _version(connection) == script.get_current_head():

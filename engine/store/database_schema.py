@@ -1,8 +1,8 @@
 """The tables of a store, for SQLAlchemy. Migrations create them; a test compares the two.
 
-Texts of people and models are stored as UTF-8 in columns of bytes, because PostgreSQL's text cannot hold NUL; half a
-surrogate pair becomes a question mark, as in records. Names and ids are text, to be searched and read by people; in
-them NUL and half surrogate pairs become U+FFFD. The lines of events are stored byte for byte.
+Texts of people and models are stored as UTF-8 in columns of bytes, because PostgreSQL's text cannot hold NUL; a lone
+surrogate becomes a question mark, as in records. Names and ids are text, to be searched and read by people; in them NUL
+and lone surrogates become U+FFFD. The lines of events are stored byte for byte.
 """
 
 from __future__ import annotations

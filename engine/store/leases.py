@@ -1,10 +1,10 @@
-"""Leases: which processes share the store, by the clock of the database, and which of them are dead.
+"""Leases: which processes share the store, by the clock of the database, and which are dead.
 
-Leases have a connection and a thread of their own: a lease can be renewed while a large transaction is being written,
-and an outage of the database is noticed at once.
+Leases have a separate connection and thread: a lease can be renewed while a large transaction is being written, and an
+outage of the database is noticed immediately.
 
-A lease shows that a process is dead only when it expires. For a process on the same machine, `is_gone` knows at once:
-a process id together with the time at which the kernel started the process is unique until the next boot.
+A lease shows that a process is dead only when it expires. For a process on the same machine, `is_gone` knows
+immediately: a process id together with the time at which the kernel started the process is unique until the next boot.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def now(connection: Connection) -> ColumnElement[int]:
 
 
 class LeaseThread:
-    """Reads and changes the list of processes in a thread, one call after another, each in its own transaction."""
+    """Thread that reads and changes the list of processes, one call after another, each in its own transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Queries: all that is read from a store, each in a transaction of its own."""
+"""Queries: everything that is read from a store, each in its own transaction."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def expired(connection: Connection, before: str | None, keep: int | None, limit:
 
 def orphans(connection: Connection) -> list[Orphan]:
     """Return sessions that are running, and whose holder is not a member."""
-    lost = RUNNING, _NOT_HELD, SESSIONS.c.parent.is_(None)  # sub-agents go on with their callers
+    lost = RUNNING, _NOT_HELD, SESSIONS.c.parent.is_(None)  # sub-agents continue with their callers
     rows = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent).where(*lost).order_by(SESSIONS.c.id)
     return [Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent) for row in connection.execute(rows)]
 

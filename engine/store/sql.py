@@ -1,6 +1,6 @@
 """The store in a database: one thread writes, a few threads read, and one renews the lease.
 
-`Store` documents what the methods do; a docstring here adds only what is special to a database.
+`Store` documents the methods; a docstring here adds only what is special to a database.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class SqlStore:
         return await self._read(queries.runs, session_id)
 
     async def pages(self, run_id: str, *, after: int = 0, limit: int = 64) -> list[Page]:
-        """Implement `Store.pages`. Returns fewer than `limit` pages also where they are large."""
+        """Implement `Store.pages`. Returns fewer than `limit` pages if they are large."""
         return await self._read(queries.pages, run_id, after, limit)
 
     async def delete(self, session_id: str) -> bool:

@@ -80,7 +80,7 @@ class RunTail(NamedTuple):
 
 
 class Known:
-    """What a process knows of the database without a query, because as a member it alone can change it."""
+    """What a process knows about the database without a query, because only it, as a member, can change it."""
 
     def __init__(self) -> None:
         self.tails: dict[str, RunTail] = {}
@@ -98,9 +98,9 @@ class Known:
 class Transaction:
     """Changes in one transaction.
 
-    known: updated by `on_committed`; before that, claims that change are only removed from it.
-    check_first: before each change, look whether it was made already. If a connection breaks during a commit, nobody
-        knows whether the commit succeeded, and its changes are submitted again.
+    known: updated by `on_committed`; before that, claims that change are only removed from it. check_first: before each
+    change, check whether it was already made. If a connection breaks during a commit, nobody knows whether the commit
+    succeeded, and its changes are submitted again.
     process: the process that writes, if it has joined.
     """
 
@@ -226,7 +226,7 @@ class Transaction:
         state = {"status": "running", "stop_reason": None, "updated_at": batch.at, **_NOT_QUEUED}
         before = self._execute(select(RUNS.c.resumed_at).where(RUNS.c.id == batch.run_id)).scalar_one()
         resumed_at = msgspec.json.decode(before)
-        if batch.lines.startswith(_RESUMED):  # else it is stored already, and only the rest of the batch is new
+        if batch.lines.startswith(_RESUMED):  # otherwise it is stored already, and only the rest of the batch is new
             resumed_at.append(batch.first_seq)
         again = {"finished_at": None, "outcome": None, "resumed_at": encode_line(resumed_at)}
         self._execute(update(RUNS).where(RUNS.c.id == batch.run_id).values(**state, **again))

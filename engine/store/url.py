@@ -1,4 +1,4 @@
-"""Opens a store by its path or URL."""
+"""Stores by path or URL."""
 
 from __future__ import annotations
 

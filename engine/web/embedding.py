@@ -1,4 +1,4 @@
-"""Helpers for endpoints of your own: the service and its engine, and runs that end when their client disconnects.
+"""Helpers for your own endpoints: the service and its engine, and runs that end when their client disconnects.
 
 `service_of` and `engine_of` are dependencies (FastAPI's `Depends`), or called with a request of Starlette.
 """

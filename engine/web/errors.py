@@ -1,7 +1,7 @@
-"""Error responses of the server, made from whatever was raised.
+"""Error responses of the server, made from the raised errors.
 
-One table maps the refusals of the service to statuses. The response to an unexpected error says no more than the id
-under which the log has it: its text may hold secrets.
+One table maps the refusals of the service to statuses. The response to an unexpected error holds only its id in the
+log: its text may hold secrets.
 """
 
 from __future__ import annotations

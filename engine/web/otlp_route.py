@@ -1,8 +1,7 @@
 """`POST /v1/traces`: spans of agents that run elsewhere, as OTLP/HTTP (JSON and protobuf, plain or gzip).
 
-Errors are told as the protocol says: a `Status` in the encoding of the request, and a status that exporters repeat a
-request for (429, 503) only where repeating may help.
-Source: OpenTelemetry Protocol 1.x, "OTLP/HTTP".
+Errors follow the protocol: a `Status` in the encoding of the request, and an HTTP status that makes exporters repeat
+the request (429, 503) only if repeating may help. Source: OpenTelemetry Protocol 1.x, "OTLP/HTTP".
 """
 
 from __future__ import annotations

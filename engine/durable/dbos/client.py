@@ -1,6 +1,6 @@
 """The connection to DBOS's tables, its JSON format, its errors in plain words, and its log.
 
-Values are stored as JSON: DBOS's own format is pickle, which executes what it reads.
+Values are stored as JSON: DBOS's default format is pickle, which executes what it reads.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class DbosConnection:
     async def connect(cls, url: DatabaseUrl) -> DbosConnection:
         """Connect to DBOS's database, and create or upgrade its tables.
 
-        Raises WrongUse for what DBOS refuses and for a file that is no database, ConnectionError if the database cannot
-        be reached or used.
+        Raises WrongUse for settings that DBOS refuses and for a file that is not a database, ConnectionError if the
+        database cannot be reached or used.
         """
         redirect_logs(url.secrets)
         with map_errors(url):
@@ -173,13 +173,13 @@ def error_text(url: DatabaseUrl, raised: Exception) -> str:
 
 
 class JsonText(str):
-    """Text that is JSON already, so that `JsonSerializer` does not encode it again."""
+    """Text that is already JSON, so that `JsonSerializer` does not encode it again."""
 
     __slots__ = ()
 
 
 class JsonSerializer(Serializer):
-    """Stores values as JSON. An exception is stored as its text, and is not restored."""
+    """Serializer that stores values as JSON. An exception is stored as its text, and is not restored."""
 
     def name(self) -> str:
         """Return the name of the format, which is stored with each value."""
@@ -203,7 +203,7 @@ def encode_json(value: Any) -> JsonText:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON can express and UTF-8 cannot
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can express and UTF-8 cannot
         text = json.dumps(value, separators=(",", ":"))
     return JsonText(text)
 
@@ -214,7 +214,7 @@ def escape_name(text: str) -> str:
 
 
 class LogHandler(logging.Handler):
-    """Logs warnings of DBOS without passwords, each at most once a minute, because its threads repeat them."""
+    """Handler that logs DBOS's warnings without passwords, each at most once a minute: its threads repeat them."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -1,7 +1,7 @@
-"""The connection to a Temporal server: submitting runs, polling for them, and the workflow that stands for a run.
+"""The connection to a Temporal server: submitting runs, polling for them, and the workflow of a run.
 
-Activities are polled with the plain API and not by the SDK's worker, which decides itself when to send a heartbeat and
-does not report whether it arrived. Imported when a queue is opened.
+Activities are polled with the plain API and not by the SDK's worker, which chooses when to send a heartbeat and does
+not report whether it arrived. Imported when a queue is opened.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class TemporalConnection:
                 tls=tls,
                 runtime=_runtime(),
                 retry_config=RetryConfig(max_interval_millis=500, max_retries=50),  # a lease must not end between two
-                payload_limits=PayloadLimitsConfig(payloads_warn_size=0),  # results have a limit of their own
+                payload_limits=PayloadLimitsConfig(payloads_warn_size=0),  # results have a separate limit
             )
         except (RuntimeError, RPCError) as error:
             raise unreachable(address, error) from None

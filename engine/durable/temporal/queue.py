@@ -2,7 +2,7 @@
 
 A run is a workflow with one long activity; the workflow has the id of the run. The server gives the activity to a
 process that polls for one, and to another process if no heartbeat arrives for the length of a lease: so it recovers
-from a dead process by itself. The results of steps are stored in the activity's heartbeats (`worker.py`).
+from a dead process without help. The results of steps are stored in the activity's heartbeats (`worker.py`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ class Temporal:
     after which a run is given to another process; at least 1. api_key, tls: what the server requires.
 
     `at_once` limits the runs of one process. Temporal cannot limit the activities of all processes together, so there
-    is no such setting.
-    A result of more than 2 MB is not kept (ResultNotStored): the server would refuse it. The results of a run's latest
-    two steps are kept, and of the older ones as many as fit into 128 kB.
-    Raises WrongUse for what can never work, such as a missing driver.
+    is no such setting. A result of more than 2 MB is not kept (ResultNotStored): the server would refuse it. The
+    results of a run's latest two steps are kept, and those older ones that fit into 128 kB. Raises WrongUse for
+    settings that can never work, such as a missing driver.
     """
 
     def __init__(
@@ -94,13 +93,16 @@ class Temporal:
                 return
 
     async def recover(self, run_id: str) -> None:
-        """Implement `Queue.recover`. The runs of the dead process are reassigned at once, and not only after the lease.
+        """Implement `Queue.recover`.
+
+        The runs of the dead process are reassigned at once, and not only after the lease.
         """
         await self._opened.give_up(run_id)
 
     async def drop(self, run_id: str) -> None:
-        """Implement `Queue.drop`. Terminates the workflow; the process that has the run learns of it at its next
-        heartbeat.
+        """Implement `Queue.drop`.
+
+        Terminates the workflow; the process that has the run learns of it at its next heartbeat.
         """
         await self._opened.forget(run_id)
 

@@ -58,7 +58,7 @@ _ENVELOPE = 64
 
 
 class RunConsumer:
-    """Claims runs, at most `at_once` at a time, and executes them."""
+    """Consumer that claims runs, at most `at_once` at a time, and executes them."""
 
     def __init__(self, poller: ActivityPoller, work: Work, at_once: int) -> None:
         self._poller = poller
@@ -224,7 +224,7 @@ class RunActivity:
             told.set_result(None)
 
     def mark_lost(self) -> None:
-        """Note that the server keeps no more results of this attempt: no step is started or stored any more."""
+        """Note that the server keeps no more results of this attempt, so that no more steps are started or stored."""
         self.lost = True
         self.astray = False
         if not self._told.done():
@@ -285,7 +285,7 @@ class _Entry:
 
 
 class HeartbeatResults:
-    """Results stored on the server, results to be sent, and what the next heartbeat carries of them."""
+    """Results stored on the server, results to be sent, and the selection for the next heartbeat."""
 
     def __init__(self, kept: Iterable[bytes] = ()) -> None:
         """kept: the results that came with the run, as earlier heartbeats sent them."""

@@ -1,4 +1,4 @@
-"""Attributes of spans that only a live run has: of its provider, and of a request."""
+"""Span attributes that only a live run has: of its provider, and of a request."""
 
 from __future__ import annotations
 

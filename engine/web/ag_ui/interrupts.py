@@ -1,4 +1,4 @@
-"""Makes the last AG-UI event of a run, with an interrupt for each question that is still open."""
+"""The last AG-UI event of a run, with an interrupt for each question that is still open."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ PROTOCOL_VERSION = "1.0"
 
 
 class _ProtocolStruct(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
-    """Leaves out fields at their default: the protocol has no null for an absent field."""
+    """Struct that omits fields at their default: the protocol has no null for an absent field."""
 
 
 class AgUiEvent(_ProtocolStruct, frozen=True, kw_only=True):
@@ -213,7 +213,7 @@ class ToolCallEnd(AgUiEvent, frozen=True, kw_only=True, tag="TOOL_CALL_END"):
 
 
 class ToolCallResult(AgUiEvent, frozen=True, kw_only=True, tag="TOOL_CALL_RESULT"):
-    """The result of a tool call, a message of its own: text, or parts with text and images."""
+    """The result of a tool call, as a separate message: text, or parts with text and images."""
 
     message_id: str
     tool_call_id: str

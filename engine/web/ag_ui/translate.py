@@ -4,9 +4,10 @@ An event without a counterpart becomes a `CUSTOM` event named `endstop.<our even
 table in docs/guides/ag_ui.md is made from `HANDLERS`. Nothing here does I/O or reads a clock: the same events always
 give the same bytes.
 
-For a reader that joins in the middle, translate what it already has with `skip=True` and continue from there. The last
-AG-UI event of each event of ours has the SSE id. So a reader that resumes gets each event of ours completely: once, or
-again if its connection broke between two AG-UI events of it. (The protocol itself has no resumption and ignores ids.)
+For a reader that joins in the middle, translate the events that it already has with `skip=True` and continue from
+there. The last AG-UI event of each of our events has the SSE id. So a reader that resumes gets each of our events
+completely: once, or again if its connection broke between two of its AG-UI events. (The protocol itself has no
+resumption and ignores ids.)
 """
 
 from __future__ import annotations
@@ -34,11 +35,10 @@ AGAIN = "Void: the same call was made again."
 
 
 class AgUiTranslator:
-    """Translates the events of a run, or of the runs of a session one after another, for one reader.
+    """Translator of the events of a run, or of a session's runs in turn, for one reader.
 
-    thread_id: what the reader calls the session; None: the session id.
-    run_id: what the reader calls the next run that starts. The protocol wants the id of the input for the run that it
-        asked for; later runs have their own.
+    thread_id: the reader's name for the session; None: the session id. run_id: the reader's name for the next run that
+    starts. The protocol wants the id of the input for the run that it asked for; later runs have their own.
     ignored: what was ignored of the input; sent once, as `endstop.input_ignored`.
     """
 
@@ -335,7 +335,7 @@ class VoidIds(Struct, frozen=True, rename="camel"):
 
 
 class StreamState:
-    """What has been sent to one reader, and what of it is open. It keeps the order that the protocol demands.
+    """What one reader has been sent and which parts are still open, in the order that the protocol demands.
 
     Everything that is opened is closed once; no id is used twice; each call has one result, unless it is an open
     question. A call without a result would look to the client like a call of its own tools, for it to execute.
