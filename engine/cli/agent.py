@@ -1,7 +1,7 @@
 """The engine for the options of `run`, `serve` and `worker`, and for `endstop run --resume` and `--fork RECORD`.
 
-A resumed or forked run keeps the model, policy, tools and settings of its record unless options replace them. What a
-record cannot hold must be given again: endpoint, functions of tools, gates, evaluator.
+A resumed or forked run keeps the model, policy, tools and settings of its record unless options replace them. The parts
+that a record cannot hold must be given again: endpoint, tool functions, gates, evaluator.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class ResumedSession:
 
     @property
     def continues(self) -> bool:
-        """Whether the run goes on with the gates and the evaluator that the last one began with."""
+        """Whether the run keeps the gates and the evaluator that the last run began with."""
         return self.killed or bool(self.questions)
 
     def check(self, args: argparse.Namespace) -> None:

@@ -1,7 +1,7 @@
 """`endstop completion`: a script that completes commands, options and their values in bash, zsh or fish.
 
-The script holds all that it offers, so pressing TAB starts no Python; shtab writes it from the parser. What files an
-argument takes follows from its metavar, so that a new option is completed without an entry here.
+The script holds all that it offers, so pressing TAB starts no Python; shtab writes it from the parser. An argument's
+metavar tells which files it takes, so that a new option is completed without an entry here.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _words(what: str, known: Iterable[str], or_files: str = "") -> dict[str, Any
     words = " ".join(shlex.quote(word) for word in known)
     function = f"_endstop_{what}_or_files" if or_files else f"_endstop_{what}"
     bash, zsh = f'compgen -W "{words}" -- "$1"', f"compadd -- {words}"
-    fish = " ".join(rf"{word}\t{what}" for word in known)  # else each stands beside the help on the option
+    fish = " ".join(rf"{word}\t{what}" for word in known)  # otherwise each is shown next to the option's help
     if or_files:
         bash += f'\n  compgen -f -X \'!{or_files}\' -- "$1"\n  compgen -d -- "$1"'
         zsh = f"_alternative 'words:{what}:({words})' 'files:file:_files -g \"{or_files}\"'"

@@ -218,13 +218,13 @@ class SessionLabels:
 
     @property
     def statistics(self) -> LabelStatistics | None:
-        """How many labels found a session; None without labels."""
+        """How many labels match a session; None without labels."""
         return None if self._labels is None else self._labels.statistics
 
     def join(self, found: Iterable[FoundSession | SkippedSession]) -> None:
-        """Find the label of each session. Raises WrongUse as `Labels.label_for` does, or if no label finds one.
+        """Find the label of each session. Raises WrongUse as `Labels.label_for` does, or if no label matches one.
 
-        Sessions are told apart by the names that their records get. Does not look at `found` without labels.
+        Sessions are identified by the names of their records. `found` is not read without labels.
         """
         if self._labels is None:
             return

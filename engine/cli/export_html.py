@@ -35,7 +35,7 @@ MAILED_BYTES = 20_000_000
 
 
 class _Source(NamedTuple):
-    """What is exported: a record, which may be a copy of what was named, and what the copy leaves out, in words."""
+    """The source of an export: a record, possibly a copy of the named file, and in words what the copy leaves out."""
 
     record: Path
     file: Path
@@ -141,7 +141,7 @@ def _sessions(source: _Source, folder: Path, redaction: Redaction | None) -> Ite
         yield embed_record(copy, record if number else source.file)
 
 
-# ---- what is said
+# ---- messages
 
 
 def _notices(source: _Source, sessions: Sequence[EmbeddedSession], redacted: bool) -> Iterator[str]:

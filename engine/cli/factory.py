@@ -1,6 +1,6 @@
-"""Builds what an engine needs from command-line options: provider, tools, policy, gates, prompt.
+"""Parts of an engine, built from command-line options: provider, tools, policy, gates, prompt.
 
-Whatever cannot work raises WrongUse before any request is made.
+Options that cannot work raise WrongUse before any request is made.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ _COMMAND_NAME = re.compile(r"[\w.+-]+")
 
 
 def _check_shell(command: str, option: str = "--gate") -> None:
-    """Refuse what the shell cannot run: a syntax error, or an unknown command.
+    """Refuse a command that the shell cannot run: a syntax error, or an unknown command.
 
     A path as the first word is not checked: the model may still write that file.
     """

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the values that are built from them."""
+"""Options that several commands share, and the values built from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The argument parser of all commands: what its help says, and what it says about mistakes."""
+"""The argument parser of all commands: its help, and its messages about mistakes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser with short usage, lists and examples in its help, and suggestions for misspelt words.
 
     about: paragraphs below the options; one whose lines are indented keeps its lines. lists: headings with terms and
-    their meanings, as the exit codes. examples: what they do, and command lines. headings: for the parser of all
+    their meanings, such as the exit codes. examples: descriptions and command lines. headings: for the parser of all
     commands, the headings under which they are listed. The parsers of subcommands are of this class, too.
     """
 

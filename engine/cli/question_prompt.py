@@ -1,7 +1,7 @@
 """Answers to open questions on the command line: from options such as `--approve`, or asked for at the terminal.
 
-At the terminal all open questions are asked one by one. Whoever leaves at one of them, with Ctrl-C or Ctrl-D, answers
-none: no call runs because of half an answer.
+At the terminal all open questions are asked one by one. Leaving at any of them, with Ctrl-C or Ctrl-D, answers none: no
+call runs because of half an answer.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def read_line(prompt: str) -> str:
         import readline  # noqa: F401  makes `input` edit lines, and take what is pasted as one answer
     if _PLATFORM:
         with suppress(termios.error):
-            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # nobody has answered what was not asked yet
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # what has not been asked has not been answered
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(errors="replace")
     return input(_broken_at_spaces(prompt))
@@ -109,8 +109,8 @@ def ask_questions(
 ) -> dict[str, Answer] | None:
     """Ask each open question, and return the answers by call id; None if the person left, whatever was answered before.
 
-    toolbox: the tools of the run, to check edited arguments.
-    seen: whether the texts of the questions stand on the screen already.
+    toolbox: the tools of the run, to check edited arguments. seen: whether the screen already shows the texts of the
+    questions.
     """
     answers: dict[str, Answer] = {}
     how_to_leave: Sequence[Line] = [[(LEAVE, "quiet")]]

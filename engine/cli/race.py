@@ -161,7 +161,7 @@ async def _race(
 ) -> int:
     with ShutdownSignals(view) as interrupts, closing(view):
         async with AsyncExitStack() as held:
-            for racer in racers:  # reports what cannot work before the first request
+            for racer in racers:  # reports options that cannot work before the first request
                 await held.enter_async_context(racer.engine)
             racing = Racing(jobs, compare=args.compare)
             interrupts.attach(racing)

@@ -1,4 +1,4 @@
-"""`endstop report`: metrics of many records, and what they suggest to change."""
+"""`endstop report`: metrics of many records, and the changes that they suggest."""
 
 from __future__ import annotations
 

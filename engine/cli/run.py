@@ -277,9 +277,9 @@ def _answered(work: _Work, outcome: Outcome, args: argparse.Namespace, std_strea
 def _ask(
     questions: Sequence[Question], toolbox: Toolbox, args: argparse.Namespace, std_streams: StdStreams, *, seen: bool
 ) -> dict[str, Answer] | str | None:
-    """Ask at the terminal: the open questions, or for a reply to what the model wrote if there are none.
+    """Ask at the terminal the open questions, or for a reply to the model's text if there are none.
 
-    None if the person leaves; then it is shown how to answer later.
+    None if the person leaves; how to answer later is then shown.
     """
     show = partial(print_lines, std_streams)
     given = ask_questions(questions, toolbox, show, seen=seen) if questions else ask_text(show)
@@ -300,9 +300,9 @@ async def _run_shown(
     std_streams: StdStreams,
     asking: Asking | None,
 ) -> tuple[Outcome, bool]:
-    """Run one after another; returns the outcome of the last, and whether its answer was shown.
+    """Run the starts one after another; returns the outcome of the last, and whether its answer was shown.
 
-    seen: events of the last one that are in its record already.
+    seen: events of the last one that are already in its record.
     """
     record = args.resume or args.record
     view = choose_view(
@@ -332,7 +332,7 @@ async def _run_shown(
 async def show_run(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outcome:
     """Show a run until it ends, even if it fails without a last event; returns its outcome.
 
-    seen: the events that the record of a resumed run or of a fork holds already; they are not shown again.
+    seen: the events that are already in the record of a resumed run or a fork; they are not shown again.
     """
     watching = asyncio.create_task(_show_events(run, view, seen), name=f"endstop view of run {run.id}")
     try:

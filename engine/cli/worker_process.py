@@ -1,4 +1,4 @@
-"""Worker processes: what runs in one, and how `endstop serve --workers N` keeps N of them alive.
+"""Worker processes: the code that runs in one, and how `endstop serve --workers N` keeps N of them alive.
 
 Imported only when a worker or a server starts: it imports SQLAlchemy.
 """

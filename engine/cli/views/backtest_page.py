@@ -1,4 +1,4 @@
-"""The HTML page of a backtest: what its template (`backtest.html.j2`) shows."""
+"""The HTML page of a backtest: the values of its template (`backtest.html.j2`)."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _cases(report: BacktestReport) -> Iterator[tuple[str, list[str]]]:
 def _lines(report: BacktestReport) -> Iterator[tuple[charts.Series, str]]:
     """Yield the lines of the chart and what they mean.
 
-    What is saved and what it costs are always in one chart: savings alone would make the lowest limit the best.
+    Savings and their cost are always in one chart: savings alone would make the lowest limit look best.
     """
     policies = report.policies
     saved = _points(report, [one.least_saved_steps_share for one in policies])

@@ -1,7 +1,7 @@
-"""The view of `endstop demo`: two recorded runs side by side, played faster than they were, by one clock.
+"""The view of `endstop demo`: two recorded runs side by side, played back faster than recorded, on one clock.
 
-Each side folds the events of its record as they become due. Where the terminal is narrow, one side stands above the
-other; where nothing can be drawn, only the last state is printed.
+Each side folds the events of its record as they become due. In a narrow terminal, one side is above the other; where
+nothing can be drawn, only the last state is printed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TALLEST = 16
 
 @dataclass(slots=True)
 class DemoRow:
-    """A row of a side: a step, or what happened to it."""
+    """A row of a side: a step, or an event in it."""
 
     text: str
     shade: Shade | None = None
@@ -49,7 +49,7 @@ class DemoRow:
 
 
 class DemoSide:
-    """One recorded run, as far as it has been played: a row a step, and what was used so far."""
+    """One recorded run, as far as it has been played: a row for each step, and the usage so far."""
 
     def __init__(self, name: str, explained: str, events: Sequence[Event]) -> None:
         self.name = name

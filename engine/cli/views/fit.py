@@ -1,4 +1,4 @@
-"""A fit as text: the guarantee, the path from cautious to eager, and what is not promised."""
+"""A fit as text: the guarantee, the path from cautious to eager, and the limits of the guarantee."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTML page of a fit: what its template (`fit.html.j2`) shows."""
+"""The HTML page of a fit: the values of its template (`fit.html.j2`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that leaves out columns where the terminal is narrow, and whose bars are as wide as there is room."""
+"""A table that leaves out columns in a narrow terminal, and whose bars are as wide as there is room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page of help as text for the terminal: in colour where the terminal shows colours, and as wide as it is."""
+"""A page of help as text for the terminal: in colour if the terminal shows colours, and as wide as it is."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _rows(console: Console, rows: Mapping[str, str], widest: int) -> Iterator[Te
 
     widest: the first column's width.
 
-    Numbers, which are exit codes, have a narrow column of their own.
+    Numbers, which are exit codes, have a narrow column.
     """
     numbers = all(term.isdecimal() for term in rows)
     column = (max(map(len, rows)) if numbers else widest) + 4

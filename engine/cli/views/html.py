@@ -1,4 +1,4 @@
-"""HTML pages: rendered from the Jinja2 templates in `templates/`, and written to files.
+"""HTML pages, rendered from the Jinja2 templates in `templates/` and written to files.
 
 Every value of a template is escaped, and control characters are removed from it, unless it is `Markup`. Jinja2 is
 imported when the first page is rendered: most commands write none.

@@ -39,7 +39,7 @@ WIDTH = 100
 
 
 class PlainView(RunView):
-    """Prints a few lines for each thing that happens."""
+    """View that prints a few lines for each event that matters."""
 
     def __init__(
         self, *, explain: bool, saved: Saved, recorded: Recorded | None = None, asking: Asking | None = None

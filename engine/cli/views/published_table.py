@@ -1,4 +1,4 @@
-"""The stop rules of other projects beside one's own, as one table for the terminal and for the page."""
+"""The stop rules of other projects next to the user's, as one table for the terminal and for the page."""
 
 from __future__ import annotations
 

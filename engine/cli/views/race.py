@@ -1,4 +1,4 @@
-"""Views of a race: the base class, the plain view, and how the race ended in words."""
+"""Views of a race: the base class, the plain view, and the race's end in words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RaceView(View):
 
 
 class PlainRaceView(RaceView):
-    """Prints a few lines for each thing that happens, with the racer's name before each."""
+    """View that prints a few lines for each event that matters, each preceded by the racer's name."""
 
     def __init__(self, names: Sequence[str]) -> None:
         width = max(len(one_line(name, NAME)) for name in names)

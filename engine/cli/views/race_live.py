@@ -52,7 +52,7 @@ _TONES: dict[Tone, tuple[str, str]] = {
 
 
 class LiveRaceView(ScreenView, RaceView):
-    """Shows a race in the terminal at `std_streams.stderr`."""
+    """View of a race in the terminal at `std_streams.stderr`."""
 
     def __init__(self, std_streams: StdStreams, names: Sequence[str], prompt: str) -> None:
         super().__init__(std_streams, self._side_by_side, self._printed)

@@ -1,4 +1,4 @@
-"""Watching a replay: from a given event on, and step by step with keys.
+"""Watching a replay from a given event on, and step by step with keys.
 
 Also reads keys from the terminal, shows the messages of a request, and finds the event of `--from`.
 """
@@ -53,7 +53,7 @@ _PASSED_ON = ("SIGTSTP", "SIGQUIT", "SIGHUP")
 
 
 class ReplayDisplay(Watcher):
-    """Shows a replay in a view."""
+    """A replay shown in a view."""
 
     def __init__(self, view: RunView) -> None:
         self.begun = False
@@ -96,7 +96,7 @@ class RestartFrom(Exception):
 
 
 class ReplayStepper(ReplayDisplay):
-    """Shows a replay, and waits for a key before each step.
+    """Display of a replay that waits for a key before each step.
 
     live: whether tools are really run; then the replay cannot go back. leave: called when the user quits.
     """

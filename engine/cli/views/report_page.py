@@ -1,4 +1,4 @@
-"""The HTML page of a report: what its template (`report.html.j2`) shows."""
+"""The HTML page of a report: the values of its template (`report.html.j2`)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def report_page(
 ) -> str:
     """Render the whole page.
 
-    sessions: those that can be opened. ratings, labels: what the report was made with. links: into the viewer.
+    sessions: those that can be opened. ratings, labels: those of the report. links: links into the viewer.
     """
     figures = report.overall
     links = links or ViewLinks()
@@ -117,7 +117,7 @@ def _tiles(report: Report) -> list[tuple[str, str, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """A histogram, and what its table shows."""
+    """A histogram and its table."""
 
     title: str
     caption: str

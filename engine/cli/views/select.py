@@ -1,4 +1,4 @@
-"""Chooses the view of a run or a race: live in a terminal, plain lines elsewhere, or none.
+"""Choice of the view of a run or a race: live in a terminal, plain lines elsewhere, or none.
 
 Does not import rich unless it is needed.
 """

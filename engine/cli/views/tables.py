@@ -1,4 +1,4 @@
-"""What commands over many records share: progress, the index, numbers as text, and printing tables."""
+"""Common parts of commands over many records: progress, the index, numbers as text, and printing of tables."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def progress(args: argparse.Namespace, doing: str) -> Iterator[ProgressCallback 
 
 
 class _ReadProgress:
-    """How much has been read: set by one thread, shown by another."""
+    """The progress of reading, set by one thread and shown by another."""
 
     def __init__(self, doing: str) -> None:
         self._doing = doing

@@ -1,4 +1,4 @@
-"""The terminal of live views: a screen with a region at the bottom that is redrawn, and text wrapped to rows."""
+"""The terminal of live views: a screen with a redrawn region at the bottom, and text wrapped to rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHADES: dict[Shade, str] = {
 
 
 class _DrawnRegion:
-    """Draws the region when rich asks for it."""
+    """Renderable that draws the region when rich asks for it."""
 
     def __init__(self, draw: Callable[[], RenderableType]) -> None:
         self._draw = draw
@@ -62,7 +62,7 @@ class Terminal(Console):
 
 
 class LiveScreen:
-    """A terminal with a region at the bottom that is redrawn; what is printed scrolls away above it.
+    """A terminal with a redrawn region at the bottom; printed text scrolls away above it.
 
     `draw` returns the region. `printed` gets each line that a tool or a library prints to stdout or stderr while the
     screen is open. Both are called from threads, one at a time, with the lock `drawing` held.

@@ -1,4 +1,4 @@
-"""Text that all views share: how a run ended and how to go on, what it used, and calls and results in short.
+"""Text that all views share: how a run ended, how to continue, what it used, and calls and results in short.
 
 Everything that comes from a model, a tool or a provider is cleaned before it is shown (`_sanitize.py`).
 """
@@ -119,7 +119,7 @@ class EndingText:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Questions are asked in this terminal when the run pauses."""
+    """How questions are asked in this terminal when the run pauses."""
 
     answered: bool = False
     """Whether the run begins with an answer that was just typed, below what the run before it has shown."""
@@ -350,7 +350,7 @@ def failure_words(failure: AttemptFailed) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savings:
-    """Say what a cut saved: output tokens that were not generated and calls that were not made."""
+    """What a cut saved: output tokens that were not generated and calls that were not made."""
 
     tokens: int = 0
     calls: tuple[str, ...] = ()
@@ -495,8 +495,8 @@ _CHANGES_FOLDER = re.compile(
 def call_summary(name: str, written: str) -> str:
     """Return a tool call on one line: the name of the tool and one of its text arguments, as in `read_file config.ini`.
 
-    That is the first one that fits into 60 characters. If none does, it is the beginning of the first one. A
-    `cd FOLDER &&` before a shell command is left out.
+    It is the first argument that fits into 60 characters. If none does, it is the beginning of the first one. A `cd
+    FOLDER &&` before a shell command is left out.
     """
     given = (_decoded(written) or {}).values()
     texts = [_value(_CHANGES_FOLDER.sub("", value, count=1), 60) for value in given if isinstance(value, str)]

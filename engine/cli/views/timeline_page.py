@@ -1,6 +1,6 @@
-"""The timelines of sessions on a report's page: what their template (`sessions.html.j2`) shows of each.
+"""The timelines of sessions on a report's page: the values of their template (`sessions.html.j2`).
 
-A session is a strip of colours at a glance. Opened, it shows each step as a cell and as a row of a table.
+A session appears as a strip of colours. Opened, it shows each step as a cell and as a row of a table.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ STRIP_PARTS = 60
 
 
 class Note(NamedTuple):
-    """The letter beside the cells for what the loop or the user did before a step, and its meaning."""
+    """The letter next to the cells for an action of the loop or the user before a step, and its meaning."""
 
     sign: str
     meaning: str

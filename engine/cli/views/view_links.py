@@ -1,4 +1,4 @@
-"""Links from pages of reports into `endstop view`, and what a reader needs for them to work."""
+"""Links from report pages into `endstop view`, and what a reader needs for them to work."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ WANTED = frozenset({"truncated", "unknown", "rejected"})
 
 
 class ViewLinks:
-    """Makes the links of a page. The forms of the addresses are those of `engine/web/page/address.js`."""
+    """The links of a page. The forms of the addresses are those of `engine/web/page/address.js`."""
 
     def __init__(self, base: str = DEFAULT_VIEW, records: str = "RECORDS") -> None:
         """Set the viewer's address as `base`; `./` on a page that the viewer itself serves.
 
-        records: what `endstop view` must be started with, as text for a shell. Raises WrongUse for another kind of
-        address.
+        records: the arguments with which to start `endstop view`, as text for a shell. Raises WrongUse for another kind
+        of address.
         """
         if base != "./" and not base.startswith(("http://", "https://")):
             raise WrongUse(f"--view {base} is no address of a viewer: write one like {DEFAULT_VIEW}")
