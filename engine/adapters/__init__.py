@@ -1,5 +1,5 @@
-"""The decision inside other frameworks' agents: one module each, named after the framework, on top of `follow`.
+"""Adapters that bring the decision into other frameworks' agents: one module for each framework, built on `follow`.
 
-A module imports its framework, so nothing is imported here. Without its framework a module can be imported, and making
-an adapter of it raises WrongUse, which says what to install.
+A module imports its framework, so nothing is imported here. A module can be imported without its framework; creating
+its adapter then raises WrongUse, which says what to install.
 """

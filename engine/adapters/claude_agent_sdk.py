@@ -4,10 +4,10 @@
     endstop = Endstop(policy="agent", completion=("finish_task",), record="run.jsonl")
     options = ClaudeAgentOptions(..., hooks=endstop.hooks())
 
-The loop is in Claude Code, a program of its own, so hooks see calls, results and the last text, and no response while
-it streams: that is the proxy's part. `PostToolBatch` comes once all calls of a response have results, so there a step
-is told and decided; `PostToolUse` says which of them succeeded; `Stop` and `SubagentStop` decide after a response
-without calls. A run is one prompt with what follows; each sub-agent has a run of its own.
+The loop is in Claude Code, a separate program, so hooks see calls, results and the last text, but no response while it
+streams: cutting responses is left to the proxy. `PostToolBatch` comes once all calls of a response have results, so it
+reports the step and decides; `PostToolUse` says which calls succeeded; `Stop` and `SubagentStop` decide after a
+response without calls. A run is one prompt with what follows; each sub-agent has its own run.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ SERVER_PREFIX = "mcp__"
 
 
 class EndstopSessionHooks(Base):
-    """Follows each prompt of the sessions that have its hooks, nudges it, and ends it.
+    """Hooks that follow each prompt of their sessions, nudge it, and end it.
 
     options: see `AdapterOptions`. `completion` and `question` name tools as Claude Code does, or those of an MCP server
-    without its prefix; hooks are not told which tools there are, so none has a usual name. `stream` changes nothing.
+    without its prefix. Hooks do not learn which tools exist, so usual names are not recognised. `stream` has no effect.
     """
 
     def __init__(self, policy: Policy | str = "agent", **options: Unpack[AdapterOptions]) -> None:
@@ -48,7 +48,7 @@ class EndstopSessionHooks(Base):
         """Why sub-agents were ended here, for the agent above them, which is told nothing of it."""
 
     def hooks(self, others: Mapping[Any, Sequence[Any]] | None = None) -> dict[Any, list[Any]]:
-        """For `ClaudeAgentOptions(hooks=...)`. others: hooks of your own, by event, which stay."""
+        """Return the hooks for `ClaudeAgentOptions(hooks=...)`. others: your other hooks by event, which are kept."""
         callbacks = {
             "UserPromptSubmit": self.on_prompt,
             "SubagentStart": self.on_subagent_start,
@@ -66,19 +66,19 @@ class EndstopSessionHooks(Base):
     # ---- hooks
 
     async def on_prompt(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
-        """The user said something, or Claude Code did: that a task in the background has ended."""
+        """Handle a message of the user, or Claude Code's message that a background task has ended."""
         text = event["prompt"]
         self._run(event).guarded(lambda follower: follower.prompt(text))
         told = [self._reports.pop(key) for key in list(self._reports) if key[0] == _key(event)[0] and key[1] in text]
         return _context("UserPromptSubmit", "\n".join(told))
 
     async def on_subagent_start(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
-        """A sub-agent begins. What it was asked comes later, if at all."""
+        """Handle the start of a sub-agent. Its prompt follows later, if at all."""
         self._run(event)
         return {}
 
     async def on_result(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
-        """A call succeeded. One of a sub-agent says what it was asked, or that it has ended."""
+        """Handle a successful call. That of a sub-agent tells its prompt, or that it has ended."""
         self._run(event).seen.add(event["tool_use_id"])
         key = (event["session_id"], as_text(as_dict(event["tool_response"]).get("agentId")))
         below = self.runs.get(key)
@@ -88,7 +88,7 @@ class EndstopSessionHooks(Base):
         return _context("PostToolUse", self._reports.pop(key, ""))
 
     async def on_step(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
-        """All calls of a response have results: tell the step, and decide."""
+        """Report the step once all calls of a response have results, and decide."""
         run = self._run(event)
         calls = [(self._name(one["tool_name"]), one) for one in event["tool_calls"]]
         run.responses += 1
@@ -102,7 +102,7 @@ class EndstopSessionHooks(Base):
         return _context("PostToolBatch", _words(run, decision))
 
     async def on_stop(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
-        """A response without calls, with which the agent would end: ask it to go on, or let it."""
+        """Handle a response without calls, with which the agent would end: ask it to go on, or let it end."""
         run, text = self._run(event), event.get("last_assistant_message") or ""
         run.responses += 1
         run.guarded(lambda follower: follower.response(text, finish="stop"))
@@ -118,7 +118,7 @@ class EndstopSessionHooks(Base):
         return told
 
     async def on_failure(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
-        """A request failed for good, and the agent ends."""
+        """Handle a request that failed for good, after which the agent ends."""
         run, text = self._run(event), event.get("last_assistant_message") or as_text(event.get("error"))
         run.guarded(lambda follower: follower.failed(text))
         self.runs.end(_key(event))
@@ -131,7 +131,7 @@ class EndstopSessionHooks(Base):
     # ---- runs
 
     def _run(self, event: Any) -> FollowedRun:
-        """The run that a hook is about; a new one if none goes on."""
+        """Return the run that a hook is about; a new one if none is open."""
         return self.runs.get(_key(event)) or self.runs.open(_key(event))
 
     def _report(self, key: tuple[str, str], text: str) -> None:
@@ -142,7 +142,7 @@ class EndstopSessionHooks(Base):
             self._reports.pop(next(iter(self._reports)))
 
     def _name(self, name: str) -> str:
-        """A tool's name, as the options have it."""
+        """Return a tool's name as the options spell it."""
         short = name.split("__", 2)[-1] if name.startswith(SERVER_PREFIX) else name
         return short if short in self._named else name
 
@@ -161,20 +161,20 @@ def _tell_step(follower: Follower, run: FollowedRun, calls: list[tuple[str, Any]
 
 
 def _text(response: Any) -> str:
-    """A result as the model gets it: a text, or blocks."""
+    """Return a result as the model gets it, given as a text or as blocks."""
     if isinstance(response, list):
         return "\n".join(as_text(as_dict(block).get("text")) for block in as_list(response))
     return response if isinstance(response, str) else as_json(response)
 
 
 def _words(run: FollowedRun, decision: Any) -> str:
-    """What a decision says to the model: here a reminder stays, like a nudge."""
+    """Return what a decision tells the model. A reminder stays in the history here, like a nudge."""
     say = decision.say if isinstance(decision, GoOn) else ""
     return "\n".join(text for text in (say, run.take_reminder()) if text)
 
 
 def _context(event: str, text: str) -> Answer:
-    """Words for the model, in the user's role, beside what the hook is about."""
+    """Return an answer that adds words for the model, in the user's role, to the event of the hook."""
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if text else {}
 
 

@@ -1,4 +1,4 @@
-"""One run of a foreign agent as all adapters follow it: opened, guarded, ended, and what is said in its place."""
+"""One run of another framework's agent, as all adapters follow it: opened, guarded and ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STATUSES_OF_ITS_OWN = ("completed", "awaiting_input")
 
 
 class AdapterOptions(TypedDict, total=False):
-    """Keyword arguments that the adapters of all frameworks take, beside the policy."""
+    """Keyword arguments that all adapters take in addition to the policy."""
 
     completion: Sequence[str]
     """Names of the tools that complete the task. Default: those with a usual name (`finish_task`, `submit`)."""
@@ -56,7 +56,7 @@ class AdapterOptions(TypedDict, total=False):
 
 
 class FollowedRun:
-    """One run of an agent. Its follower is opened with it, and closed at its end.
+    """One run of an agent. Its follower is opened and closed with it.
 
     follower: None if it could not be opened. streams: whether the adapter asks for streams, so that they can be cut.
     """
@@ -102,13 +102,13 @@ class FollowedRun:
             return None
 
     def failed(self, error: Exception) -> None:
-        """A request failed, or its stream broke off."""
+        """Report that a request failed or its stream broke off."""
         text = str(error)
         self.guarded(lambda follower: follower.failed(text))
 
     @contextmanager
     def streamed_response(self) -> Iterator[None]:
-        """Around the stream of one response: at its end the follower learns that it is complete, or that it failed."""
+        """Surround the stream of one response, and report at its end whether it is complete or failed."""
         self.cut = None
         try:
             yield
@@ -119,7 +119,7 @@ class FollowedRun:
         self.guarded(lambda follower: follower.response())
 
     def next_decision(self) -> Decision | None:
-        """The decision after a step, if it is a new one. What it reminds of is kept for the next request."""
+        """Return the decision after a step if it is new. Its reminder is kept for the next request."""
         decision = self.guarded(lambda follower: follower.decide())
         if decision is None or decision is self._acted:
             return None
@@ -128,21 +128,21 @@ class FollowedRun:
         return decision
 
     def take_reminder(self) -> str:
-        """The reminder for the request that is about to be made; empty if there is none."""
+        """Take the reminder for the request that is about to be made; empty if there is none."""
         remind, self.remind = self.remind, ""
         return remind
 
     def end_text(self, stop: Stop) -> str:
-        """What the agent answers where a decision ends it."""
+        """Return the agent's answer when a decision ends it."""
         return end_text(stop, None if self.follower is None else self.follower.outcome)
 
     def mark(self, stop: Stop) -> dict[str, Any]:
-        """What is attached to a message that was written here, for programs."""
+        """Return the mark, for programs, of a message that was written here."""
         session = "" if self.follower is None else self.follower.session_id
         return {"stop": stop.reason, "status": stop.final_status, "detail": stop.detail, "session_id": session}
 
     def close(self) -> None:
-        """The agent has ended."""
+        """Report that the agent has ended."""
         self.guarded(lambda follower: follower.close())
 
     def _give_up(self, error: Exception) -> None:
@@ -154,7 +154,7 @@ class FollowedRun:
 
 
 class FollowedRuns:
-    """Opens the runs of one adapter, and knows those that go on.
+    """The open runs of one adapter.
 
     agent: the framework's name, for the record. policy: as of `Follower`. Raises WrongUse if the policy or an option is
     not known.
@@ -164,7 +164,7 @@ class FollowedRuns:
         unknown = next(iter(options.keys() - AdapterOptions.__annotations__.keys()), None)
         if unknown is not None:
             raise WrongUse(f"unknown option {unknown!r}{did_you_mean(unknown, AdapterOptions.__annotations__)}")
-        self.policy = followed_policy(policy)  # a mistake is said where it is made, not in the middle of a run
+        self.policy = followed_policy(policy)  # report a mistake where it is made, not in the middle of a run
         self.streams = options.get("stream", True)
         record = options.get("record")
         self._record = None if record is None else Path(record)
@@ -173,7 +173,7 @@ class FollowedRuns:
         self._open: OrderedDict[Hashable, FollowedRun] = OrderedDict()
 
     def open(self, key: Hashable) -> FollowedRun:
-        """A new run. An earlier one with this key is ended."""
+        """Open a run. An earlier one with this key is ended."""
         self.end(key)
         while len(self._open) >= MOST_RUNS:
             self.end(next(iter(self._open)))
@@ -181,11 +181,11 @@ class FollowedRuns:
         return run
 
     def get(self, key: Hashable) -> FollowedRun | None:
-        """The run that goes on under this key."""
+        """Return the open run with this key; None without one."""
         return self._open.get(key)
 
     def end(self, key: Hashable) -> None:
-        """The run under this key has ended, if there is one."""
+        """End the run with this key, if there is one."""
         run = self._open.pop(key, None)
         if run is not None:
             run.close()
@@ -220,7 +220,7 @@ class FollowedRuns:
 
 
 def offered(name: str, description: str, parameters: Any, *, completes_run: bool = False) -> ToolSpec:
-    """A tool as the framework offers it. completes_run: whether the framework ends at a call of it by itself."""
+    """Return a tool as the framework offers it. completes_run: whether the framework ends the run at a call of it."""
     schema = parameters if isinstance(parameters, dict) else {}
     kind = "completion" if completes_run else "ordinary"
     return ToolSpec(name=name, description=description, parameters={"type": "object", **schema}, kind=kind)  # type: ignore[arg-type]

@@ -1,14 +1,14 @@
-"""Google's Agent Development Kit: a plugin for a runner, and a model that wraps an agent's own.
+"""Adapter for Google's Agent Development Kit: a plugin for a runner, and a model that wraps an agent's model.
 
     from endstop.adapters.google_adk import Endstop
     endstop = Endstop(policy="agent", completion=("finish_task",), record="run.jsonl")
     agent = Agent(name="mine", model=endstop.model("gemini-3.5-flash"), tools=[...])
     runner = InMemoryRunner(app=App(name="mine", root_agent=agent, plugins=[endstop]))
 
-A run is one invocation, or a branch of one that works beside others, whichever agents it goes through. The plugin tells
-results from the runner's events, acts on the decision before a request, and answers it here once that is a stop. The
-model hears its responses, cuts them, and asks again after an announcement in text. The session is the framework's and
-holds no nudges: they are put at their places in each request.
+A run is one invocation, or a branch of one that runs in parallel with others, whichever agents it goes through. The
+plugin reports results from the runner's events, acts on the decision before a request, and answers the request itself
+once the decision is a stop. The model reports its responses, cuts them, and asks again after an announcement in text.
+The session belongs to the framework and holds no nudges: they are inserted into each request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MOST_NUDGES = 20
 
 
 class EndstopAdkPlugin(BasePlugin):
-    """Follows each invocation of a runner, cuts its responses, nudges it, and ends it.
+    """Plugin that follows each invocation of a runner, cuts its responses, nudges it, and ends it.
 
     options: see `AdapterOptions`. Only models of `model` are cut, and asked again after an announcement in text.
     """
@@ -57,9 +57,9 @@ class EndstopAdkPlugin(BasePlugin):
         self._branches: dict[tuple[str, str | None], _Branch] = {}
 
     def model(self, model: Any) -> Any:
-        """A model to give to an agent: a copy of another one, or that of a name, which follows and cuts its responses.
+        """Return a model for an agent, a copy of the given or named one, that follows and cuts its responses.
 
-        It is of the same class, as the framework asks for the class of a model in places.
+        It is of the same class, as the framework checks the class of a model in places.
         """
         followed = copy.copy(model if isinstance(model, BaseLlm) else LLMRegistry.new_llm(model))
         object.__setattr__(followed, "__class__", _followed_class(type(followed), self))
@@ -106,7 +106,7 @@ class EndstopAdkPlugin(BasePlugin):
         self._end(invocation_context.invocation_id)
 
     async def on_run_error_callback(self, *, invocation_context: Any, error: Exception) -> None:
-        """The same after an error."""
+        """End the run after an error."""
         self._end(invocation_context.invocation_id)
 
     async def close(self) -> None:
@@ -117,7 +117,7 @@ class EndstopAdkPlugin(BasePlugin):
     # ---- runs
 
     def asking(self, request: Any) -> _Branch | None:
-        """The branch whose request this is; None if it does not have this plugin."""
+        """Return the branch that makes this request; None if it does not have this plugin."""
         return next((branch for branch in self._branches.values() if branch.request is request), None)
 
     def _branch(self, invocation: str, branch: str | None) -> _Branch:
@@ -172,13 +172,13 @@ class _Branch:
         return None
 
     def ask_again(self, whole: Iterable[Any], say: str, request: Any) -> Any:
-        """The request that follows a response without calls in the same turn."""
+        """Return the request that follows a response without calls in the same turn."""
         self._own += [response.content for response in whole if response.content]
         self._note(say)
         return request.model_copy(update={"contents": self._with_nudges()})
 
     def end_run(self) -> None:
-        """The agent has ended. What is asked after it in the same invocation is another run."""
+        """End the agent's run. A later request in the same invocation starts another run."""
         self.run.guarded(lambda follower: follower.end())
         self.run.begun = False
 
@@ -200,7 +200,7 @@ class _Branch:
         self._nudges.setdefault(self.agent, []).append((len(self._own), say))
 
     def _with_nudges(self) -> list[Any]:
-        """The history of the agent that asks, with each nudge at its place: never between a call and its result."""
+        """Return the agent's history with each nudge in its place: never between a call and its result."""
         said = list(self._own)
         for place, text in reversed(self._nudges.get(self.agent, [])):
             while place < len(said) and any(part.function_response for part in said[place].parts or ()):
@@ -214,7 +214,7 @@ class _Branch:
 
 
 def _followed_class(kind: Any, endstop: EndstopAdkPlugin) -> Any:
-    """A subclass whose requests are followed where they have the plugin."""
+    """Return a subclass whose requests are followed if they have the plugin."""
 
     async def generate_content_async(self: Any, llm_request: Any, stream: bool = False) -> AsyncGenerator[Any, None]:
         branch = endstop.asking(llm_request)
@@ -238,10 +238,10 @@ class _Exchange:
         self._kind = kind
         self._branch = branch
         self._run = branch.run
-        self._cuts = not getattr(model, "use_interactions_api", False)  # there the history is on the server
+        self._cuts = not getattr(model, "use_interactions_api", False)  # the history is then on the server
 
     async def responses(self, request: Any, stream: bool) -> AsyncGenerator[Any, None]:
-        """Pieces if `stream`, and the response. stream: whether the framework asks for a stream."""
+        """Yield the pieces, if `stream`, and then the response. stream: whether the framework asks for a stream."""
         branch = self._branch
         branch.heard = True
         for number in range(MOST_NUDGES):
@@ -273,7 +273,7 @@ class _Exchange:
         return ""
 
     async def _followed(self, request: Any, stream: bool) -> AsyncGenerator[Any, None]:
-        """The responses of one request, up to where they are cut: pieces first, if they are wanted, then the whole."""
+        """Yield the responses of one request up to where they are cut: first the pieces, if wanted, then the whole."""
         run = self._run
         run.cut = None
         streams = stream or (run.streams and self._cuts and not request.config.response_logprobs)
@@ -296,7 +296,7 @@ class _Exchange:
 
 
 class _HeardResponse:
-    """One response of a model, as the follower hears it. cuts: whether it may be cut."""
+    """One response of a model, as it is reported to the follower. cuts: whether it may be cut."""
 
     def __init__(self, run: FollowedRun, *, cuts: bool = False) -> None:
         self.calls = 0
@@ -322,7 +322,7 @@ class _HeardResponse:
                 self._take_part(part)
 
     def end(self, whole: Iterable[Any]) -> None:
-        """The response has ended, or was cut: tell it, with what of it has not streamed."""
+        """Report the end of the response, complete or cut, with the parts that were not streamed."""
         self._run.guarded(lambda follower: self._end(follower, whole))
         self._run.responses += 1
 
@@ -345,7 +345,7 @@ class _HeardResponse:
         follower.response()
 
     def cut_response(self) -> Any:
-        """The response as far as it was heard."""
+        """Return the response as far as it was received."""
         calls = count()
         parts = [self._with_arguments(part, next(calls)) if part.function_call else part for part in self._parts]
         cut = {"cut": self._run.cut.reason} if self._run.cut is not None else {}
@@ -392,7 +392,7 @@ class _HeardResponse:
     def _hear_event(self, follower: Follower, event: bytes) -> None:
         for chunk in self._parser.feed(b"data: " + event + b"\n\n"):
             if isinstance(chunk, ReasoningDelta) and not chunk.text:
-                continue  # what the vendor wants back, which the framework keeps
+                continue  # data that the vendor needs back, which the framework keeps
             if isinstance(chunk, ToolCallDelta):
                 self._arguments[chunk.index] = self._arguments.get(chunk.index, "") + chunk.arguments
             self._run.cut = follower.chunk(chunk, cuts=self._cuts) or self._run.cut
@@ -407,7 +407,7 @@ class _HeardResponse:
         self._parts[-1] = last.model_copy(update={"text": last.text + part.text, "thought_signature": signature})
 
     def _with_arguments(self, part: Any, number: int) -> Any:
-        """A call as a part that is whole, whose arguments came in pieces."""
+        """Return the whole part for a call whose arguments came in pieces."""
         call = part.function_call
         if call.args is None:
             arguments = as_dict(msgspec.json.decode(self._arguments.get(number) or "{}"))
@@ -415,11 +415,11 @@ class _HeardResponse:
         return part.model_copy(update={"function_call": call})
 
 
-# ---- what the follower is told
+# ---- reports to the follower
 
 
 def _tools(request: Any) -> Iterator[ToolSpec]:
-    """The tools that a request offers. That for structured output ends the agent."""
+    """Yield the tools that a request offers. The tool for structured output ends the agent."""
     for tool in request.config.tools or ():
         for one in getattr(tool, "function_declarations", None) or ():
             schema = one.parameters_json_schema or (one.parameters and _dumped(one.parameters.json_schema))
@@ -432,7 +432,7 @@ def _tell_results(follower: Follower, responses: Iterable[Any]) -> None:
 
 
 def _result(given: Any) -> ToolResult:
-    """The result of a call. The framework's own errors, and those of MCP, say that they are."""
+    """Return the result of a call. Errors of the framework and of MCP are marked as errors."""
     response = as_dict(given.response)
     failed = bool(response.get("error")) or response.get("isError") is True
     content = next(iter(response.values())) if list(response) in (["result"], ["error"]) else response
@@ -440,7 +440,7 @@ def _result(given: Any) -> ToolResult:
 
 
 def _parts(content: Any) -> list[Any]:
-    """The parts of what may be a content, one or several parts, or text."""
+    """Return the parts of a value that may be a content, one or several parts, or text."""
     if isinstance(content, str):
         return [types.Part(text=content)]
     found = getattr(content, "parts", content)
@@ -452,11 +452,11 @@ def _text(parts: Iterable[Any]) -> str:
 
 
 def _dumped(value: Any) -> Any:
-    """What stands on the wire."""
+    """Return the value as it is sent."""
     return value.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-# ---- what the agent is told
+# ---- messages to the agent
 
 
 def _from_user(text: str) -> Any:
@@ -464,7 +464,7 @@ def _from_user(text: str) -> Any:
 
 
 def _own_response(run: FollowedRun, stop: Stop, request: Any) -> Any:
-    """The response with which the agent ends: a text, or an error if its output is no text."""
+    """Return the response that ends the agent: a text, or an error if its output is not a text."""
     text, mark = run.end_text(stop), {OWN: run.mark(stop)}
     if request.config.response_schema is not None or OUTPUT_TOOL in request.tools_dict:
         return LlmResponse(error_code="ENDSTOP", error_message=text, custom_metadata=mark)
@@ -473,7 +473,7 @@ def _own_response(run: FollowedRun, stop: Stop, request: Any) -> Any:
 
 
 def _with_own_text(response: Any, run: FollowedRun, stop: Stop) -> Any:
-    """A response with which the agent ends, and why behind it."""
+    """Return a response that ends the agent, with the reason appended."""
     parts = [*_parts(response.content), types.Part(text=run.end_text(stop))]
     update = {"content": types.Content(role="model", parts=parts), "custom_metadata": {OWN: run.mark(stop)}}
     return response.model_copy(update=update)

@@ -1,11 +1,11 @@
-"""LangChain and LangGraph: a middleware for `create_agent`.
+"""Adapter for LangChain and LangGraph: a middleware for `create_agent`.
 
     from endstop.adapters.langchain import Endstop
     agent = create_agent(model, tools, middleware=[Endstop(policy="agent", completion=("finish_task",))])
 
 A run is one invocation of the agent. Its follower is found by a key in the agent's state, so one middleware follows
-many runs at once, and a run that was interrupted and resumed. The hooks: `before_model` tells results and acts on the
-decision, `wrap_model_call` tells the response and cuts it, `after_model` does the same after a response without calls.
+many runs at once, and a run that was interrupted and resumed. The hooks: `before_model` reports results and acts on the
+decision, `wrap_model_call` reports the response and cuts it, `after_model` decides after a response without calls.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ OWN = "endstop"
 
 
 class EndstopState(AgentState):
-    """The agent's state, with the key of the run. No input or output of the agent has it."""
+    """The agent's state, with the key of the run. The agent's input and output do not have it."""
 
     endstop_run: NotRequired[Annotated[str, PrivateStateAttr]]  # type: ignore[valid-type]  # a TypedDict's
 
 
 class EndstopMiddleware(AgentMiddleware):
-    """Follows each run of an agent, cuts its responses, nudges it, and ends it.
+    """Middleware that follows each run of an agent, cuts its responses, nudges it, and ends it.
 
-    options: see `AdapterOptions`. With `stream` a provider that reports no usage of streams has it estimated.
+    options: see `AdapterOptions`. With `stream`, usage is estimated for a provider that does not report it for streams.
     """
 
     state_schema = EndstopState
@@ -83,7 +83,7 @@ class EndstopMiddleware(AgentMiddleware):
         return {KEY: key}
 
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """The same."""
+        """Do the same as `before_agent`."""
         return self.before_agent(state, runtime)
 
     @hook_config(can_jump_to=["end"])
@@ -100,7 +100,7 @@ class EndstopMiddleware(AgentMiddleware):
 
     @hook_config(can_jump_to=["end"])
     async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """The same."""
+        """Do the same as `before_model`."""
         return self.before_model(state, runtime)
 
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> Any:
@@ -111,7 +111,7 @@ class EndstopMiddleware(AgentMiddleware):
     async def awrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
     ) -> Any:
-        """The same."""
+        """Do the same as `wrap_model_call`."""
         with self._followed(request) as (run, followed):
             return _tell_response(run, await handler(followed))
 
@@ -130,7 +130,7 @@ class EndstopMiddleware(AgentMiddleware):
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """The same."""
+        """Do the same as `after_model`."""
         return self.after_model(state, runtime)
 
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
@@ -142,7 +142,7 @@ class EndstopMiddleware(AgentMiddleware):
         return None
 
     async def aafter_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """The same."""
+        """Do the same as `after_agent`."""
         return self.after_agent(state, runtime)
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class EndstopMiddleware(AgentMiddleware):
 
     @contextmanager
     def _followed(self, request: ModelRequest) -> Iterator[tuple[FollowedRun, ModelRequest]]:
-        """The run of a request, and the request as it is made. A request that fails is told."""
+        """Yield the run of a request and the request as it is made. A request that fails is reported."""
         key = request.state.get(KEY)
         run = self.runs.get(key) or self.runs.open(key)
         if not run.begun:
@@ -173,7 +173,7 @@ class EndstopMiddleware(AgentMiddleware):
             _CURRENT.reset(token)
 
 
-# ---- what the follower is told
+# ---- reports to the follower
 
 
 def _begin(follower: Follower, run: FollowedRun, request: ModelRequest) -> None:
@@ -204,7 +204,7 @@ def _as_messages(message: AnyMessage) -> list[Any]:
 
 
 def _tools(request: ModelRequest) -> list[ToolSpec]:
-    """The tools that the agent offers. Those for structured output end it."""
+    """Return the tools that the agent offers. The tools for structured output end it."""
     found = [as_dict(convert_to_openai_tool(tool).get("function")) for tool in request.tools]
     specs = [offered(one["name"], one.get("description", ""), one.get("parameters")) for one in found if one]
     outputs = getattr(request.response_format, "schema_specs", ())
@@ -271,7 +271,7 @@ def _usage(message: AIMessage) -> Usage | None:
     )
 
 
-# ---- what the agent is told
+# ---- messages to the agent
 
 
 def _nudge(run: FollowedRun, text: str) -> HumanMessage:
@@ -290,7 +290,7 @@ _CURRENT: ContextVar[FollowedRun | None] = ContextVar("endstop_langchain_run", d
 
 
 def _cutting(model: BaseChatModel) -> BaseChatModel:
-    """The same model, whose streams end where they are cut."""
+    """Return the same model, whose streams end where they are cut."""
     kind: Any = type(model)
     cutting = copy.copy(model)
     cutting.__class__ = _cutting_class(kind)
@@ -299,7 +299,10 @@ def _cutting(model: BaseChatModel) -> BaseChatModel:
 
 @cache
 def _cutting_class(kind: Any) -> Any:
-    """A subclass that wraps what a model has: a method that it lacks would be taken for support of streams."""
+    """Return a subclass that wraps only the methods that a model has.
+
+    One that it lacks would be taken for support of streams.
+    """
     own: dict[str, Any] = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     if kind._stream is not BaseChatModel._stream:
         own["_stream"] = _wrap_stream(kind._stream)
@@ -348,7 +351,7 @@ def _wrap_astream(
 
 
 class _HeardStream:
-    """One stream of a model, as the follower hears it. run: None if it belongs to none."""
+    """One stream of a model, as it is reported to the follower. run: None if it belongs to no run."""
 
     def __init__(self, run: FollowedRun | None) -> None:
         self._run = run
@@ -356,7 +359,7 @@ class _HeardStream:
         self._usage = Usage()
 
     def cuts_at(self, chunk: ChatGenerationChunk) -> bool:
-        """Whether the stream is to be left after this chunk."""
+        """Return whether to leave the stream after this chunk."""
         run = self._run
         if run is None or run.broken or not isinstance(chunk.message, AIMessageChunk):
             return False
@@ -364,7 +367,7 @@ class _HeardStream:
         return run.cut is not None
 
     def last_chunk(self) -> ChatGenerationChunk:
-        """What ends the response behind the cut."""
+        """Return the chunk that ends the response after the cut."""
         cut = None if self._run is None else self._run.cut
         reason = cut.reason if cut is not None else ""
         message = AIMessageChunk("", chunk_position="last", response_metadata={OWN: {"cut": reason}})

@@ -1,6 +1,6 @@
-"""What stands for the names of a framework that is not installed.
+"""Placeholders for the names of a framework that is not installed.
 
-So each module of this package can be imported, and whoever makes an adapter is told what to install.
+With them each module of this package can be imported, and creating an adapter says what to install.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from ..decision import WrongUse
 
 
 class MissingFramework:
-    """Takes the place of a framework's classes and decorators, where a class is made of them.
+    """Placeholder for a framework's classes and decorators, for a class that is built on them.
 
-    extra: the extra of ours that installs the framework.
+    extra: our extra that installs the framework.
     """
 
     def __init__(self, extra: str, error: ModuleNotFoundError) -> None:
@@ -31,7 +31,7 @@ class MissingFramework:
         return (Refusing,)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        """A decorator that leaves what it decorates as it is."""
+        """Return a decorator that returns its argument unchanged."""
         return lambda decorated: decorated
 
     def __getitem__(self, _: Any) -> Any:

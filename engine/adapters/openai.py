@@ -1,11 +1,11 @@
-"""A loop of your own around the OpenAI SDK: a client whose chat completions are followed.
+"""Adapter for your own loop around the OpenAI SDK: a client whose chat completions are followed.
 
     from endstop.adapters.openai import Endstop
     client = Endstop(policy="agent", completion=("finish_task",), record="run.jsonl").client(OpenAI())
     reply = client.chat.completions.create(model=..., messages=messages, tools=tools)
 
-The loop stays as it is. Its rule is "no calls: the end", so a request is answered here, with a text, once the decision
-is a stop. The messages are the loop's own and hold no nudges: they are put at their places in each request.
+The loop is not changed. Its rule is "no calls: the end", so a request is answered here, with a text, once the decision
+is a stop. The messages belong to the loop and hold no nudges: they are inserted into each request.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WHOLE_ONLY = ("n", "logprobs", "modalities", "audio", "response_format", "predic
 
 
 class EndstopClients(Base):
-    """Makes clients of the OpenAI SDK whose chat completions are followed, cut, nudged and ended.
+    """Factory of OpenAI SDK clients whose chat completions are followed, cut, nudged and ended.
 
     options: see `AdapterOptions`.
     """
@@ -45,7 +45,7 @@ class EndstopClients(Base):
         self.runs = FollowedRuns("openai", policy, options)
 
     def client(self, client: Any) -> FollowedClient:
-        """A client for one conversation, around an `OpenAI` or `AsyncOpenAI`. Take one for each loop that runs."""
+        """Return a client for one conversation around an `OpenAI` or `AsyncOpenAI`. Use one for each running loop."""
         key = uuid4().hex
         run = self.runs.open(key)
         return FollowedClient(client, run, lambda: self.runs.end(key))
@@ -56,7 +56,7 @@ class EndstopClients(Base):
 
 
 class FollowedClient:
-    """A client whose `chat.completions.create` is followed; the rest is that of the client around which it is.
+    """A client whose `chat.completions.create` is followed; everything else is that of the wrapped client.
 
     Leaving its `with` block, or `end`, ends the run. The client itself stays open.
     """
@@ -135,7 +135,7 @@ class _Exchange:
             self.run.cut = follower.chunk(one) or self.run.cut
 
     def end(self) -> None:
-        """The stream has ended, or is left."""
+        """Report that the stream has ended, or is left."""
         self.run.responses += 1
         self.run.guarded(_end_response)
 
@@ -147,23 +147,23 @@ class _Exchange:
         return completion
 
     def failed(self, error: Exception) -> None:
-        """The request failed, or its stream broke off."""
+        """Report that the request failed or its stream broke off."""
         self.run.failed(error)
 
     def reply(self) -> Any:
-        """The response that the chunks make, for a loop that asked for a whole one."""
+        """Return the response that the chunks make up, for a loop that asked for a whole one."""
         return self._whole.reply(cut=self.run.cut is not None)
 
     @property
     def last_chunk(self) -> Any:
-        """The chunk that ends a stream behind the cut."""
+        """The chunk that ends a stream after the cut."""
         choice = {"index": 0, "delta": {}, "finish_reason": self._whole.finish(cut=True)}
         fields = {"id": self._whole.id, "created": 0, "model": self._whole.model, "object": "chat.completion.chunk"}
         return ChatCompletionChunk.model_validate({**fields, "choices": [choice]})
 
 
 class _Completions:
-    """The SDK's own completions, around which those that are followed stand."""
+    """Base of the followed completions, which wrap the SDK's."""
 
     def __init__(self, completions: Any, run: FollowedRun) -> None:
         self._completions = completions
@@ -177,7 +177,7 @@ class FollowedCompletions(_Completions):
     """`client.chat.completions` of an `OpenAI`."""
 
     def create(self, **request: Any) -> Any:
-        """Like the SDK's own."""
+        """Do the same as the SDK's `create`."""
         if self._run.broken:
             return self._completions.create(**request)
         exchange = _Exchange(self._run, request)
@@ -202,7 +202,7 @@ class AsyncFollowedCompletions(_Completions):
     """`client.chat.completions` of an `AsyncOpenAI`."""
 
     async def create(self, **request: Any) -> Any:
-        """Like the SDK's own."""
+        """Do the same as the SDK's `create`."""
         if self._run.broken:
             return await self._completions.create(**request)
         exchange = _Exchange(self._run, request)
@@ -228,7 +228,7 @@ async def _as_stream(chunk: Any) -> AsyncIterator[Any]:
 
 
 def _followed_chunks(exchange: _Exchange, response: Any) -> Iterator[Any]:
-    """The chunks of a stream up to where it is cut. Leaving it early closes it, too."""
+    """Yield the chunks of a stream up to where it is cut. Leaving it early closes the stream."""
     try:
         with response:
             for chunk in response:
@@ -243,7 +243,7 @@ def _followed_chunks(exchange: _Exchange, response: Any) -> Iterator[Any]:
 
 
 async def _async_followed_chunks(exchange: _Exchange, response: Any) -> AsyncIterator[Any]:
-    """The same."""
+    """Yield the chunks of a stream up to where it is cut. Leaving it early closes the stream."""
     try:
         async with response:
             async for chunk in response:
@@ -258,7 +258,7 @@ async def _async_followed_chunks(exchange: _Exchange, response: Any) -> AsyncIte
 
 
 class _WholeReply:
-    """Puts the chunks of a stream together."""
+    """The whole response assembled from the chunks of a stream."""
 
     def __init__(self) -> None:
         self.id, self.model = "", ""
@@ -282,11 +282,11 @@ class _WholeReply:
                 call["function"]["arguments"] += (piece.function and piece.function.arguments) or ""
 
     def finish(self, *, cut: bool) -> str:
-        """Why the response ended."""
+        """Return why the response ended."""
         return "tool_calls" if cut and self._calls else self._finish or "stop"
 
     def reply(self, *, cut: bool) -> Any:
-        """The response."""
+        """Return the response."""
         fields = _reply("".join(self._text) or None, self.finish(cut=cut), None)
         if self._calls:
             fields["choices"][0]["message"]["tool_calls"] = list(self._calls.values())
@@ -294,7 +294,7 @@ class _WholeReply:
         return ChatCompletion.model_validate({**fields, "id": self.id, "model": self.model, "usage": usage})
 
 
-# ---- what the follower is told
+# ---- reports to the follower
 
 
 def _tell_request(
@@ -320,7 +320,7 @@ def _tell_request(
 
 
 def _end_response(follower: Follower) -> None:
-    """A response has ended. One without calls ends the loop, so it is decided at once."""
+    """End a response. One without calls ends the loop, so the decision is made immediately."""
     response = follower.response()
     if response is None or not response.message.calls:
         follower.decide()
@@ -333,7 +333,7 @@ def _hear_whole(follower: Follower, body: bytes) -> None:
 
 
 def _as_dict(message: Any) -> dict[str, Any]:
-    """A message as the loop gave it: its own dictionary, or the SDK's object."""
+    """Return a message of the loop, which may be a dictionary or the SDK's object, as a dictionary."""
     return as_dict(message if isinstance(message, dict) else message.model_dump(exclude_none=True))
 
 
@@ -342,11 +342,11 @@ def _text(item: Mapping[str, Any]) -> str:
     return content if isinstance(content, str) else "\n".join(as_text(as_dict(p).get("text")) for p in as_list(content))
 
 
-# ---- what the loop is told
+# ---- messages to the loop
 
 
 def _with_nudges(run: FollowedRun, messages: Sequence[Any]) -> list[Any]:
-    """A request's messages, with each nudge at its place, and the reminder at the end."""
+    """Return a request's messages with each nudge in its place and the reminder at the end."""
     said = list(messages)
     for place, text in reversed(run.nudges):
         said.insert(place, {"role": "user", "content": text})

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK: a model that wraps the agent's own, and hooks that tell the runs apart.
+"""Adapter for the OpenAI Agents SDK: a model that wraps the agent's model, and hooks that tell the runs apart.
 
     from endstop.adapters.openai_agents import Endstop
     endstop = Endstop(policy="agent", completion=("finish_task",), record="run.jsonl")
@@ -6,7 +6,7 @@
     result = await Runner.run(agent, "Set the port to 8080", hooks=endstop)
 
 No hook of the SDK can end a run, but its rule is "no calls: the end". So the model answers a request itself once the
-decision is a stop. The SDK's history is the caller's and holds no nudges: they are put at their places in each request.
+decision is a stop. The SDK's history belongs to the caller and holds no nudges: they are inserted into each request.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ARGUMENTS = ("system_instructions", "input", "model_settings", "tools", "output_
 
 
 class EndstopHooks(RunHooks):
-    """Follows each run of `Runner.run(..., hooks=endstop)`, cuts its responses, nudges it, and ends it.
+    """Hooks that follow each run of `Runner.run(..., hooks=endstop)`, cut its responses, nudge it, and end it.
 
     options: see `AdapterOptions`.
     """
@@ -58,11 +58,11 @@ class EndstopHooks(RunHooks):
         """The input of each request that is about to be made, and the usage of its run, which is one object a run."""
 
     def model(self, model: Any = None) -> Any:
-        """A model to give to an agent: wraps another one, or that of a name, as the SDK finds it."""
+        """Wrap a model, or the named one as the SDK finds it, for an agent."""
         return FollowedModel(model if isinstance(model, Model) else MultiProvider().get_model(model), self)
 
     async def on_llm_start(self, context: Any, agent: Any, system_prompt: str | None, input_items: Any) -> None:
-        """A request is about to be made, with this very list as its input."""
+        """Note the request that is about to be made with this list object as its input."""
         self._asking[id(input_items)] = (input_items, context.usage)
 
     async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
@@ -70,7 +70,7 @@ class EndstopHooks(RunHooks):
         self.runs.end(id(context.usage))
 
     def take_run(self, items: Any) -> FollowedRun | None:
-        """The run that asks with this input; None if it does not have these hooks."""
+        """Return the run that makes a request with this input; None if it does not have these hooks."""
         _, usage = self._asking.pop(id(items), (None, None))
         if usage is None:
             return None
@@ -86,14 +86,14 @@ class EndstopHooks(RunHooks):
 
 
 class _Kept:
-    """Keeps an object alive while a run goes on, so that its id is no other's."""
+    """Keeps an object alive during a run, so that no other object gets its id."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 class FollowedModel(Model):
-    """A model whose requests are followed, cut, and answered here once the decision is a stop."""
+    """A model whose requests are followed and cut, and answered here once the decision is a stop."""
 
     def __init__(self, wrapped: Any, endstop: EndstopHooks) -> None:
         self.wrapped = wrapped
@@ -103,7 +103,7 @@ class FollowedModel(Model):
         return getattr(self.wrapped, name)
 
     def get_retry_advice(self, request: Any) -> Any:
-        """What the wrapped model advises."""
+        """Return the advice of the wrapped model."""
         return self.wrapped.get_retry_advice(request)
 
     async def close(self) -> None:
@@ -111,7 +111,7 @@ class FollowedModel(Model):
         await self.wrapped.close()
 
     async def get_response(self, *args: Any, **kwargs: Any) -> Any:
-        """A response, asked for as a stream where one may be cut."""
+        """Return a response, requested as a stream if it may be cut."""
         request = {**dict(zip(ARGUMENTS, args, strict=False)), **kwargs}
         run = self._endstop.take_run(request["input"])
         if run is None or run.broken:
@@ -123,7 +123,7 @@ class FollowedModel(Model):
         raise AgentsException("the model's response ended without its last event")
 
     async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        """A response as a stream."""
+        """Yield a response as a stream."""
         request = {**dict(zip(ARGUMENTS, args, strict=False)), **kwargs}
         run = self._endstop.take_run(request["input"])
         followed = run is not None and not run.broken
@@ -168,7 +168,7 @@ class FollowedModel(Model):
         )
 
     async def _followed(self, run: FollowedRun, request: dict[str, Any], *, streams: bool) -> AsyncIterator[Any]:
-        """The events of one request, up to where they are cut. The last one completes the response."""
+        """Yield the events of one request up to where they are cut. The last one completes the response."""
         if not streams:
             yield await self._followed_whole(run, request)
             return
@@ -188,7 +188,7 @@ class FollowedModel(Model):
             yield last
 
     async def _followed_whole(self, run: FollowedRun, request: dict[str, Any]) -> Any:
-        """The event that completes a response that does not stream."""
+        """Return the event that completes a response that does not stream."""
         run.cut = None
         try:
             answer = await self.wrapped.get_response(**request)
@@ -219,7 +219,7 @@ async def _closing(events: Any) -> AsyncIterator[Any]:
             await events.aclose()
 
 
-# ---- what the follower is told
+# ---- reports to the follower
 
 
 def _tell_request(follower: Follower, run: FollowedRun, request: dict[str, Any], items: list[Any]) -> None:
@@ -279,7 +279,7 @@ def _tell_whole(follower: Follower, answer: Any) -> None:
 
 
 class _HeardEvents:
-    """The events of one response, as the follower hears them, and the items that they make.
+    """The events of one response, as they are reported to the follower, and the items made of them.
 
     cuts: whether it may be cut.
     """
@@ -323,7 +323,7 @@ class _HeardEvents:
                 pass
 
     def last_event(self) -> Any:
-        """What completes the response; None if the stream ended without it."""
+        """Return the event that completes the response; None if the stream ended without it."""
         if self._response is None:
             return None
         if self._run.cut is None:
@@ -334,7 +334,7 @@ class _HeardEvents:
         return _event(self._response.model_copy(update={"output": kept, "status": "completed"}))
 
     def _kept(self, place: int, item: Any) -> Any:
-        """An item as far as it has come; None for reasoning that is not whole."""
+        """Return an item as far as it was received; None for incomplete reasoning."""
         if item.type == "function_call":
             return item.model_copy(update={"arguments": item.arguments or self._texts[place], "status": "completed"})
         if item.type == "message":
@@ -342,11 +342,11 @@ class _HeardEvents:
         return item if getattr(item, "status", "completed") in (None, "completed") else None
 
 
-# ---- what the agent is told
+# ---- messages to the agent
 
 
 def _with_nudges(run: FollowedRun, items: list[Any]) -> list[Any]:
-    """A request's items, with each nudge at its place, and the reminder at the end."""
+    """Return a request's items with each nudge in its place and the reminder at the end."""
     said = list(items)
     for place, text in reversed(run.nudges):
         said.insert(place, {"role": "user", "content": text})
@@ -355,7 +355,7 @@ def _with_nudges(run: FollowedRun, items: list[Any]) -> list[Any]:
 
 
 def _text_for(run: FollowedRun, stop: Stop, request: dict[str, Any]) -> Any:
-    """The message with which the agent ends. Raises AgentsException if its output is no text."""
+    """Return the message that ends the agent. Raises AgentsException if its output is not a text."""
     schema = request.get("output_schema")
     if schema is not None and not schema.is_plain_text():
         raise AgentsException(run.end_text(stop))
@@ -372,7 +372,7 @@ def _event(response: Any) -> Any:
 
 
 def _completed(message: Any) -> Any:
-    """A whole response that was written here."""
+    """Return a whole response that was written here."""
     return _event(_response(message.id, [message]))
 
 
@@ -385,7 +385,7 @@ def _response(id: str, output: list[Any]) -> Any:
 
 
 def _completed_with(answer: Any) -> Any:
-    """The event for a response that did not stream."""
+    """Return the event for a response that did not stream."""
     used = answer.usage
     usage = ResponseUsage(
         input_tokens=used.input_tokens,
@@ -399,7 +399,7 @@ def _completed_with(answer: Any) -> Any:
 
 
 def _model_response(response: Any) -> Any:
-    """What a model answers that was asked for a whole response."""
+    """Return a model's answer to a request for a whole response."""
     used, usage = response.usage, AgentsUsage(requests=1)
     if used is not None:
         usage = AgentsUsage(
@@ -414,7 +414,7 @@ def _model_response(response: Any) -> Any:
 
 
 def _has_calls(output: list[Any]) -> bool:
-    """Whether the SDK goes on after this output."""
+    """Return whether the SDK continues after this output."""
     return any(item.type.endswith("_call") for item in output)
 
 

@@ -1,10 +1,10 @@
-"""Pydantic AI: a capability for an `Agent`.
+"""Adapter for Pydantic AI: a capability for an `Agent`.
 
     from endstop.adapters.pydantic_ai import Endstop
     agent = Agent(model, capabilities=[Endstop(policy="agent", completion=("finish_task",))])
 
-Each run gets a copy of the capability with a state of its own. `before_model_request` tells results and acts on the
-decision, a model around the agent's own cuts its streams, `after_model_request` decides after a response without calls.
+Each run gets its own copy of the capability. `before_model_request` reports results and acts on the decision, a model
+around the agent's model cuts its streams, `after_model_request` decides after a response without calls.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CALL, RESULT, RETRY = "tool-call", "tool-return", "retry-prompt"
 
 
 class EndstopCapability(AbstractCapability):
-    """Follows each run of an agent, cuts its responses, nudges it, and ends it.
+    """Capability that follows each run of an agent, cuts its responses, nudges it, and ends it.
 
     options: see `AdapterOptions`.
     """
@@ -71,7 +71,7 @@ class EndstopCapability(AbstractCapability):
     # ---- hooks
 
     async def for_run(self, ctx: Any) -> Any:
-        """A copy for one run."""
+        """Return a copy for one run."""
         mine = copy.copy(self)
         mine._key = uuid4().hex
         return mine
@@ -123,7 +123,7 @@ class EndstopCapability(AbstractCapability):
         self.runs.close()
 
     def get_wrapper_model(self, model: Any) -> Any:
-        """A model that follows and cuts the responses of this one."""
+        """Wrap this model so that its responses are followed and cut."""
         return None if self.run is None else FollowedPydanticModel(model, self.run)
 
 
@@ -135,7 +135,7 @@ class FollowedPydanticModel(WrapperModel):
         self._run = run
 
     async def request(self, messages: Any, model_settings: Any, model_request_parameters: Any) -> Any:
-        """A whole response, asked for as a stream so that it can be cut."""
+        """Return a whole response, requested as a stream so that it can be cut."""
         run = self._run
         if run.streams and not run.broken:
             try:
@@ -158,7 +158,7 @@ class FollowedPydanticModel(WrapperModel):
     async def request_stream(
         self, messages: Any, model_settings: Any, model_request_parameters: Any, run_context: Any = None
     ) -> AsyncIterator[Any]:
-        """A stream that ends where it is cut."""
+        """Yield a stream that ends where it is cut."""
         run = self._run
         run.cut = None
         try:
@@ -191,7 +191,7 @@ class FollowedPydanticModel(WrapperModel):
 
 
 async def _cut_events(run: FollowedRun, stream: Any, events: Any) -> AsyncIterator[Any]:
-    """The events of a stream up to where it is cut, told to the follower."""
+    """Yield the events of a stream up to where it is cut, and report them to the follower."""
     async for event in events:
         yield event
         run.guarded(partial(_hear, run=run, event=event))
@@ -237,7 +237,7 @@ def _usage(used: Any) -> Usage | None:
     )
 
 
-# ---- what the follower is told
+# ---- reports to the follower
 
 
 def _tell_request(follower: Follower, run: FollowedRun, request: Any) -> None:
@@ -291,7 +291,7 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else "\n".join(part for part in content if isinstance(part, str))
 
 
-# ---- what the agent is told
+# ---- messages to the agent
 
 
 def _nudge(run: FollowedRun, ctx: Any, text: str) -> None:
@@ -301,7 +301,7 @@ def _nudge(run: FollowedRun, ctx: Any, text: str) -> None:
 
 
 def _own_response(run: FollowedRun, stop: Stop, request: Any) -> Any:
-    """The response with which the agent ends. Raises AgentRunError if its output is no text."""
+    """Return the response that ends the agent. Raises AgentRunError if its output is not a text."""
     text = run.end_text(stop)
     if not request.model_request_parameters.allow_text_output:
         raise AgentRunError(text)

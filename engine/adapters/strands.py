@@ -1,11 +1,11 @@
-"""Strands Agents: a plugin for an `Agent`.
+"""Adapter for Strands Agents: a plugin for an `Agent`.
 
     from endstop.adapters.strands import Endstop
     agent = Agent(model, tools=[...], plugins=[Endstop(policy="agent", completion=("finish_task",))])
 
-A run is one invocation of an agent. `AfterToolsEvent` tells results and acts on the decision, the stage around a model
-call tells the response, cuts it, and decides after one without calls, and `AfterInvocationEvent` goes on after a nudge,
-or ends the run. An agent that is a tool of another one has runs of its own.
+A run is one invocation of an agent. `AfterToolsEvent` reports results and acts on the decision; the stage around a
+model call reports the response, cuts it, and decides after one without calls; `AfterInvocationEvent` continues after a
+nudge, or ends the run. An agent that is a tool of another one has its own runs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ENDS_WITH_TEXT = ("end_turn", "stop_sequence")
 
 
 class EndstopPlugin(Plugin):
-    """Follows each invocation of the agents that it is a plugin of, cuts their responses, nudges and ends them.
+    """Plugin that follows each invocation of its agents, cuts their responses, nudges and ends them.
 
     options: see `AdapterOptions`.
     """
@@ -88,7 +88,7 @@ class EndstopPlugin(Plugin):
     def before_invocation(self, event: Any) -> None:
         """Open a run, unless one goes on: after a nudge, or with the user's answer to an interrupt."""
         if event.messages is None:
-            return  # `Agent.structured_output`, whose request is seen by nobody
+            return  # `Agent.structured_output`, whose request no hook sees
         place = _place(event)
         if self._nudges.pop(self._keys.get(place, ""), ""):
             return
@@ -169,18 +169,18 @@ def _place(event: Any) -> tuple[int, int]:
 
 
 def _state(event: Any) -> dict[str, Any]:
-    """What the result of the invocation has as its `state`."""
+    """Return the `state` of the invocation's result."""
     state: dict[str, Any] = event.invocation_state.setdefault("request_state", {})
     return state
 
 
 def _output_tool(agent: Any) -> str:
-    """The name of the tool for the agent's structured output, which ends it; empty if it has none."""
+    """Return the name of the tool for the agent's structured output, which ends the agent; empty without one."""
     tools = agent.tool_registry.dynamic_tools.values()
     return next((tool.tool_name for tool in tools if isinstance(tool, StructuredOutputTool)), "")
 
 
-# ---- what the follower is told
+# ---- reports to the follower
 
 
 def _tell_request(follower: Follower, run: FollowedRun, context: Any) -> None:
@@ -222,7 +222,7 @@ def _tell_results(follower: Follower, run: FollowedRun, results: list[Any]) -> N
 
 
 def _text(content: Any) -> str:
-    """The text of blocks, with what they hold as JSON; a text is itself."""
+    """Return the text of blocks, with their values as JSON; a text is returned unchanged."""
     if content is None or isinstance(content, str):
         return content or ""
     told = (one["text"] if "text" in one else as_json(one["json"]) if "json" in one else "" for one in content)
@@ -230,13 +230,13 @@ def _text(content: Any) -> str:
 
 
 def _with_reminder(context: Any, remind: str) -> Any:
-    """A request with a reminder at its end. Its messages are copies of the agent's."""
+    """Return a request with a reminder at its end. Its messages are copies of the agent's."""
     if not remind:
         return context
     messages, block = context.messages, {"text": remind}
     if messages and messages[-1]["role"] == "user":
         last = {**messages[-1], "content": [*messages[-1]["content"], block]}
-        trailing = context.dynamic_trailing_blocks + 1  # behind what the provider caches
+        trailing = context.dynamic_trailing_blocks + 1  # after the part that the provider caches
         return context.replace(messages=[*messages[:-1], last], dynamic_trailing_blocks=trailing)
     return context.replace(messages=[*messages, {"role": "user", "content": [block]}])
 
@@ -255,7 +255,7 @@ class FollowedStrandsModel:
         return getattr(self.wrapped, name)
 
     async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        """The events of a response up to where it is cut."""
+        """Yield the events of a response up to where it is cut."""
         heard = _HeardStream(self._run)
         with self._run.streamed_response():
             async with aclosing(_with_heard_client(self.wrapped, heard).stream(*args, **kwargs)) as events:
@@ -269,7 +269,7 @@ class FollowedStrandsModel:
 
 
 class _HeardStream:
-    """One stream of a model, as the follower hears it: the framework's events, or what they are made of."""
+    """One stream of a model, as it is reported to the follower: the framework's events, or the chunks behind them."""
 
     def __init__(self, run: FollowedRun) -> None:
         self.run = run
@@ -280,7 +280,7 @@ class _HeardStream:
         self._call, self._in_call = -1, False
 
     def cuts_at(self, event: Any) -> bool:
-        """Whether the stream is to be left at this event."""
+        """Return whether to leave the stream at this event."""
         if not self.raw:
             self.hear(self._chunks(event))
         return self.run.cut is not None and not self.raw
@@ -295,7 +295,7 @@ class _HeardStream:
         self.run.cut = follower.chunk(chunk, cuts=self.cuts)
 
     def last_events(self, event: Any) -> Iterator[Any]:
-        """The event at which the stream is cut, as far as it is kept, and what ends the response."""
+        """Yield the event at which the stream is cut, as far as it is kept, and the events that end the response."""
         if "contentBlockStart" not in event:
             yield event
         if "contentBlockDelta" in event:
@@ -328,7 +328,10 @@ class _HeardStream:
             yield FinishReport(parse_finish_reason(word), word)
 
     def _call_delta(self, tool: Any, arguments: str) -> ToolCallDelta:
-        """A piece of a call. Some models name it in its first piece, and do not begin a block with its name."""
+        """Return a piece of a call.
+
+        Some models name it in its first piece instead of starting a block with its name.
+        """
         if not self._in_call:
             self._in_call = True
             self._call += 1
@@ -336,7 +339,10 @@ class _HeardStream:
 
 
 def _usage(used: Any) -> Usage | None:
-    """Usage as a provider of the framework reports it: some count cached input apart, which the total tells."""
+    """Return usage as a provider of the framework reports it.
+
+    Some count cached input separately, as the total shows.
+    """
     given, written, total = (token_count(used.get(name)) for name in ("inputTokens", "outputTokens", "totalTokens"))
     cached, put = used.get("cacheReadInputTokens"), used.get("cacheWriteInputTokens")
     if given is not None and given + (written or 0) != (total or 0):
@@ -348,10 +354,10 @@ def _usage(used: Any) -> Usage | None:
 
 
 def _with_heard_client(model: Any, heard: _HeardStream) -> Any:
-    """A model of OpenAI's chat completions whose client is heard, and any other one as it is.
+    """Return a model of OpenAI's chat completions with a client that is followed, and any other model unchanged.
 
-    The framework keeps calls back until such a response has ended, so it can only be cut at the client. Models that are
-    made of this one and stream by other means keep them back, too, and are not cut at a completion.
+    The framework holds calls back until such a response has ended, so it can only be cut at the client. Models derived
+    from this one that stream by other means hold them back, too, and are not cut at a completion.
     """
     made_here = type(model).stream.__module__ == "strands.models.openai" and hasattr(model, "_get_client")
     if not made_here or heard.run.broken:
@@ -376,7 +382,7 @@ async def _heard_client(get_client: Any, heard: _HeardStream) -> AsyncIterator[A
 
 
 async def _heard_chunks(response: Any, heard: _HeardStream) -> AsyncIterator[Any]:
-    """The chunks of a stream up to where it is cut."""
+    """Yield the chunks of a stream up to where it is cut."""
     parser, begun = ChatStream(), set[int]()
     async with response:
         async for chunk in response:
@@ -390,7 +396,10 @@ async def _heard_chunks(response: Any, heard: _HeardStream) -> AsyncIterator[Any
 
 
 def _last_chunk(chunk: Any, begun: set[int], run: FollowedRun) -> Any:
-    """The chunk at which a stream is cut, without calls that begin in it behind the completion, and with an end."""
+    """Return the chunk at which a stream is cut.
+
+    It has an end, and no calls that start in it after the completion.
+    """
     assert run.cut is not None
     finish = "tool_calls" if run.cut.reason == "completion" else "stop"
     choices = []

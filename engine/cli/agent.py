@@ -1,7 +1,7 @@
 """The engine for the options of `run`, `serve` and `worker`, and for `endstop run --resume` and `--fork RECORD`.
 
-A resumed or forked run keeps the model, policy, tools and settings of its record unless options replace them. What a
-record cannot hold must be given again: endpoint, functions of tools, gates, evaluator.
+A resumed or forked run keeps the model, policy, tools and settings of its record unless options replace them. The parts
+that a record cannot hold must be given again: endpoint, tool functions, gates, evaluator.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .options import build_redaction, parse_finish_words, sampling_settings
 
 
 def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None) -> Engine:
-    """The engine for these options; what they leave out comes from the record to resume. Raises WrongUse."""
+    """Return the engine for these options; what they leave out comes from the record to resume. Raises WrongUse."""
     started = resumed.started if resumed is not None else None
     policy = chosen_policy(args, started)
     if resumed is not None:
@@ -90,7 +90,7 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
 
 
 def chosen_policy(args: argparse.Namespace, started: RunStarted | None = None) -> Policy:
-    """The policy for these options; what they leave out is that of the record to resume, if there is one."""
+    """Return the policy for these options, or that of the record to resume if they name none."""
     if started is None or args.policy is not None:
         policy = load_policy("agent" if args.policy is None else args.policy, closing=True)
     else:
@@ -135,11 +135,11 @@ class ResumedSession:
 
     @property
     def continues(self) -> bool:
-        """Whether the run goes on with the gates and the evaluator that the last one began with."""
+        """Whether the run keeps the gates and the evaluator that the last run began with."""
         return self.killed or bool(self.questions)
 
     def check(self, args: argparse.Namespace) -> None:
-        """Raises WrongUse if an option is missing for something that the record holds only by name, such as a gate.
+        """Raise WrongUse if an option is missing for something that the record holds only by name, such as a gate.
 
         Without the gate the run would silently follow other rules.
         """
@@ -160,7 +160,7 @@ class ResumedSession:
                 )
 
     def policy(self, policy: Policy) -> Policy:
-        """The policy for the resumed run.
+        """Return the policy for the resumed run.
 
         Raises WrongUse if the last run continues and began with another policy: its record states one for all of it.
         """
@@ -173,7 +173,7 @@ class ResumedSession:
         return policy
 
     def tools(self, own: Sequence[Tool], defaults: Sequence[Tool], *, wanted: bool, output: Any = None) -> list[Tool]:
-        """The recorded tools in their order, then, for a new run, any others. Raises WrongUse if one is missing.
+        """Return the recorded tools in their order, then, for a new run, any others. Raises WrongUse if one is missing.
 
         own: the tools of `--tools` and `--workspace`.
         defaults: presets to add for a new run.
@@ -195,7 +195,7 @@ class ResumedSession:
     def starts(
         self, session: Session, prompt: Prompt | None, answers: Sequence[str], others: Mapping[str, Answer]
     ) -> list[Start]:
-        """The runs to start, one after another; each but the last takes one answer and waits for the next.
+        """Return the runs to start, one after another; each but the last takes one answer and waits for the next.
 
         answers: those of `--answer`. others: those of other options, by call id. Raises WrongUse.
         """
@@ -223,7 +223,7 @@ class ResumedSession:
         return starts if prompt is None else [*starts, partial(session.start, prompt)]
 
     def _match_answers(self, answers: Sequence[str]) -> list[tuple[str, str]]:
-        """Each answer, with the call id of its question. Raises WrongUse."""
+        """Return each answer, with the call id of its question. Raises WrongUse."""
         path, open_ids = self.record.path, [question.call_id for question in self.questions]
         matched: dict[str, str] = {}
         for answer in answers:
@@ -267,14 +267,17 @@ class ForkedSession(ResumedSession):
         return True
 
     def fork(self, engine: Engine, path: str, prompt: Prompt | None, results: Sequence[str], *, drain: bool) -> Session:
-        """The fork, to be recorded at this path. results: `CALL_ID=TEXT` or `CALL_ID=@FILE`. Raises WrongUse."""
+        """Return the fork, whose record is written to `path`.
+
+        results: `CALL_ID=TEXT` or `CALL_ID=@FILE`. Raises WrongUse.
+        """
         session = engine.session(self.record.header.session_id, drain=drain)
         edited, run = _parse_results(results), self.point.number + 1
         return session.fork(at=self.point.at, run=run, prompt=prompt, results=edited, record=path, source=self.record)
 
 
 def _parse_results(given: Sequence[str]) -> dict[str, str]:
-    """The new texts by call id. Raises WrongUse."""
+    """Return the new texts by call id. Raises WrongUse."""
     results: dict[str, str] = {}
     for one in given:
         call_id, equals, text = one.partition("=")
@@ -302,7 +305,7 @@ def read_forked(path: str, at: int, run: str | None) -> ForkedSession:
 
 
 def read_resumed(path: str) -> ResumedSession:
-    """The session to resume, from the record at this path. Raises WrongUse."""
+    """Return the session to resume, from the record at this path. Raises WrongUse."""
     record = read_record(path)
     facts = Facts()
     for event in record.runs[-1].events:
@@ -311,7 +314,7 @@ def read_resumed(path: str) -> ResumedSession:
 
 
 def options_to_repeat(args: argparse.Namespace) -> str:
-    """The options that a record does not hold, as they must be repeated to resume its session."""
+    """Return the options that the record does not hold and that the user has to repeat to resume its session."""
     written: list[str] = []
     for name in (
         "api_base",

@@ -98,7 +98,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _audit_named(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
-    """The audit of the transcript that is named. Raises WrongUse if there is none, or no session in it."""
+    """Return the audit of the named transcript. Raises WrongUse if it does not exist or has no session."""
     if args.transcript is None:
         raise WrongUse("name a transcript, or --last for the newest session on this machine")
     if not Path(args.transcript).exists():
@@ -110,7 +110,10 @@ def _audit_named(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
 
 
 def _audit_last(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
-    """The audit of the newest session. Says where it was found. Raises WrongUse, with the places, if there is none."""
+    """Return the audit of the newest session and print where it was found.
+
+    Raises WrongUse, with the places searched, if there is none.
+    """
     if args.session is not None:
         raise WrongUse("--last and --session name two sessions: leave one of them out")
     named = None if args.transcript is None else Place(Path(args.transcript))
@@ -132,7 +135,7 @@ def _searched_words(place: Place, files: int) -> str:
 
 
 def _audit_session(args: argparse.Namespace, chosen: FoundSession, policies: Sequence[Policy]) -> Audit:
-    """The audit of a session of another agent."""
+    """Return the audit of a session of another agent."""
     session = chosen.session
     events = events_of(session, chosen.id, chosen.format, ImportOptions(completion=tuple(args.completion)))
     return audit(events, policies, dict(session.losses))
@@ -141,7 +144,7 @@ def _audit_session(args: argparse.Namespace, chosen: FoundSession, policies: Seq
 def choose_session(
     transcript: str, wanted: str | None, results: Iterable[FoundSession | SkippedSession], doing: str
 ) -> FoundSession:
-    """The session to work on: the one whose id is `wanted`, or else the first one, which is said if there are several.
+    """Return the session with the id `wanted`, or the first one, with a note if there are several.
 
     doing: what the caller does with it, such as "showing". Raises WrongUse if there is none.
     """

@@ -141,7 +141,7 @@ def command(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _open_cases(path: str | None) -> Iterator[Callable[[str, SessionCase], None] | None]:
-    """A function that writes each case as a line of JSON; None without a file."""
+    """Yield a function that writes a case as a line of JSON; None without a file."""
     if path is None:
         yield None
         return
@@ -168,7 +168,10 @@ _PUBLISHED = "published"
 
 
 def _beside_published(names: Sequence[str]) -> list[NamedPolicy]:
-    """The policies of these names, then the published ones. Raises WrongUse if one of the user's passes for one."""
+    """Return the policies of these names, then the published ones.
+
+    Raises WrongUse if a user's policy has the name of a published one.
+    """
     own = [named for named in _own_policies(names) if named.name not in names or named.name not in BY_NAME]
     for named in own:
         if named.name in BY_NAME:
@@ -177,7 +180,7 @@ def _beside_published(names: Sequence[str]) -> list[NamedPolicy]:
 
 
 def _own_policies(names: Sequence[str]) -> list[NamedPolicy]:
-    """The policies to put beside the published ones; by default `agent`, and its guards alone, as the others are."""
+    """Return the policies to compare with the published ones; by default `agent`, and its guards alone."""
     if names:
         return [_load_named(name) for name in names]
     agent = load_policy("agent", closing=True)
@@ -185,7 +188,7 @@ def _own_policies(names: Sequence[str]) -> list[NamedPolicy]:
 
 
 def _load_named(name: str, *more: str) -> NamedPolicy:
-    """The policy of this name or file. more: other words that could stand here, for a suggestion."""
+    """Return the policy of this name or file. more: other words that are valid here, for a suggestion."""
     if name in BY_NAME:
         return NamedPolicy(name, BY_NAME[name].policy)
     written = name.strip() and os.sep not in name and Path(name).suffix != ".toml"

@@ -16,7 +16,7 @@ from .parser import Example, Parser
 
 
 class CommandEntry(NamedTuple):
-    """What is known of a command before its module is imported."""
+    """A command as it is known before its module is imported."""
 
     module: str
     """In this package. Its `add_to(commands)` adds the parsers of its commands."""
@@ -82,13 +82,13 @@ EXAMPLES: tuple[Example, ...] = (
 
 
 def build_parser(words: Sequence[str]) -> Parser:
-    """The parser for a command line. Of the commands only the one that it names is imported."""
+    """Return the parser for a command line. Only the command that it names is imported."""
     named = next((word for word in words if word in COMMANDS), None)
     return _parser(set() if named is None else {COMMANDS[named].module})
 
 
 def build_whole_parser() -> Parser:
-    """The parser with all commands imported, which takes 0.4 s."""
+    """Return the parser with all commands imported, which takes 0.4 s."""
     return _parser({command.module for command in COMMANDS.values()})
 
 
@@ -105,7 +105,7 @@ def _parser(modules: Set[str]) -> Parser:
     for name, command in COMMANDS.items():
         if command.module not in modules:
             commands.add_parser(name, help=command.help)
-        elif name not in commands.choices:  # else its module has added it, with another
+        elif name not in commands.choices:  # otherwise its module has added it, with a different one
             importlib.import_module(f".{command.module}", __package__).add_to(commands)
     return parser
 
@@ -122,8 +122,8 @@ def add_command(
 ) -> Parser:
     """Add a command and return its parser.
 
-    command: what runs it; it returns the exit code. about, lists, examples: as of `Parser`. exit_codes: what each
-    exit code means, listed below the options.
+    command: the function that runs it and returns the exit code. about, lists, examples: as for `Parser`. exit_codes:
+    the meaning of each exit code, listed below the options.
     """
     codes = {str(code): meaning for code, meaning in exit_codes.items()}
     parser: Parser = commands.add_parser(

@@ -1,7 +1,7 @@
 """`endstop completion`: a script that completes commands, options and their values in bash, zsh or fish.
 
-The script holds all that it offers, so pressing TAB starts no Python; shtab writes it from the parser. What files an
-argument takes follows from its metavar, so that a new option is completed without an entry here.
+The script holds all that it offers, so pressing TAB starts no Python; shtab writes it from the parser. An argument's
+metavar tells which files it takes, so that a new option is completed without an entry here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def completion_script(shell: str) -> str:
-    """The script for one of `SHELLS`."""
+    """Return the script for one of `SHELLS`."""
     import shtab
 
     parser = build_whole_parser()
@@ -59,14 +59,14 @@ def completion_script(shell: str) -> str:
 
 
 def _actions(parser: Parser) -> Iterator[argparse.Action]:
-    """All options and arguments of a parser and of its subcommands."""
+    """Yield all options and arguments of a parser and of its subcommands."""
     yield from parser._actions
     for below in parser.commands().values():
         yield from _actions(below)
 
 
 def _completion(action: argparse.Action) -> Any:
-    """What shtab is told to offer for the value of an option or argument.
+    """Return what shtab should offer for the value of an option or argument.
 
     None if argparse's `choices` already say it, or if nothing is known about the value.
     """
@@ -86,14 +86,14 @@ def _completion(action: argparse.Action) -> Any:
 
 
 def _words(what: str, known: Iterable[str], or_files: str = "") -> dict[str, Any]:
-    """Completion of one of these words, or of a file whose name fits the pattern. what: one of them is.
+    """Return a completion that offers these words, or files whose name fits the pattern. what: describes one of them.
 
     shtab lets bash mark folders with a slash where the function's name has `_file` in it.
     """
     words = " ".join(shlex.quote(word) for word in known)
     function = f"_endstop_{what}_or_files" if or_files else f"_endstop_{what}"
     bash, zsh = f'compgen -W "{words}" -- "$1"', f"compadd -- {words}"
-    fish = " ".join(rf"{word}\t{what}" for word in known)  # else each stands beside the help on the option
+    fish = " ".join(rf"{word}\t{what}" for word in known)  # otherwise each is shown next to the option's help
     if or_files:
         bash += f'\n  compgen -f -X \'!{or_files}\' -- "$1"\n  compgen -d -- "$1"'
         zsh = f"_alternative 'words:{what}:({words})' 'files:file:_files -g \"{or_files}\"'"

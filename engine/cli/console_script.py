@@ -1,4 +1,4 @@
-"""What the `endstop` script calls. It imports the command line itself, so that Ctrl-C can end the imports, too."""
+"""The entry point of the `endstop` script, which imports the command line late, so that Ctrl-C can end the imports."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def import_sessions(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _opened_stdin(args: argparse.Namespace) -> Iterator[IO[bytes] | None]:
-    """Stdin as a stream; a copy that can be read twice if there are labels. None if no file is `-`."""
+    """Yield stdin as a stream; with labels, a copy that can be read twice. None if no file is `-`."""
     if "-" not in args.files:
         yield None
         return
@@ -218,13 +218,13 @@ class SessionLabels:
 
     @property
     def statistics(self) -> LabelStatistics | None:
-        """How many labels found a session; None without labels."""
+        """How many labels match a session; None without labels."""
         return None if self._labels is None else self._labels.statistics
 
     def join(self, found: Iterable[FoundSession | SkippedSession]) -> None:
-        """Find the label of each session. Raises WrongUse as `Labels.label_for` does, or if no label finds one.
+        """Find the label of each session. Raises WrongUse as `Labels.label_for` does, or if no label matches one.
 
-        Sessions are told apart by the names that their records get. Does not look at `found` without labels.
+        Sessions are identified by the names of their records. `found` is not read without labels.
         """
         if self._labels is None:
             return
@@ -259,11 +259,11 @@ class SessionLabels:
             session.verdict = ImportedVerdict(passed=label.good, name=f"label:{file}", details=details)
 
     def come_from(self, skipped: SkippedSession) -> bool:
-        """Whether this is the file of the labels, which may be in the folder of the sessions."""
+        """Return whether this is the file of labels, which may be in the folder of sessions."""
         return bool(self._file) and os.path.abspath(skipped.source) == os.path.abspath(self._file)
 
     def lines(self) -> Iterator[str]:
-        """How many sessions a label calls good, bad or nothing, and the labels that found no session."""
+        """Yield how many sessions the labels call good, bad or neither, and the labels that match no session."""
         statistics = self.statistics
         if statistics is None:
             return
@@ -275,7 +275,7 @@ class SessionLabels:
 
 
 def _session_words(one: FoundSession, name: str) -> str:
-    """What errors call a session that is to be imported: no other one is called so."""
+    """Return the name by which errors refer to a session to import; no other session has it."""
     return f"{_place_words(one.source, one.place)} (session {name})"
 
 
@@ -290,7 +290,7 @@ def _summary(folder: str, imported: list[ImportedRecord]) -> str:
 def _report_lines(
     imported: list[ImportedRecord], skipped: list[SkippedSession], unused: list[str], quiet: bool
 ) -> Iterator[str]:
-    """Everything to report besides the result. Skipped sessions are reported even if `quiet`: no record shows them."""
+    """Yield all messages other than the result. Skipped sessions are reported even if `quiet`: no record shows them."""
     yield from _skipped_lines(skipped, bool(imported))
     if not quiet:
         yield from _kept_and_ignored_lines(skipped)
@@ -299,7 +299,7 @@ def _report_lines(
 
 
 def _skipped_lines(skipped: list[SkippedSession], imported: bool) -> Iterator[str]:
-    """Sessions that could not be converted."""
+    """Yield a line for each session that could not be converted."""
     failed = [result for result in skipped if not (result.aside or result.known)]
     if not imported and len(failed) == 1:
         failed = []  # it is the reason that `_why_nothing` gives
@@ -450,5 +450,5 @@ def export_record(args: argparse.Namespace) -> int:
 
 
 def _encode(whole: dict[str, Any]) -> bytes:
-    """The export as one line of JSON."""
+    """Encode the export as one line of JSON."""
     return msgspec.json.encode(whole) + b"\n"

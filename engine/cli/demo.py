@@ -80,7 +80,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def read_sides() -> tuple[DemoSide, DemoSide]:
-    """Both recorded runs, to be played."""
+    """Read both recorded runs for playback."""
     from .views.demo import DemoSide
 
     usual, stopped = (read_record(path).runs[0].events for path in (USUAL, STOPPED))
@@ -118,7 +118,7 @@ def _difference(folder: Path) -> Iterator[str]:
 
 
 def _explained(usual: RunSummary, stopped: RunSummary, report: ReplayReport, change: Sequence[str]) -> Iterator[str]:
-    """What was seen, what was recorded and what happened now, and what to try next."""
+    """Yield lines that say what was shown, what was recorded, what was live, and what to try next."""
     if usual.done is not None:
         after = usual.end.since(usual.done)
         used = after.usage.input_tokens + after.usage.output_tokens

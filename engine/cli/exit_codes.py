@@ -48,7 +48,7 @@ def run_command(args: argparse.Namespace) -> int:
 
 
 def exit_code(outcome: Outcome) -> int:
-    """The exit code for the outcome of a run."""
+    """Return the exit code for the outcome of a run."""
     if outcome.status == "completed" and outcome.verdict == "failed":
         return EVALUATION_FAILED
     return EXIT_CODES[outcome.status]

@@ -35,7 +35,7 @@ MAILED_BYTES = 20_000_000
 
 
 class _Source(NamedTuple):
-    """What is exported: a record, which may be a copy of what was named, and what the copy leaves out, in words."""
+    """The source of an export: a record, possibly a copy of the named file, and in words what the copy leaves out."""
 
     record: Path
     file: Path
@@ -75,7 +75,7 @@ def export_pages(args: argparse.Namespace) -> int:
 
 
 def _targets(named: Sequence[str], output: str | None, is_folder: bool) -> list[str | None]:
-    """The file of each page; None for stdout. Raises WrongUse if two pages would be one file."""
+    """Return the file of each page; None for stdout. Raises WrongUse if two pages have the same file."""
     if output is not None and not is_folder:
         if len(named) > 1:
             what = "stdout takes" if output == "-" else f"-o {output} is one file, and takes"
@@ -102,7 +102,7 @@ def _make_folder(folder: str) -> None:
 
 
 def _stem(name: str) -> str:
-    """A file's name without what says that it is a record."""
+    """Return a file's name without the ending that marks it as a record."""
     base = os.path.basename(os.path.abspath(name))
     ending = next((ending for ending in reversed(RECORD_SUFFIXES) if base.endswith(ending)), None)
     return base.removesuffix(ending) if ending is not None else os.path.splitext(base)[0]
@@ -112,7 +112,7 @@ def _stem(name: str) -> str:
 
 
 def _source(args: argparse.Namespace, named: str, folder: Path) -> _Source:
-    """The record that was named, or one made of the session of another agent. Raises WrongUse if there is none."""
+    """Return the named record, or one converted from a session of another agent. Raises WrongUse if neither exists."""
     path = Path(named)
     if not path.exists():
         raise WrongUse(f"{named}: no such file")
@@ -128,7 +128,10 @@ def _source(args: argparse.Namespace, named: str, folder: Path) -> _Source:
 
 
 def _sessions(source: _Source, folder: Path, redaction: Redaction | None) -> Iterator[EmbeddedSession]:
-    """What the page holds of the record and of its sub-agents'. Raises WrongUse if the record cannot be read."""
+    """Yield the sessions of the page: the record's and its sub-agents'.
+
+    Raises WrongUse if the record cannot be read.
+    """
     for number, record in enumerate([source.record, *subagent_records(source.record)]):
         copy = record
         if redaction is not None:
@@ -138,11 +141,11 @@ def _sessions(source: _Source, folder: Path, redaction: Redaction | None) -> Ite
         yield embed_record(copy, record if number else source.file)
 
 
-# ---- what is said
+# ---- messages
 
 
 def _notices(source: _Source, sessions: Sequence[EmbeddedSession], redacted: bool) -> Iterator[str]:
-    """What a reader of the page should know of it."""
+    """Yield what a reader of the page should know about it."""
     if redacted:
         yield "Texts that look like secrets were replaced, as by [redacted:email:3f9a1c]. No search finds everything."
     for number, session in enumerate(sessions):

@@ -1,6 +1,6 @@
-"""Builds what an engine needs from command-line options: provider, tools, policy, gates, prompt.
+"""Parts of an engine, built from command-line options: provider, tools, policy, gates, prompt.
 
-Whatever cannot work raises WrongUse before any request is made.
+Options that cannot work raise WrongUse before any request is made.
 """
 
 from __future__ import annotations
@@ -99,7 +99,10 @@ def build_provider(
     first: float = FIRST_SECONDS,
     between: float = BETWEEN_SECONDS,
 ) -> Provider:
-    """The provider for `--model`, `--api-base` and `--provider`, with `--first-timeout` and `--content-timeout`."""
+    """Return the provider for `--model`, `--api-base` and `--provider`.
+
+    Its timeouts are `--first-timeout` and `--content-timeout`.
+    """
     for option, seconds in (("--first-timeout", first), ("--content-timeout", between)):
         if not seconds > 0:
             raise WrongUse(f"{option} is {seconds:g}: use seconds above 0")
@@ -115,7 +118,7 @@ def build_provider(
 
 
 def _wire_for(model: str, api_base: str | None) -> Wire:
-    """The way to a model where none is given: chat completions at a URL, else by the beginning of its name."""
+    """Return the default wire: chat completions if there is a URL, else by the prefix of the model's name."""
     if api_base is not None:
         return WIRES["openai"]
     own = (wire for wire in WIRES.values() if wire.prefix and model.startswith(wire.prefix))
@@ -127,7 +130,7 @@ RETRIES = 2
 
 
 def with_retries(provider: Provider, retries: int, seconds: float | None, provider_wait: float = 0.0) -> Provider:
-    """The provider with `--retries`, `--response-timeout` and `--wait-for-provider` around it."""
+    """Wrap the provider as `--retries`, `--response-timeout` and `--wait-for-provider` ask."""
     if retries < 0:
         raise WrongUse(f"--retries is {retries}: use 0 or more")
     if not 0 <= provider_wait < inf:
@@ -141,7 +144,10 @@ def with_retries(provider: Provider, retries: int, seconds: float | None, provid
 
 
 def build_prices(price: str | None, provider: Provider, recorded: RunStarted | None) -> Prices:
-    """The model's prices: from `--price IN,OUT[,CACHED]`, else from the record to resume, else from the lists."""
+    """Return the model's prices.
+
+    They come from `--price IN,OUT[,CACHED]`, else from the record to resume, else from the lists.
+    """
     if price is None:
         if recorded is None or recorded.endpoint != getattr(provider, "endpoint", ""):
             return Prices()
@@ -155,12 +161,12 @@ def build_prices(price: str | None, provider: Provider, recorded: RunStarted | N
 
 
 def load_policy(name: str, *, closing: bool = False) -> Policy:
-    """The policy for `--policy NAME|FILE`. closing: whether it makes a closing step, unless a file says otherwise."""
+    """Return the policy for `--policy NAME|FILE`. closing: whether to make a closing step, unless the file sets it."""
     return load_fitted_policy(name, closing=closing)[0]
 
 
 def load_fitted_policy(name: str, *, closing: bool = False) -> tuple[Policy, Fitted | None]:
-    """The same, with what `endstop fit` guarantees of the policy; None if it did not choose it."""
+    """Return the same policy with the guarantee that `endstop fit` gave; None if it was not fitted."""
     if name in POLICIES:
         return replace(POLICIES[name], closing=closing), None
     data = _read_policy_file(name)
@@ -170,7 +176,7 @@ def load_fitted_policy(name: str, *, closing: bool = False) -> tuple[Policy, Fit
 
 
 def with_limits(policy: Policy, max_steps: int | None, max_tokens: int | None = None, *, closing: bool) -> Policy:
-    """The policy with `--max-steps`, `--max-tokens` and `--no-closing` applied."""
+    """Return the policy with `--max-steps`, `--max-tokens` and `--no-closing` applied."""
     if max_tokens is not None:
         if max_tokens < 1:
             raise WrongUse(f"--max-tokens is {max_tokens}: use 1 or more")
@@ -188,7 +194,7 @@ def with_limits(policy: Policy, max_steps: int | None, max_tokens: int | None = 
 
 
 def load_tools(places: Iterable[str]) -> list[Tool]:
-    """All tools in these Python files, modules and YAML files, in the order of their definition."""
+    """Return all tools in these Python files, modules and YAML files, in the order of their definition."""
     found: dict[int, Tool] = {}
     for place in places:
         here = _load_tools_from(place)
@@ -199,7 +205,7 @@ def load_tools(places: Iterable[str]) -> list[Tool]:
 
 
 def load_object(option: str, place: str | None) -> Any:
-    """What `--deps FILE:NAME` or `--output-type FILE:NAME` names, in a Python file or module; None if nothing."""
+    """Load the object of `--deps FILE:NAME` or `--output-type FILE:NAME`; None without the option."""
     if place is None:
         return None
     module, _, name = place.rpartition(":")
@@ -212,7 +218,7 @@ def load_object(option: str, place: str | None) -> Any:
 
 
 def build_gates(commands: Iterable[str], folder: str | None, env: Sequence[str]) -> list[CommandGate]:
-    """The gates for `--gate CMD`; they run in the workspace if there is one."""
+    """Return the gates for `--gate CMD`; they run in the workspace if there is one."""
     gates = []
     for command in commands:
         if not command.strip():
@@ -226,7 +232,7 @@ _COMMAND_NAME = re.compile(r"[\w.+-]+")
 
 
 def _check_shell(command: str, option: str = "--gate") -> None:
-    """Refuse what the shell cannot run: a syntax error, or an unknown command.
+    """Refuse a command that the shell cannot run: a syntax error, or an unknown command.
 
     A path as the first word is not checked: the model may still write that file.
     """
@@ -244,7 +250,7 @@ def _check_shell(command: str, option: str = "--gate") -> None:
 def build_evaluator(
     command: str | None, workspace: str | None, reference: str | None, plain: str | None = None
 ) -> CommandEvaluator | None:
-    """The evaluator for `--evaluate CMD` or `--evaluate-plain CMD`, and `--reference-workspace DIR`."""
+    """Return the evaluator for `--evaluate CMD` or `--evaluate-plain CMD`, and `--reference-workspace DIR`."""
     if reference is not None and not Path(reference).is_dir():
         raise WrongUse(f"--reference-workspace {reference}: no such folder")
     if plain is not None:
@@ -270,7 +276,7 @@ def build_evaluator(
 
 
 def preset_tools(tools: Iterable[Tool], wanted: bool) -> list[Tool]:
-    """The preset tools to offer; a tool of the user replaces the preset of its name."""
+    """Return the preset tools to offer; a user's tool replaces the preset of the same name."""
     if not wanted:
         return []
     taken = {tool.name for tool in tools}
@@ -278,7 +284,7 @@ def preset_tools(tools: Iterable[Tool], wanted: bool) -> list[Tool]:
 
 
 def build_workspace_tools(folder: str | None, allow_run: bool, env: Sequence[str] = ()) -> list[Tool]:
-    """The workspace tools for `--workspace`, `--allow-run` and `--env`."""
+    """Return the workspace tools for `--workspace`, `--allow-run` and `--env`."""
     for name in env:
         if not name or "=" in name:
             raise WrongUse(f"--env {name}: give only the name of a variable, as in --env DATABASE_URL")
@@ -290,7 +296,7 @@ def build_workspace_tools(folder: str | None, allow_run: bool, env: Sequence[str
 
 
 def read_prompt(prompt: str | None, command: str = "run") -> str:
-    """The prompt from the command line, or from stdin unless that is a terminal."""
+    """Return the prompt from the command line, or from stdin unless that is a terminal."""
     if prompt is None or prompt == "-":
         if sys.stdin is None or (prompt is None and sys.stdin.isatty()):
             raise WrongUse(f'no prompt: give it as in endstop {command} "...", or pipe it in')
@@ -316,7 +322,7 @@ def check_record(record: str | None, drain: bool) -> None:
 
 
 def _read_policy_file(name: str) -> dict[str, Any]:
-    """The data of a policy file. Raises WrongUse if it cannot be read, or if a newer endstop fitted it."""
+    """Return the data of a policy file. Raises WrongUse if it cannot be read or was fitted by a newer endstop."""
     if not name.strip():
         raise WrongUse(f"--policy is empty: give one of {', '.join(POLICIES)}, or a TOML file")
     path = Path(name)
@@ -352,7 +358,7 @@ def _check_fitted_version(name: str, data: dict[str, Any]) -> None:
 
 
 def _version_numbers(version: str) -> tuple[int, ...]:
-    """The numbers at the beginning of a version: (0, 1, 0) of `0.1.0rc1`."""
+    """Return the leading numbers of a version: (0, 1, 0) for `0.1.0rc1`."""
     numbers = re.match(r"[\d.]*", version)
     return tuple(map(int, re.findall(r"\d+", numbers[0]))) if numbers is not None else ()
 
@@ -387,7 +393,7 @@ def _import_module(place: str, option: str = "--tools") -> ModuleType:
 
 
 def _module_from_file(path: Path) -> ModuleType:
-    """The file as a module, which can import modules from its own folder. Several options may name the same file."""
+    """Load a file as a module that can import modules from its folder. Several options may name the same file."""
     if not path.is_file():
         raise WrongUse("no such file")
     name = f"endstop_tools_{path.stem}"
@@ -409,7 +415,7 @@ def _module_from_file(path: Path) -> ModuleType:
 
 
 def _error_location(error: BaseException) -> str:
-    """File and line where the user's code raised the error."""
+    """Return the file and line where the user's code raised the error."""
     traceback = error.__traceback__
     place = ""
     while traceback is not None:

@@ -134,7 +134,7 @@ def _write(args: argparse.Namespace, fit: Fit, std_streams: StdStreams) -> None:
 
 
 def _as_json(report: FitReport, policy: str | None) -> str:
-    """The report with its sentences. policy: the file that was written."""
+    """Return the report, with its sentences, as JSON. policy: the file that was written."""
     sentences = {"guarantee": guarantee(report), "conditions": list(conditions(report)), "policy": policy}
     return msgspec.json.encode({**sentences, **msgspec.to_builtins(report)}).decode()
 
@@ -156,7 +156,7 @@ def _options(args: argparse.Namespace) -> FitOptions:
 
 
 def _share(option: str, text: str) -> float:
-    """A share above 0 and below 1, given as `1%`, `1 %` or `0.01`."""
+    """Parse a share above 0 and below 1, given as `1%`, `1 %` or `0.01`."""
     number, percent = (text.strip().removesuffix("%"), "%" in text)
     try:
         share = float(number) / (100 if percent else 1)
@@ -223,7 +223,7 @@ def _fitted(report: FitReport) -> Fitted:
 
 
 def _comment(report: FitReport) -> str:
-    """The head of the file: what was fitted, and what is guaranteed."""
+    """Return the comment at the head of the file: what was fitted, and what is guaranteed."""
     rung = report.chosen
     assert rung is not None
     return "\n".join(

@@ -1,4 +1,4 @@
-"""Hardening of our own process against the commands that it starts: its environment and memory hold API keys."""
+"""Hardening of this process against the commands that it starts: its environment and memory hold API keys."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The `endstop` command: parses the command line and runs a subcommand, each in a module of its own (`commands.py`).
+"""The `endstop` command: parses the command line and runs a subcommand, each in its own module (`commands.py`).
 
-stdout gets the answer or one JSON object, and stderr everything else. See `exit_codes.py` for the exit codes.
+stdout gets the answer or one JSON object, and stderr everything else. `exit_codes.py` has the exit codes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RUNS = frozenset({"run", "race", "replay", "serve", "worker"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command within this process, and return its exit code. Leaves stdout and stderr as they were.
+    """Run a command within this process and return its exit code. Leaves stdout and stderr unchanged.
 
     Ends the process itself if a thread of a tool hangs.
     """
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_command_line(argv: Sequence[str] | None = None) -> int:
-    """Like `main`, in a process that does nothing else: what it prints afterwards is no part of the answer."""
+    """Do the same as `main` in a process that does nothing else, whose later output is not part of the answer."""
     others = threading.enumerate()
     reopen_closed_streams()
     words = sys.argv[1:] if argv is None else argv

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the values that are built from them."""
+"""Options that several commands share, and the values built from them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def add_finish_words(parser: argparse._ArgumentGroup | argparse.ArgumentParser) 
 
 
 def parse_finish_words(args: argparse.Namespace) -> dict[str, FinishReason]:
-    """The value of `--finish-word`. Raises WrongUse."""
+    """Parse the value of `--finish-word`. Raises WrongUse."""
     words = {}
     for text in args.finish_word:
         word, sign, meaning = text.rpartition("=")
@@ -126,7 +126,7 @@ def parse_finish_words(args: argparse.Namespace) -> dict[str, FinishReason]:
 
 
 def sampling_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The sampling options that were given, as settings for a request."""
+    """Return the given sampling options as settings for a request."""
     settings = {"temperature": args.temperature, "seed": args.seed, "max_tokens": args.max_tokens}
     return {name: value for name, value in settings.items() if value is not None}
 
@@ -257,7 +257,7 @@ def add_labels(parser: argparse.ArgumentParser | argparse._ArgumentGroup, use: s
 
 
 def read_labels(args: argparse.Namespace) -> Labels | None:
-    """The labels of `--labels`; None without it. Raises WrongUse."""
+    """Read the labels of `--labels`; None without it. Raises WrongUse."""
     return None if args.labels is None else Labels.read(args.labels)
 
 
@@ -274,7 +274,7 @@ def add_allowed_hosts(server: argparse._ArgumentGroup) -> None:
 
 
 def allowed_hosts(args: argparse.Namespace) -> frozenset[str]:
-    """The names that `--allow-host` and `--host` give, as `check_host` compares them. Raises WrongUse."""
+    """Return the names that `--allow-host` and `--host` give, as `check_host` compares them. Raises WrongUse."""
     for name in args.allowed_hosts:
         if not host_name(name):
             raise WrongUse(f"--allow-host {name!r} is no name of a host: write it like agents.internal")
@@ -312,7 +312,7 @@ def add_redaction(parser: argparse.ArgumentParser | argparse._ArgumentGroup, whe
 
 
 def build_redaction(args: argparse.Namespace) -> Redaction | None:
-    """The redaction that the options ask for, if any. Raises WrongUse."""
+    """Return the redaction that the options ask for; None without them. Raises WrongUse."""
     if not (args.redact or args.redact_words or args.redact_patterns or args.redact_phones):
         return None
     patterns = {}

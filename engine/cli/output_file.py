@@ -1,4 +1,4 @@
-"""Write the file that a command's `-o` names."""
+"""The file that a command's `-o` names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The argument parser of all commands: what its help says, and what it says about mistakes."""
+"""The argument parser of all commands: its help, and its messages about mistakes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser with short usage, lists and examples in its help, and suggestions for misspelt words.
 
     about: paragraphs below the options; one whose lines are indented keeps its lines. lists: headings with terms and
-    their meanings, as the exit codes. examples: what they do, and command lines. headings: for the parser of all
+    their meanings, such as the exit codes. examples: descriptions and command lines. headings: for the parser of all
     commands, the headings under which they are listed. The parsers of subcommands are of this class, too.
     """
 
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
     # ---- help
 
     def format_usage(self) -> str:
-        """The arguments and the options that must be given; `[OPTIONS]` stands for all others."""
+        """Return the arguments and the required options; `[OPTIONS]` stands for all others."""
         required = [
             f"{option.option_strings[-1]} {_value_of(option)}"
             for option in self._get_optional_actions()
@@ -58,13 +58,13 @@ class Parser(argparse.ArgumentParser):
         return " ".join([self.prog, "[OPTIONS]", *required, *arguments])
 
     def format_help(self, *, stderr: bool = False) -> str:
-        """The help for the terminal of stdout, or of stderr. rich, which draws it, is imported only now."""
+        """Return the help for the terminal of stdout or stderr. Imports rich, which renders it."""
         from .views.help_page import help_page
 
         return help_page(self.format_usage(), self.description or "", self.help_blocks(), stderr=stderr)
 
     def commands(self) -> dict[str, Parser]:
-        """The parsers of the subcommands, by name."""
+        """Return the parsers of the subcommands, by name."""
         return {
             name: one
             for action in self._actions
@@ -73,7 +73,7 @@ class Parser(argparse.ArgumentParser):
         }
 
     def help_blocks(self) -> list[Block]:
-        """Commands, options by group, text, lists, and examples last, so that they are seen when help scrolls."""
+        """Return commands, options by group, text and lists, then examples, which stay visible when help scrolls."""
         commands = [action for action in self._actions if isinstance(action, _SubParsers)]
         lines = {one.dest: one.help or "" for action in commands for one in action._choices_actions}
         blocks: list[Block] = [
@@ -132,7 +132,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
 
     def _unknown_options(self) -> list[str]:
-        """The words of the command line that look like options, and are none of this command."""
+        """Return the words of the command line that look like options but are not options of this command."""
         words = list(itertools.takewhile(lambda word: word != "--", self._words))
         options = [word for word in words if word.startswith("-") and word != "-"]
         return [word for word in options if not self._is_option(word) and not _NUMBER.fullmatch(word)]
@@ -156,14 +156,14 @@ _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 
 
 def _shown(group: argparse._ArgumentGroup) -> list[argparse.Action]:
-    """The options or arguments of a group; commands have headings of their own."""
+    """Return the options or arguments of a group; commands have their own headings."""
     hidden = (argparse.SUPPRESS,)
     shown = [one for one in group._group_actions if one.help not in hidden and not isinstance(one, _SubParsers)]
     return sorted(shown, key=lambda one: "--help" in one.option_strings)  # last, although argparse adds it first
 
 
 def _invocation(action: argparse.Action) -> str:
-    """How an option or argument is written: `-o, --output DIR`."""
+    """Format an option or argument as it is written: `-o, --output DIR`."""
     if not action.option_strings:
         return str(action.metavar or action.dest)
     return " ".join([", ".join(action.option_strings), *([_value_of(action)] if action.nargs != 0 else [])])

@@ -206,7 +206,7 @@ def _policy(args: argparse.Namespace) -> Policy:
 
 
 def _tracer(upstream: str) -> tuple[Any, Callable[[], None]]:
-    """What traces requests and runs, and what sends the last spans. Raises WrongUse."""
+    """Return the tracer of requests and runs, and a function that sends the last spans. Raises WrongUse."""
     from ..observers.otel.spans import environment_provider
     from ..proxy.proxy_tracer import ProxyTracer
 
@@ -215,7 +215,7 @@ def _tracer(upstream: str) -> tuple[Any, Callable[[], None]]:
 
 
 def _budget_store(args: argparse.Namespace, budgets: bool) -> Any:
-    """The store of the budgets, opened; None for one in memory. Raises WrongUse."""
+    """Open the store of budgets; None for one in memory. Raises WrongUse."""
     from ..proxy.budget_store import BudgetStore
 
     if args.budget_store is None:
@@ -228,7 +228,7 @@ def _budget_store(args: argparse.Namespace, budgets: bool) -> Any:
 
 
 def _folder(name: str | None) -> Path | None:
-    """The folder of the records; makes it. Raises WrongUse if that is not possible."""
+    """Create and return the folder of the records. Raises WrongUse if it cannot be created."""
     if name is None:
         return None
     try:

@@ -1,7 +1,7 @@
 """Answers to open questions on the command line: from options such as `--approve`, or asked for at the terminal.
 
-At the terminal all open questions are asked one by one. Whoever leaves at one of them, with Ctrl-C or Ctrl-D, answers
-none: no call runs because of half an answer.
+At the terminal all open questions are asked one by one. Leaving at any of them, with Ctrl-C or Ctrl-D, answers none: no
+call runs because of half an answer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Show = Callable[[Sequence[Line]], object]
 
 
 def parse_approvals(approved: Sequence[str], denied: Sequence[str], open_ids: Sequence[str]) -> dict[str, Any]:
-    """The answers of `--approve CALL_ID[=JSON]` and `--deny CALL_ID[=REASON]`. Raises WrongUse."""
+    """Parse the answers of `--approve CALL_ID[=JSON]` and `--deny CALL_ID[=REASON]`. Raises WrongUse."""
     answers: dict[str, Any] = {}
     for option, given in (("--approve", approved), ("--deny", denied)):
         for one in given:
@@ -66,7 +66,7 @@ def _approval(option: str, call_id: str, text: str) -> Approve:
 
 
 def parse_extension(steps: int | None, questions: Sequence[Question]) -> dict[str, str]:
-    """The answer of `--extend N`. Raises WrongUse."""
+    """Parse the answer of `--extend N`. Raises WrongUse."""
     if steps is None:
         return {}
     asking = [question.call_id for question in questions if question.extends]
@@ -79,7 +79,7 @@ def parse_extension(steps: int | None, questions: Sequence[Question]) -> dict[st
 
 
 def is_interactive() -> bool:
-    """Whether there is a terminal at which a person can be asked."""
+    """Return whether a person can be asked at a terminal."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -89,14 +89,14 @@ def read_line(prompt: str) -> str:
         import readline  # noqa: F401  makes `input` edit lines, and take what is pasted as one answer
     if _PLATFORM:
         with suppress(termios.error):
-            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # nobody has answered what was not asked yet
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # what has not been asked has not been answered
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(errors="replace")
     return input(_broken_at_spaces(prompt))
 
 
 def _broken_at_spaces(prompt: str) -> str:
-    """The prompt in rows of the terminal, so that no word is broken where the terminal is narrow."""
+    """Break the prompt into rows of the terminal, at spaces, so that a narrow terminal does not break words."""
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80  # 0 if unknown
     except (OSError, ValueError):
@@ -109,8 +109,8 @@ def ask_questions(
 ) -> dict[str, Answer] | None:
     """Ask each open question, and return the answers by call id; None if the person left, whatever was answered before.
 
-    toolbox: the tools of the run, to check edited arguments.
-    seen: whether the texts of the questions stand on the screen already.
+    toolbox: the tools of the run, to check edited arguments. seen: whether the screen already shows the texts of the
+    questions.
     """
     answers: dict[str, Answer] = {}
     how_to_leave: Sequence[Line] = [[(LEAVE, "quiet")]]
@@ -137,7 +137,7 @@ def ask_text(show: Show, read: Read = read_line) -> str | None:
 
 
 def _asked(question: Question, number: int, many: int, seen: bool) -> Iterator[Line]:
-    """What is asked, unless the one question stands on the screen with all that it asks about."""
+    """Yield what is asked, unless the screen already shows the one question with all that it asks about."""
     given = json.dumps(question.arguments or {}, ensure_ascii=True)
     if seen and many == 1 and len(given) <= MAX_SHOWN_ARGUMENTS:
         return

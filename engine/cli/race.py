@@ -162,7 +162,7 @@ async def _race(
 ) -> int:
     with ShutdownSignals(view) as interrupts, closing(view):
         async with AsyncExitStack() as held:
-            for racer in racers:  # reports what cannot work before the first request
+            for racer in racers:  # reports options that cannot work before the first request
                 await held.enter_async_context(racer.engine)
             racing = Racing(jobs, compare=args.compare)
             interrupts.attach(racing)
@@ -181,7 +181,7 @@ async def _race(
 
 
 def race_exit_code(race: RaceResult) -> int:
-    """The winner's exit code; if nobody won, 130 for an interrupted race, else that of the best run."""
+    """Return the winner's exit code; if nobody won, 130 for an interrupted race, else that of the best run."""
     if race.winner is not None:
         return exit_code(race.winner.outcome)
     statuses = {result.outcome.status for result in race.results}
@@ -191,7 +191,7 @@ def race_exit_code(race: RaceResult) -> int:
 
 
 def as_json(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies) -> str:
-    """The result of the race as one line of JSON."""
+    """Encode the result of the race as one line of JSON."""
     racers_json = [
         {
             "racer": result.id,
@@ -215,7 +215,7 @@ def as_json(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies) 
 
 
 def _notes(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies, record: str | None) -> list[str]:
-    """Lines that say where the kept workspaces and the records are."""
+    """Return the lines that name the kept workspaces and the records."""
     notes = [f"the workspace of {racer.name}: {racer.workspace}" for racer in racers if racer.workspace in copies.kept]
     if race.winner is not None and len(notes) == 1:
         notes = [f"the winner's workspace: {racers[race.winner.number].workspace}"]
@@ -232,7 +232,10 @@ class Racer:
 
 
 def build_providers(args: argparse.Namespace) -> list[Provider]:
-    """The providers for `--model`, `--api-base` and `--provider`: one for all, or one for each model in its order."""
+    """Return the providers for `--model`, `--api-base` and `--provider`.
+
+    One option serves all models, or there is one for each model in order.
+    """
     models = args.model
     if len(models) < 2:
         raise WrongUse("a race needs at least two models: give --model A --model B")
@@ -258,7 +261,7 @@ def _for_each(option: str, values: Sequence[str], models: Sequence[str]) -> list
 
 
 def racer_names(providers: Sequence[Provider]) -> list[str]:
-    """A name for each racer: its model's name, numbered where two are the same."""
+    """Return a name for each racer: its model's, numbered if two are the same."""
     taken: Counter[str] = Counter()
     return [numbered(provider.model, taken) for provider in providers]
 
@@ -266,7 +269,7 @@ def racer_names(providers: Sequence[Provider]) -> list[str]:
 def build_racers(
     args: argparse.Namespace, names: Sequence[str], providers: Sequence[Provider], copies: WorkspaceCopies, watch: Watch
 ) -> list[Racer]:
-    """An engine for each provider. Raises WrongUse for whatever cannot work."""
+    """Return an engine for each provider. Raises WrongUse for options that cannot work."""
     policy = load_policy("agent" if args.policy is None else args.policy, closing=True)
     policy = with_limits(policy, args.max_steps, args.max_tokens, closing=not args.no_closing)
     shared = load_tools(args.tools)

@@ -92,7 +92,7 @@ def _copy(path: Path, targets: dict[Path, Path], redaction: Redaction) -> Redact
 
 
 def _targets(places: Sequence[str], output: Path) -> dict[Path, Path]:
-    """The path of each record's copy. Raises WrongUse if two copies would have the same."""
+    """Return the path of each record's copy. Raises WrongUse if two copies would have the same path."""
     targets: dict[Path, Path] = {}
     taken: dict[Path, Path] = {}
     for place in places:

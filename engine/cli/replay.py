@@ -176,7 +176,7 @@ async def _play(wanted: _ReplayRequest, shown: ReplayDisplay, runs: list[Replaye
 
 
 class _EarlyExit:
-    """A context that `leave` ends at once, by cancelling the task; the CancelledError does not leave the context."""
+    """A context that `leave` ends immediately by cancelling the task; the CancelledError stays inside the context."""
 
     def __init__(self) -> None:
         self.left = False
@@ -201,7 +201,7 @@ class _EarlyExit:
 
 
 class _ViewWithKeys:
-    """What `ShutdownSignals` gets as the view: also restores the terminal settings that the keys changed."""
+    """The view that `ShutdownSignals` gets: it also restores the terminal settings that the keys changed."""
 
     def __init__(self, view: RunView, keys: KeyReader | None) -> None:
         self._view = view
@@ -219,7 +219,7 @@ class _ViewWithKeys:
 
 
 def _width(std_streams: StdStreams) -> int:
-    """Columns of the terminal that the result is printed to."""
+    """Return the width, in columns, of the terminal that the result is printed to."""
     try:
         return os.get_terminal_size(std_streams.stdout).columns
     except OSError:

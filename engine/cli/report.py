@@ -1,4 +1,4 @@
-"""`endstop report`: metrics of many records, and what they suggest to change."""
+"""`endstop report`: metrics of many records, and the changes that they suggest."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _write_page(
 def _sections(
     report: Report, processes: int | None = None, on_progress: ProgressCallback | None = None
 ) -> list[SessionSection]:
-    """The sessions to open on the page."""
+    """Return the sessions that the page can open."""
     paths = [Path(chosen.record) for chosen in report.telling]
     sections = []
     read = map_files(record_timeline, paths, processes=processes, progress=on_progress)
@@ -136,6 +136,6 @@ def _sections(
 
 
 def report_html(paths: Sequence[Path], index: Index | None = None, processes: int | None = None) -> str:
-    """The page over these records, as `--html` writes it without further options, for a viewer to serve."""
+    """Render the page over these records as `--html` writes it without further options, for a viewer to serve."""
     report = report_records(paths, index=index, processes=processes)
     return report_page(report, _sections(report, processes), Ratings(), links=ViewLinks("./"))

@@ -201,19 +201,22 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def _prompt(args: argparse.Namespace) -> Prompt:
-    """The prompt, with its images after the text. Raises WrongUse."""
+    """Return the prompt, with its images after the text. Raises WrongUse."""
     images = [image_at(f"--image {_shown(source)}", source) for source in args.image]
     text = read_prompt(args.prompt)
     return user_message([text, *images]) if images else text
 
 
 def _shown(source: str) -> str:
-    """The source of an image for people: without a password, and without the bytes of a data URL."""
+    """Return the source of an image as people may see it: without a password or the bytes of a data URL."""
     return preview(mask_url(source.partition(",")[0] if source.startswith("data:") else source))
 
 
 def _resumed(args: argparse.Namespace, std_streams: StdStreams) -> _Work | None:
-    """How a session is resumed, with the answers to its open questions; None if nobody answers. Raises WrongUse."""
+    """Return how to resume a session, with the answers to its open questions; None if nobody answers.
+
+    Raises WrongUse.
+    """
     resumed = read_resumed(args.resume)
     engine = build_engine(args, resumed)
     session = engine.session(resumed.record.header.session_id, record=args.resume, drain=args.drain)
@@ -230,7 +233,7 @@ def _resumed(args: argparse.Namespace, std_streams: StdStreams) -> _Work | None:
 
 
 def _forked(args: argparse.Namespace) -> _Work:
-    """How a fork is run. Raises WrongUse."""
+    """Return how to run a fork. Raises WrongUse."""
     check_record(args.record, args.drain)
     forked = read_forked(args.fork, args.at, args.run)
     engine = build_engine(args, forked)
@@ -256,12 +259,12 @@ async def _run(work: _Work, args: argparse.Namespace, std_streams: StdStreams) -
 
 
 def _asks(args: argparse.Namespace) -> bool:
-    """Whether a person is asked where the run pauses."""
+    """Return whether a person is asked when the run pauses."""
     return not (args.no_input or args.quiet or args.json) and is_interactive()
 
 
 def _answered(work: _Work, outcome: Outcome, args: argparse.Namespace, std_streams: StdStreams) -> Start | None:
-    """How the paused run goes on with what a person types; None if they leave the question open."""
+    """Return the start that continues the paused run with a person's answer; None if the question stays open."""
     match _ask(outcome.questions, work.toolbox, args, std_streams, seen=True):
         case None:
             return None
@@ -274,9 +277,9 @@ def _answered(work: _Work, outcome: Outcome, args: argparse.Namespace, std_strea
 def _ask(
     questions: Sequence[Question], toolbox: Toolbox, args: argparse.Namespace, std_streams: StdStreams, *, seen: bool
 ) -> dict[str, Answer] | str | None:
-    """Ask at the terminal: the open questions, or for a reply to what the model wrote if there are none.
+    """Ask at the terminal the open questions, or for a reply to the model's text if there are none.
 
-    None if the person leaves; then it is shown how to answer later.
+    None if the person leaves; how to answer later is then shown.
     """
     show = partial(print_lines, std_streams)
     given = ask_questions(questions, toolbox, show, seen=seen) if questions else ask_text(show)
@@ -297,9 +300,9 @@ async def _run_shown(
     std_streams: StdStreams,
     asking: Asking | None,
 ) -> tuple[Outcome, bool]:
-    """Run one after another; returns the outcome of the last, and whether its answer was shown.
+    """Run the starts one after another; returns the outcome of the last, and whether its answer was shown.
 
-    seen: events of the last one that are in its record already.
+    seen: events of the last one that are already in its record.
     """
     record = args.resume or args.record
     view = choose_view(
@@ -329,7 +332,7 @@ async def _run_shown(
 async def show_run(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outcome:
     """Show a run until it ends, even if it fails without a last event; returns its outcome.
 
-    seen: the events that the record of a resumed run or of a fork holds already; they are not shown again.
+    seen: the events that are already in the record of a resumed run or a fork; they are not shown again.
     """
     watching = asyncio.create_task(_show_events(run, view, seen), name=f"endstop view of run {run.id}")
     try:
@@ -348,7 +351,7 @@ async def _show_events(run: Run, view: RunView, seen: Sequence[Event]) -> None:
 
 
 def as_json(outcome: Outcome) -> str:
-    """The outcome as one line of JSON."""
+    """Encode the outcome as one line of JSON."""
     return msgspec.json.encode(outcome.to_dict()).decode()
 
 

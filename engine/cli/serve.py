@@ -150,7 +150,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _agents(args: argparse.Namespace) -> dict[str, Engine]:
-    """The engine as the agent `default`; no agent without a model."""
+    """Return the engine as the agent `default`; no agent without a model."""
     if not (args.model or args.api_base or args.provider):
         return {}
     return {"default": build_engine(args)}
@@ -172,7 +172,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def default_store() -> str:
-    """The path of the user's session database; makes its folder. Raises WrongUse if that cannot be made."""
+    """Return the path of the user's session database; creates its folder. Raises WrongUse if that fails."""
     state = os.environ.get("XDG_STATE_HOME", "")
     folder = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
     folder /= "endstop"

@@ -79,7 +79,7 @@ def command(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _text_index_place(args: argparse.Namespace) -> Iterator[Path | None]:
-    """The file of the text index: in the cache folder, beside `--index`, or one that is removed at the end."""
+    """Yield the file of the text index: in the cache folder, next to `--index`, or a temporary one."""
     if not args.no_index:
         yield None if args.index is None else Path(f"{args.index}.texts")
         return
@@ -102,7 +102,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _report(index: str | None, no_index: bool, processes: int | None, paths: Sequence[Path]) -> str:
-    """The HTML report over these records."""
+    """Render the HTML report over these records."""
     if no_index:
         return report_html(paths, None, processes)
     with digest_index(index) as cached:

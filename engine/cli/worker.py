@@ -79,7 +79,7 @@ def command(args: argparse.Namespace) -> int:
 def require_queue(queue: str) -> None:
     """Raise WrongUse if a package that `--queue` needs is not installed.
 
-    It is asked before anything of the server is imported, so that one line installs all that a worker needs.
+    This is checked before anything of the server is imported, so that one line installs everything that a worker needs.
     """
     name = queue.partition(":")[0]
     if name in QUEUES and find_spec(QUEUES[name][0]) is None:

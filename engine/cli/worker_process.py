@@ -1,4 +1,4 @@
-"""Worker processes: what runs in one, and how `endstop serve --workers N` keeps N of them alive.
+"""Worker processes: the code that runs in one, and how `endstop serve --workers N` keeps N of them alive.
 
 Imported only when a worker or a server starts: it imports SQLAlchemy.
 """
@@ -98,7 +98,7 @@ def _stop_with_parent(daemon: DaemonProcess) -> None:
 
 
 def build_queue(args: argparse.Namespace) -> Queue:
-    """The queue for `--queue`, not open yet. Raises WrongUse."""
+    """Return the queue for `--queue`, not yet open. Raises WrongUse."""
     most = args.max_running_everywhere
     if most is not None and most < 1:
         raise WrongUse(f"--max-running-everywhere is {most}: use 1 or more")
@@ -132,7 +132,7 @@ def _temporal(url: str, lease: float) -> Queue:
 
 
 def _shared_store(args: argparse.Namespace) -> str:
-    """The store, if several processes can share it. Raises WrongUse."""
+    """Return the store if several processes can share it. Raises WrongUse."""
     store: str | None = args.store
     if store is None or file_at(store) is not None:
         raise WrongUse(
@@ -197,7 +197,7 @@ async def _stop_worker(process: BaseProcess, seconds: float) -> None:
 
 
 def _run_in_child(args: argparse.Namespace) -> None:
-    """The main function of a worker process."""
+    """Run a worker process: its main function."""
     harden_process()
     args.command = run_worker
     code = run_command(args)

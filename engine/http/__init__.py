@@ -1,4 +1,4 @@
-"""What the servers share: files of the page, checks of requests, error responses, shapes of sessions, event streams.
+"""Parts that all servers share: page files, request checks, error responses, session schemas, event streams.
 
-It needs no framework for servers: `endstop.web` is built with starlette, the proxy and the viewer with aiohttp.
+They depend on no server framework: `endstop.web` uses starlette, the proxy and the viewer use aiohttp.
 """

@@ -1,4 +1,4 @@
-"""The runner of a server of aiohttp's that gives a connection little time for its first request."""
+"""A runner for aiohttp servers that closes connections without a first request early."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ where the server closes it first, a request that is just on its way is lost.
 
 
 class TimedRunner(web.AppRunner):
-    """Runs an application. A connection without a whole request is closed after `HEAD_SECONDS`, later `IDLE_SECONDS`.
+    """Runner of an application that closes idle connections.
 
-    options: those of `web.AppRunner`.
+    A connection is closed after `HEAD_SECONDS` without a whole first request, later after `IDLE_SECONDS`. options:
+    those of `web.AppRunner`.
     """
 
     __slots__ = ("_timers",)
@@ -41,7 +42,7 @@ class TimedRunner(web.AppRunner):
 
     @property
     def server(self) -> Any:
-        """What makes the protocol of each new connection; None before the setup."""
+        """The factory of the protocol of each new connection; None before the setup."""
         return None if super().server is None else self._open_connection
 
     def _open_connection(self) -> asyncio.Protocol:

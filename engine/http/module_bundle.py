@@ -1,12 +1,12 @@
-"""One script of the page's JavaScript modules: one request loads them all, or none where the script stands in a file.
+"""The page's JavaScript modules as one script, loaded with one request or embedded in a file.
 
-Inside a single HTML file there is nothing that `import "./text.js"` could load. Import maps of `data:` or `blob:`
-addresses would do it, but the file's Content-Security-Policy would have to allow scripts from such addresses, which is
-what an attack would use, too. One script is allowed by its hash, and no other.
+A single HTML file has nothing that `import "./text.js"` could load. Import maps of `data:` or `blob:` addresses would
+do it, but the file's Content-Security-Policy would have to allow scripts from such addresses, which an attack could
+use, too. One script can be allowed by its hash alone.
 
 Each module becomes a function that is called when it is first imported and returns its exports. The statements of
 imports and exports are found by their form, at the beginning of a line or after a `;`, because that is where formatters
-and minifiers put them. What a function cannot express is an error: exports that are assigned again (`export let`),
+and minifiers put them. Code that a function cannot express is an error: exports that are assigned again (`export let`),
 `export * from`, and circles of imports. An `await` at the top level of a module is an error of syntax in the result. A
 module may use all names but `__load` and `__loadLater`.
 """
@@ -58,13 +58,14 @@ async function __loadLater(folder, file) {
 
 
 def bundle_modules(entry: str, sources: Mapping[str, str]) -> str:
-    """One module script of all these modules, which does what importing `entry` does.
+    """Bundle all these modules into one module script that does what importing `entry` does.
 
     entry, sources: the path of a module below the page's folder, and the text of modules by such a path. All are part
-    of the script, since `import()` may compute the name of any. What it names of others is loaded beside the script.
+    of the script, since `import()` may compute any name. Modules that it names and that are not given are loaded next
+    to the script.
 
-    The result holds nothing that could end the `script` element around it. Raises ValueError for a module that is
-    missing, and for what a bundle cannot express.
+    The result contains nothing that could end the surrounding `script` element. Raises ValueError for a missing module,
+    and for code that a bundle cannot express.
     """
     modules = {name: _Module(name, text) for name, text in sources.items()}
     _check_imports(entry, modules, ())
@@ -151,7 +152,7 @@ class _Module:
 
 
 def _pairs(names: str) -> Iterator[tuple[str, str]]:
-    """The names in `{ a, b as c }`: of each the first, and what it is called after `as`."""
+    """Yield the names in `{ a, b as c }`, each with the name that follows `as`."""
     for part in names.strip()[1:-1].split(","):
         words = part.split()
         if words:

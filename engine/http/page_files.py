@@ -62,7 +62,7 @@ def page_files(mode: Mode = "server") -> Mapping[str, StaticFile]:
     if mode != "file":
         own = {name: content.decode() for name, content in contents.items() if name.endswith(".js") and "/" not in name}
         contents[SCRIPT] = bundle_modules(ENTRY, own).encode()
-    if mode != "server":  # as it stands in the file
+    if mode != "server":  # unchanged from the file
         contents[INDEX] = set_mode(contents[INDEX], mode)
     return {name: _static_file(name, content) for name, content in contents.items()}
 
@@ -73,5 +73,5 @@ def _static_file(name: str, content: bytes) -> StaticFile:
 
 
 def set_mode(index: bytes, mode: Mode) -> bytes:
-    """The page's HTML with this mode on its root element."""
+    """Return the page's HTML with this mode on its root element."""
     return _ROOT_ELEMENT.sub(rb"<html\1 data-mode=" + mode.encode(), index, count=1)

@@ -33,5 +33,5 @@ class HttpError(Exception):
 
 
 def encode_problem(status: int, code: str, detail: str) -> bytes:
-    """The body of the response for a problem."""
+    """Encode the body of the response for a problem."""
     return msgspec.json.encode(Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, code=code))

@@ -1,9 +1,9 @@
 """Which requests a server without tokens refuses, and the security headers of its responses.
 
-Such a server is for the people and programs at this machine. Any web page that they visit could send it requests, too:
-through a name of its own that resolves to this machine (DNS rebinding), or directly from its scripts (CSRF). So the
-`Host` must name this machine, and requests of pages of other origins are refused. What a proxy says in `Forwarded` or
-`X-Forwarded-Host` is not looked at: anybody can send it.
+Such a server is for the people and programs on this machine. Any web page that they visit could send it requests, too:
+through a host name that resolves to this machine (DNS rebinding), or directly from its scripts (CSRF). So the `Host`
+must name this machine, and requests of pages of other origins are refused. `Forwarded` and `X-Forwarded-Host` are
+ignored: anybody can send them.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def check_host(values: Values, hosts: Collection[str], refusal: str, version: st
 
 
 def check_origin(values: Values, origins: Collection[str], refusal: str, *, opens: bool = False) -> None:
-    """Raise HttpError (403) for a request of a page of another origin than the server's own and `origins`.
+    """Raise HttpError (403) for a request of a page whose origin is neither the server's nor in `origins`.
 
-    opens: whether the request only opens something to look at, as a link on any page may.
+    opens: whether the request only opens something to look at, which a link on any page may do.
     """
     senders = values("origin")
     own = {f"{scheme}://{host.lower()}" for host in values("host") for scheme in ("http", "https")}
@@ -73,11 +73,14 @@ def check_origin(values: Values, origins: Collection[str], refusal: str, *, open
 
 
 def is_origin(text: str) -> bool:
-    """Whether this is what browsers send as `Origin` (RFC 6454): scheme, host, and maybe port."""
+    """Return whether a browser could send this as `Origin` (RFC 6454): scheme, host and optional port."""
     return _ORIGIN.fullmatch(text) is not None
 
 
 def host_name(host: str) -> str:
-    """The name or address in a `Host` header, without brackets, zone, port and last dot; empty if it is none."""
+    """Return the name or address in a `Host` header; empty if it is invalid.
+
+    Without brackets, zone, port and final dot.
+    """
     found = _AUTHORITY.fullmatch(host.strip(" \t").lower())
     return "" if found is None else found["address"] or found["name"] or found["bare"]

@@ -1,4 +1,4 @@
-"""Schemas of sessions and runs in responses. Docstrings of the structs are descriptions in the OpenAPI document."""
+"""Schemas of sessions and runs in responses. Docstrings of the structs are the descriptions in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -81,17 +81,17 @@ class RequestQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def no_step(query: RequestQuery) -> HttpError:
-    """The error for a step that a session does not have."""
+    """Return the error for a step that a session does not have."""
     return HttpError(404, "step", f"the session has no step {query.step} in run {query.run}")
 
 
 def run_response(run: StoredRun) -> RunResponse:
-    """The response for a run."""
+    """Return the response for a run."""
     return RunResponse(**{name: getattr(run, name) for name in RunResponse.__struct_fields__})
 
 
 def question_response(question: Question) -> QuestionResponse:
-    """The response for a question."""
+    """Return the response for a question."""
     return QuestionResponse(
         call_id=question.call_id,
         text=question.text,
@@ -104,7 +104,7 @@ def question_response(question: Question) -> QuestionResponse:
 
 
 def total_usage(runs: Sequence[StoredRun]) -> Usage | None:
-    """The usage of all ended runs.
+    """Return the usage of all ended runs.
 
     The outcome of a run that started with an answer includes the usage of the run that asked, so that is not added.
     """

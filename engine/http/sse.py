@@ -1,4 +1,4 @@
-"""Server-sent events: encoding what readers of the service get, and parsing `Last-Event-ID`.
+"""Server-sent events: encoding for readers of the service, and parsing of `Last-Event-ID`.
 
 The format is that of the HTML standard, section "Server-sent events". Events are not encoded again here: a frame holds
 its line of JSON already.
@@ -56,7 +56,7 @@ async def encode_sse(batches: AsyncGenerator[Frames, None], *, with_run: bool) -
 
 
 def event_id(frame: Frame, with_run: bool) -> str:
-    """The id of an event: its number, as in `18`; after one resumption of the run `18.1`."""
+    """Return the id of an event: its number, as in `18`; after one resumption of the run `18.1`."""
     number = f"{frame.seq}.{frame.resumed}" if frame.resumed else f"{frame.seq}"
     return f"{frame.run_id}:{number}" if with_run else number
 
@@ -81,18 +81,21 @@ def _event(frame: Frame, with_run: bool) -> bytes:
 
 
 def _judgement(frame: Frame, judged: CallJudgement) -> bytes:
-    """The event for what is known of a call, before that of its result. It has no id: whoever gets one gets both."""
+    """Encode what is known about a call, sent before the event of its result.
+
+    It has no id: a reader always gets both.
+    """
     told = {"type": "CALL_JUDGED", "run_id": frame.run_id, "seq": frame.seq, **to_builtins(judged)}
     return b"event: judged\ndata: %b\n\n" % msgspec.json.encode(told)
 
 
 def _gap(gap: Gap) -> bytes:
-    """The event for a gap. It has no id, so a reader that reconnects right after it gets it again."""
+    """Encode the event for a gap. It has no id, so a reader that reconnects right after it gets it again."""
     return b"event: lagged\ndata: %b\n\n" % msgspec.json.encode(gap)
 
 
 def parse_run_event_id(last_event_id: str, run_id: str) -> EventId:
-    """The event after which the stream of a run resumes. Raises HttpError (400)."""
+    """Parse the id of the event after which the stream of a run resumes. Raises HttpError (400)."""
     before, seen = _parse(last_event_id)
     if before not in ("", run_id) or seen is None:
         raise _bad_event_id("write the number of an event of this run")
@@ -100,7 +103,7 @@ def parse_run_event_id(last_event_id: str, run_id: str) -> EventId:
 
 
 def parse_session_event_id(last_event_id: str) -> tuple[str, EventId]:
-    """The run and the event after which the stream of a session resumes. Raises HttpError (400)."""
+    """Parse the run and the event after which the stream of a session resumes. Raises HttpError (400)."""
     run_id, seen = _parse(last_event_id)
     if not run_id or seen is None:
         raise _bad_event_id("write RUN_ID:NUMBER of an event of this session")
@@ -108,14 +111,16 @@ def parse_session_event_id(last_event_id: str) -> tuple[str, EventId]:
 
 
 def _parse(last_event_id: str) -> tuple[str, EventId | None]:
-    """What stands before the last colon, and the event after it; None if that is not an event id."""
+    """Split an id at the last colon into the text before it and the event after it; None if that is not an event id."""
     run_id, _, written = last_event_id.rpartition(":")
     number = _NUMBER.fullmatch(written)
     return run_id, None if number is None else EventId(int(number[1]), int(number[2] or 0))
 
 
 def resume_seq(seen: EventId, run: StoredRun) -> int:
-    """The number of the event after which to continue reading. Raises HttpError (400) if the run has no such event.
+    """Return the number of the event after which to continue reading.
+
+    Raises HttpError (400) if the run has no such event.
 
     When a process dies, readers may have seen events that were never stored. The resumed run uses their numbers again,
     so such a reader continues at the first event after the resumption and misses nothing that is stored.
@@ -132,7 +137,7 @@ def resume_seq(seen: EventId, run: StoredRun) -> int:
 
 
 def unknown_run() -> HttpError:
-    """The error for a `Last-Event-ID` with a run that is not of this session."""
+    """Return the error for a `Last-Event-ID` whose run does not belong to this session."""
     return _bad_event_id("the session has no such run")
 
 

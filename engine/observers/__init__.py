@@ -1,6 +1,6 @@
 """Integrations that observe runs and change nothing: logging, a progress bar, OpenTelemetry.
 
-`traced` is imported when it is first used: it brings the formats of sessions along, and most commands only show a bar.
+`traced` is imported when it is first used: it imports the session formats, and most commands only show a bar.
 """
 
 from importlib import import_module

@@ -35,7 +35,7 @@ def progress(fleet: Fleet, console: Console | None = None) -> Iterator[None]:
 
 
 def batch_status(fleet: Fleet) -> str:
-    """How many runs have ended with which status, how many are running, and the tokens and cost so far."""
+    """Say how many runs have ended with which status, how many are running, and the tokens and cost so far."""
     usage = fleet.usage
     parts = [f"{many:,} {status.replace('_', ' ')}" for status, many in sorted(fleet.statuses.items())]
     if fleet.running:

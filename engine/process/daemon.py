@@ -1,4 +1,4 @@
-"""What the long-running processes, servers and workers, have in common: event loop, log, and reaction to signals."""
+"""Common parts of long-running processes, servers and workers: event loop, log, and reaction to signals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .shutdown import INTERRUPT_EXIT_CODE
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A new event loop: uvloop's if that is installed, which needs a third less time per event."""
+    """Create an event loop: uvloop's if it is installed, which needs a third less time per event."""
     try:
         import uvloop
     except ImportError:
@@ -54,7 +54,7 @@ def log_to_stderr(hide: Callable[[str], str] | None = None) -> Iterator[None]:
 def _clean(
     hide: Callable[[str], str] | None, logger: object, method: str, entry: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """A log entry whose texts can neither begin a line nor move a terminal's cursor."""
+    """Return a log entry whose texts can neither start a line nor move a terminal's cursor."""
     for name, value in entry.items():
         if not isinstance(value, int | float | None):
             text = sanitize(str(value))
@@ -63,22 +63,22 @@ def _clean(
 
 
 class Stoppable(Protocol):
-    """What a long-running process does: a service with its sessions, or a proxy with its requests."""
+    """The work of a long-running process: a service with its sessions, or a proxy with its requests."""
 
     @property
     def running(self) -> int:
-        """How much is in progress."""
+        """The number of sessions or requests in progress."""
         ...
 
     def begin_stopping(self) -> None:
-        """Begin nothing more, and let end what is in progress. Returns at once."""
+        """Start nothing more, and let what is in progress end. Returns immediately."""
         ...
 
 
 class DaemonProcess:
-    """What a long-running process does, as `ShutdownSignals` needs it: a `Cancellable` and a `ShutdownView`.
+    """A long-running process as `ShutdownSignals` needs it: a `Cancellable` and a `ShutdownView`.
 
-    work: named, for people, what `service.running` counts.
+    work: a name for people of what `service.running` counts.
     """
 
     begun = True
@@ -92,7 +92,7 @@ class DaemonProcess:
         self._work = work
 
     def cancel(self, cause: str = "shutdown") -> None:
-        """Begin to stop the service, and set `exit_code` and `stop_requested`. Returns at once."""
+        """Begin to stop the service, and set `exit_code` and `stop_requested`. Returns immediately."""
         self.exit_code = INTERRUPT_EXIT_CODE if cause == "interrupt" else 0
         self._service.begin_stopping()
         self.stop_requested.set()
@@ -104,4 +104,4 @@ class DaemonProcess:
             print(f"endstop: stopping; running {self._work}: {running}", file=sys.stderr, flush=True)
 
     def restore_terminal(self) -> None:
-        """Does nothing: there is no live view."""
+        """Do nothing: there is no live view."""

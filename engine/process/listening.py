@@ -1,4 +1,4 @@
-"""Where a server listens: the address, the socket, and how many connections the system lets it have."""
+"""Where a server listens: the address, the socket, and the number of connections that the system allows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BindAddress(NamedTuple):
 
 
 def resolve_address(host: str, port: int) -> BindAddress:
-    """The first address that the name `host` resolves to. Raises WrongUse if there is none."""
+    """Return the first address that the name `host` resolves to. Raises WrongUse if there is none."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError):
@@ -38,7 +38,7 @@ def resolve_address(host: str, port: int) -> BindAddress:
 
 
 def listen_at(place: BindAddress, host: str, port: int) -> socket.socket:
-    """A socket that listens at this address. Raises WrongUse if that is not possible."""
+    """Return a socket that listens at this address. Raises WrongUse if that is not possible."""
     listening = socket.socket(place.family, socket.SOCK_STREAM, place.protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -63,13 +63,13 @@ def _bind_error(error: OSError, host: str, port: int) -> str:
 
 
 def url_of(listening: socket.socket) -> str:
-    """The URL at which a socket listens."""
+    """Return the URL at which a socket listens."""
     address, port = listening.getsockname()[:2]
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
 def is_loopback(name: str) -> bool:
-    """Whether this is a loopback name or address, such as `localhost` (RFC 6761) or `127.0.0.1`."""
+    """Return whether this is a loopback name or address, such as `localhost` (RFC 6761) or `127.0.0.1`."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:
@@ -79,9 +79,9 @@ def is_loopback(name: str) -> bool:
 
 
 def is_own_name(name: str) -> bool:
-    """Whether this is a name or an address of this machine: of its loopback, its host name, or one of its interfaces.
+    """Return whether this is a name or address of this machine: its loopback, its host name or an interface's.
 
-    name: in lower case, without brackets and port. Nothing is resolved: its owner says what a name resolves to.
+    name: in lower case, without brackets and port. Nothing is resolved: a name resolves to whatever its owner says.
     """
     if is_loopback(name) or name in _LOCAL_NAMES:
         return True
@@ -95,7 +95,10 @@ def is_own_name(name: str) -> bool:
 
 
 def _is_own_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Whether an interface has this address: what is sent there comes from there. Nothing is sent to find out."""
+    """Return whether an interface has this address: a packet sent there would come from there.
+
+    Nothing is sent to find out.
+    """
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as unsent:

@@ -11,7 +11,7 @@ Family: TypeAlias = tuple[str, str, str, Mapping[str, float]]
 
 
 def prometheus_text(prefix: str, families: Iterable[Family]) -> str:
-    """The families as text. Each name begins with the prefix and `_`."""
+    """Format the families as text. Each name starts with the prefix and `_`."""
     return "".join(_family(f"{prefix}_{name}", kind, label, values) for name, kind, label, values in families)
 
 

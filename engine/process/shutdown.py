@@ -1,8 +1,8 @@
-"""Run a command's event loop to its end, stop at Ctrl-C and SIGTERM, and exit although a tool's thread hangs.
+"""The end of a command: run its event loop, stop at Ctrl-C and SIGTERM, and exit even if a tool's thread hangs.
 
 The first signal cancels the run, which then ends cleanly; the second ends the process at once. The handler is Python's
-own and not the event loop's, because it then runs between two bytecode instructions of the main thread, also while the
-loop is busy. A wakeup descriptor wakes the loop while it sleeps: a signal just before `select` does not interrupt it.
+and not the event loop's, because it then runs between two bytecode instructions of the main thread, also while the loop
+is busy. A wakeup descriptor wakes the loop while it sleeps: a signal just before `select` does not interrupt it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run_to_end(work: Coroutine[Any, Any, int], loop: asyncio.AbstractEventLoop |
 
 
 def exit_despite_hanging_threads(code: int, others: Collection[threading.Thread] = ()) -> None:
-    """Exit at once if a thread would keep the process alive; otherwise return. All files must be written before.
+    """Exit immediately if a thread would keep the process alive; otherwise return. All files must be written before.
 
     others: threads that existed before the command and belong to the caller; they are not waited for.
     """
@@ -66,8 +66,8 @@ def exit_despite_hanging_threads(code: int, others: Collection[threading.Thread]
 def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
     """Cancel all tasks and let them end, for `CANCEL_SECONDS` at most. Raises KeyboardInterrupt if one ends with it.
 
-    A task that Ctrl-C has hit hands its KeyboardInterrupt on to those that wait for it, and each time that stops the
-    loop. It is run again until all have ended: else others would leave the terminal as they had set it.
+    A task hit by Ctrl-C passes its KeyboardInterrupt on to the tasks that wait for it, and each time that stops the
+    loop. It is run again until all have ended: otherwise some would leave the terminal as they had set it.
     """
     left = asyncio.all_tasks(loop)
     interrupt: KeyboardInterrupt | None = None
@@ -101,7 +101,7 @@ class Cancellable(Protocol):
 
 
 class ShutdownView(Protocol):
-    """What `ShutdownSignals` needs of the view that shows the run."""
+    """What `ShutdownSignals` needs from the view that shows the run."""
 
     def show_stopping(self) -> None:
         """Show that the run is being stopped."""
@@ -113,7 +113,7 @@ class ShutdownView(Protocol):
 
 
 class ShutdownSignals:
-    """Handles SIGINT and SIGTERM inside its `with` block, which must run in the event loop's thread.
+    """Handler of SIGINT and SIGTERM inside its `with` block, which must run in the event loop's thread.
 
     The first signal cancels what was attached; if nothing was, it raises KeyboardInterrupt. The second one exits.
     """
@@ -149,11 +149,11 @@ class ShutdownSignals:
             self._woken.close()
 
     def _wake_up(self) -> None:
-        """Runs when a signal has come. Python handles it here: an idle loop of uvloop's runs no bytecode else."""
+        """Run when a signal has come. Python handles the signal here: an idle uvloop runs no other bytecode."""
         self._woken.recv(64)
 
     def attach(self, run: Cancellable) -> None:
-        """From now on, cancel this run at the first signal."""
+        """Cancel this run at the first signal from now on."""
         self._run = run
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

@@ -19,9 +19,9 @@ _open: list[StdStreams] = []
 
 
 class StdStreams:
-    """Keeps stdout for the answer: whatever else the process prints goes to stderr, until it is closed.
+    """The standard streams: until closed, stdout gets only the answer, and stderr everything else that is printed.
 
-    A process of its own need not close it; what it prints at its very end is then no part of the answer.
+    A process that does nothing else need not close it; what it prints at its very end is then not part of the answer.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ def flush_std_streams() -> None:
     for descriptor, stream in ((_STDOUT, sys.stdout), (_STDERR, sys.stderr)):
         try:
             stream.flush()
-        except OSError:  # nobody reads it any more, and flushing at exit must not fail
+        except OSError:  # it has no reader any more, and flushing at exit must not fail
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, descriptor)
             os.close(null)

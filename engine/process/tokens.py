@@ -1,4 +1,4 @@
-"""Tokens that requests to a server must show. Only their digests are kept."""
+"""Tokens that requests to a server must have. Only their digests are kept."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Tokens:
 
     @classmethod
     def from_environment(cls) -> Self | None:
-        """The token in `ENDSTOP_TOKEN`, for a single user; None if the variable is not set."""
+        """Return the token in `ENDSTOP_TOKEN`, for a single user; None if the variable is not set."""
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
         return cls({ANONYMOUS: token}) if token else None
 
@@ -69,7 +69,7 @@ class Tokens:
             self._owners.append((digest, owner))
 
     def owner_of(self, token: str) -> str | None:
-        """The owner of a token, compared in constant time; None if nobody has it."""
+        """Return the owner of a token, compared in constant time; None if it is unknown."""
         shown = _digest(token.strip())
         found = None
         for known, owner in self._owners:

@@ -61,7 +61,7 @@ class ActiveSession:
                 self.run.say(message.said, id=message.id)
 
     def join_messages(self, messages: Sequence[StoredMessage]) -> UserMessage:
-        """These messages as one prompt, with an empty line between two."""
+        """Join these messages into one prompt, with an empty line between two."""
         joined: list[str | Image] = []
         for message in messages:
             joined += [*([""] if joined else []), *self.messages.get(message.id, message.said).parts]
@@ -82,7 +82,7 @@ class ActiveSession:
 
 
 class ActiveSessions:
-    """The active sessions of this process, by session and by run, and notifiers for those who wait for runs."""
+    """The active sessions of this process, by session and by run, with notifiers for those who wait for runs."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, ActiveSession] = {}
@@ -102,24 +102,24 @@ class ActiveSessions:
         return iter(tuple(self._sessions.values()))
 
     def by_session(self, session_id: str) -> ActiveSession | None:
-        """The active session with this id; None if it is not active in this process."""
+        """Return the active session with this id; None if it is not active in this process."""
         return self._sessions.get(session_id) or self._subagents.get(session_id)
 
     def with_subagents(self) -> Sequence[ActiveSession]:
-        """All active sessions, those of sub-agents included."""
+        """Return all active sessions, including those of sub-agents."""
         return (*self._sessions.values(), *self._subagents.values())
 
     def by_run(self, run_id: str) -> ActiveSession | None:
-        """The active session whose current run has this id; None if this process does not execute it."""
+        """Return the active session whose current run has this id; None if this process does not execute it."""
         return self._runs.get(run_id)
 
     def buffer_of(self, run_id: str) -> EventBuffer | None:
-        """The event buffer of this run; None if this process does not execute it."""
+        """Return the event buffer of this run; None if this process does not execute it."""
         active = self._runs.get(run_id)
         return active.buffer if active is not None else self._received.get(run_id)
 
     def count_of(self, owner: str) -> int:
-        """How many sessions of this owner are active."""
+        """Return the number of this owner's active sessions."""
         return sum(active.owner == owner for active in self._sessions.values())
 
     def add(self, active: ActiveSession) -> None:
@@ -162,7 +162,7 @@ class ActiveSessions:
         self.notifier_of(session_id).notify()
 
     def notifier_of(self, session_id: str) -> Notifier:
-        """The notifier of a session.
+        """Return the notifier of a session.
 
         Notified when a run of it starts or ends, another process changes it, it is deleted, or the service stops.
         """

@@ -1,4 +1,4 @@
-"""Admission: which agent a session runs with, whether it may run now, and whether what it is given is valid."""
+"""Admission: which agent a session runs with, whether it may run now, and whether its input is valid."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 class Admission:
-    """Makes a session active, or refuses to: one run per session, and no more sessions than the limits allow."""
+    """Admission of sessions to run: one run per session, and no more sessions than the limits allow."""
 
     def __init__(
         self,
@@ -39,7 +39,10 @@ class Admission:
         """How many sessions of one owner may run at once; None: any number."""
 
     def agent(self, name: str | None) -> tuple[str, Engine]:
-        """The agent with this name; None: the default one. Raises Unknown, ServiceUnavailable if there are none."""
+        """Return the agent with this name; None means the default one.
+
+        Raises Unknown, or ServiceUnavailable if there are none.
+        """
         if not self._agents:
             raise ServiceUnavailable(
                 "no_model", "this server has no model: start it with --model, as in --model openai/gpt-5"
@@ -50,7 +53,7 @@ class Admission:
         return chosen, self._agents[chosen]
 
     def check_open(self) -> None:
-        """Raises ServiceUnavailable once the service is stopping."""
+        """Raise ServiceUnavailable once the service is stopping."""
         if self._active_sessions.stopping:
             raise ServiceUnavailable("stopping", "the server is stopping: try again in a moment")
 
@@ -74,14 +77,14 @@ class Admission:
 
 
 def check_unanswered(session_id: str, answered: Collection[str]) -> None:
-    """Raises Conflict if there is a question, by its call id, that somebody else has just answered."""
+    """Raise Conflict if a question, given by its call id, was just answered by somebody else."""
     if answered:
         which = ", ".join(sorted(answered))
         raise Conflict("answered", f"session {session_id}: question {which} has just been answered")
 
 
 def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata of a session as plain JSON. Raises WrongUse if it is no JSON object, or too large."""
+    """Return the metadata of a session as plain JSON. Raises WrongUse if it is not a JSON object or too large."""
     try:
         text = msgspec.json.encode(metadata)
         plain = msgspec.json.decode(text, type=dict[str, Any])
@@ -93,38 +96,41 @@ def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_not_negative(**numbers: float | None) -> None:
-    """Raises WrongUse for a number below 0."""
+    """Raise WrongUse for a number below 0."""
     for name, number in numbers.items():
         if number is not None and not number >= 0:
             raise WrongUse(f"{name} is {number!r}: use a number of 0 or more")
 
 
 def check_positive(**numbers: float) -> None:
-    """Raises WrongUse for a number that is not above 0."""
+    """Raise WrongUse for a number that is not above 0."""
     for name, number in numbers.items():
         if not number > 0:
             raise WrongUse(f"{name} is {number!r}: use a number above 0")
 
 
 def check_id(id: str) -> str:
-    """The id, if it is a valid session id. Raises WrongUse."""
+    """Return the id if it is a valid session id. Raises WrongUse."""
     if not _ID.fullmatch(id):
         raise WrongUse(f"{id[:100]!r} cannot name a session: use 1 to 100 letters, digits, '-', '_', '.' and ':'")
     return id
 
 
 def title_of(prompt: str) -> str:
-    """The title of a session: the start of its first prompt, in one line."""
+    """Return the title of a session: the start of its first prompt, in one line."""
     return one_line(prompt.lstrip()[: 4 * TITLE], TITLE)
 
 
 def redacted(text: str, redact: Redact | None) -> str:
-    """The text as it may be stored: with its secrets redacted. redact: None: nothing is redacted."""
+    """Redact the secrets in a text before it is stored. redact: None redacts nothing."""
     return text if redact is None else TextRedactor(redact).text(text)
 
 
 def redacted_message(message: UserMessage, redact: Redact | None) -> UserMessage:
-    """The message as it may be stored. An image whose URL holds a secret is left out: no provider could fetch it."""
+    """Redact a message before it is stored.
+
+    An image whose URL holds a secret is left out: no provider could fetch it.
+    """
     if redact is None:
         return message
     texts = TextRedactor(redact)

@@ -2,7 +2,7 @@
 
 There are two because they promise different things. `LocalDispatcher` starts the run here and returns once its first
 event is stored, so that the caller sees why a run could not start. `QueueDispatcher` returns once the run is stored as
-queued; a worker starts it, in any process. They share no more than the checks at the end of this file.
+queued; a worker starts it, in any process. They share only the checks at the end of this file.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RunInput(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_job(cls, job: Job) -> RunInput:
-        """What the run of a job starts with."""
+        """Return the input with which the run of a job starts."""
         old = JobAnswer(call_id=job.call_id, text=job.text, approved=job.approved, arguments=job.arguments)
         given = job.answers or ((old,) if job.opening == "answer" else ())
         answers = {answer.call_id: _answer_of(answer) for answer in given}
@@ -72,7 +72,10 @@ class RunInput(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_answers(cls, session: StoredSession, answers: Mapping[str, Answer], engine: Engine) -> RunInput:
-        """The input of a run that starts with these answers. Raises WrongUse if one does not fit its question."""
+        """Return the input of a run that starts with these answers.
+
+        Raises WrongUse if one does not fit its question.
+        """
         config, questions = engine.config, session.questions
         redaction = config.functions.get("redaction", ())
         redacted_calls = {call.id for call in calls_of(questions) if may_be_redacted(call, redaction)}
@@ -93,7 +96,7 @@ class RunInput(Struct, frozen=True, kw_only=True):
 
 
 class LocalDispatcher:
-    """Starts runs in this process, as soon as they are asked for."""
+    """Dispatcher that starts runs in this process immediately."""
 
     def __init__(
         self, queries: SessionQueries, active_sessions: ActiveSessions, admission: Admission, supervisor: RunSupervisor
@@ -108,8 +111,8 @@ class LocalDispatcher:
     ) -> StoredSession:
         """Start a new session with its first run; returns once the first event is stored.
 
-        history: the messages with which it begins. named: whether the caller chose the id.
-        Raises Conflict if a session has it already.
+        history: the messages with which it begins. named: whether the caller chose the id. Raises Conflict if another
+        session has it.
         """
         active = self._admission.admit(new.id, new.owner, new.agent)
         return await self._supervisor.shielded(self._start_session(active, engine, new, prompt, history, named=named))
@@ -122,9 +125,11 @@ class LocalDispatcher:
         return await self._supervisor.shielded(self._start_run(active, run_input))
 
     async def session_at_rest(self, session_id: str, owner: str | None) -> StoredSession:
-        """The stored session. If its run has just finished, waits until its end is stored, at most `REST_SECONDS`.
+        """Return the stored session.
 
-        Readers see the end of a run before it is stored, and may ask for the next run at once.
+        If its run has just finished, wait until its end is stored, at most `REST_SECONDS`.
+
+        Readers see the end of a run before it is stored, and may ask for the next run immediately.
         """
         stored, active = await session_and_active(self._queries, self._active_sessions, session_id, owner)
         if active is None or active.run is None or not active.run.finished:
@@ -177,7 +182,7 @@ class LocalDispatcher:
 
 
 class QueueDispatcher:
-    """Stores runs as queued and submits them to the queue.
+    """Dispatcher that stores runs as queued and submits them to the queue.
 
     The store gets a run, with its job, before the queue does. If the process dies in between, the run waits in the
     store until `resubmit_lost` of any process finds it.
@@ -211,7 +216,7 @@ class QueueDispatcher:
         return await self._supervisor.shielded(self._put_admitted(await self._job(stored, run_input), engine))
 
     async def session_at_rest(self, session_id: str, owner: str | None) -> StoredSession:
-        """The session as stored: with a queue no process knows more than the store."""
+        """Return the session as stored: with a queue, no process knows more than the store."""
         return await self._queries.session(session_id, owner=owner)
 
     async def start_run_for(self, before: ActiveSession, messages: list[StoredMessage]) -> None:
@@ -276,7 +281,7 @@ class QueueDispatcher:
             log_warning("a run could not be submitted to the queue yet", run_id=job.run_id, error=str(error))
 
     async def _job(self, stored: StoredSession, run_input: RunInput) -> Job:
-        """The job of the next run; a run that was interrupted before it started keeps its job."""
+        """Return the job of the next run; a run that was interrupted before it started keeps its job."""
         run = await self._store.run(stored.run_id or "") if run_input.opening == "resume" else None
         if run is not None and run.job is not None:
             return msgspec.json.decode(run.job, type=Job)
@@ -326,13 +331,13 @@ class QueueDispatcher:
 
 
 async def check_is_new(store: Store, session_id: str) -> None:
-    """Raises Conflict if there is a session with this id."""
+    """Raise Conflict if there is a session with this id."""
     if await store.session(session_id) is not None:
         raise Conflict("exists", f"session {session_id!r} exists already: start a run in it, or use another id")
 
 
 def check_can_start(session: StoredSession, run_input: RunInput) -> None:
-    """Raises Conflict if the state of the session does not allow the next run to start with this input."""
+    """Raise Conflict if the state of the session does not allow the next run to start with this input."""
     id, status = session.id, session.status
     if status == "interrupted" and run_input.opening != "resume":
         raise Conflict("interrupted", f"session {id}: its run was interrupted; resume it first")

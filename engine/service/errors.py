@@ -53,29 +53,29 @@ RECEIVED = "otlp:"
 
 
 def is_received(session: StoredSession) -> bool:
-    """Whether another program runs the session, and it is here as its spans tell it (`span_receiver.py`)."""
+    """Return whether another program runs the session, known here only from its spans (`span_receiver.py`)."""
     return session.agent.startswith(RECEIVED)
 
 
 def check_runs_here(session: StoredSession) -> None:
-    """Raises Conflict for a session whose runs nobody starts or steers here: a sub-agent's, or a received one."""
+    """Raise Conflict for a session whose runs cannot be started or steered here: a sub-agent's, or a received one."""
     check_no_subagent(session)
     if is_received(session):
         raise Conflict("received", f"session {session.id} was received as spans: it runs in another program, not here")
 
 
 def too_many_of_yours(most: int) -> TooMany:
-    """The error for an owner who already has `most` sessions running or queued."""
+    """Return the error for an owner who already has `most` sessions running or queued."""
     return TooMany("sessions", f"{most} of your sessions are running or queued, and no more may: wait for one to end")
 
 
 def check_no_subagent(session: StoredSession) -> None:
-    """Raises Conflict for the session of a sub-agent: its runs are those of its caller's calls."""
+    """Raise Conflict for the session of a sub-agent: its runs belong to its caller's calls."""
     if session.parent is not None:
         where = f"ask, answer and resume the session that runs it, {session.parent}"
         raise Conflict("subagent", f"session {session.id} is a sub-agent's: {where}")
 
 
 def busy(session_id: str) -> Conflict:
-    """The error for a request to start a run in a session that already has one."""
+    """Return the error for a request to start a run in a session that already has one."""
     return Conflict("busy", f"session {session_id} is running: wait for its end, send it a message, or cancel it")

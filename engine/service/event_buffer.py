@@ -1,8 +1,8 @@
 """Event buffer of a run: each event is encoded once, for the store and for every reader.
 
-The run writes its events to the buffer as to a record file. Of each reader only the number of its latest event is kept.
-Events that are no longer in the buffer are read from the store, so a slow reader takes no memory and misses nothing
-that was stored.
+The run writes its events to the buffer as to a record file. For each reader, only the number of its latest event is
+kept. Events that are no longer in the buffer are read from the store, so a slow reader takes no memory and misses
+nothing that was stored.
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ class EventBuffer:
     # ---- writing
 
     def write(self, event: Event | DrainedChunk) -> None:
-        """Add an event. Returns at once, however slow readers and store are. Raises RunLost once the run is lost."""
+        """Add an event.
+
+        Returns immediately, however slow readers and store are. Raises RunLost once the run is lost.
+        """
         self._ownership.raise_if_lost()
         if isinstance(event, DrainedChunk):
             return  # what a model still sent after a cut is not part of a stored run
@@ -113,7 +116,7 @@ class EventBuffer:
         self.notifier.notify()
 
     async def stop(self) -> None:
-        """Wait until the commit under way is written or refused: what continues the run loads what it has written."""
+        """Wait until the current commit is written or refused: whatever continues the run loads what it has written."""
         if self._commit_task is not None:
             await asyncio.wait((self._commit_task,))
 
@@ -170,14 +173,14 @@ class EventBuffer:
             await asyncio.shield(self._commit_task or self._start_commit())
 
     def close(self) -> None:
-        """The run is over: add the events that the redaction was still holding back."""
+        """End the run's events: add those that the redaction was still holding back."""
         if self._redactor is not None:
             for written in self._redactor.flush():
                 assert not isinstance(written, DrainedChunk)
                 self._append(written)
 
     def _start_commit(self) -> asyncio.Task[None]:
-        """Start to store what is pending. It is a task of its own, so that a cancelled waiter does not cancel it."""
+        """Start to store what is pending, in a separate task, so that a cancelled waiter does not cancel it."""
         self._commit_task = task = asyncio.create_task(self._commit(), name="endstop commit")
         task.add_done_callback(_mark_retrieved)
         return task
@@ -224,7 +227,7 @@ class EventBuffer:
     # ---- reading
 
     def after(self, seq: int) -> list[Frame]:
-        """The frames after number `seq`, at most `READ_FRAMES`. `seq + 1` must not be before `first`."""
+        """Return at most `READ_FRAMES` frames after number `seq`. `seq + 1` must not be before `first`."""
         start = seq + 1 - self.first
         return self._frames[start : start + READ_FRAMES]
 
@@ -236,7 +239,7 @@ def _mark_retrieved(task: asyncio.Task[None]) -> None:
 
 
 class Notifier:
-    """Wakes those who wait for something that happens again and again.
+    """Wakes all waiters each time that something happens.
 
     To miss nothing, read `count` first, then look at what may have changed, and then `wait` since that count.
     """

@@ -1,7 +1,7 @@
 """Following the events of a run or a session: each exactly once and in order.
 
-Events come from the event buffer of the run, older ones from the store; what neither has becomes a `Gap`. A reader gets
-many events at a time if they are available, so a slow reader catches up.
+Events come from the event buffer of the run, older ones from the store; events that neither has become a `Gap`. A
+reader gets many events at a time if they are available, so a slow reader catches up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TERMINAL = b'{"type":"RUN_FINISHED"'
 
 
 class EventReader:
-    """Reads events for any number of readers at once. `heartbeat`: see `HEARTBEAT_SECONDS`."""
+    """Source of events for any number of concurrent readers. `heartbeat`: see `HEARTBEAT_SECONDS`."""
 
     def __init__(self, store: Store, active_sessions: ActiveSessions, heartbeat: float = HEARTBEAT_SECONDS) -> None:
         self._store = store
@@ -31,7 +31,7 @@ class EventReader:
         self._heartbeat = heartbeat
 
     async def run(self, run_id: str, session_id: str, after: int = 0) -> AsyncGenerator[Frames, None]:
-        """The events of a run after number `after`, up to its last.
+        """Yield the events of a run after number `after`, up to its last.
 
         An interrupted run may be resumed, so this waits for it until the service stops.
         """
@@ -53,7 +53,7 @@ class EventReader:
                 yield ()
 
     async def session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncGenerator[Frames, None]:
-        """The events of all runs of a session after event `after` (run id, number), until the service stops."""
+        """Yield the events of all runs of a session after event `after` (run id, number), until the service stops."""
         run_id, seq = after or ("", 0)
         number = 0
         while True:
@@ -72,7 +72,7 @@ class EventReader:
                 yield ()
 
     async def _judge_before(self, run_id: str, after: int) -> FrameJudge:
-        """A judge that knows the events of a run up to number `after`, if it needs any."""
+        """Return a judge that knows the events of a run up to number `after`, if it needs any."""
         judge, seq = FrameJudge(), 0
         while seq < after and (frames := await self._after(run_id, seq)):
             judge.judged(frame for frame in frames if isinstance(frame, Frame) and frame.seq <= after)
@@ -82,12 +82,15 @@ class EventReader:
         return judge
 
     async def _after(self, run_id: str, seq: int) -> Frames:
-        """The next events of a run after number `seq`, from its buffer or from the store."""
+        """Return the next events of a run after number `seq`, from its buffer or from the store."""
         buffer = self._active_sessions.buffer_of(run_id)
         return buffer.after(seq) if buffer is not None and seq + 1 >= buffer.first else await self._stored(run_id, seq)
 
     async def _stored(self, run_id: str, seq: int) -> Frames:
-        """The stored events after number `seq`; if there are none, a `Gap` up to the oldest event in the buffer."""
+        """Return the stored events after number `seq`.
+
+        If there are none, return a `Gap` up to the oldest event in the buffer.
+        """
         frames: list[Frame | Gap] = []
         pages = await self._store.pages(run_id, after=seq)
         run = await self._store.run(run_id) if pages else None
@@ -112,7 +115,10 @@ class EventReader:
         return frames
 
     async def _whole(self, run_id: str, line: bytes, messages: MessageRestorer) -> bytes:
-        """A response with its message. messages: has the parts in the pages at hand; others are read from the store."""
+        """Return a response with its message.
+
+        messages: has the parts on the pages at hand; others are read from the store.
+        """
         response = decode_line(line)
         assert isinstance(response, ResponseFinished)
         assert response.deltas is not None
@@ -130,7 +136,7 @@ class EventReader:
         return encode_line(whole)
 
     async def _is_over(self, run_id: str, seq: int) -> bool:
-        """Whether no event can follow number `seq`."""
+        """Return whether no event can follow number `seq`."""
         run: StoredRun | None = await self._store.run(run_id)
         if run is None:
             return True

@@ -17,14 +17,14 @@ from ..store.base import Page, Store, StoredSession, StoreError
 
 
 async def load_session(store: Store, engine: Engine, stored: StoredSession) -> Session:
-    """The session as its stored runs left it, ready for its next run."""
+    """Return the session as its stored runs left it, ready for its next run."""
     session = engine.session(stored.id, owner=stored.owner or None, metadata=stored.metadata)
     await to_thread.run_sync(session.load, await stored_runs(store, stored.id))
     return session
 
 
 async def stored_runs(store: Store, session_id: str) -> list[RecordedRun]:
-    """The runs of a session that have begun."""
+    """Return the runs of a session that have begun."""
     runs = []
     for run in await store.runs(session_id):
         pages = await _all_pages(store, run.id)
@@ -33,7 +33,10 @@ async def stored_runs(store: Store, session_id: str) -> list[RecordedRun]:
 
 
 async def was_answered(store: Store, session_id: str, call_id: str) -> bool:
-    """Whether a run of this session started with an answer to this question that was understood (not `unclear`)."""
+    """Return whether a run of this session started with an answer to this question.
+
+    An answer that was not understood (`unclear`) does not count.
+    """
     for run in await store.runs(session_id):
         if run.prompt is not None:
             continue

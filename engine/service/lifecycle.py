@@ -27,7 +27,7 @@ FORGET_SECONDS = 3600.0
 
 
 class Lifecycle:
-    """Opens and closes the parts of a service. Made by `Service`."""
+    """The parts of a service, opened and closed together. Made by `Service`."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Lifecycle:
         self._queue, self._dispatcher, self._worker, self._at_once = queue, dispatcher, worker, at_once
 
     def add_context(self, make: Callable[[], AbstractContextManager[None]]) -> None:
-        """Each time the service opens, enter a context manager made by `make`; leave it when the service closes."""
+        """Enter a context manager made by `make` each time the service opens, and leave it when the service closes."""
         self._contexts.append(make)
 
     async def open(self) -> None:
@@ -92,7 +92,7 @@ class Lifecycle:
             self._stack = stack.pop_all()
 
     def check_peers(self) -> None:
-        """Look for dead processes now instead of at the next renewal of the lease. Returns at once."""
+        """Look for dead processes now instead of at the next renewal of the lease. Returns immediately."""
         self._lease_keeper.renew_now()
 
     async def close(self) -> None:
@@ -145,13 +145,15 @@ class Lifecycle:
                     await self._supervisor.give_up_all("this process was taken for dead")
             if self._dispatcher is not None and self._worker is not None and not self._lease_keeper.evicted.is_set():
                 await self._dispatcher.hand_over(self._worker.unfinished)
-            with suppress(OSError):  # the queue is unreachable: what is left there does no harm
+            with suppress(OSError):  # the queue is unreachable: entries left there do no harm
                 await self._drop_finished(0.0)
 
     async def _adopt(self, orphans: list[Orphan]) -> None:
         if self._dispatcher is not None:
             await self._dispatcher.adopt(orphans)
-        elif not any(QUEUE in other.about for other in await self._store.processes()):  # else that process adopts them
+        elif not any(
+            QUEUE in other.about for other in await self._store.processes()
+        ):  # otherwise that process adopts them
             await self._store.interrupt_orphans([orphan.session_id for orphan in orphans])
 
     def _on_store_changes(self, session_ids: frozenset[str] | None) -> None:
@@ -194,7 +196,7 @@ class Lifecycle:
             await asyncio.sleep(FORGET_SECONDS)
 
     def _oldest_to_keep(self) -> str | None:
-        """Sessions whose last event is before this time are deleted; None: no session is deleted for its age."""
+        """Return the time before whose last event sessions are deleted; None: no session is deleted for its age."""
         if self._keep_days is None:
             return None
         try:

@@ -33,7 +33,7 @@ AdoptOrphans = Callable[[list[Orphan]], Awaitable[None]]
 
 
 class LeaseKeeper:
-    """Registers this process in the store, renews its lease, and evicts processes whose lease has expired.
+    """Registration of this process in the store: renews its lease, and evicts processes whose lease has expired.
 
     kind: name of this kind of process, for people to read.
     lease: seconds until an unrenewed lease expires; more than 0.
@@ -85,7 +85,7 @@ class LeaseKeeper:
         return self.held.evicted
 
     def renew_now(self) -> None:
-        """Make the background task renew the lease and look for dead processes now. Returns at once."""
+        """Make the background task renew the lease and look for dead processes now. Returns immediately."""
         self._renew_requested.set()
 
     # ---- inside
@@ -107,7 +107,7 @@ class LeaseKeeper:
                     return
                 self.held.valid_until = began + self.lease  # counted from before the request, which may have been slow
                 if self._eviction is None or self._eviction.done():
-                    # A task of its own: a queue may take longer than a lease.
+                    # In a separate task: a queue may take longer than a lease.
                     self._eviction = asyncio.create_task(self._try_evict_dead(adopt), name="endstop eviction")
                 pause = self.lease / RENEWALS_PER_LEASE
             except StoreError as error:

@@ -1,8 +1,8 @@
-"""Who holds a run, as this process knows it: the claim that the store granted, and whether it still stands.
+"""Who holds a run, as this process knows it: the claim that the store granted, and whether it is still valid.
 
 The store alone decides (`store/transaction.py`, `Claims`). While the lease of this process is valid, no other process
-can claim its sessions, so what the store said last is still true, and a check costs no query. Everything in this
-process that has to stop with the run asks its `RunOwnership`, or tells it why the run is lost.
+can claim its sessions, so the store's last answer is still true, and a check costs no query. Everything in this process
+that has to stop with the run asks its `RunOwnership`, or tells it why the run is lost.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ class HeldLease:
 class RunOwnership(Ownership):
     """The claim of this process to one run.
 
-    within: for a sub-agent, the claim to its caller's run: with that, this one is lost.
-    lease: None: this process shares the store with no other one. token: the token of the claim; None: the first batch
-        of the run will claim its session.
+    within: for a sub-agent, the claim to its caller's run: if that is lost, so is this one. lease: None: this process
+    does not share the store. token: the token of the claim; None: the first batch of the run will claim its session.
     """
 
     def __init__(
@@ -75,14 +74,14 @@ class RunOwnership(Ownership):
         self._released, self._lost = True, None
 
     def raise_if_lost(self) -> None:
-        """Raises RunLost if the run is known to be lost. Asks nobody: what is written is checked by the store."""
+        """Raise RunLost if the run is known to be lost. Nothing is queried: the store checks what is written."""
         if self._lost is not None:
             raise RunLost(*self._lost.args)
         if self._within is not None:
             self._within.raise_if_lost()
 
     async def check(self) -> None:
-        """See `Ownership.check`. Waits while the lease may have expired because the store cannot be reached."""
+        """Implement `Ownership.check`. Waits while the lease may have expired because the store cannot be reached."""
         self.raise_if_lost()
         if self.lease is not None:
             try:

@@ -35,7 +35,7 @@ CLAIMED_AGAIN = "the queue gave the run to this process again"
 
 
 class QueueWorker:
-    """Executes the jobs that the queue gives to this process, which may be several at the same time."""
+    """Worker that executes the jobs that the queue gives to this process, several at a time."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class OwnedSteps:
         """Why the queue keeps no more results of this execution; None: it does."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Steps.step`."""
+        """Implement `Steps.step`."""
         ownership, results = self._active.ownership, list[Any]()
 
         async def owned() -> Any:

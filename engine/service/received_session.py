@@ -44,22 +44,22 @@ class SpanClock:
         self._t = max(self._t, t or 0.0)
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return seconds since 1970."""
         return self._t
 
     def wall(self) -> datetime:
-        """The same as a date."""
+        """Return the same time as a date."""
         return moment_of(self._t)
 
     def text(self) -> str:
-        """The same as in records."""
+        """Return the same time as records write it."""
         return format_time(self._t)
 
     async def sleep(self, seconds: float) -> None:
-        """Nothing waits for spans by this clock."""
+        """Return immediately: nothing waits for spans by this clock."""
 
     def deadline(self, seconds: float | None) -> anyio.CancelScope:
-        """No deadline: see `sleep`."""
+        """Return a scope without a deadline, as `sleep` does not wait."""
         return anyio.CancelScope()
 
 
@@ -122,7 +122,7 @@ class ReceivedSession:
         return sum(request.span.size for _, request in self.waiting)
 
     def is_new(self, span: Span) -> bool:
-        """Whether this span has not come before. From now on it has."""
+        """Return whether this span arrives for the first time, and remember it."""
         key = span.trace, span.id
         stored = self._known_until is not None and 0 < span.end <= self._known_until + PRECISION
         if stored or key in self._seen:
@@ -155,7 +155,7 @@ class ReceivedSession:
             self._add(request)
 
     def end(self) -> None:
-        """The run is over: no more of its spans will come."""
+        """End the run: no more of its spans will come."""
         self.stop_waiting()
         self.reader.finish()
         self._follow()
@@ -228,7 +228,7 @@ class ReceivedSession:
 
 
 def first_prompt(request: RequestSpan) -> str:
-    """What the user said in a request; empty if the span has no contents."""
+    """Return what the user said in a request; empty if the span has no contents."""
     texts = (message.get("content") for message in request.input if message.get("role") == "user")
     found = next(texts, "")
     if isinstance(found, list):

@@ -152,12 +152,12 @@ class Service(SessionQueries):
 
     @asynccontextmanager
     async def lifespan(self, app: Any = None) -> AsyncIterator[dict[str, Any]]:
-        """The lifespan of an ASGI app that opens this service; requests find it as `request.state.endstop`."""
+        """Open this service as the lifespan of an ASGI app; requests find it as `request.state.endstop`."""
         async with self:
             yield {"endstop": self}
 
     def add_context(self, make: Callable[[], AbstractContextManager[None]]) -> None:
-        """Each time the service opens, enter a context manager made by `make`; leave it when the service closes."""
+        """Enter a context manager made by `make` each time the service opens, and leave it when the service closes."""
         self._lifecycle.add_context(make)
 
     @property
@@ -176,7 +176,7 @@ class Service(SessionQueries):
         return len(self._active_sessions)
 
     def begin_stopping(self) -> None:
-        """Start no more runs; those that have not ended after `grace` seconds are cancelled. Returns at once.
+        """Start no more runs; those that have not ended after `grace` seconds are cancelled. Returns immediately.
 
         With a queue they are not cancelled but left to other processes.
         """
@@ -198,9 +198,9 @@ class Service(SessionQueries):
     ) -> StoredSession:
         """Start a session with its first run; returns once its start is stored.
 
-        prompt: a text, or texts and images. history: the messages before it, as in `Engine.session`.
-        session_id: an id of your own, 1 to 100 letters, digits, `-`, `_`, `.` and `:`; None: the service makes one.
-        metadata: JSON that is stored with the session as it is, for `RunContext.metadata`; 16 kB at most.
+        prompt: a text, or texts and images. history: the messages before it, as in `Engine.session`. session_id: an id
+        that you choose, of 1 to 100 letters, digits, `-`, `_`, `.` and `:`; None: the service makes one. metadata: JSON
+        that is stored unchanged with the session, for `RunContext.metadata`; 16 kB at most.
         """
         id = new_session_id() if session_id is None else check_id(session_id)
         name, engine = self._admission.agent(agent)
@@ -253,13 +253,13 @@ class Service(SessionQueries):
     ) -> StoredSession:
         """Answer several open questions at once, by their call ids, by starting the session's next run.
 
-        If one of the answers is wrong, none is taken; the error names it.
+        If one of the answers is invalid, none is taken; the error names it.
         """
         checked = {id: _checked(f"answer to {id}", given) for id, given in answers.items()}
         return await self._answer(session_id, owner, checked)
 
     async def _answer(self, session_id: str, owner: str | None, answers: Mapping[Any, Answer]) -> StoredSession:
-        """answers: by call ids; None stands for the only question that is open."""
+        """Answer the open questions of a session. answers: by call id; None stands for the only open question."""
         stored = await self._dispatcher.session_at_rest(session_id, owner)
         check_runs_here(stored)
         ids = [question.call_id for question in stored.questions] if stored.status == "awaiting_input" else []
@@ -271,7 +271,7 @@ class Service(SessionQueries):
         return await self._dispatcher.start_run(session_id, owner, RunInput.of_answers(stored, named, engine))
 
     async def _check_question(self, session_id: str, call_id: str | None, ids: Sequence[str]) -> None:
-        """Raises Conflict unless this question is one of those that are open, WrongUse if None could be any of them."""
+        """Raise Conflict unless this question is open, WrongUse if it is None and several are open."""
         active = self._active_sessions.by_session(session_id)
         if active is not None:
             check_unanswered(session_id, [id for id in active.answering if call_id in (None, id)])
@@ -336,7 +336,7 @@ class Service(SessionQueries):
         """Cancel the current run of the session; a second call changes nothing.
 
         If another process executes the run, the request is left in the store for that process; a queued run is
-        cancelled as soon as a process starts it. cause: stands in the run's CANCEL_REQUESTED event.
+        cancelled as soon as a process starts it. cause: recorded in the run's CANCEL_REQUESTED event.
         """
         stored = await self.session(session_id, owner=owner)
         if is_received(stored):
@@ -368,7 +368,7 @@ class Service(SessionQueries):
         self._active_sessions.notifier_of(session_id).notify()
 
     def check_peers(self) -> None:
-        """Look for dead processes now instead of at the next renewal of the lease. Returns at once."""
+        """Look for dead processes now instead of at the next renewal of the lease. Returns immediately."""
         self._lifecycle.check_peers()
 
     # ---- inside
@@ -379,5 +379,5 @@ class Service(SessionQueries):
 
 
 def _checked(what: str, given: Answer) -> Answer:
-    """The answer, in words as a message. Raises WrongUse if it cannot be one."""
+    """Return the answer, in words as a message. Raises WrongUse if it is invalid."""
     return given if isinstance(given, Approve | Deny) else user_message(given, what)

@@ -20,7 +20,7 @@ from .follow import EventReader
 async def session_and_active(
     queries: SessionQueries, active_sessions: ActiveSessions, session_id: str, owner: str | None
 ) -> tuple[StoredSession, ActiveSession | None]:
-    """Return a session as the store has it, and its run in this process; None if no run of it is active here.
+    """Return a session as the store has it, and its run in this process; None if no run is active here.
 
     A run that ended while the store was read is returned, too: what was read may be older than its end. Raises Unknown
     like `SessionQueries.session`.
@@ -39,7 +39,7 @@ class SessionQueries:
         self._reader = EventReader(store, active_sessions, heartbeat)
 
     async def session(self, session_id: str, *, owner: str | None = None) -> StoredSession:
-        """A session. Raises Unknown if there is none, or it belongs to somebody else."""
+        """Return a session. Raises Unknown if it does not exist or belongs to somebody else."""
         stored = await self.store.session(session_id)
         if stored is None or owner not in (None, stored.owner):
             raise Unknown("session", f"there is no session {session_id[:100]!r}")
@@ -55,15 +55,15 @@ class SessionQueries:
         before: str | None = None,
         parent: str | None = None,
     ) -> tuple[list[StoredSession], str | None]:
-        """One page of sessions, newest first, and the `before` of the next page; None: there is none.
+        """Return a page of sessions, newest first, and the `before` of the next page; None if there is none.
 
-        parent: those of the sub-agents of this session; None: those that are no sub-agents.
+        parent: list the sub-agents of this session; None: list sessions that are not sub-agents.
         """
         wanted = SessionFilter(owner=owner, status=status, agent=agent, limit=limit, before=before, parent=parent)
         return await self.store.sessions(wanted)
 
     async def run(self, run_id: str, *, owner: str | None = None) -> StoredRun:
-        """A run. Raises Unknown if there is none, or it belongs to somebody else."""
+        """Return a run. Raises Unknown if it does not exist or belongs to somebody else."""
         stored = await self.store.run(run_id)
         session = None if stored is None else await self.store.session(stored.session_id)
         if stored is None or session is None or owner not in (None, session.owner):
@@ -71,12 +71,12 @@ class SessionQueries:
         return self._now(stored)
 
     async def runs(self, session_id: str, *, owner: str | None = None) -> list[StoredRun]:
-        """The runs of a session, in order."""
+        """Return the runs of a session, in order."""
         await self.session(session_id, owner=owner)
         return [self._now(run) for run in await self.store.runs(session_id)]
 
     async def outcome(self, run_id: str, *, wait: float = 0, owner: str | None = None) -> Outcome | None:
-        """The outcome of a run; None if it has none after `wait` seconds."""
+        """Return the outcome of a run; None if it has none after `wait` seconds."""
         stored = await self.run(run_id, owner=owner)
         active = self._active_sessions.by_run(run_id)
         if active is None:
@@ -89,7 +89,10 @@ class SessionQueries:
         return active.run.outcome if active.run is not None and active.run.finished else None
 
     async def _stored_outcome(self, run: StoredRun, wait: float) -> Outcome | None:
-        """The outcome of a run that has ended or that another process executes; None if it has none within `wait`."""
+        """Return the outcome of a run; None if it has none within `wait`.
+
+        For a run that has ended or that another process executes.
+        """
         deadline = asyncio.get_running_loop().time() + wait
         notifier = self._active_sessions.notifier_of(run.session_id)
         while True:
@@ -101,20 +104,20 @@ class SessionQueries:
             await notifier.wait(left, seen)
 
     def _now(self, run: StoredRun) -> StoredRun:
-        """The run, with the number of its latest event: readers may see an event before it is stored."""
+        """Return the run, with the number of its latest event: readers may see an event before it is stored."""
         buffer = self._active_sessions.buffer_of(run.id)
         return run if buffer is None else replace(run, last_seq=max(run.last_seq, buffer.last))
 
     def follow_run(self, run: StoredRun, after: int = 0) -> AsyncGenerator[Frames, None]:
-        """The events of a run after number `after`, as they come; an empty sequence while nothing happens."""
+        """Yield the events of a run after number `after` as they come; an empty sequence while nothing happens."""
         return self._reader.run(run.id, run.session_id, after)
 
     def follow_session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncGenerator[Frames, None]:
-        """The events of all runs of a session, future ones included, after event `after` (run id, number)."""
+        """Yield the events of all runs of a session, including future ones, after event `after` (run id, number)."""
         return self._reader.session(session_id, after)
 
     async def record(self, session: StoredSession) -> AsyncGenerator[bytes, None]:
-        """The session as a record file, in pieces."""
+        """Yield the session as a record file, in pieces."""
         header = Header(session_id=session.id, created_at=session.created_at, engine=__version__)
         yield encode_line(header) + b"\n"
         for run in await self.store.runs(session.id):

@@ -1,9 +1,9 @@
-"""Receives spans of agents that run elsewhere, and keeps their sessions in the store, where readers follow them live.
+"""Receiver of spans of agents that run elsewhere; their sessions are in the store, where readers follow them live.
 
 Spans come late, in any order, in several requests, and more than once. A session is one conversation of one owner, or
-one trace where the spans name no conversation. A request that repeats responses which have not come waits for them a
-moment; a span that was seen counts once. A run is over when the span of its agent or the root of its trace has come and
-no more spans follow, or when none has come for long. What is kept in memory is bounded.
+one trace where the spans name no conversation. A request that repeats responses that have not arrived waits for them
+briefly; a repeated span counts once. A run is over when the span of its agent or the root of its trace has arrived and
+no more spans follow, or when none has arrived for long. Memory is bounded.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ Key = tuple[str, str]
 
 
 class SpanReceiver:
-    """Receives spans. Made by `Service`, which opens and closes it."""
+    """Receiver of spans. Made by `Service`, which opens and closes it."""
 
     def __init__(self, store: Store, active_sessions: ActiveSessions, receiving: Receiving) -> None:
         self.counts = ReceivedCounts()
@@ -150,7 +150,7 @@ class SpanReceiver:
         if self._active_sessions.stopping or self._sweeper is None:
             raise ServiceUnavailable("stopping", "the server is stopping: send the spans again in a moment")
         async with self._lock:
-            if self._unstored:  # nothing is taken that cannot be kept
+            if self._unstored:  # refuse what cannot be kept
                 await self._flush(self._sessions.values())
             touched: dict[str, ReceivedSession] = {}
             for number, span in enumerate(sorted(spans, key=lambda one: one.start), 1):
@@ -262,7 +262,7 @@ class SpanReceiver:
     # ---- sessions
 
     async def _session(self, key: Key, request: RequestSpan) -> ReceivedSession:
-        """The session of a request: in memory, continued from the store, or new."""
+        """Return the session of a request: in memory, continued from the store, or new."""
         known = self._sessions.get(key)
         if known is not None and known.goes_on:
             return known

@@ -1,7 +1,7 @@
 """Sub-agents of a session that runs in this process: sessions in the store, too, which readers can follow.
 
-They belong to the run of their caller: where that goes on, they do, and whoever loses it loses them. So nothing else
-starts a run of theirs.
+They belong to the run of their caller: they continue where it continues, and a process that loses it loses them. So
+nothing else starts their runs.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class MakeBuffer(Protocol):
 
 
 class StoredSubagents:
-    """See `SubagentRecords`.
+    """`SubagentRecords` in the store.
 
-    root: the session whose run they belong to, their callers between them included. drained: stores the end of a run.
+    root: the session whose run they belong to, directly or through other sub-agents. drained: stores the end of a run.
     """
 
     def __init__(
@@ -61,21 +61,21 @@ class StoredSubagents:
         self._drained = drained
 
     def target(self, name: str, session_id: str) -> None:
-        """Always None: each run has a buffer of its own."""
+        """Return None: each run has its own buffer."""
 
     def path(self, name: str, session_id: str) -> str:
-        """Always empty: the store has it under its id."""
+        """Return an empty text: the store has it under its id."""
         return ""
 
     async def runs(self, name: str, session_id: str) -> Sequence[RecordedRun]:
-        """See `SubagentRecords`."""
+        """Implement `SubagentRecords.runs`."""
         return await stored_runs(self._store, session_id)
 
     @asynccontextmanager
     async def kept(
         self, session: Session, run: Run, config: RunConfig, title: str
     ) -> AsyncIterator[Callable[[], None]]:
-        """See `SubagentRecords`."""
+        """Implement `SubagentRecords.kept`."""
         root, redact = self._root, config.record_options.redact
         active = ActiveSession(session.id, root.owner, root.agent)
         active.ownership = RunOwnership(root.ownership.lease, within=root.ownership)

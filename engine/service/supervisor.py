@@ -37,7 +37,7 @@ StartRun = Callable[[ActiveSession, list[StoredMessage]], Awaitable[None]]
 
 
 class RunSupervisor:
-    """Runs each run of a service in a task of its own, so that it does not end with the request that started it.
+    """Supervisor that executes each run in a separate task, so that it does not end with the request that started it.
 
     shared: if true, there is a queue, and other processes can continue the runs of this one. So a run waits while the
         store is unreachable instead of failing, and is left unfinished instead of cancelled when this process stops.
@@ -138,14 +138,14 @@ class RunSupervisor:
             self._active_sessions.remove(active)
 
     def deliver_late(self, active: ActiveSession) -> None:
-        """For a message that arrived while this run was ending: start the next run if this one did not get it.
+        """Start the next run for a message that arrived while this run was ending, if this one did not get it.
 
         Returns at once; a background task waits for the end of the run.
         """
         self._spawn(self.late_messages.deliver_late(active))
 
     def deliver_late_elsewhere(self, session: StoredSession, id: str, message: UserMessage) -> None:
-        """For a message to a run of another process: start the next run if that one has ended without getting it.
+        """Start the next run for a message to a run of another process, if that run has ended without getting it.
 
         session: as stored before the message was. message: unredacted. Returns at once.
         """
@@ -333,7 +333,7 @@ class LateMessages:
         self._elsewhere = elsewhere
 
     async def pending(self, active: ActiveSession) -> list[StoredMessage]:
-        """Messages that the ended run of this session did not get and that are to start the next one.
+        """Return the messages that the session's ended run did not get and that are to start the next one.
 
         Empty if the status of the run is not in `CONTINUES_BY_ITSELF`, the service is stopping or the store fails: the
         messages then wait for a run that somebody starts.
@@ -385,7 +385,7 @@ class LateMessages:
 
 
 def clock_of(engine: Engine) -> Callable[[], str]:
-    """A function that gives the time of the engine's clock as ISO 8601, as stores and records hold it."""
+    """Return a function that gives the time of the engine's clock as ISO 8601, as stores and records hold it."""
     return lambda: engine.config.runtime.clock.wall().isoformat(timespec="milliseconds")
 
 

@@ -1,7 +1,7 @@
 """The protocol of a session store: sessions, runs and events, and the processes that share the store.
 
-A store keeps sessions, their runs, and the events of each run exactly as they stand in a record. A run writes batches
-of events; each batch carries the changes of its run and session that follow from the events, so that all of them are
+A store keeps sessions, their runs, and the events of each run exactly as a record has them. A run writes batches of
+events; each batch carries the changes of its run and session that follow from the events, so that all of them are
 committed in one transaction. Times are ISO 8601 in UTC with milliseconds, as in records.
 
 Several processes may share a store. Each one joins it and renews a lease. While a session runs it has a holder, so that
@@ -55,7 +55,7 @@ class StoreError(OSError):
 
 
 class LeaseLost(StoreError, RunLost):
-    """The process that writes was evicted: others may have its sessions by now, and it writes nothing more."""
+    """The writing process was evicted: others may have taken its sessions, and it can write nothing more."""
 
 
 class SessionLocked(StoreError):
@@ -269,7 +269,7 @@ class Orphan(Struct, frozen=True, kw_only=True):
 
 
 class Membership(Protocol):
-    """The part of a store for sharing it: which processes do, which sessions they hold, and the queue between them.
+    """The part of a store for sharing it: the processes that share it, the sessions they hold, and their queue.
 
     All methods raise StoreError if the store cannot be reached.
     """
@@ -290,7 +290,7 @@ class Membership(Protocol):
         ...
 
     async def processes(self) -> list[StoredProcess]:
-        """All members, in the order in which they started."""
+        """Return all members, in the order in which they started."""
         ...
 
     async def evict(self, process_id: str, *, even_alive: bool = False) -> bool:
@@ -302,7 +302,10 @@ class Membership(Protocol):
         ...
 
     async def orphans(self) -> list[Orphan]:
-        """Sessions that are `running`, and whose holder is not a member (any more). No sub-agents: see below."""
+        """Return the sessions that are `running` and whose holder is not a member (any more).
+
+        No sub-agents: see below.
+        """
         ...
 
     async def interrupt_orphans(self, session_ids: Sequence[str], trouble: str | None = None) -> int:
@@ -316,8 +319,8 @@ class Membership(Protocol):
     async def requeue(self, session_ids: Sequence[str], *, token: int | None = None) -> list[str]:
         """Queue those of these sessions again that are orphans or that this process holds; returns which.
 
-        Such a run continues where it stopped. If several processes do this at once, each session goes to one of them.
-        token: only sessions whose latest claim has this token and is one of this process.
+        Such a run continues where it stopped. If several processes do this at the same time, each session goes to one
+        of them. token: only sessions whose latest claim has this token and is one of this process.
         """
         ...
 
@@ -329,7 +332,7 @@ class Membership(Protocol):
         ...
 
     async def queued(self, older_than_seconds: float = 0.0) -> list[Orphan]:
-        """Runs that have been queued for `older_than_seconds` and that no member has claimed; oldest first."""
+        """Return runs that have been queued for `older_than_seconds` and that no member has claimed; oldest first."""
         ...
 
     async def request_cancel(self, session_id: str, cause: str) -> bool:
@@ -340,7 +343,7 @@ class Membership(Protocol):
         ...
 
     def listen(self, on_change: Callable[[frozenset[str] | None], None]) -> None:
-        """From now until the store is closed, call `on_change` when other processes have changed sessions.
+        """Call `on_change` when other processes have changed sessions, from now until the store is closed.
 
         on_change: called in the running event loop with the ids of the sessions, or with None if any session may have
             changed: at the beginning, and whenever notifications may have been lost. It must not block or raise. A
@@ -378,23 +381,26 @@ class Store(Membership, Protocol):
         ...
 
     async def session(self, id: str) -> StoredSession | None:
-        """The session with this id."""
+        """Return the session with this id."""
         ...
 
     async def sessions(self, wanted: SessionFilter = SessionFilter()) -> tuple[list[StoredSession], str | None]:  # noqa: B008  frozen
-        """A page of sessions, newest first, and the cursor of the next page. Raises WrongUse for an invalid cursor."""
+        """Return a page of sessions, newest first, and the cursor of the next page.
+
+        Raises WrongUse for an invalid cursor.
+        """
         ...
 
     async def run(self, id: str) -> StoredRun | None:
-        """The run with this id."""
+        """Return the run with this id."""
         ...
 
     async def runs(self, session_id: str) -> list[StoredRun]:
-        """All runs of a session, in order."""
+        """Return all runs of a session, in order."""
         ...
 
     async def pages(self, run_id: str, *, after: int = 0, limit: int = 64) -> list[Page]:
-        """The first pages of a run with events after number `after`; the first page may begin before it."""
+        """Return the first pages of a run with events after number `after`; the first page may begin before it."""
         ...
 
     async def add_message(self, message: StoredMessage) -> None:
@@ -402,7 +408,7 @@ class Store(Membership, Protocol):
         ...
 
     async def undelivered_messages(self, session_id: str) -> list[StoredMessage]:
-        """Messages that no run has received yet, in order."""
+        """Return messages that no run has received yet, in order."""
         ...
 
     async def delete_messages(self, session_id: str) -> None:
@@ -424,8 +430,8 @@ class Store(Membership, Protocol):
         """Make this process the holder of a session, in order to execute its latest run; returns the session.
 
         The status stays until a batch changes it. The claim has a new token, also if this process holds the session
-        already: what executed the run for the earlier claim can write nothing more of it.
-        Raises SessionLocked if another member holds it, alive or not, or if the run is over or not the latest one.
+        already: whatever executed the run under the earlier claim can write nothing more for it. Raises SessionLocked
+        if another member holds it, alive or not, or if the run is over or not the latest one.
         """
         ...
 

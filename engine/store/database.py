@@ -1,4 +1,4 @@
-"""Connections to SQLite and PostgreSQL, their errors in plain words, and the migration of their tables."""
+"""Connections to SQLite and PostgreSQL, their errors in plain words, and migration of the tables."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Database:
         self.lease_engine.dispose()
 
     def map_error(self, error: Exception) -> StoreError:
-        """The StoreError for an error of this database."""
+        """Return the StoreError for an error of this database."""
         return map_db_error(error, self.display_name, self.secrets)
 
 
@@ -196,7 +196,7 @@ class Postgresql(Database):
 def _execute_one_by_one(cursor: Any, statement: str, rows: Sequence[Any], context: Any) -> bool:
     """Execute a statement for each row, in place of psycopg's `executemany`, which sends all in one pipeline.
 
-    No timeout of PostgreSQL ends a transaction whose client freezes inside a pipeline: its locks would stay for ever.
+    No timeout of PostgreSQL ends a transaction whose client freezes inside a pipeline: its locks would stay forever.
     """
     for row in rows:
         cursor.execute(statement, row)
@@ -204,7 +204,7 @@ def _execute_one_by_one(cursor: Any, statement: str, rows: Sequence[Any], contex
 
 
 def map_db_error(error: Exception, name: str, secrets: tuple[str, ...] = ()) -> StoreError:
-    """The StoreError to raise for an error of a database. secrets: passwords, masked in its text."""
+    """Return the StoreError to raise for an error of a database. secrets: passwords, masked in its text."""
     if isinstance(error, StoreError):
         return type(error)(str(error))
     cause: BaseException = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
@@ -236,8 +236,8 @@ def _postgresql_meaning(cause: BaseException) -> str:
 def migrate(connection: Connection, name: str) -> None:
     """Upgrade the tables to the latest schema, in the transaction of the connection; the caller commits.
 
-    If two processes open a new database at once, one waits for the other. Raises WrongUse if the schema is newer than
-    this endstop, or if a SQLite file belongs to another program.
+    If two processes open a new database at the same time, one waits for the other. Raises WrongUse if the schema is
+    newer than this endstop, or if a SQLite file belongs to another program.
     """
     script = _scripts()
     if _version(connection) == script.get_current_head():
@@ -258,7 +258,7 @@ def migrate(connection: Connection, name: str) -> None:
 
 @cache
 def _scripts() -> ScriptDirectory:
-    """The migrations: read once for all stores of a process."""
+    """Return the migrations, read once for all stores of a process."""
     return ScriptDirectory.from_config(_config())
 
 

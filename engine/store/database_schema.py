@@ -1,8 +1,8 @@
 """The tables of a store, for SQLAlchemy. Migrations create them; a test compares the two.
 
-Texts of people and models are stored as UTF-8 in columns of bytes, because PostgreSQL's text cannot hold NUL; half a
-surrogate pair becomes a question mark, as in records. Names and ids are text, to be searched and read by people; in
-them NUL and half surrogate pairs become U+FFFD. The lines of events are stored byte for byte.
+Texts of people and models are stored as UTF-8 in columns of bytes, because PostgreSQL's text cannot hold NUL; a lone
+surrogate becomes a question mark, as in records. Names and ids are text, to be searched and read by people; in them NUL
+and lone surrogates become U+FFFD. The lines of events are stored byte for byte.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Utf8Text(TypeDecorator[str]):
 
 
 def storable(name: str) -> str:
-    """A name with U+FFFD for each NUL and each half surrogate pair."""
+    """Replace each NUL and each lone surrogate in a name with U+FFFD."""
     if "\0" not in name and (name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)):
         return name
     return "".join("\ufffd" if letter == "\0" or "\ud800" <= letter <= "\udfff" else letter for letter in name)

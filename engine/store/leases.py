@@ -1,10 +1,10 @@
-"""Leases: which processes share the store, by the clock of the database, and which of them are dead.
+"""Leases: which processes share the store, by the clock of the database, and which are dead.
 
-Leases have a connection and a thread of their own: a lease can be renewed while a large transaction is being written,
-and an outage of the database is noticed at once.
+Leases have a separate connection and thread: a lease can be renewed while a large transaction is being written, and an
+outage of the database is noticed immediately.
 
-A lease shows that a process is dead only when it expires. For a process on the same machine, `is_gone` knows at once:
-a process id together with the time at which the kernel started the process is unique until the next boot.
+A lease shows that a process is dead only when it expires. For a process on the same machine, `is_gone` knows
+immediately: a process id together with the time at which the kernel started the process is unique until the next boot.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ _about = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def now(connection: Connection) -> ColumnElement[int]:
-    """Milliseconds since 1970 by the clock of the database. SQLite has the clock of this machine."""
+    """Return milliseconds since 1970 by the clock of the database. SQLite uses the clock of this machine."""
     return literal_column(_NOW[connection.dialect.name], Integer)
 
 
 class LeaseThread:
-    """Reads and changes the list of processes in a thread, one call after another, each in its own transaction."""
+    """Thread that reads and changes the list of processes, one call after another, each in its own transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -131,7 +131,7 @@ def evict(process_id: str, even_alive: bool, connection: Connection) -> bool:
 
 
 def processes(connection: Connection) -> list[StoredProcess]:
-    """All members, in the order in which they started."""
+    """Return all members, in the order in which they started."""
     found = select(PROCESSES, (PROCESSES.c.until - now(connection)).label("seconds_left"))
     return [
         StoredProcess(
@@ -171,7 +171,7 @@ async def evict_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
 
 
 async def all_restore_messages(store: Store) -> bool:
-    """Whether every process that shares the store makes responses whole again whose texts stand in their deltas alone.
+    """Return whether every process that shares the store can restore responses whose texts are only in their deltas.
 
     Processes of versions before 2.0 of the record format do not; they may be at work during an upgrade.
     """
@@ -179,7 +179,7 @@ async def all_restore_messages(store: Store) -> bool:
 
 
 def this_process(kind: str, *, lease_seconds: float = LEASE) -> Process:
-    """A description of this process, with a new id. kind: `service`, `serve` or `worker`."""
+    """Return a description of this process, with a new id. kind: `service`, `serve` or `worker`."""
     host = socket.gethostname()
     about = {"boot": _boot(), "namespace": _namespace(), "start": _state(os.getpid())[1], "pages": PAGE_FORMAT}
     return Process(
@@ -195,7 +195,7 @@ def this_process(kind: str, *, lease_seconds: float = LEASE) -> Process:
 
 
 def is_gone(process: Process) -> bool:
-    """Whether it ran on this machine and has certainly ended. False in any doubt.
+    """Return whether the process ran on this machine and has certainly ended. False in any doubt.
 
     Reads /proc, as described in proc(5); pid_namespaces(7) says when process ids can be compared.
     """
@@ -222,7 +222,7 @@ def _namespace() -> str:
 
 
 def _state(pid: int) -> tuple[str, str]:
-    """State and start time of a process; both empty if they cannot be read."""
+    """Return the state and start time of a process; both empty if they cannot be read."""
     fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
     return (fields[0], fields[_START]) if len(fields) > _START else ("", "")
 
@@ -235,7 +235,7 @@ def _read(path: Path) -> str:
 
 
 def _may_exist(pid: int) -> bool:
-    """Asks the kernel whether there is a process with this id: /proc may hide the processes of other users."""
+    """Ask the kernel whether a process with this id exists: /proc may hide the processes of other users."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

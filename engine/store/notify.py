@@ -1,6 +1,6 @@
-"""LISTEN/NOTIFY: a thread that receives from PostgreSQL which sessions other processes have changed.
+"""A thread that learns from PostgreSQL (LISTEN/NOTIFY) which sessions other processes have changed.
 
-When it loses the connection it makes a new one, and then reports that any session may have changed.
+When it loses the connection it opens a new one, and then reports that any session may have changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OnChange = Callable[[frozenset[str] | None], None]
 
 
 class Listener:
-    """Listens until it is closed.
+    """Listener for changes of sessions; it listens until it is closed.
 
     on_change: called in the running event loop with the ids of changed sessions, or None: any session may have changed.
         Notifications that arrive while a call is pending are merged into it.

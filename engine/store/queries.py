@@ -1,4 +1,4 @@
-"""Queries: all that is read from a store, each in a transaction of its own."""
+"""Queries: everything that is read from a store, each in its own transaction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ _UNDELIVERED = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).
 
 
 def _pages() -> Select[int, int, bytes]:
-    """The query of `pages`: from the page with event `after` + 1 on, at most `most`, none after `MAX_PAGE_BYTES`."""
+    """Return the query of `pages`.
+
+    It selects at most `most` pages, from the one with event `after` + 1, and none after `MAX_PAGE_BYTES`.
+    """
     key = select(RUNS.c.key).where(RUNS.c.id == bindparam("of")).scalar_subquery()
     after = bindparam("after", type_=Integer)
     first = select(func.max(PAGES.c.first_seq)).where(PAGES.c.run == key, PAGES.c.first_seq <= after + 1)
@@ -61,7 +64,7 @@ _PAGES = _pages()
 
 
 def session(connection: Connection, id: str) -> StoredSession | None:
-    """The session with this id."""
+    """Return the session with this id."""
     row = connection.execute(_SESSION, {"of": id}).first()
     return None if row is None else _session(row)
 
@@ -69,7 +72,10 @@ def session(connection: Connection, id: str) -> StoredSession | None:
 def sessions(
     connection: Connection, wanted: SessionFilter, limit: int, before: tuple[str, str] | None
 ) -> list[StoredSession]:
-    """Sessions, newest first. before: `created_at` and id of the session after which they begin; None: the newest."""
+    """Return sessions, newest first.
+
+    before: `created_at` and id of the last session of the previous page; None: from the newest.
+    """
     query: Select[Any] = _SESSIONS
     query = query.where(SESSIONS.c.parent.is_(None) if wanted.parent is None else SESSIONS.c.parent == wanted.parent)
     for name in ("owner", "status", "agent"):
@@ -83,24 +89,24 @@ def sessions(
 
 
 def run(connection: Connection, id: str) -> StoredRun | None:
-    """The run with this id."""
+    """Return the run with this id."""
     row = connection.execute(_RUN, {"of": id}).first()
     return None if row is None else _run(row)
 
 
 def runs(connection: Connection, session_id: str) -> list[StoredRun]:
-    """All runs of a session, in order."""
+    """Return all runs of a session, in order."""
     return [_run(row) for row in connection.execute(_RUNS_OF, {"of": session_id})]
 
 
 def pages(connection: Connection, run_id: str, after: int, limit: int) -> list[Page]:
-    """At most `limit` pages, in order, from the page that holds the event after number `after` on."""
+    """Return at most `limit` pages, in order, starting with the page that holds the event after number `after`."""
     found = connection.execute(_PAGES, {"of": run_id, "after": after, "most": limit})
     return [Page(run_id, first, last, bytes(lines)) for first, last, lines in found]
 
 
 def undelivered_messages(connection: Connection, session_id: str) -> list[StoredMessage]:
-    """Messages that no run has received yet, in order."""
+    """Return messages that no run has received yet, in order."""
     return [
         StoredMessage(
             id=row.id,
@@ -114,7 +120,10 @@ def undelivered_messages(connection: Connection, session_id: str) -> list[Stored
 
 
 def expired(connection: Connection, before: str | None, keep: int | None, limit: int) -> list[str]:
-    """Ids of at most `limit` ended sessions last updated before a time, or not among the `keep` latest, in no order."""
+    """Return the ids of at most `limit` ended sessions, in no order.
+
+    They were last updated before a time, or are not among the `keep` latest.
+    """
     ended = select(SESSIONS.c.id).where(SESSIONS.c.status.in_(ENDED), SESSIONS.c.parent.is_(None))
     found: list[str] = []
     if before is not None:
@@ -127,14 +136,14 @@ def expired(connection: Connection, before: str | None, keep: int | None, limit:
 
 
 def orphans(connection: Connection) -> list[Orphan]:
-    """Sessions that are running, and whose holder is not a member."""
-    lost = RUNNING, _NOT_HELD, SESSIONS.c.parent.is_(None)  # sub-agents go on with their callers
+    """Return sessions that are running, and whose holder is not a member."""
+    lost = RUNNING, _NOT_HELD, SESSIONS.c.parent.is_(None)  # sub-agents continue with their callers
     rows = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent).where(*lost).order_by(SESSIONS.c.id)
     return [Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent) for row in connection.execute(rows)]
 
 
 def queued(connection: Connection, milliseconds: int) -> list[Orphan]:
-    """Runs queued for at least that long, and not held by a member; oldest first."""
+    """Return runs queued for at least that long, and not held by a member; oldest first."""
     rows = (
         select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent, RUNS.c.job)
         .join(RUNS, RUNS.c.id == SESSIONS.c.run_id)
@@ -149,12 +158,12 @@ def queued(connection: Connection, milliseconds: int) -> list[Orphan]:
 
 
 def make_cursor(session: StoredSession) -> str:
-    """The cursor of the page that begins after this session."""
+    """Return the cursor of the page that starts after this session."""
     return base64.urlsafe_b64encode(msgspec.json.encode((session.created_at, session.id))).decode().rstrip("=")
 
 
 def parse_cursor(cursor: str) -> tuple[str, str]:
-    """The position that a cursor stands for. Raises WrongUse for text that is not a cursor."""
+    """Parse a cursor into the position that it stands for. Raises WrongUse for an invalid cursor."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         return msgspec.json.decode(raw, type=tuple[str, str])

@@ -1,6 +1,6 @@
 """The store in a database: one thread writes, a few threads read, and one renews the lease.
 
-`Store` documents what the methods do; a docstring here adds only what is special to a database.
+`Store` documents the methods; a docstring here adds only what is special to a database.
 """
 
 from __future__ import annotations
@@ -87,19 +87,19 @@ class SqlStore:
     # ---- sessions and runs
 
     async def add(self, session: NewSession) -> None:
-        """See `Store`."""
+        """Implement `Store.add`."""
         await self._write(lambda transaction: transaction.add(session))
 
     async def commit(self, batch: EventBatch) -> int:
-        """See `Store`. Idempotent: writing the same events twice is a no-op."""
+        """Implement `Store.commit`. Idempotent: writing the same events twice is a no-op."""
         return await self._write(lambda transaction: transaction.commit(batch), len(batch.lines))
 
     async def session(self, id: str) -> StoredSession | None:
-        """See `Store`."""
+        """Implement `Store.session`."""
         return await self._read(queries.session, id)
 
     async def sessions(self, wanted: SessionFilter = SessionFilter()) -> tuple[list[StoredSession], str | None]:  # noqa: B008  frozen
-        """See `Store`. Raises WrongUse also for a limit that is not from 1 to 1000."""
+        """Implement `Store.sessions`. Raises WrongUse also for a limit that is not from 1 to 1000."""
         limit = wanted.limit
         if not 1 <= limit <= queries.MAX_ROWS:
             raise WrongUse(f"limit is {limit}, and must be from 1 to {queries.MAX_ROWS}")
@@ -108,23 +108,23 @@ class SqlStore:
         return found[:limit], queries.make_cursor(found[limit - 1]) if len(found) > limit else None
 
     async def run(self, id: str) -> StoredRun | None:
-        """See `Store`."""
+        """Implement `Store.run`."""
         return await self._read(queries.run, id)
 
     async def runs(self, session_id: str) -> list[StoredRun]:
-        """See `Store`."""
+        """Implement `Store.runs`."""
         return await self._read(queries.runs, session_id)
 
     async def pages(self, run_id: str, *, after: int = 0, limit: int = 64) -> list[Page]:
-        """See `Store`. Returns fewer than `limit` pages also where they are large."""
+        """Implement `Store.pages`. Returns fewer than `limit` pages if they are large."""
         return await self._read(queries.pages, run_id, after, limit)
 
     async def delete(self, session_id: str) -> bool:
-        """See `Store`."""
+        """Implement `Store.delete`."""
         return await self._write(lambda transaction: transaction.delete([session_id])) > 0
 
     async def forget(self, *, before: str | None = None, keep: int | None = None) -> int:
-        """See `Store`. Raises WrongUse if `before` is not a time or `keep` is negative."""
+        """Implement `Store.forget`. Raises WrongUse if `before` is not a time or `keep` is negative."""
         if keep is not None and keep < 0:
             raise WrongUse(f"keep is {keep}, and must be 0 or more")
         time = None if before is None else _normalize_time(before)
@@ -139,85 +139,85 @@ class SqlStore:
     # ---- messages
 
     async def add_message(self, message: StoredMessage) -> None:
-        """See `Store`."""
+        """Implement `Store.add_message`."""
         await self._write(lambda transaction: transaction.add_message(message))
 
     async def undelivered_messages(self, session_id: str) -> list[StoredMessage]:
-        """See `Store`."""
+        """Implement `Store.undelivered_messages`."""
         return await self._read(queries.undelivered_messages, session_id)
 
     async def delete_messages(self, session_id: str) -> None:
-        """See `Store`."""
+        """Implement `Store.delete_messages`."""
         await self._write(lambda transaction: transaction.delete_messages(session_id))
 
     # ---- the queue, and who holds a session
 
     async def claim(self, session_id: str, run_id: str) -> StoredSession:
-        """See `Store`. Raises WrongUse if this process has not joined."""
+        """Implement `Store.claim`. Raises WrongUse if this process has not joined."""
         if self._open_writer.process is None:
             raise WrongUse("only a process that has joined can claim a session: call `join` first")
         return await self._write(partial(_claim, session_id, run_id))
 
     async def queue(self, run: QueuedRun) -> None:
-        """See `Store`."""
+        """Implement `Store.queue`."""
         await self._write(lambda transaction: transaction.claims.queue(run))
 
     async def queued(self, older_than_seconds: float = 0.0) -> list[Orphan]:
-        """See `Membership`."""
+        """Implement `Membership.queued`."""
         return await self._read(queries.queued, int(older_than_seconds * 1000))
 
     async def requeue(self, session_ids: Sequence[str], *, token: int | None = None) -> list[str]:
-        """See `Membership`."""
+        """Implement `Membership.requeue`."""
         ids: list[str] = []
         for chunk in _chunks(session_ids):
             ids += await self._write(partial(_requeue, chunk, token))
         return ids
 
     async def orphans(self) -> list[Orphan]:
-        """See `Membership`."""
+        """Implement `Membership.orphans`."""
         return await self._read(queries.orphans)
 
     async def interrupt_orphans(self, session_ids: Sequence[str], trouble: str | None = None) -> int:
-        """See `Membership`."""
+        """Implement `Membership.interrupt_orphans`."""
         count = 0
         for chunk in _chunks(session_ids):
             count += await self._write(partial(_interrupt_orphans, chunk, trouble))
         return count
 
     async def mark_interrupted(self, session_id: str, why: str, *, token: int | None = None) -> None:
-        """See `Membership`."""
+        """Implement `Membership.mark_interrupted`."""
         await self._write(lambda transaction: transaction.claims.mark_interrupted(session_id, why, token))
 
     async def request_cancel(self, session_id: str, cause: str) -> bool:
-        """See `Membership`."""
+        """Implement `Membership.request_cancel`."""
         return await self._write(lambda transaction: transaction.claims.request_cancel(session_id, cause))
 
     # ---- processes
 
     async def join(self, process: Process) -> None:
-        """See `Membership`."""
+        """Implement `Membership.join`."""
         writer = self._open_writer
         await self._open_lease_thread.join(process)
         writer.process = process
 
     async def heartbeat(self, process_id: str) -> bool:
-        """See `Membership`."""
+        """Implement `Membership.heartbeat`."""
         return await self._lease(partial(leases.heartbeat, process_id))
 
     async def leave(self, process_id: str) -> None:
-        """See `Membership`."""
+        """Implement `Membership.leave`."""
         await self._lease(partial(leases.evict, process_id, True))
 
     async def processes(self) -> list[StoredProcess]:
-        """See `Membership`."""
+        """Implement `Membership.processes`."""
         return await self._lease(leases.processes)
 
     async def evict(self, process_id: str, *, even_alive: bool = False) -> bool:
-        """See `Membership`."""
+        """Implement `Membership.evict`."""
         return await self._lease(partial(leases.evict, process_id, even_alive))
 
     def listen(self, on_change: OnChange) -> None:
-        """See `Membership`. On SQLite, which has no notifications, `on_change` is never called."""
+        """Implement `Membership.listen`. On SQLite, which has no notifications, `on_change` is never called."""
         writer = self._open_writer
         if self._database.listen_engine is not None:
             self._listeners.append(Listener(self._database.listen_engine, on_change, lambda: writer.process_id))
@@ -296,7 +296,7 @@ def _chunks(ids: Sequence[str]) -> list[Sequence[str]]:
 
 
 def _normalize_time(time: str) -> str:
-    """A time as the store writes it: ISO 8601 in UTC with milliseconds. Raises WrongUse if it is not a time."""
+    """Format a time as the store does: ISO 8601 in UTC with milliseconds. Raises WrongUse if it is not a time."""
     try:
         read = datetime.fromisoformat(time)
     except ValueError:

@@ -80,7 +80,7 @@ class RunTail(NamedTuple):
 
 
 class Known:
-    """What a process knows of the database without a query, because as a member it alone can change it."""
+    """What a process knows about the database without a query, because only it, as a member, can change it."""
 
     def __init__(self) -> None:
         self.tails: dict[str, RunTail] = {}
@@ -98,9 +98,9 @@ class Known:
 class Transaction:
     """Changes in one transaction.
 
-    known: updated by `on_committed`; before that, claims that change are only removed from it.
-    check_first: before each change, look whether it was made already. If a connection breaks during a commit, nobody
-        knows whether the commit succeeded, and its changes are submitted again.
+    known: updated by `on_committed`; before that, claims that change are only removed from it. check_first: before each
+    change, check whether it was already made. If a connection breaks during a commit, nobody knows whether the commit
+    succeeded, and its changes are submitted again.
     process: the process that writes, if it has joined.
     """
 
@@ -178,7 +178,7 @@ class Transaction:
         return len(found)
 
     def _subagents_of(self, ids: Sequence[str]) -> list[str]:
-        """The sub-agents of these sessions, and theirs."""
+        """Return the sub-agents of these sessions, recursively."""
         found: list[str] = []
         above = list(ids)
         while above:
@@ -196,7 +196,7 @@ class Transaction:
             self._execute(_ADD_STEPS, [{"of": key, "more": more, "at": at} for key, (more, at) in steps.items()])
 
     def on_committed(self) -> None:
-        """To be called after the commit: adds the new ends of runs, and the new claims, to what is known."""
+        """Add the new ends of runs and the new claims to what is known. Call this after the commit."""
         self._known.tails.update(self._new_tails)
         self._known.tokens.update(self.claims.new_tokens)
 
@@ -226,7 +226,7 @@ class Transaction:
         state = {"status": "running", "stop_reason": None, "updated_at": batch.at, **_NOT_QUEUED}
         before = self._execute(select(RUNS.c.resumed_at).where(RUNS.c.id == batch.run_id)).scalar_one()
         resumed_at = msgspec.json.decode(before)
-        if batch.lines.startswith(_RESUMED):  # else it is stored already, and only the rest of the batch is new
+        if batch.lines.startswith(_RESUMED):  # otherwise it is stored already, and only the rest of the batch is new
             resumed_at.append(batch.first_seq)
         again = {"finished_at": None, "outcome": None, "resumed_at": encode_line(resumed_at)}
         self._execute(update(RUNS).where(RUNS.c.id == batch.run_id).values(**state, **again))
@@ -267,7 +267,7 @@ class Transaction:
         return None if row is None else RunTail(row[0], row[1] or 0)
 
     def _unstored_part(self, batch: EventBatch, tail: RunTail) -> EventBatch:
-        """The part of a batch that is not stored yet. Raises SequenceConflict unless the rest is stored, line for line.
+        """Return the part of a batch not stored yet. Raises SequenceConflict unless the rest is stored, line for line.
 
         After a broken commit the caller submits the same events again, and perhaps more.
         """
@@ -378,7 +378,7 @@ class Claims:
         return StartedRun(row.runs, waited)
 
     def check_own(self, session_id: str, token: int | None) -> int:
-        """The token of the session's latest claim. Raises SessionLocked unless it is `token`, and of this process.
+        """Return the token of the session's latest claim. Raises SessionLocked unless it is `token` and this process's.
 
         token: None: any token. A process that has not joined may write for a session that no member holds.
         """
@@ -391,7 +391,7 @@ class Claims:
         return latest
 
     def token_of(self, session_id: str) -> int:
-        """The token of the session's latest claim; 0 if there is no such session (any more)."""
+        """Return the token of the session's latest claim; 0 if the session does not exist (any more)."""
         latest: int | None = self._execute(select(SESSIONS.c.token).where(SESSIONS.c.id == session_id)).scalar()
         return latest or 0
 
@@ -565,7 +565,7 @@ class Claims:
 
 
 def _notifications(process_id: str, ids: set[str]) -> Iterator[str]:
-    """Payloads with these ids, each beginning with the id of the process that changed the sessions."""
+    """Yield payloads with these ids, each starting with the id of the process that changed the sessions."""
     words = [process_id]
     size = len(process_id)
     for id in sorted(id if _SAFE_ID.fullmatch(id) else ANY for id in ids):

@@ -1,4 +1,4 @@
-"""Opens a store by its path or URL."""
+"""Stores by path or URL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ URL_FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
 
 
 def store_at(place: str | os.PathLike[str]) -> SqlStore:
-    """The store at a path or URL, not opened yet.
+    """Return the store at a path or URL, not yet open.
 
     A path or `sqlite:///path` is a SQLite file, created if it does not exist; `postgresql://...` is a database on a
     server. Raises WrongUse for anything else, or if the driver is not installed.
@@ -34,19 +34,19 @@ def store_at(place: str | os.PathLike[str]) -> SqlStore:
 
 
 def file_at(place: str | os.PathLike[str]) -> Path | None:
-    """The file of the store at a path or URL; None for a database on a server. Raises like `store_at`."""
+    """Return the file of the store at a path or URL; None for a database on a server. Raises like `store_at`."""
     database = _database_at(place)
     return database.path.absolute() if isinstance(database, Sqlite) else None
 
 
 def mask_url(url: str) -> str:
-    """A URL for people, with `***` for the passwords."""
+    """Return a URL that may be shown, with `***` for the passwords."""
     url = re.sub(r"(://[^/?#:]*):.*@", r"\1:***@", url, flags=re.DOTALL)
     return re.sub(r"([?&][^=&]*password=)[^&]*", r"\1***", url, flags=re.IGNORECASE)
 
 
 def parse_store_url(place: str | os.PathLike[str]) -> Path | URL:
-    """The path of a SQLite file, or the URL of a PostgreSQL database. Raises WrongUse for anything else."""
+    """Return the path of a SQLite file or the URL of a PostgreSQL database. Raises WrongUse for anything else."""
     text = os.fspath(place)
     scheme, found, rest = text.partition("://")
     if not found:
@@ -61,7 +61,7 @@ def parse_store_url(place: str | os.PathLike[str]) -> Path | URL:
 
 
 def passwords_in(url: URL) -> tuple[str, ...]:
-    """The passwords in a URL."""
+    """Return the passwords in a URL."""
     found = [url.password or ""]
     for name, value in url.query.items():
         if "password" in name.lower():

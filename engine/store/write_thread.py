@@ -1,4 +1,4 @@
-"""A thread that writes: it makes all changes that were submitted meanwhile in one transaction.
+"""A thread that writes all changes submitted in the meantime in one transaction.
 
 While one transaction is being written, further changes queue up, so transactions grow with the load; a commit costs
 the same for one change as for a hundred. If a transaction fails, each of its changes is tried alone, so that one that
@@ -36,7 +36,7 @@ class DatabaseAway(StoreError):
 
 @dataclass(slots=True)
 class Write(Generic[C]):
-    """A change that was submitted, and what became of it."""
+    """A submitted change, and its result."""
 
     change: C
     size: int
@@ -46,7 +46,7 @@ class Write(Generic[C]):
 
 
 class WriteThread(ABC, Generic[C]):
-    """Commits changes in a thread, in the order in which they were submitted.
+    """Thread that commits changes in the order in which they were submitted.
 
     name: of the thread. patience: seconds for which changes wait for a database that is away, before they fail.
     """
@@ -82,22 +82,28 @@ class WriteThread(ABC, Generic[C]):
     def _write_in_one(self, writes: Sequence[Write[C]], *, check_first: bool) -> None:
         """Make all changes in one transaction, and set their results.
 
-        check_first: a transaction has failed, and nobody knows whether its commit succeeded: see what is there already.
-        Raises what the database raises, and DatabaseAway.
+        check_first: a transaction has failed, and it is unknown whether its commit succeeded: check what is already
+        there. Raises the database's errors, and DatabaseAway.
         """
 
     @abstractmethod
     def _error_of(self, error: Exception) -> Exception:
-        """What the caller of a change gets that failed alone. Raises DatabaseAway if it is to be tried again."""
+        """Return the error for the caller of a change that failed alone.
+
+        Raises DatabaseAway if it is to be tried again.
+        """
 
     def _on_failed(self, error: Exception, left: deque[Write[C]]) -> None:
-        """A transaction of all in `left` has failed. May fail them, and remove them, without another attempt."""
+        """Handle the failure of a transaction of all changes in `left`.
+
+        May fail and remove them without another attempt.
+        """
 
     def _on_begin(self) -> None:
-        """Some changes are about to be made."""
+        """Prepare for changes that are about to be made."""
 
     def _on_away(self, error: DatabaseAway) -> None:
-        """The database is away, and the changes wait."""
+        """Handle an unreachable database, for which the changes wait."""
 
     def _work(self) -> None:
         going = True

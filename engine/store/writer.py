@@ -1,4 +1,4 @@
-"""The thread that writes events and all else of the store."""
+"""The thread that writes events and everything else in the store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Change = Callable[[Transaction], Any]
 
 
 class Writer(WriteThread[Change]):
-    """Commits changes of the store, with a connection of its own.
+    """Thread that commits changes of the store, with its own connection.
 
     patience: seconds for which changes wait for a database that is away, before they fail.
     """

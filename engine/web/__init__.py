@@ -1,4 +1,4 @@
-"""The service over HTTP: an ASGI app to mount or to serve, its protection, and helpers for endpoints of your own."""
+"""The service over HTTP: an ASGI app to mount or to serve, its protection, and helpers for your own endpoints."""
 
 from ..decision.errors import missing_extra
 

@@ -85,7 +85,7 @@ async def _start(service: Service, agent_input: AgUiInput, owner: str) -> Stored
 
 
 def _answer_of(answer: QuestionAnswer, question: Question) -> UserMessage | Approve | Deny:
-    """The answer as the service takes it."""
+    """Return the answer in the form that the service takes."""
     if question.extends and answer.approved is False:
         return UserMessage("no")
     if question.tool is None or answer.approved is None:
@@ -103,13 +103,13 @@ async def _find_session(service: Service, thread_id: str, owner: str) -> StoredS
 
 
 def _session_id_for(thread_id: str, owner: str) -> str:
-    """The id of the session for a thread that the client named: a hash of owner and name."""
+    """Return the session id for a thread that the client named: a hash of owner and name."""
     name = sha256(f"{owner}\n{thread_id}".encode("utf-8", "surrogatepass")).hexdigest()
     return f"session_{name[:24]}"
 
 
 def _already_sent(runs: list[StoredRun], after: tuple[str, int] | None) -> dict[str, int]:
-    """Number of the last event of each run that the reader has received."""
+    """Return for each run the number of the last event that the reader has received."""
     already_sent: dict[str, int] = {}
     for run in runs if after is not None else ():
         if after is not None and run.id == after[0]:
@@ -126,7 +126,7 @@ async def _encode_stream(
     *,
     with_run: bool,
 ) -> AsyncGenerator[bytes, None]:
-    """Server-sent events with AG-UI events. `already_sent`: per run, the last event not to send again."""
+    """Yield AG-UI events as server-sent events. `already_sent`: per run, the last event not to send again."""
     async with aclosing(batches):
         yield RETRY
         async for batch in batches:

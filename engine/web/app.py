@@ -1,10 +1,10 @@
-"""The ASGI app around a service, to serve by itself or to mount into another app.
+"""The ASGI app around a service, to serve alone or to mount into another app.
 
     service = Service(engine)
     app = FastAPI(lifespan=service.lifespan)
     app.mount("/agent", web(service))
 
-All paths that it gives to clients are relative, so it may be mounted anywhere.
+All paths sent to clients are relative, so the app can be mounted anywhere.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def web(
     signals: bool = True,
     clock: Clock | None = None,
 ) -> Starlette:
-    """The ASGI app around a service.
+    """Return the ASGI app around a service.
 
     auth: `BearerTokens`, or a function that returns the owner of a request (None refuses it). Without it all sessions
         have the same owner, and only requests for names of this machine are served, so that no web page can reach the
-        app through a name of its own. With `BearerTokens` a stream of events takes its token also as `?token=`.
+        app through its own host name. With `BearerTokens` an event stream also accepts its token as `?token=`.
     hosts: names that are also served where there is no `auth`; `*`: any, if a proxy in front authenticates.
     cors: origins whose web pages may send requests, such as `https://app.example`; `*` (any) needs `BearerTokens`.
     page: whether the web page is served at `/`.
@@ -107,7 +107,7 @@ def web(
 
 
 def _routes(operations: Collection[Operation], state: AppState) -> list[Route]:
-    """One route per path, so that `Allow` lists all methods of a path when another method is refused (405)."""
+    """Return one route per path, so that `Allow` lists all methods of a path when another method is refused (405)."""
     paths: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method] = operation
@@ -164,7 +164,7 @@ async def _body(operation: Operation, request: Request, state: AppState) -> Any:
 
 
 def _check_open(service: Service) -> None:
-    """Raises ServiceUnavailable if the service is not open."""
+    """Raise ServiceUnavailable if the service is not open."""
     if service.is_open:
         return
     if service.stopping:
@@ -220,11 +220,11 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
 
 @contextmanager
 def stop_on_signals(service: Service) -> Iterator[None]:
-    """While entered, in the event loop of the main thread, SIGTERM and SIGINT make the service begin to stop.
+    """Make SIGTERM and SIGINT begin to stop the service while entered, in the event loop of the main thread.
 
     A server such as uvicorn waits for open responses before it ends the lifespan. Streams of running sessions would
-    keep it waiting, as only the end of the lifespan stops the sessions. So the service begins to stop at the signal
-    itself; the previous handler is called after that. A signal without a Python handler is left alone.
+    keep it waiting, as only the end of the lifespan stops the sessions. So the service begins to stop at the signal;
+    the previous handler is called after that. A signal without a Python handler is not changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

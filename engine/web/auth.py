@@ -23,14 +23,14 @@ class BearerTokens(Tokens):
     """
 
     def __call__(self, request: Request) -> str | None:
-        """The owner of the token in `Authorization`."""
+        """Return the owner of the token in `Authorization`."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         owner = self.owner_of(token)
         return owner if scheme.lower() == "bearer" else None
 
 
 async def authenticate(request: Request, auth: Auth | None, *, is_stream: bool = False) -> str:
-    """The owner of the request. Raises HttpError (401).
+    """Return the owner of the request. Raises HttpError (401).
 
     is_stream: a token in the query counts, too, if there is no `Authorization`: `EventSource` cannot send a header.
     """

@@ -1,4 +1,4 @@
-"""Helpers for endpoints of your own: the service and its engine, and runs that end when their client disconnects.
+"""Helpers for your own endpoints: the service and its engine, and runs that end when their client disconnects.
 
 `service_of` and `engine_of` are dependencies (FastAPI's `Depends`), or called with a request of Starlette.
 """
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def service_of(request: Request) -> Service:
-    """The service of the app. Raises WrongUse if the lifespan of the app is not that of the service."""
+    """Return the service of the app. Raises WrongUse if the app's lifespan is not the service's."""
     service = getattr(request.state, "endstop", None)
     if not isinstance(service, Service):
         raise WrongUse(
@@ -33,7 +33,7 @@ def service_of(request: Request) -> Service:
 
 
 def engine_of(request: Request) -> Engine:
-    """The engine of the app's service, or the first of several. Raises ServiceUnavailable if there is none."""
+    """Return the engine of the app's service, or the first of several. Raises ServiceUnavailable if there is none."""
     for engine in service_of(request).agents.values():
         return engine
     raise ServiceUnavailable("no_model", "the service has no engine")

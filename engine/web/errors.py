@@ -1,7 +1,7 @@
-"""Error responses of the server, made from whatever was raised.
+"""Error responses of the server, made from the raised errors.
 
-One table maps the refusals of the service to statuses. The response to an unexpected error says no more than the id
-under which the log has it: its text may hold secrets.
+One table maps the refusals of the service to statuses. The response to an unexpected error holds only its id in the
+log: its text may hold secrets.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ RETRY_SECONDS = 1.0
 
 
 def problem_response(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The response for a problem."""
+    """Return the response for a problem."""
     return Response(encode_problem(status, code, detail), status, dict(headers or {}), MEDIA_TYPE)
 
 
 def error_response(error: Exception) -> Response:
-    """The response to an error. An unexpected one is logged, and its text goes only into the log."""
+    """Return the response to an error. The text of an unexpected one is logged, and not sent."""
     match error:
         case HttpError():
             return problem_response(error.status, error.code, error.detail, error.headers)

@@ -20,10 +20,10 @@ FOREIGN_ORIGIN = "pages of other origins may not use this server: allow their or
 
 
 class SecurityMiddleware:
-    """Refuses requests for other hosts and from pages of other origins, and adds security headers to all responses.
+    """Middleware that refuses requests for other hosts or from other origins, and adds security headers to responses.
 
-    hosts: names besides those of this machine that are served where there is no `auth`; `*` for any.
-    origins: origins whose pages may send requests, besides the pages of this server.
+    hosts: names that are served without `auth` in addition to those of this machine; `*` for any. origins: origins
+    whose pages may send requests in addition to the pages of this server.
     """
 
     def __init__(self, app: ASGIApp, *, auth: object, hosts: Collection[str], origins: Collection[str]) -> None:
@@ -60,7 +60,7 @@ class SecurityMiddleware:
 
 
 class AccessLogMiddleware:
-    """Logs each request: method, path without query, status, milliseconds, owner."""
+    """Middleware that logs each request: method, path without query, status, milliseconds, owner."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -93,9 +93,9 @@ class AccessLogMiddleware:
 
 
 class QueryTokenMiddleware:
-    """Takes `token` out of the query of a request and keeps it in the scope, for `authenticate`.
+    """Middleware that moves `token` from a request's query to the scope, for `authenticate`.
 
-    It changes the scope itself and no copy, so that the access log of a server around it does not show it.
+    It changes the scope and not a copy of it, so that the access log of an outer server does not show the token.
     """
 
     def __init__(self, app: ASGIApp) -> None:

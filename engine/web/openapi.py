@@ -62,7 +62,10 @@ def openapi_document(
     protected: bool,
     outputs: Mapping[str, OutputType] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The document, without `servers`. protected: requests need a token. outputs: those of agents with a type."""
+    """Return the document without `servers`.
+
+    protected: requests need a token. outputs: the output schemas of agents with a type.
+    """
     operations = tuple(operations)
     kinds: list[Any] = [Problem]
     kinds += [kind for operation in operations for kind in (operation.body, operation.response) if kind is not None]
@@ -107,7 +110,7 @@ def _add_outputs(components: dict[str, Any], outputs: Mapping[str, OutputType]) 
 
 
 def _output(agent: str) -> str:
-    """The name of the schema of an agent's output: of letters, digits, `.`, `-` and `_`, as OpenAPI wants it."""
+    """Return the schema name of an agent's output, made of letters, digits, `.`, `-` and `_`, as OpenAPI requires."""
     return "Output." + re.sub(r"[^A-Za-z0-9._-]", "_", agent)
 
 

@@ -1,8 +1,7 @@
 """`POST /v1/traces`: spans of agents that run elsewhere, as OTLP/HTTP (JSON and protobuf, plain or gzip).
 
-Errors are told as the protocol says: a `Status` in the encoding of the request, and a status that exporters repeat a
-request for (429, 503) only where repeating may help.
-Source: OpenTelemetry Protocol 1.x, "OTLP/HTTP".
+Errors follow the protocol: a `Status` in the encoding of the request, and an HTTP status that makes exporters repeat
+the request (429, 503) only if repeating may help. Source: OpenTelemetry Protocol 1.x, "OTLP/HTTP".
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _IDS = {"trace": 32, "id": 16}
 def otlp_route(
     state: AppState, find_owner: Callable[[Request], Awaitable[str]], check_open: Callable[[Service], None]
 ) -> Route:
-    """The route. find_owner: authenticates a request. check_open: raises unless the service is open."""
+    """Return the route. find_owner: authenticates a request. check_open: raises unless the service is open."""
 
     async def traces(request: Request) -> Response:
         as_protobuf = _media_type(request) == PROTOBUF
@@ -62,7 +61,7 @@ def _media_type(request: Request) -> str:
 
 
 async def _read_spans(request: Request, state: AppState, *, as_protobuf: bool) -> Sequence[Span]:
-    """The spans of a request. Raises HttpError: 400, 408, 413 or 415."""
+    """Return the spans of a request. Raises HttpError: 400, 408, 413 or 415."""
     most = state.limits.spans
     packing = request.headers.get("content-encoding", "identity").strip().lower()
     if packing not in ("identity", "gzip", ""):
@@ -102,7 +101,7 @@ def _decode(body: bytes, as_protobuf: bool) -> list[Span]:
 
 
 def _has_ids(span: Span) -> bool:
-    """Whether the span's ids are valid. Makes them lower case."""
+    """Return whether the span's ids are valid. Makes them lower case."""
     for name, digits in _IDS.items():
         id = getattr(span, name).lower()
         setattr(span, name, id)
@@ -120,7 +119,7 @@ def _success(rejected: int, *, as_protobuf: bool) -> Response:
 
 
 def _status_response(error: Exception, *, as_protobuf: bool) -> Response:
-    """The response to an error: as on other routes, but with the protocol's body."""
+    """Return the response to an error: as on other routes, but with the protocol's body."""
     problem = error_response(error)
     detail = msgspec.json.decode(bytes(problem.body))["detail"]
     code = CODES.get(problem.status_code, 2)

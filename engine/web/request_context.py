@@ -36,7 +36,7 @@ class AppState:
     clock: Clock
 
     def write_interval(self) -> float:
-        """Seconds between two writes to a reader; longer while the event loop lags."""
+        """Return the seconds between two writes to a reader; longer while the event loop lags."""
         return self.readers.loop_lag.stretch(self.limits.write_interval)
 
 
@@ -74,7 +74,7 @@ class RequestContext:
         on_disconnect: Callable[[], Awaitable[None]] | None = None,
         slot: ReaderSlot | None = None,
     ) -> StreamedResponse:
-        """A response that streams `chunks`. Raises TooMany if no reader slot is free.
+        """Return a response that streams `chunks`. Raises TooMany if no reader slot is free.
 
         on_disconnect: called if the client disconnects before the end.
         slot: a reader slot that was acquired before; None: acquires one.
@@ -92,7 +92,7 @@ class RequestContext:
         )
 
     def id(self, what: str) -> str:
-        """The `session` or `run` id in the path. Raises HttpError (404) if it cannot be one."""
+        """Return the `session` or `run` id in the path. Raises HttpError (404) for an invalid id."""
         id: str = self.request.path_params[f"{what}_id"]
         if not _ID.fullmatch(id):
             raise HttpError(404, what, f"there is no such {what}")
@@ -100,12 +100,15 @@ class RequestContext:
 
 
 def json_response(value: Any, status: int = 200, **headers: str) -> Response:
-    """A response with `value` as JSON."""
+    """Return a response with `value` as JSON."""
     return Response(msgspec.json.encode(value), status, headers, "application/json")
 
 
 def cancel_on_disconnect(service: Service, run: StoredRun) -> Callable[[], Awaitable[None]]:
-    """A function that cancels this run unless it has ended or the server is stopping (`on_disconnect=cancel`)."""
+    """Return a function that cancels this run, for `on_disconnect=cancel`.
+
+    It does nothing if the run has ended or the server is stopping.
+    """
 
     async def cancel() -> None:
         if service.stopping:

@@ -180,7 +180,7 @@ class HealthResponse(Struct, frozen=True, kw_only=True):
 
 
 def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = None) -> SessionResponse:
-    """The response for a session, with its runs if they are given."""
+    """Return the response for a session, with its runs if they are given."""
     questions = [question_response(question) for question in session.questions]
     return SessionResponse(
         id=session.id,
@@ -205,13 +205,13 @@ def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = 
 
 
 def agent_response(name: str, engine: Engine) -> AgentResponse:
-    """The response for an agent."""
+    """Return the response for an agent."""
     tools = [spec.name for spec in engine.config.toolbox.specs]
     return AgentResponse(name=name, model=engine.config.provider.model, policy=engine.config.policy.name, tools=tools)
 
 
 async def read_body(request: Request, most: int, seconds: float, clock: Clock) -> bytes:
-    """The request body, of at most `most` bytes whatever `Content-Length` says, within `seconds`.
+    """Read the request body, of at most `most` bytes whatever `Content-Length` says, within `seconds`.
 
     Raises HttpError: 408 or 413.
     """
@@ -230,13 +230,13 @@ async def read_body(request: Request, most: int, seconds: float, clock: Clock) -
 
 
 def check_media_type(given: str) -> None:
-    """Raises HttpError (415) unless it is JSON: web pages of any origin may send forms and plain text (CSRF)."""
+    """Raise HttpError (415) unless it is JSON: web pages of any origin may send forms and plain text (CSRF)."""
     if given.partition(";")[0].strip().lower() != "application/json":
         raise HttpError(415, "media_type", "send the body as application/json")
 
 
 def decode_body(body: bytes, kind: type[T]) -> T:
-    """The decoded body. Raises HttpError: 400 for malformed JSON, 422 if it does not match `kind`."""
+    """Decode the body. Raises HttpError: 400 for malformed JSON, 422 if it does not match `kind`."""
     if not body:
         raise HttpError(400, "malformed", f"the body is empty: send a JSON object with {_fields(kind)}")
     try:
@@ -248,7 +248,7 @@ def decode_body(body: bytes, kind: type[T]) -> T:
 
 
 def decode_query(request: Request, kind: type[T]) -> T:
-    """The decoded query. Raises HttpError (422)."""
+    """Decode the query. Raises HttpError (422)."""
     given: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name in given:
@@ -261,19 +261,19 @@ def decode_query(request: Request, kind: type[T]) -> T:
 
 
 def none_if_unset(value: T | UnsetType) -> T | None:
-    """The value, or None if the query does not have it."""
+    """Return the value, or None if the query does not have it."""
     return None if isinstance(value, UnsetType) else value
 
 
 def check_length(text: str, longest: int, what: str = "the text") -> str:
-    """The text, if it has at most `longest` characters. Raises HttpError (422)."""
+    """Return the text if it has at most `longest` characters. Raises HttpError (422)."""
     if len(text) > longest:
         raise HttpError(422, "too_long", f"{what} has {len(text):,} characters, and at most {longest:,} are allowed")
     return text
 
 
 def read_checked_prompt(prompt: str | list[dict[str, Any]], longest: int, role: str = "prompt") -> UserMessage:
-    """The message of a prompt, or of another input in this role, whose text has at most `longest` characters.
+    """Return the message of a prompt, or of another input in this role, whose text has at most `longest` characters.
 
     Raises HttpError (422) and WrongUse.
     """
@@ -283,7 +283,7 @@ def read_checked_prompt(prompt: str | list[dict[str, Any]], longest: int, role: 
 
 
 def read_answers(body: AnswersRequest, longest: int) -> dict[str, UserMessage | Approve | Deny]:
-    """The answers by the call ids of their questions. Raises HttpError (422), which names the answer."""
+    """Return the answers by the call ids of their questions. Raises HttpError (422), which names the answer."""
     answers: dict[str, UserMessage | Approve | Deny] = {}
     for answer in body.answers:
         if answer.call_id in answers:
@@ -301,7 +301,10 @@ def _read_answer(answer: GivenAnswer, longest: int) -> UserMessage | Approve | D
 
 
 def read_approval(given: ApprovalRequest | GivenAnswer, longest: int) -> Approve | Deny:
-    """The user's yes or no to a call; a reason has at most `longest` characters. Raises HttpError (422)."""
+    """Return the user's approval or denial of a call; a reason has at most `longest` characters.
+
+    Raises HttpError (422).
+    """
     if (given.approved and given.reason) or (not given.approved and given.arguments is not None):
         why = "`arguments` go with an approval, `reason` with a denial: leave the other out"
         raise HttpError(422, "invalid", f"the answer to {given.call_id!r}: {why}")
@@ -311,7 +314,7 @@ def read_approval(given: ApprovalRequest | GivenAnswer, longest: int) -> Approve
 
 
 def _fields(kind: type[Any]) -> str:
-    """The fields of a body, for an error message: "`prompt`, and maybe `agent`"."""
+    """List the fields of a body for an error message: "`prompt`, and maybe `agent`"."""
     fields = msgspec.structs.fields(kind)
     needed = [f"`{field.encode_name}`" for field in fields if field.required]
     others = [f"`{field.encode_name}`" for field in fields if not field.required]

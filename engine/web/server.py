@@ -1,6 +1,6 @@
 """The server of `endstop serve`: uvicorn around the app, from the socket to the exit code.
 
-uvicorn leaves some limits to a proxy in front of it. Here there may be none, so `Connection` adds them.
+uvicorn leaves some limits to a proxy in front of it. As there may be none here, `Connection` adds them.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ class GracefulServer(Server):
 class Connection(HttpToolsProtocol):
     """uvicorn's HTTP protocol with limits: time and size of request heads, connections, and buffered output.
 
-    For `uvicorn.run(app, http=Connection)`, also around an app of your own. Responses can abort their connection
-    through the ASGI extension `endstop.abort`.
+    For `uvicorn.run(app, http=Connection)`, also with another app. Responses can abort their connection through the
+    ASGI extension `endstop.abort`.
     """
 
     request_seconds = REQUEST_SECONDS
@@ -230,7 +230,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Start the timer for the body: when it ends, the connection is aborted.
 
-        It ends `LINGER_SECONDS` later than `request_seconds`, so that the app can refuse a slow body itself before.
+        It ends `LINGER_SECONDS` later than `request_seconds`, so that the app can refuse a slow body first.
         """
         self._head = 0
         self._in_head = False
@@ -239,7 +239,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _take_host_of_target(self) -> None:
-        """The host in an absolute target, which only proxies are sent, stands in place of `Host` (RFC 9112, 3.2.2)."""
+        """Use the host of an absolute target, which only proxies receive, in place of `Host` (RFC 9112, 3.2.2)."""
         _, slashes, rest = self.url.partition(b"://")
         if slashes and not self.url.startswith(b"/"):
             others = [header for header in self.headers if header[0] != b"host"]
@@ -300,8 +300,8 @@ def lock_store(path: str | os.PathLike[str] | None) -> Iterator[None]:
     Raises WrongUse if another server has it locked.
 
     A second server on the file would take the sessions of the first for dead and mark them interrupted. The lock is on
-    a file of its own, `NAME-lock`, because closing any handle of a file drops SQLite's locks on it (POSIX). The system
-    releases it when the process ends, however that happens. A process that embeds a `Service` takes no such lock.
+    a separate file, `NAME-lock`, because closing any handle of a file drops SQLite's locks on it (POSIX). The system
+    releases it when the process ends, in whatever way. A process that embeds a `Service` does not take this lock.
     """
     held = None if path is None else _lock(os.fspath(path))
     try:
@@ -312,7 +312,7 @@ def lock_store(path: str | os.PathLike[str] | None) -> Iterator[None]:
 
 
 def _lock(path: str) -> int | None:
-    """The lock file, open; None if it cannot be made, as in a missing folder: opening the store then says why."""
+    """Open the lock file; None if it cannot be created, as in a missing folder: opening the store then says why."""
     with suppress(OSError):
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     try:
@@ -342,5 +342,5 @@ async def _open(service: Service) -> None:
 
 
 def _display_store(store: str) -> str:
-    """The path or URL of the store, without the password."""
+    """Return the path or URL of the store, without the password."""
     return mask_url(store) if "://" in store else os.path.abspath(store)

@@ -61,7 +61,7 @@ class WebLimits(Struct, frozen=True, kw_only=True):
 
 
 class Readers:
-    """Counts the readers of streams, and measures the lag of the event loop while there are any."""
+    """Counter of the readers of streams; measures the lag of the event loop while there are any."""
 
     def __init__(self, limits: WebLimits) -> None:
         self._all, self._each = limits.subscribers, limits.subscribers_each
@@ -104,7 +104,7 @@ class ReaderSlot:
 
 
 class RequestRates:
-    """Limits the requests of each owner or address to `per_second` on average. None: any number."""
+    """Limit on the requests of each owner or address, `per_second` on average. None: any number."""
 
     def __init__(self, per_second: float | None, clock: Clock) -> None:
         self._per_minute = None if per_second is None else per_second * 60
@@ -150,7 +150,7 @@ class LoopLag:
         self.seconds = 0.0
 
     def stretch(self, interval: float) -> float:
-        """The seconds to wait between two writes to a reader: `interval`, or more while the event loop lags."""
+        """Return the seconds to wait between two writes to a reader: `interval`, or more while the event loop lags."""
         if interval == 0 or self.seconds < TOLERATED_SECONDS:
             return interval
         return min(MAX_INTERVAL, interval + STRETCH_FACTOR * self.seconds)

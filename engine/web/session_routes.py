@@ -204,7 +204,7 @@ async def run_outcome(context: RequestContext) -> Response:
 
 
 async def _with_output(context: RequestContext, outcome: Outcome) -> Outcome | dict[str, Any]:
-    """The outcome, with the output of an agent whose engine has a type for it."""
+    """Return the outcome, with the output of an agent whose engine has a type for it."""
     session = await context.service.session(outcome.session_id, owner=context.owner)
     engine = context.service.agents.get(session.agent)
     output = None if engine is None else engine.config.output
@@ -212,7 +212,7 @@ async def _with_output(context: RequestContext, outcome: Outcome) -> Outcome | d
 
 
 async def resume_position(context: RequestContext, session_id: str) -> tuple[str, int] | None:
-    """The run and the event number after which the stream of a session resumes. Raises HttpError (400)."""
+    """Return the run and the event number after which the stream of a session resumes. Raises HttpError (400)."""
     last = context.last_event_id
     if not last:
         return None

@@ -1,7 +1,7 @@
 """Streamed responses, with backpressure: a chunk is taken from the generator only once the last one has been sent.
 
-So a slow reader costs a position in the event buffer and what the socket holds. A reader that takes nothing for too
-long is dropped, and its connection with it.
+So a slow reader costs a position in the event buffer and the socket's buffers. A reader that takes nothing for too long
+is dropped, and its connection with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGE_CHUNK = 32 * 1024
 
 
 class StreamedResponse(Response):
-    """Sends the chunks of a generator.
+    """Response that sends the chunks of a generator.
 
     seconds: how long one send may take before the reader is dropped.
     interval: returns the seconds to pause between two sends in quick succession, so that events are sent together.

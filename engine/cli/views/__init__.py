@@ -1,1 +1,1 @@
-"""What the commands show: runs, races and replays as they happen; reports, backtests and audits as tables and pages."""
+"""The commands' views: runs, races and replays as they happen; reports, backtests and audits as tables and pages."""

@@ -33,7 +33,7 @@ _MARKS = {"ok": "", None: " (never answered)", "rejected": " (rejected)"}
 
 
 def render_audit(audit: Audit, every_step: bool) -> Iterator[RenderableType]:
-    """The parts of the audit. `every_step`: show long runs completely, too."""
+    """Yield the parts of the audit. `every_step`: show all steps of long runs, too."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -109,7 +109,7 @@ def _policies(run: AuditedRun) -> Iterator[RenderableType]:
 
 
 def _steps(run: AuditedRun, every_step: bool) -> Iterator[RenderableType]:
-    """A line for each step, without the middle of long stretches."""
+    """Yield a line for each step, without the middle of long stretches."""
     from rich.text import Text
 
     shown = _shown(run) if not every_step else set(range(len(run.steps)))
@@ -146,12 +146,12 @@ def _steps(run: AuditedRun, every_step: bool) -> Iterator[RenderableType]:
 
 
 def _style(run: AuditedRun) -> str:
-    """The colour for what is known of the work."""
+    """Return the colour for what is known about the work."""
     return _STYLES[work_tone(run.work, run.failed_calls)]
 
 
 def _reported(run: AuditedRun) -> str:
-    """The words at the step that reported the work as done: what reported it, and whether it was checked."""
+    """Return the words at the step that reported completion: what reported it, and whether it was checked."""
     by = run.done_by or "by its end"
     reported = f"{'answered' if by == 'text' else 'reported as done'} here ({by})"
     match run.work:
@@ -168,20 +168,23 @@ def _anchor_steps(run: AuditedRun) -> set[int]:
 
 
 def _anchored(step: AuditedStep, run: AuditedRun) -> Iterator[str]:
-    """The words at the step that changed the work last, and at the one that checked it."""
+    """Yield the words at the step with the last change and at the step that checked it."""
     for anchor, words in ((run.changed, "the last change of the work"), (run.checked, "checked here")):
         if anchor is not None and anchor.step == step.step and not step.closing:
             yield f"{words} ({one_line(anchor.by, 40)})" if anchor.by else words
 
 
 def _alike(step: AuditedStep, before: AuditedStep) -> bool:
-    """Whether a step made the same calls with the same status as the one before."""
+    """Return whether a step made the same calls with the same status as the previous one."""
     calls = [(call.name, call.arguments, call.status) for call in step.calls]
     return bool(calls) and calls == [(call.name, call.arguments, call.status) for call in before.calls]
 
 
 def _shown(run: AuditedRun) -> set[int]:
-    """The indexes of the steps to show: all of a short run, else both ends and around the report of completion."""
+    """Return the indexes of the steps to show.
+
+    All of a short run, else both ends and the steps around the report of completion.
+    """
     many = len(run.steps)
     if many <= WHOLE:
         return set(range(many))
@@ -200,7 +203,7 @@ def _summed(steps: Sequence[AuditedStep]) -> str:
 
 
 def _beside(head: Text, text: Text) -> RenderableType:
-    """The head of a line and its text, whose later rows begin where the first one does."""
+    """Return the head of a line with its text, whose further rows align with the first."""
     from rich.table import Table
 
     line = Table.grid()
@@ -235,7 +238,7 @@ def _ordinal(number: int) -> str:
 
 
 def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
-    """Findings about the run, each with its style."""
+    """Yield findings about the run, each with its style."""
     ended = run.status or "no end: the record is incomplete"
     reason = run.stop_reason.removeprefix("custom:")
     yield f"ended after {counted(run.made, 'step')}: {ended}" + (f" ({reason})" if reason != run.status else ""), ""

@@ -31,7 +31,10 @@ KINDS_NAMED = 3
 def render_backtest(
     report: BacktestReport, written: str = "", given: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[RenderableType]:
-    """The parts of the backtest. `written`: where the page was written. `given`: how `--policy` names each policy."""
+    """Yield the parts of the backtest.
+
+    `written`: where the page was written. `given`: how `--policy` names each policy.
+    """
     from rich.text import Text
 
     yield Text(headline(report), style="bold")
@@ -55,7 +58,7 @@ def render_backtest(
 
 
 def headline(report: BacktestReport) -> str:
-    """How many sessions, runs, steps and tokens were tested."""
+    """Return a line with the numbers of sessions, runs, steps and tokens tested."""
     return " · ".join(
         [
             counted(report.sessions, "session"),
@@ -68,7 +71,7 @@ def headline(report: BacktestReport) -> str:
 
 
 def recorded_under(report: BacktestReport) -> str:
-    """The policies of the records, and how their runs were evaluated."""
+    """Return the policies of the records and how their runs were evaluated."""
     under = ", ".join(f"{name or 'no name'} {many:,}" for name, many in _most_first(report.recorded_policies))
     judged = {name: many for name, many in report.verdicts.items() if name != "not_run"}
     verdicts = ", ".join(f"{many:,} {name}" for name, many in _most_first(judged))
@@ -101,7 +104,7 @@ def _table(report: BacktestReport) -> ReportTable:
 
 
 def _optional_columns(report: BacktestReport) -> list[str]:
-    """Those that are shown only where a policy has a figure for them."""
+    """Return the columns that are shown only if a policy has a figure for them."""
     before_change = any(totals.supposed_before_change for totals in report.policies)
     goes_on = any(totals.false_negatives for totals in report.policies)
     return [*(["before change"] if before_change else []), *(["goes on"] if goes_on else [])]
@@ -164,7 +167,7 @@ def _guarantees(report: BacktestReport) -> Iterator[RenderableType]:
 
 
 def guarantee_words(found: MixComparison) -> str:
-    """Whether the guarantee of a fitted policy holds for these sessions, as far as the mix of their steps tells."""
+    """Return whether a fitted policy's guarantee holds for these sessions, as far as their mix of steps tells."""
     if found.distance is None:
         return (
             f"{found.policy}: whether its guarantee holds here is not known, since its file does not say of which "
@@ -192,7 +195,7 @@ def _of(number: int, interval: Interval | None) -> str:
 
 
 def _percent(interval: Interval | None) -> str:
-    """A share with its 95 % confidence interval."""
+    """Format a share with its 95 % confidence interval."""
     if interval is None:
         return "-"
     low, value, high = (100 * share for share in (interval.low, interval.value, interval.high))
@@ -238,7 +241,10 @@ def _cases(totals: PolicyTotals, given: str) -> Iterator[RenderableType]:
 
 
 def _listed(head: str, cases: Sequence[SessionCase], style: str = "dim", given: str = "") -> Iterator[RenderableType]:
-    """The sessions, each with the command that finds out how it goes on under policy `given`, if that is not known."""
+    """Yield the sessions.
+
+    One whose continuation under policy `given` is unknown comes with the command that finds it out.
+    """
     from rich.padding import Padding
     from rich.text import Text
 
@@ -252,13 +258,13 @@ def _listed(head: str, cases: Sequence[SessionCase], style: str = "dim", given: 
 
 
 def fork_command(case: SessionCase, policy: str) -> str:
-    """The command that forks a session where this policy would go on differently."""
+    """Return the command that forks a session where this policy would decide differently."""
     run = "" if case.finding.in_last_run else f" --run {case.finding.run}"
     return f"endstop run --fork {quote(case.record)} --at {case.finding.at}{run} --policy {quote(policy)} --record NEW"
 
 
 def case_words(case: SessionCase) -> str:
-    """One session in a line."""
+    """Describe one session in a line."""
     finding = case.finding
     where = f"run {finding.run}, " if case.finding.run > 1 else ""
     words = f"{case.record}: {where}"

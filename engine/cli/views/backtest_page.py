@@ -1,4 +1,4 @@
-"""The HTML page of a backtest: what its template (`backtest.html.j2`) shows."""
+"""The HTML page of a backtest: the values of its template (`backtest.html.j2`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES_SHOWN = 100
 
 
 def backtest_page(report: BacktestReport) -> str:
-    """The whole page."""
+    """Render the whole page."""
     lines = list(_lines(report)) if report.swept else []
     return render(
         "backtest.html.j2",
@@ -96,7 +96,7 @@ def _name(totals: PolicyTotals) -> Markup:
 
 
 def _shares(report: BacktestReport) -> Iterator[tuple[str, list[tuple[str, Markup, str]]]]:
-    """Tables of shares with their confidence intervals: the caption, and a row for each policy."""
+    """Yield tables of shares with their confidence intervals: the caption, and a row for each policy."""
     saved = [one.least_saved_steps_share for one in report.policies]
     yield _least("Steps saved, of all steps", report), _intervals(report, saved)
     cut = [one.cut_share for one in report.policies]
@@ -114,7 +114,7 @@ def _shares(report: BacktestReport) -> Iterator[tuple[str, list[tuple[str, Marku
 def _intervals(
     report: BacktestReport, intervals: Sequence[Interval | None], tone: str = "main"
 ) -> list[tuple[str, Markup, str]]:
-    """Each policy's name, its interval on one scale for all of them, and the same in figures."""
+    """Return each policy's name, its interval on a scale common to all, and the same in figures."""
     last = max((interval.high for interval in intervals if interval is not None), default=0.0) or 1.0
     first = min(0.0, min((interval.low for interval in intervals if interval is not None), default=0.0))
     return [
@@ -129,7 +129,7 @@ def _intervals(
 
 
 def _cases(report: BacktestReport) -> Iterator[tuple[str, list[str]]]:
-    """Lists of sessions: the heading, and each session in words."""
+    """Yield lists of sessions: the heading, and a description of each session."""
     for totals in report.policies:
         name = one_line(totals.policy, NAME)
         for heading, cases in (
@@ -145,9 +145,9 @@ def _cases(report: BacktestReport) -> Iterator[tuple[str, list[str]]]:
 
 
 def _lines(report: BacktestReport) -> Iterator[tuple[charts.Series, str]]:
-    """The lines of the chart and what they mean.
+    """Yield the lines of the chart and what they mean.
 
-    What is saved and what it costs are always in one chart: savings alone would make the lowest limit the best.
+    Savings and their cost are always in one chart: savings alone would make the lowest limit look best.
     """
     policies = report.policies
     saved = _points(report, [one.least_saved_steps_share for one in policies])
@@ -177,7 +177,7 @@ def _curve(report: BacktestReport, lines: Sequence[charts.Series]) -> Markup:
 def _points(
     report: BacktestReport, shares: Sequence[Interval | float | None], *, bound: bool = True
 ) -> list[charts.DataPoint]:
-    """A point for each policy, with its share in percent as y.
+    """Return a point for each policy, with its share in percent as y.
 
     x is the value of the swept setting, or the number of the policy, from 0, if not all values are numbers. bound: mark
     the points that are lower bounds.
@@ -206,7 +206,7 @@ def _supposed(totals: PolicyTotals, report: BacktestReport) -> float:
 
 
 def _is_bound(totals: PolicyTotals) -> bool:
-    """Whether the figures of a policy are lower bounds, because not all is known of every session."""
+    """Return whether a policy's figures are lower bounds because some sessions are not fully known."""
     return totals.known < totals.sessions
 
 

@@ -1,7 +1,7 @@
-"""The view of `endstop demo`: two recorded runs side by side, played faster than they were, by one clock.
+"""The view of `endstop demo`: two recorded runs side by side, played back faster than recorded, on one clock.
 
-Each side folds the events of its record as they become due. Where the terminal is narrow, one side stands above the
-other; where nothing can be drawn, only the last state is printed.
+Each side folds the events of its record as they become due. In a narrow terminal, one side is above the other; where
+nothing can be drawn, only the last state is printed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TALLEST = 16
 
 @dataclass(slots=True)
 class DemoRow:
-    """A row of a side: a step, or what happened to it."""
+    """A row of a side: a step, or an event in it."""
 
     text: str
     shade: Shade | None = None
@@ -43,13 +43,13 @@ class DemoRow:
     mark_shade: Shade | None = None
 
     def cut_to(self, width: int) -> str:
-        """The text as far as so many columns hold it with the mark behind it."""
+        """Return the part of the text that fits into this many columns together with the mark that follows it."""
         room = width - (display_width(self.mark) + 2 if self.mark else 0)
         return self.text if display_width(self.text) <= room else f"{self.text[: max(1, room - 1)]}…"
 
 
 class DemoSide:
-    """One recorded run, as far as it has been played: a row a step, and what was used so far."""
+    """One recorded run, as far as it has been played: a row for each step, and the usage so far."""
 
     def __init__(self, name: str, explained: str, events: Sequence[Event]) -> None:
         self.name = name
@@ -73,7 +73,7 @@ class DemoSide:
             self._show(event)
 
     def used(self, t: float) -> str:
-        """What the run has used at this time, in milliseconds."""
+        """Return what the run has used at this time, in milliseconds."""
         now = min(t, self.lasts)
         parts = (counted(self._facts.steps, "step"), tokens(self._facts.usage), duration(now // 100 * 100))
         return " · ".join(part for part in parts if part)
@@ -121,7 +121,7 @@ def play(descriptor: int, sides: Sequence[DemoSide], speed: float) -> None:
 
 
 def draw(sides: Sequence[DemoSide], t: float, speed: float, width: int, height: int) -> RenderableType:
-    """The sides at this time of the recording, in milliseconds, in so many columns and lines of a terminal."""
+    """Draw the sides at this time of the recording, in milliseconds, in a terminal of this many columns and lines."""
     lasts = max(side.lasts for side in sides)
     clock = _one_row(clock_text(t, lasts, speed), "quiet")
     beside = width >= BESIDE
@@ -156,7 +156,7 @@ def _panel(side: DemoSide, t: float, width: int, rows: int) -> Panel:
 
 
 def as_text(sides: Sequence[DemoSide]) -> str:
-    """The sides when they have ended, one after the other, without colours."""
+    """Return the ended sides one after the other, without colours."""
     lines: list[str] = []
     for side in sides:
         side.play(side.lasts)
@@ -170,7 +170,7 @@ def as_text(sides: Sequence[DemoSide]) -> str:
 
 
 def clock_text(t: float, lasts: float, speed: float) -> str:
-    """The line below both sides: that they are recordings, how fast they are played, and where they are."""
+    """Return the line below both sides: that they are recordings, the speed of playback and the position."""
     return f"recorded; played {speed:g} times as fast: {duration(t // 1000 * 1000)} of {duration(lasts)}"
 
 

@@ -1,4 +1,4 @@
-"""A fit as text: the guarantee, the path from cautious to eager, and what is not promised."""
+"""A fit as text: the guarantee, the path from cautious to eager, and the limits of the guarantee."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ RESULT_STYLES = {"chosen": "bold green", "failed": "red", "too few data": "red",
 
 
 def render_fit(report: FitReport, written: Sequence[str] = (), warning: str | None = None) -> Iterator[RenderableType]:
-    """The parts of the report. written: where the policy and the page are. warning: what is odd about the labels."""
+    """Yield the parts of the report.
+
+    written: where the policy and the page are. warning: what is unusual about the labels.
+    """
     from rich.padding import Padding
     from rich.text import Text
 
@@ -70,7 +73,7 @@ HEAD = ("from cautious to eager", "saved", "of good", "of bad", "too early", "in
 
 
 def row_of(report: FitReport, number: int) -> tuple[str, ...]:
-    """The cells of one rung."""
+    """Return the cells of one rung."""
     rung = report.rungs[number]
     return (
         rung.changed,
@@ -88,7 +91,7 @@ def _value(share: Interval | None) -> str:
 
 
 def meaning(report: FitReport) -> str:
-    """The meaning of the columns, below the table."""
+    """Return the explanation of the columns, shown below the table."""
     units = (
         "tasks with a good run that is stopped too early" if report.counted == "task" else "good runs stopped too early"
     )
@@ -100,7 +103,7 @@ def meaning(report: FitReport) -> str:
 
 
 def examples_of(report: FitReport) -> Iterator[tuple[str, Sequence[str]]]:
-    """Good runs that the chosen policy stops too early, and those of the one that failed."""
+    """Yield good runs that the chosen policy stops too early, and those of the policy that failed."""
     chosen, failed = report.chosen, _failed(report)
     if chosen is not None and chosen.examples:
         yield "the chosen policy stops these good runs too early", chosen.examples

@@ -1,4 +1,4 @@
-"""The HTML page of a fit: what its template (`fit.html.j2`) shows."""
+"""The HTML page of a fit: the values of its template (`fit.html.j2`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MORE_RUNGS = 1
 
 
 def fit_page(report: FitReport) -> str:
-    """The whole page."""
+    """Render the whole page."""
     return render(
         "fit.html.j2",
         lead=guarantee(report),
@@ -39,7 +39,7 @@ def fit_page(report: FitReport) -> str:
 
 
 def _rows(report: FitReport) -> Iterator[tuple[str, ...]]:
-    """The rungs, numbered as in the charts."""
+    """Yield the rungs, numbered as in the charts."""
     for number in range(len(report.rungs)):
         changed, *cells = row_of(report, number)
         yield f"{number + 1}. {changed}", *cells
@@ -68,7 +68,7 @@ def _false_stops(report: FitReport) -> Markup:
 
 
 def _curve(report: FitReport, lines: Sequence[charts.Series], title: str) -> Markup:
-    """The lines, with a mark at the chosen rung."""
+    """Return the lines, with a mark at the chosen rung."""
     return charts.curve(
         [line for line in lines if line.points],
         title=title,
@@ -80,7 +80,7 @@ def _curve(report: FitReport, lines: Sequence[charts.Series], title: str) -> Mar
 
 
 def _points(report: FitReport, share: Callable[[Rung], Interval | None]) -> list[charts.DataPoint]:
-    """A point for each rung with its interval, in percent; none where there is nothing to have a share of."""
+    """Return a point for each rung with its interval, in percent; no point for a share of nothing."""
     points = []
     for number, rung in enumerate(report.rungs[: _drawn(report)], 1):
         interval = share(rung)
@@ -92,5 +92,5 @@ def _points(report: FitReport, share: Callable[[Rung], Interval | None]) -> list
 
 
 def _drawn(report: FitReport) -> int:
-    """How many rungs are drawn: those that were tested and one more, so that the bound can be told from zero."""
+    """Return the number of rungs to draw: those tested and one more, so that the bound can be told from zero."""
     return sum(rung.trial is not None for rung in report.rungs) + MORE_RUNGS

@@ -1,4 +1,4 @@
-"""A table that leaves out columns where the terminal is narrow, and whose bars are as wide as there is room."""
+"""A table that leaves out columns in a narrow terminal, and whose bars are as wide as there is room."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FittingTable:
 
 
 def _narrowest(console: Console, options: ConsoleOptions, table: ReportTable, left_out: set[int]) -> int:
-    """The width of the table with the shortest bars and nothing wrapped."""
+    """Return the width of the table with the shortest bars and nothing wrapped."""
     from rich.measure import Measurement
 
     rich_table = _rich_table(table, left_out, wraps=False)
@@ -83,25 +83,25 @@ def _rich_table(table: ReportTable, left_out: set[int], *, wraps: bool) -> Table
 
 
 def _narrowest_wrapped(table: ReportTable, left_out: set[int]) -> int:
-    """The width of the table with the shortest bars where each word has a row of its own."""
+    """Return the width of the table with the shortest bars and each word in its own row."""
     bars, shown = _bars(table), [number for number in range(len(table.head)) if number not in left_out]
     return sum(SHORTEST_BAR if n in bars else _longest_word(table, n) for n in shown) + GAP * (len(shown) - 1)
 
 
 def _longest_word(table: ReportTable, number: int) -> int:
-    """The columns that this one needs so that no word and no figure is broken."""
+    """Return the terminal columns that this table column needs so that no word or figure is broken."""
     texts = _texts(table, number)
     words = [word for text in texts for word in text.split()]
     return max(map(display_width, [*words, *(texts[1:] if number in table.figures else ())]), default=0)
 
 
 def _width(table: ReportTable, number: int) -> int:
-    """The columns that this one needs so that nothing is wrapped."""
+    """Return the terminal columns that this table column needs so that nothing is wrapped."""
     return max(map(display_width, _texts(table, number)))
 
 
 def _texts(table: ReportTable, number: int) -> list[str]:
-    """The head and the cells of a column, bars apart."""
+    """Return the header and the cells of a column, without bars."""
     cells = (row[number] for row in table.rows)
     return [one_line(text, NAME) for text in (table.head[number], *cells) if isinstance(text, str)]
 

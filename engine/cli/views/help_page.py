@@ -1,4 +1,4 @@
-"""A page of help as text for the terminal: in colour where the terminal shows colours, and as wide as it is."""
+"""A page of help as text for the terminal: in colour if the terminal shows colours, and as wide as it is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VALUE = re.compile(r"(?<=[ ,])[A-Z{][^ ]*")
 
 
 def help_page(usage: str, description: str, blocks: Sequence[Block], *, stderr: bool = False) -> str:
-    """The page for the terminal of stdout, or of stderr; ends with a line break. NO_COLOR: not coloured, not bold."""
+    """Render the page for the terminal of stdout or stderr; it ends with a line break. NO_COLOR: no colour, no bold."""
     console = Console(color_system=None if os.environ.get("NO_COLOR") else "auto", stderr=stderr)
     with console.capture() as captured:
         for line in _lines(console, usage, description, blocks):
@@ -56,9 +56,11 @@ def _lines(console: Console, usage: str, description: str, blocks: Sequence[Bloc
 
 
 def _rows(console: Console, rows: Mapping[str, str], widest: int) -> Iterator[Text]:
-    """Terms and meanings in two columns, or below each other where the terminal is narrow. widest: the first column.
+    """Yield terms and meanings in two columns, or below each other in a narrow terminal.
 
-    Numbers, which are exit codes, have a narrow column of their own.
+    widest: the first column's width.
+
+    Numbers, which are exit codes, have a narrow column.
     """
     numbers = all(term.isdecimal() for term in rows)
     column = (max(map(len, rows)) if numbers else widest) + 4
@@ -82,7 +84,10 @@ def _rows(console: Console, rows: Mapping[str, str], widest: int) -> Iterator[Te
 
 
 def _kept(line: str, width: int) -> Iterator[Text]:
-    """A line that is kept. A command line that is too long goes on behind a backslash, so that it can be copied."""
+    """Yield a line unwrapped.
+
+    A command line that is too long is continued after a backslash, so that it can be copied.
+    """
     if not line.startswith("endstop "):
         yield Text(f"  {line}")
         return
@@ -97,7 +102,7 @@ def _kept(line: str, width: int) -> Iterator[Text]:
 
 
 def _with_values(words: Sequence[str], width: int) -> Iterator[str]:
-    """The words of a command line, an option and its value together where both fit into `width` columns."""
+    """Yield the words of a command line, an option together with its value if both fit into `width` columns."""
     left = list(words)
     while left:
         word = left.pop(0)
@@ -107,7 +112,7 @@ def _with_values(words: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _prose(text: str) -> Text:
-    """A paragraph on one line, its options and what is quoted emphasised."""
+    """Return a paragraph on one line, with options and quoted text emphasised."""
     prose = Text(" ".join(text.split()))
     prose.highlight_regex(_OPTION, VALUE)
     prose.highlight_regex(_QUOTED, CODE)

@@ -1,4 +1,4 @@
-"""HTML pages: rendered from the Jinja2 templates in `templates/`, and written to files.
+"""HTML pages, rendered from the Jinja2 templates in `templates/` and written to files.
 
 Every value of a template is escaped, and control characters are removed from it, unless it is `Markup`. Jinja2 is
 imported when the first page is rendered: most commands write none.
@@ -30,12 +30,12 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(template: str, **values: object) -> str:
-    """The page that this template makes of the values. Raises `jinja2.UndefinedError` for a value that is missing."""
+    """Render this template with the values. Raises `jinja2.UndefinedError` for a missing value."""
     return environment().get_template(template).render(values)
 
 
 def isolated(text: str, longest: int = 0) -> Markup:
-    """Text of a model, a tool or a user, whose direction of writing shall not affect the text around it.
+    """Isolate text of a model, tool or user, so that its writing direction does not affect the text around it.
 
     longest: characters that are shown, on one line; 0 for all of them.
     """
@@ -73,12 +73,12 @@ def _clean(value: object) -> object:
 
 
 def _asset(name: str) -> Markup:
-    """A file beside the templates that is put into a page as it is."""
+    """Return a file from the templates folder, inserted into a page unchanged."""
     return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
 
 
 def _csp_source(script: str) -> Markup:
-    """The source for `script-src` in the page's Content-Security-Policy: this script, by its hash, or none."""
+    """Return the `script-src` of the page's Content-Security-Policy: the hash of this script, or none."""
     return Markup(f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" if script else "'none'")
 
 

@@ -1,8 +1,8 @@
-"""The live view: a run in a terminal, while it goes on.
+"""The live view of a run in a terminal.
 
-Whatever has happened is printed once and scrolls away like any output. Only a few lines at the bottom change: the row
-of text that is being written, the running calls, and the status. So nothing flickers or is printed twice, and the
-scrollback has everything. Only the completion gets a heavy frame.
+Past events are printed once and scroll away like any output. Only a few lines at the bottom change: the row of text
+that is being written, the running calls, and the status. So nothing flickers or is printed twice, and the scrollback
+has everything. Only the completion gets a heavy frame.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _RESULTS: dict[ResultStatus | Literal["returned"], tuple[str, str, str]] = {
 
 
 class LiveView(ScreenView, RunView):
-    """Shows a run in the terminal at `std_streams.stderr`."""
+    """View of a run in the terminal at `std_streams.stderr`."""
 
     def __init__(
         self,
@@ -332,7 +332,7 @@ class LiveView(ScreenView, RunView):
     def _print(self, what: RenderableType, block: str, *, whole: bool = False) -> None:
         """Print above the region, with a blank line before a block of another kind.
 
-        whole: only the terminal breaks a line that is too long, so that it can be copied as it is.
+        whole: only the terminal breaks a line that is too long, so that it can be copied unchanged.
         """
         apart = block == "end" or (self._block != "step" and (block != self._block or block in ("think", "run")))
         with self._screen.drawing:
@@ -365,7 +365,7 @@ class LiveView(ScreenView, RunView):
         return line
 
     def _bottom(self) -> RenderableType:
-        """The region: the row that is being written, the running calls and the status."""
+        """Return the region: the row being written, the running calls and the status."""
         shown: list[RenderableType] = []
         writing = self._writing
         if writing is not None and writing.row.strip():
@@ -382,7 +382,7 @@ class LiveView(ScreenView, RunView):
         return Group(*shown, Text(""), self._foot() if self._waiting and not self._stopping else self._status())
 
     def _foot(self) -> Text:
-        """The lines that ask the user for something; the first one is the most important."""
+        """Return the lines that ask the user for something, the most important first."""
         first, *others = [row for line in self._waiting for row in wrap_text(line, self._measure - 4)]
         return Text("\n").join(
             [Text(f"  {first}", style="bold blue"), *(Text(f"  {row}", style="dim") for row in others)]
@@ -405,7 +405,7 @@ class LiveView(ScreenView, RunView):
 
 
 class _Writing:
-    """Text that streams in: full rows come out, the row that is being written stays."""
+    """Streamed text: it yields the full rows and keeps the row that is being written."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -413,7 +413,7 @@ class _Writing:
         self._begun = False
 
     def feed(self, delta: str, width: int) -> Iterator[str]:
-        """The rows that are full now, without blank rows before the first word."""
+        """Yield the rows that are now full, without blank rows before the first word."""
         *lines, self.row = (self.row + sanitize(delta)).split("\n")
         for line in lines:
             if self._begun or line.strip():

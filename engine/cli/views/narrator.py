@@ -1,4 +1,4 @@
-"""Turns the events of a run into the few things that people want to see; all views use it.
+"""Narration of a run for all views: its events as the few things that people want to see.
 
 The `EventNarrator` calls the methods of a `RunView`. A test checks that every event is either in `_HANDLERS` or in
 `NOT_NARRATED`.
@@ -44,7 +44,7 @@ BODY = 6
 
 
 class EventNarrator:
-    """Gets the events of a run one by one, and calls the methods of a view that show what they mean."""
+    """Narrator that takes the events of a run one by one and calls the view's methods that show their meaning."""
 
     def __init__(
         self, view: RunView, *, explain: bool, recorded: Recorded | None = None, asking: Asking | None = None
@@ -243,7 +243,7 @@ class EventNarrator:
     def _provider_tool(self, event: ev.ProviderToolReported) -> None:
         self._note(f"◌ {event.name}", "run by the provider itself", "quiet")
 
-    # ---- what became of calls
+    # ---- results of calls
 
     def _execution_started(self, event: ev.ToolExecutionStarted) -> None:
         if (call := self._approved.pop(event.call_id, None)) is not None:
@@ -275,7 +275,7 @@ class EventNarrator:
             self._completion(event.call_id, call)
             return
         if call.kind != "ordinary" and call.status in ("ok", "rejected", "unanswered"):
-            return  # shown as what it means: a completion, a phase, a thought, a question
+            return  # shown by its meaning: a completion, a phase, a thought, a question
         if call.kind == "ordinary" and call.running and not judged.only_read:
             said = "failed" if judged.failed and call.status == "ok" else call.status
             self.actions.append(call_summary(call.name, call.arguments) + ("" if said == "ok" else f" ({said})"))
@@ -350,12 +350,12 @@ class EventNarrator:
         if event.arguments is not None and event.call_id in self._approved:
             self._approved[event.call_id].written = [json.dumps(event.arguments)]
         if self._asking is not None and self._asking.answered and not event.expired:
-            return  # both stand on the screen already
+            return  # both are already on the screen
         if question := self._open_questions.get(event.call_id):
             self._note_text("? the question", question, "user")
         self._note("▸ your answer", event.text, "user")
 
-    # ---- all else
+    # ---- everything else
 
     def _verdict(self, event: ev.VerdictGiven) -> None:
         name = f"{event.role.replace('_', ' ')} {short_name(event.name)}"

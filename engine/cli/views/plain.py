@@ -39,7 +39,7 @@ WIDTH = 100
 
 
 class PlainView(RunView):
-    """Prints a few lines for each thing that happens."""
+    """View that prints a few lines for each event that matters."""
 
     def __init__(
         self, *, explain: bool, saved: Saved, recorded: Recorded | None = None, asking: Asking | None = None
@@ -202,7 +202,7 @@ _IN_ASCII = str.maketrans({"·": "-", "…": "...", "→": "->", "•": "-", "�
 
 
 def speaks_unicode() -> bool:
-    """Whether stderr is encoded as UTF-8."""
+    """Return whether stderr is encoded as UTF-8."""
     return (getattr(sys.stderr, "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 

@@ -1,4 +1,4 @@
-"""The stop rules of other projects beside one's own, as one table for the terminal and for the page."""
+"""The stop rules of other projects next to the user's, as one table for the terminal and for the page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Where each rule was read, and what of it is not said: docs/reference/published_r
 
 
 def published_rows(report: BacktestReport) -> Iterator[tuple[str, ...]]:
-    """A row for each policy of the report, as text."""
+    """Yield a row for each policy of the report, as text."""
     read = {one.name: one for one in report.published}
     for totals in report.policies:
         one = read.get(totals.policy)
@@ -56,7 +56,7 @@ def _good(sessions: int, totals: PolicyTotals) -> str:
 
 
 def published_table(report: BacktestReport) -> Table:
-    """The rows for a terminal."""
+    """Return the rows for a terminal."""
     from rich import box
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""Views of a race: the base class, the plain view, and how the race ended in words."""
+"""Views of a race: the base class, the plain view, and the race's end in words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RaceView(View):
 
 
 class PlainRaceView(RaceView):
-    """Prints a few lines for each thing that happens, with the racer's name before each."""
+    """View that prints a few lines for each event that matters, each preceded by the racer's name."""
 
     def __init__(self, names: Sequence[str]) -> None:
         width = max(len(one_line(name, NAME)) for name in names)
@@ -62,12 +62,12 @@ HEAD = ("  model", "ended", "steps", "in", "out", "cost", "time", "work")
 
 
 def race_table(race: RaceResult, mark: str = ">") -> list[tuple[str, ...]]:
-    """A header row and a row for each racer; the winner is marked."""
+    """Return a header row and a row for each racer; the winner is marked."""
     return [HEAD, *(_row(result, result is race.winner, mark) for result in race.results)]
 
 
 def race_verdict(race: RaceResult) -> str:
-    """Who won, and what all racers used together."""
+    """Return who won, and what all racers used together."""
     used = " · ".join(part for part in (tokens(race.usage), cost(race.usage)) if part)
     together = f"; total {used}" if used else ""
     if race.winner is None:
@@ -77,7 +77,7 @@ def race_verdict(race: RaceResult) -> str:
 
 
 def ended(outcome: Outcome) -> str:
-    """The status, and the stop reason if it says more."""
+    """Return the status, and the stop reason if it says more."""
     reason = outcome.stop_reason.removeprefix("custom:")
     return outcome.status if reason == outcome.status else f"{outcome.status} ({reason})"
 

@@ -52,7 +52,7 @@ _TONES: dict[Tone, tuple[str, str]] = {
 
 
 class LiveRaceView(ScreenView, RaceView):
-    """Shows a race in the terminal at `std_streams.stderr`."""
+    """View of a race in the terminal at `std_streams.stderr`."""
 
     def __init__(self, std_streams: StdStreams, names: Sequence[str], prompt: str) -> None:
         super().__init__(std_streams, self._side_by_side, self._printed)
@@ -96,7 +96,7 @@ class LiveRaceView(ScreenView, RaceView):
         self._console.print(Text(f"¦ {sanitize(line)}", style="dim", no_wrap=True, overflow="ellipsis"))
 
     def _side_by_side(self, whole: bool = False) -> RenderableType:
-        """All racers; `whole`: each as tall as it needs to be."""
+        """Return all racers side by side; `whole`: each as tall as it needs to be."""
         size = self._console.size
         room = size.width - 2  # leaves room for the ^C that the terminal prints into a line
         beside = max(1, min(len(self._columns), room // NARROWEST))
@@ -158,11 +158,11 @@ class RaceColumn(RunView):
         self._outcome, self._won = outcome, won
 
     def needs(self, width: int) -> int:
-        """How many lines the racer's entries and state take at this width, in columns."""
+        """Return how many lines the racer's entries and state take at this width, in columns."""
         return 1 + sum(1 for entry in self._entries for _ in entry.rows(width))
 
     def panel(self, width: int, height: int, now: float) -> Panel:
-        """The racer in this many columns and lines; `now` is `time.monotonic()`."""
+        """Render the racer in this many columns and lines; `now` is `time.monotonic()`."""
         inner, lines = width - 4, max(1, height - 3)
         shown = list(self._last(lines, inner))
         blank = [Text("")] * (lines - len(shown))
@@ -279,7 +279,7 @@ class _Entry:
         self._style, self._cut, self._indent = style, cut, indent
 
     def rows(self, width: int) -> list[Text]:
-        """The rows of this width, without blank ones; a line is cut to one row."""
+        """Return the entry's rows at this width, without blank ones; a line is cut to one row."""
         text = f"{self._indent}{self.text}"
         if self._cut:
             row = Text(one_line(text, 400) if not self._indent else text, style=self._style, no_wrap=True)

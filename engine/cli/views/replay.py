@@ -37,12 +37,12 @@ class ReplayNotes(Struct, frozen=True, kw_only=True):
 
 
 def is_same(report: ReplayReport, notes: ReplayNotes) -> bool:
-    """Whether nothing differed, as far as the replay got."""
+    """Return whether the replay, as far as it got, did not differ."""
     return report.same and not notes.diverged
 
 
 def as_json(report: ReplayReport, notes: ReplayNotes) -> str:
-    """The result as one line of JSON."""
+    """Encode the result as one line of JSON."""
     runs = [
         {
             "run_id": run.run_id,
@@ -68,7 +68,7 @@ def as_json(report: ReplayReport, notes: ReplayNotes) -> str:
 
 
 def as_text(report: ReplayReport, notes: ReplayNotes, width: int, *, in_terminal: bool) -> str:
-    """The result as text.
+    """Return the result as text.
 
     width: columns of the evidence of a divergence. in_terminal: whether sentences are wrapped, too. A command stays one
     line, so that it can be copied.
@@ -145,14 +145,14 @@ class _Pair(Struct, frozen=True):
 
 
 def divergence_lines(divergence: Divergence, width: int) -> Iterator[Line]:
-    """The divergence in lines of this width."""
+    """Yield the divergence in lines of this width."""
     for number, row in enumerate(wrap(f"diverges: {one_line(divergence.what, 1000)}", width - 4)):
         yield [("  ≠ " if number == 0 else "    ", "bad"), (row, "strong")]
     yield from evidence_lines(divergence, width)
 
 
 def evidence_lines(divergence: Divergence, width: int) -> Iterator[Line]:
-    """The evidence: the first event that differs, and both decisions with the facts and verdict of each rule."""
+    """Yield the evidence: the first event that differs, and both decisions with the facts and verdict of each rule."""
     if divergence.before is not None:
         yield from difference_lines(divergence.before, width)
     recorded, replayed = divergence.recorded, divergence.replayed
@@ -168,7 +168,7 @@ def evidence_lines(divergence: Divergence, width: int) -> Iterator[Line]:
 
 
 def difference_lines(difference: EventDifference, width: int) -> Iterator[Line]:
-    """The first event that differs, as recorded and as replayed."""
+    """Yield the first event that differs, as recorded and as replayed."""
     for number, row in enumerate(wrap(_which(difference), width - 6)):
         yield [("    " if number == 0 else "      ", None), (row, "warning")]
     sides = (("was", difference.recorded), ("is", difference.replayed))
@@ -203,7 +203,7 @@ def _which(difference: EventDifference) -> str:
 
 
 def _content(event: Any, fields: Sequence[str]) -> str:
-    """The fields of an event that differ, or its content in a line."""
+    """Return the fields of an event that differ, or its content in one line."""
     if isinstance(event, ev.ResponseFinished):
         return _response(event, fields)
     shown = fields or tuple(
@@ -270,7 +270,7 @@ def _stacked(
 
 
 def _alone(decision: Decision | None, width: int) -> Iterator[Line]:
-    """The trace of the only decision."""
+    """Yield the trace of the only decision."""
     trace = () if decision is None else decision.trace
     rule = max((len(one_line(one.rule, RULE)) for one in trace), default=0) + len(_MARK)
     room = width - 4 - rule - 2
@@ -286,7 +286,7 @@ def _under(name: str, rows: Sequence[Piece]) -> Iterator[Line]:
 
 
 def _decision_head(first: str | None) -> Piece:
-    """The row of the decisions, marked if no rule differs."""
+    """Return the row of the decisions, marked if no rule differs."""
     return (f"{_MARK}decision", "bad") if first is None else ("  decision", None)
 
 
@@ -301,7 +301,7 @@ def _decision(decision: Decision | None, width: int) -> list[Piece]:
 
 
 def _considered(one: TraceEntry | None, pair: _Pair, width: int) -> list[Piece]:
-    """A rule's verdict and the facts that it saw, first those that differ."""
+    """Return a rule's verdict and the facts that it saw, those that differ first."""
     if one is None:
         return [("not asked", "quiet")]
     other = [name for name in one.saw if name in pair.other_facts]

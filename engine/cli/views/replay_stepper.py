@@ -1,4 +1,4 @@
-"""Watching a replay: from a given event on, and step by step with keys.
+"""Watching a replay from a given event on, and step by step with keys.
 
 Also reads keys from the terminal, shows the messages of a request, and finds the event of `--from`.
 """
@@ -53,7 +53,7 @@ _PASSED_ON = ("SIGTSTP", "SIGQUIT", "SIGHUP")
 
 
 class ReplayDisplay(Watcher):
-    """Shows a replay in a view."""
+    """A replay shown in a view."""
 
     def __init__(self, view: RunView) -> None:
         self.begun = False
@@ -83,7 +83,7 @@ class ReplayDisplay(Watcher):
         self._view.print_lines(partial(divergence_lines, divergence))
 
     def saved(self) -> Savings | None:
-        """The savings of the run's cuts, as far as its record knows them."""
+        """Return the savings of the run's cuts, as far as its record knows them."""
         return None if self._recorded is None else savings_of(rest.chunk for rest in self._recorded.after_cut)
 
 
@@ -96,7 +96,7 @@ class RestartFrom(Exception):
 
 
 class ReplayStepper(ReplayDisplay):
-    """Shows a replay, and waits for a key before each step.
+    """Display of a replay that waits for a key before each step.
 
     live: whether tools are really run; then the replay cannot go back. leave: called when the user quits.
     """
@@ -351,7 +351,7 @@ class KeyReader:
 
 
 def find_event(record: SessionRecord, name: str) -> EventAddress:
-    """The event of `--from`: SEQ or RUN:SEQ, where RUN is a run's id or number, from 1. Raises WrongUse."""
+    """Find the event of `--from`: SEQ or RUN:SEQ, where RUN is a run's id or number, from 1. Raises WrongUse."""
     run, _, seq = name.rpartition(":")
     if not (seq.isascii() and seq.isdigit()):
         raise WrongUse(f"--from {name}: give the number of an event, as in --from 12, or RUN_ID:SEQ")
@@ -363,7 +363,7 @@ def find_event(record: SessionRecord, name: str) -> EventAddress:
 
 
 def event_id(record: SessionRecord, beginning: EventAddress) -> str:
-    """The public id of the event."""
+    """Return the public id of the event."""
     return f"{one_line(record.runs[beginning.run].started.run_id, 100)}:{beginning.seq}"
 
 
@@ -404,7 +404,7 @@ _WHO: dict[type, tuple[str, Shade]] = {
 
 
 def request_messages(before: Sequence[RecordedRun], events: Sequence[Event]) -> list[Message]:
-    """The messages that the model got or gets in the step that is open after these events; if none is, in the next.
+    """Return the messages of the request of the step that is open after these events, or else of the next step.
 
     `before`: the earlier runs of the session.
     """
@@ -426,7 +426,7 @@ def request_messages(before: Sequence[RecordedRun], events: Sequence[Event]) -> 
 
 
 def message_lines(messages: Sequence[Message], step: int, width: int) -> Iterator[Line]:
-    """The messages in lines of this width."""
+    """Yield the messages in lines of this width."""
     yield [("  ✉ ", "user"), (f"{counted(len(messages), 'message')} for step {step}", "strong")]
     if len(messages) > MESSAGES_SHOWN:
         yield [(f"    … {counted(len(messages) - MESSAGES_SHOWN, 'earlier message')}", "quiet")]

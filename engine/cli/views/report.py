@@ -37,7 +37,7 @@ BINS = 8
 
 
 def render_report(report: Report, where: str = "") -> Iterator[RenderableType]:
-    """The parts of the report. `where`: what else was written, and to which file."""
+    """Yield the parts of the report. `where`: what else was written, and to which file."""
     from rich.text import Text
 
     figures = report.overall
@@ -83,7 +83,7 @@ def _many(name: str) -> str:
 
 
 def _groups(report: Report) -> Iterator[tuple[str, str, dict[str, RunMetrics]]]:
-    """By model and by policy if there are several, and by kind of task if kinds are known."""
+    """Yield groups by model and by policy, if there are several, and by kind of task, if kinds are known."""
     found = (("By model", "model", report.by_model), ("By policy", "policy", report.by_policy))
     for title, name, by in found:
         if len(by) > 1:
@@ -117,7 +117,7 @@ def _section(table: ReportTable, *notes: str) -> Iterator[RenderableType]:
 
 
 def _distribution(title: str, spread: Distribution, unit: str) -> Iterator[RenderableType]:
-    """A distribution as a table of bars, with mean, median and percentile below."""
+    """Yield a distribution as a table of bars, with mean, median and percentile below."""
     if spread.runs < 2 or not spread.bins:
         return
     bins = _merged(spread.bins)
@@ -133,13 +133,16 @@ def _distribution(title: str, spread: Distribution, unit: str) -> Iterator[Rende
 
 
 def _percents(report: Report) -> Distribution:
-    """How many runs used which share of the allowed steps, in percent."""
+    """Return the distribution of runs over the share of allowed steps used, in percent."""
     found = report.overall.limits
     return Distribution(runs=found.runs, bins=found.used_bins)
 
 
 def _merged(bins: Sequence[Bin]) -> list[Bin]:
-    """Neighbouring bins merged into at most `BINS`, and the bin without an upper end, if there is one."""
+    """Merge neighbouring bins into at most `BINS`.
+
+    Returns them with the bin without an upper end, if there is one.
+    """
     closed = [one for one in bins if one.high is not None]
     together = -(-len(closed) // BINS) or 1
     merged = []

@@ -1,4 +1,4 @@
-"""The HTML page of a report: what its template (`report.html.j2`) shows."""
+"""The HTML page of a report: the values of its template (`report.html.j2`)."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def report_page(
     labels: Labels | None = None,
     links: ViewLinks | None = None,
 ) -> str:
-    """The whole page.
+    """Render the whole page.
 
-    sessions: those that can be opened. ratings, labels: what the report was made with. links: into the viewer.
+    sessions: those that can be opened. ratings, labels: those of the report. links: links into the viewer.
     """
     figures = report.overall
     links = links or ViewLinks()
@@ -86,7 +86,7 @@ def report_page(
 
 
 def _tiles(report: Report) -> list[tuple[str, str, str]]:
-    """The most important figures: of each the name, the value, and a few words about it."""
+    """Return the most important figures, each as a name, a value and a few words about it."""
     one = report.overall
     judged, wrong, on = one.judged.passed, one.false_positives.runs, one.false_negatives.went_on
     done, wasted = one.steps_before_done, one.waste
@@ -117,7 +117,7 @@ def _tiles(report: Report) -> list[tuple[str, str, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """A histogram, and what its table shows."""
+    """A histogram and its table."""
 
     title: str
     caption: str
@@ -183,7 +183,7 @@ def _groups(report: Report) -> Iterator[ReportTable]:
 
 
 def _baseline(report: Report) -> Iterator[ReportTable]:
-    """The comparisons, with a column that shows each change as a confidence interval."""
+    """Yield the comparisons, with a column that shows each change as a confidence interval."""
     if report.comparison is None:
         return
     for comparison, group in zip(comparisons(report), report.comparison.groups, strict=True):
@@ -192,7 +192,10 @@ def _baseline(report: Report) -> Iterator[ReportTable]:
 
 
 def _change(group: GroupComparison, number: int) -> Markup:
-    """A share's change in points, and any other figure's as a share of the baseline, from -100 to +100 %."""
+    """Return the change from the baseline, drawn from -100 to +100 %.
+
+    A share's change is in points, that of any other figure a share of the baseline.
+    """
     one = group.differences[number]
     whole = 1.0 if one.unit == "share" else abs(one.baseline) or 1.0
     tone = "main" if one.significant else "quiet"
@@ -210,7 +213,7 @@ def _labels(report: Report) -> str:
 def _sessions(
     sections: Sequence[SessionSection], ratings: Ratings, labels: Labels | None, links: ViewLinks
 ) -> Iterator[SessionView]:
-    """The sessions in their order. Once `MOST_WRITTEN` is reached, the steps of those that do not fit are left out."""
+    """Yield the sessions in order. Once `MOST_WRITTEN` is reached, the steps of those that do not fit are left out."""
     longest = max((one.chosen.steps for one in sections), default=0)
     left = MOST_WRITTEN
     for one in sections:

@@ -63,7 +63,7 @@ class ReportTable:
 
 
 def headline(report: Report) -> str:
-    """The number of sessions and steps, and the most important findings."""
+    """Return the number of sessions and steps, and the most important findings."""
     figures = report.overall
     many = f"{counted(report.sessions, 'session')}, {counted(figures.steps, 'step')}"
     telling = list(_telling(figures))[:2]
@@ -91,7 +91,7 @@ def _telling(figures: RunMetrics) -> Iterator[str]:
 
 
 def ratings_summary(figures: RatingStatistics) -> str:
-    """The users' ratings in a sentence; empty if there are none."""
+    """Return the users' ratings in a sentence; empty if there are none."""
     if not figures.rated or figures.mean is None:
         return ""
     spread = f", standard deviation {figures.deviation:.2f}" if figures.deviation is not None else ""
@@ -110,7 +110,7 @@ def _last_texts(figures: RunMetrics) -> str:
 
 
 def endings(figures: RunMetrics) -> ReportTable:
-    """How runs ended."""
+    """Return the table of how runs ended."""
     reasons = ", ".join(f"{reason} {many:,}" for reason, many in figures.stop_reasons.items())
     return _shares(
         figures.ended,
@@ -122,7 +122,7 @@ def endings(figures: RunMetrics) -> ReportTable:
 
 
 def work(figures: RunMetrics) -> ReportTable:
-    """Whether the work was done, as far as is known."""
+    """Return the table of whether the work was done, as far as is known."""
     return _shares(
         figures.known,
         KNOWN,
@@ -134,7 +134,7 @@ def work(figures: RunMetrics) -> ReportTable:
 def _shares(
     shares: Mapping[str, Proportion], words: Mapping[str, tuple[str, Tone]], *, title: str, caption: str, note: str = ""
 ) -> ReportTable:
-    """One row for each kind that occurs, with its share of all runs."""
+    """Return a table with one row for each kind that occurs, with its share of all runs."""
     rows: list[tuple[Cell, ...]] = []
     for name, share in shares.items():
         if share.runs:
@@ -197,7 +197,7 @@ def _row(name: str, share: Proportion, tone: Tone, steps: int | None = None, all
 
 
 def steps_after(figures: RunMetrics) -> ReportTable:
-    """The steps after each anchor, of all runs and of the solved and unsolved ones."""
+    """Return the table of steps after each anchor, over all runs and over the solved and unsolved ones."""
     rows = [row for anchor, words in STEPS_AFTER.items() for row in _anchor_rows(words, figures.anchors[anchor])]
     never = figures.anchors["changed"].overall
     never_runs = Proportion(runs=never.runs.of - never.runs.runs, of=never.runs.of, share=None)
@@ -256,7 +256,7 @@ def waste(figures: RunMetrics) -> str:
 
 
 def limits(report: Report) -> ReportTable:
-    """Used and allowed steps, and how many runs the recommended limits would have sufficed for."""
+    """Return the table of used and allowed steps, and of how many runs the recommended limits would suffice for."""
     found = report.overall.limits
     rows = []
     for fit in report.recommended.fits:
@@ -293,7 +293,7 @@ def limits(report: Report) -> ReportTable:
 
 
 def spending(figures: RunMetrics) -> ReportTable:
-    """Tokens, money and time."""
+    """Return the table of tokens, money and time."""
     spent, runs = figures.spending, figures.runs or 1
     time, output = spent.run_ms, spent.run_output_tokens
     about = "about " if spent.estimated_runs else ""
@@ -327,7 +327,7 @@ def spending(figures: RunMetrics) -> ReportTable:
 
 
 def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
-    """A table that compares groups of runs, with a row for each group. name: what the runs are grouped by."""
+    """Return a table that compares groups of runs, with a row for each group. name: what the runs are grouped by."""
     rows: list[tuple[Cell, ...]] = []
     saves = any(one.spending.saved.cuts for one in found.values())
     for key, one in list(found.items())[:NAMED]:
@@ -378,7 +378,7 @@ def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
 
 
 def tools(found: dict[str, ToolTotals]) -> ReportTable:
-    """The calls of each tool."""
+    """Return the table of each tool's calls."""
     most = max((tool.calls for tool in found.values()), default=1) or 1
     rows = [
         (
@@ -410,7 +410,7 @@ def tools(found: dict[str, ToolTotals]) -> ReportTable:
 
 
 def comparisons(report: Report) -> list[ReportTable]:
-    """Each policy compared with the baseline."""
+    """Return a table for each policy, compared with the baseline."""
     if report.comparison is None:
         return []
     base = report.comparison
@@ -453,7 +453,7 @@ def _of_steps(spread: Distribution) -> tuple[str, ...]:
 
 
 def saved_by_cuts(figures: RunMetrics) -> str:
-    """Output tokens, and their price, that cuts saved: counted, estimated ("about"), or unknown ("?")."""
+    """Return the output tokens that cuts saved, and their price: counted, estimated ("about") or unknown ("?")."""
     saved = figures.spending.saved
     if not saved.cuts:
         return "-"
@@ -464,7 +464,7 @@ def saved_by_cuts(figures: RunMetrics) -> str:
 
 
 def _how_saved(saved: SavedByCuts) -> str:
-    """How the tokens are known that cuts saved."""
+    """Return how the tokens that cuts saved are known."""
     cut = f"{counted(saved.cuts, 'response')} {'was' if saved.cuts == 1 else 'were'} cut at a completion call"
     if not saved.measured:
         return f"{cut}; what that saved is unknown, since none was read to its end (drain)."
@@ -474,7 +474,7 @@ def _how_saved(saved: SavedByCuts) -> str:
 
 
 def mean_cost(figures: RunMetrics) -> str:
-    """The mean cost of the runs whose price is known."""
+    """Return the mean cost of the runs whose price is known."""
     priced = figures.runs - figures.spending.unpriced_runs
     cost = figures.spending.cost_usd
     return dollars(cost / priced) if cost is not None and priced else "-"

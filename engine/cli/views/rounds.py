@@ -1,4 +1,4 @@
-"""Rounds of a planning model: it plans some steps, has them executed as one batch, and thinks about the results.
+"""Rounds of a planning model, which plans some steps, has them executed as one batch, and thinks about the results.
 
 A tool takes plans if the schema of its arguments has `steps` that each name a `tool` (see `plan_execute_think.py`). A
 call of such a tool begins a round; the next completion call, which reports a phase or ends the run, ends it.
@@ -50,7 +50,7 @@ class Round:
 
 
 def takes_plans(tool: ToolSpec) -> bool:
-    """Whether a call of this tool is a plan."""
+    """Return whether a call of this tool is a plan."""
     steps = _object(_object(tool.parameters.get("properties")).get("steps"))
     return "tool" in _object(_object(steps.get("items")).get("properties"))
 

@@ -44,7 +44,7 @@ class Call:
 
     @property
     def shown_status(self) -> ResultStatus | Literal["returned"]:
-        """The status that people are shown: of a result with the status `ok`, no more than is known of its call."""
+        """The status shown to people: for a result with the status `ok`, only what is known about its call."""
         if self.status != "ok" or self.end == "succeeded":
             return self.status
         return "returned" if self.end == "unknown" else "error"
@@ -131,7 +131,7 @@ class RunView(View):
 
 
 class ViewSnapshot(RunView):
-    """Return what another view needs to continue after events that were not shown: the run, the open step, its text."""
+    """The state that another view needs to continue after events that were not shown: run, open step, its text."""
 
     def __init__(self) -> None:
         self._started: ev.RunStarted | None = None
@@ -184,7 +184,10 @@ V = TypeVar("V", bound=View)
 
 
 def fault_tolerant(view: V) -> V:
-    """The view, switched off at its first error: neither a lost terminal nor a bug in a view may end a run."""
+    """Wrap the view so that its first error switches it off.
+
+    Neither a lost terminal nor a bug in a view may end a run.
+    """
     return cast(V, _FaultTolerant(view))
 
 

@@ -1,4 +1,4 @@
-"""Chooses the view of a run or a race: live in a terminal, plain lines elsewhere, or none.
+"""Choice of the view of a run or a race: live in a terminal, plain lines elsewhere, or none.
 
 Does not import rich unless it is needed.
 """
@@ -25,7 +25,10 @@ def choose_view(
     recorded: Recorded | None = None,
     asking: Asking | None = None,
 ) -> RunView:
-    """The view of a run that suits stderr: live in a terminal, else plain lines. With `quiet`, it shows nothing."""
+    """Return the view of a run that suits stderr: live in a terminal, else plain lines.
+
+    With `quiet`, it shows nothing.
+    """
     if quiet:
         return RunView()
     if can_draw(std_streams.stderr):
@@ -36,7 +39,7 @@ def choose_view(
 
 
 def choose_race_view(std_streams: StdStreams, names: Sequence[str], prompt: str, *, quiet: bool) -> RaceView:
-    """The view of a race that suits stderr; see `choose_view`."""
+    """Return the view of a race that suits stderr; see `choose_view`."""
     if quiet:
         return RaceView()
     if can_draw(std_streams.stderr):
@@ -61,7 +64,7 @@ def print_lines(std_streams: StdStreams, lines: Iterable[Line]) -> None:
 
 
 def can_draw(descriptor: int) -> bool:
-    """Whether this is a terminal that can move its cursor, has a size and shows Unicode.
+    """Return whether this is a terminal that can move its cursor, has a size and shows Unicode.
 
     The terminal of many containers has 0 columns and 0 lines; nothing drawn on it would be visible.
     """

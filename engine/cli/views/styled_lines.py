@@ -12,7 +12,7 @@ Line = Sequence[Piece]
 
 
 def display_width(text: str) -> int:
-    """The columns that the text takes in a terminal."""
+    """Return the columns that the text takes in a terminal."""
     if text.isascii():
         return len(text)
     return sum(map(_cells, text))
@@ -25,19 +25,19 @@ def _cells(character: str) -> int:
 
 
 def plain_text(line: Line) -> str:
-    """The line without its shades."""
+    """Return the line without its shades."""
     return "".join(text for text, _ in line).rstrip()
 
 
 def fit(text: str, width: int) -> str:
-    """The text in at most `width` columns; an ellipsis ends it if it was cut."""
+    """Cut the text to at most `width` columns; an ellipsis ends it if it was cut."""
     if display_width(text) <= width:
         return text
     return text[: _beginning(text, width - 1)].rstrip() + "…"
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """The text in rows of at most `width` columns, broken at spaces if possible; at least one row."""
+    """Break the text into rows of at most `width` columns, at spaces if possible; at least one row."""
     rows: list[str] = []
     for line in text.split("\n"):
         rows += _fold(line, max(2, width))
@@ -45,7 +45,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def _beginning(line: str, width: int) -> int:
-    """How many characters of the line take at most `width` columns."""
+    """Return how many leading characters of the line fit into `width` columns."""
     end = used = 0
     while end < len(line) and used + display_width(line[end]) <= width:
         used += display_width(line[end])
@@ -64,7 +64,7 @@ def _fold(line: str, width: int) -> Iterator[str]:
 
 
 def side_by_side(columns: Sequence[Sequence[Piece]], widths: Sequence[int], gap: int = 2) -> Iterator[Line]:
-    """Columns side by side, each padded to its width except the last."""
+    """Yield lines with the columns side by side, each padded to its width except the last."""
     for number in range(max(map(len, columns), default=0)):
         line: list[Piece] = []
         for column, width in zip(columns, widths, strict=True):

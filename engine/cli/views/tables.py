@@ -1,4 +1,4 @@
-"""What commands over many records share: progress, the index, numbers as text, and printing tables."""
+"""Common parts of commands over many records: progress, the index, numbers as text, and printing of tables."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def print_parts(std_streams: StdStreams, parts: Iterable[RenderableType]) -> Non
 
 
 def bad_files(what: str, files: Sequence[BadRecord]) -> Iterator[RenderableType]:
-    """A heading with the number of files, and the first of them with what is wrong with each."""
+    """Yield a heading with the number of files, then the first of them, each with its error."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -75,7 +75,7 @@ def bad_files(what: str, files: Sequence[BadRecord]) -> Iterator[RenderableType]
 
 
 def labels_summary(labels: LabelStatistics | None) -> str:
-    """How many sessions have a label, in words; empty without labels."""
+    """Return in words how many sessions have a label; empty without labels."""
     if labels is None:
         return ""
     none = f", {labels.unlabelled:,} without" if labels.unlabelled else ""
@@ -100,7 +100,7 @@ def _columns(std_streams: StdStreams) -> int:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent, with a decimal where it is small; `-` for None."""
+    """Format a share in percent, with a decimal if it is small; `-` for None."""
     if share is None:
         return "-"
     figure = 100 * share + (1e-9 if share >= 0 else -1e-9)  # rounds half away from zero
@@ -108,7 +108,7 @@ def percent(share: float | None) -> str:
 
 
 def between(interval: Interval | None) -> str:
-    """A share's 95 % confidence interval, in percent."""
+    """Format a share's 95 % confidence interval, in percent."""
     if interval is None:
         return "-"
     low, high = 100 * interval.low, 100 * interval.high
@@ -117,17 +117,17 @@ def between(interval: Interval | None) -> str:
 
 
 def of(share: Proportion) -> str:
-    """A share as numbers of runs, as in `10 of 80`; `-` if it is of no runs."""
+    """Format a share as numbers of runs, as in `10 of 80`; `-` for a share of no runs."""
     return f"{share.runs:,} of {share.of:,}" if share.of else "-"
 
 
 def part(share: Proportion) -> str:
-    """The share alone, in percent."""
+    """Format the share alone, in percent."""
     return percent(share.share.value if share.share is not None else None)
 
 
 def short(number: float | None) -> str:
-    """A number in short, as in `950`, `12.3k` or `4.56M`; `-` for None."""
+    """Shorten a number, as in `950`, `12.3k` or `4.56M`; `-` for None."""
     if number is None:
         return "-"
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -137,14 +137,14 @@ def short(number: float | None) -> str:
 
 
 def dollars(amount: float | None) -> str:
-    """US dollars to two decimals, of small amounts to four; `-` where no price is known."""
+    """Format US dollars to two decimals, small amounts to four; `-` if no price is known."""
     if amount is None:
         return "-"
     return f"${amount:,.4f}" if 0 < amount < 1 else f"${amount:,.2f}"
 
 
 def long(seconds: float) -> str:
-    """A time of `seconds`, which may be days, in a fitting unit."""
+    """Format a time of `seconds`, which may be days, in a fitting unit."""
     if seconds < 3600:
         return duration(1000 * seconds)
     hours = seconds / 3600
@@ -152,7 +152,7 @@ def long(seconds: float) -> str:
 
 
 def in_unit(difference: MetricDifference, value: float, *, signed: bool = False) -> str:
-    """A value of a comparison, in its unit."""
+    """Format a value of a comparison in its unit."""
     sign = "+" if signed and value > 0 else "-" if value < 0 else ""
     amount = abs(value)
     match difference.unit:
@@ -173,9 +173,9 @@ def in_unit(difference: MetricDifference, value: float, *, signed: bool = False)
 
 @contextmanager
 def progress(args: argparse.Namespace, doing: str) -> Iterator[ProgressCallback | None]:
-    """A progress bar on stderr, as a callback for `records/parallel.py`; `doing` is the word beside the bar.
+    """Show a progress bar on stderr and yield its callback for `records/parallel.py`.
 
-    None with `--quiet`, or if stderr is not a terminal.
+    `doing` is the word next to the bar.
     """
     if args.quiet or not can_draw(_STDERR):
         yield None
@@ -188,7 +188,7 @@ def progress(args: argparse.Namespace, doing: str) -> Iterator[ProgressCallback 
 
 
 class _ReadProgress:
-    """How much has been read: set by one thread, shown by another."""
+    """The progress of reading, set by one thread and shown by another."""
 
     def __init__(self, doing: str) -> None:
         self._doing = doing
@@ -209,7 +209,7 @@ class _ReadProgress:
 
 @contextmanager
 def indexed(args: argparse.Namespace, make: Callable[[str | None], Index]) -> Iterator[Index | None]:
-    """The index for `--index` and `--no-index`. Problems with the index are reported, and it is then not used."""
+    """Yield the index for `--index`; None for `--no-index`. An index with a problem is reported and not used."""
     if args.no_index:
         if args.index is not None:
             raise WrongUse("--index and --no-index: give one of the two")

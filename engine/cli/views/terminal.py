@@ -1,4 +1,4 @@
-"""The terminal of live views: a screen with a region at the bottom that is redrawn, and text wrapped to rows."""
+"""The terminal of live views: a screen with a redrawn region at the bottom, and text wrapped to rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHADES: dict[Shade, str] = {
 
 
 class _DrawnRegion:
-    """Draws the region when rich asks for it."""
+    """Renderable that draws the region when rich asks for it."""
 
     def __init__(self, draw: Callable[[], RenderableType]) -> None:
         self._draw = draw
@@ -58,11 +58,11 @@ class Terminal(Console):
 
     @size.setter
     def size(self, new_size: tuple[int, int]) -> None:
-        """Ignored: only the terminal decides."""
+        """Ignore the size: only the terminal decides."""
 
 
 class LiveScreen:
-    """A terminal with a region at the bottom that is redrawn; what is printed scrolls away above it.
+    """A terminal with a redrawn region at the bottom; printed text scrolls away above it.
 
     `draw` returns the region. `printed` gets each line that a tool or a library prints to stdout or stderr while the
     screen is open. Both are called from threads, one at a time, with the lock `drawing` held.
@@ -150,7 +150,7 @@ class ScreenView(View):
 
 
 def styled(line: Line) -> Text:
-    """The line with the styles of its shades."""
+    """Return the line with the styles of its shades."""
     return Text.assemble(*((text, SHADES[shade] if shade else "") for text, shade in line))
 
 
@@ -162,18 +162,18 @@ def print_styled(descriptor: int, lines: Iterable[Line]) -> None:
 
 
 def spinner(now: float) -> str:
-    """The character of the spinner at this time (seconds)."""
+    """Return the character of the spinner at this time, in seconds."""
     return _SPINNER[int(now * REFRESHES) % len(_SPINNER)]
 
 
 def wrap_text(text: str, width: int) -> Iterator[str]:
-    """The text in rows of at most `width` cells."""
+    """Yield the text in rows of at most `width` cells."""
     for line in text.split("\n"):
         yield from wrap_line(line, width)
 
 
 def wrap_line(line: str, width: int) -> Iterator[str]:
-    """The line in rows of at most `width` cells, broken at spaces if possible."""
+    """Yield the line in rows of at most `width` cells, broken at spaces if possible."""
     while cell_len(line) > width:
         cells = end = 0
         while cells + cell_len(line[end]) <= width:

@@ -1,4 +1,4 @@
-"""Text that all views share: how a run ended and how to go on, what it used, and calls and results in short.
+"""Text that all views share: how a run ended, how to continue, what it used, and calls and results in short.
 
 Everything that comes from a model, a tool or a provider is cleaned before it is shown (`_sanitize.py`).
 """
@@ -92,7 +92,7 @@ class Recorded:
     options: str = ""
 
     def resume(self, what: str = _GO_ON) -> str:
-        """The command that resumes it; `what` is the prompt or the answers, as written in a shell."""
+        """Return the command that resumes it; `what` is the prompt or the answers, as written in a shell."""
         return " ".join(_some("endstop run --resume", quote(self.path), what, self.options))
 
 
@@ -119,7 +119,7 @@ class EndingText:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Questions are asked in this terminal when the run pauses."""
+    """How questions are asked in this terminal when the run pauses."""
 
     answered: bool = False
     """Whether the run begins with an answer that was just typed, below what the run before it has shown."""
@@ -128,7 +128,7 @@ class Asking:
 def ending_of(
     outcome: Outcome, failure: AttemptFailed | None = None, cause: str = "", recorded: Recorded | None = None
 ) -> EndingText:
-    """The words for an outcome. `failure`: the provider's last error; `cause`: why the run was cancelled."""
+    """Return the words for an outcome. `failure`: the provider's last error; `cause`: why the run was cancelled."""
     reason = outcome.stop_reason
     work, tone = _known(outcome), work_tone(outcome.work, outcome.failed_calls)
     go_on = f"Go on from here: {recorded.resume()}" if recorded is not None else ""
@@ -200,7 +200,10 @@ def ending_of(
 
 
 def _title(outcome: Outcome) -> str:
-    """The title for a completed run. It claims no more than is known: "Task complete" only after an evaluation."""
+    """Return the title for a completed run.
+
+    It claims no more than is known: "Task complete" only after an evaluation.
+    """
     if outcome.stop_reason in ("text_final", "handled"):
         return "Answered, but wrong" if outcome.work == "wrong" else "Answered"
     if outcome.work == "checked":
@@ -219,7 +222,7 @@ def _known(outcome: Outcome) -> str:
 
 
 def work_tone(work: Work | None, failed_calls: Sequence[str]) -> Tone:
-    """The tone in which a view shows `work_words`."""
+    """Return the tone in which a view shows `work_words`."""
     if work == "wrong":
         return "failure"
     return "doubt" if work == "said" and failed_calls else "success"
@@ -233,7 +236,7 @@ def work_words(
     failed_calls: Sequence[str] = (),
     evaluated_by: str | None = None,
 ) -> str:
-    """Whether the work is done and who says so; empty if nobody reported it as done.
+    """Say whether the work is done and who says so; empty if nobody reported it as done.
 
     evaluated_by: the evaluator's name; None without an evaluation. The others are fields of `Outcome`.
     """
@@ -251,7 +254,7 @@ def work_words(
 
 
 def _said_by(stop_reason: str, accepted_by: Sequence[str]) -> str:
-    """Who says that the work is done: the agent, and the gates or the user that accepted it."""
+    """Say who calls the work done: the agent, and the gates or the user that accepted it."""
     names = " and ".join("the user" if name == "user" else short_name(name) for name in accepted_by)
     match stop_reason:
         case "handled":
@@ -263,7 +266,7 @@ def _said_by(stop_reason: str, accepted_by: Sequence[str]) -> str:
 
 
 def failed_before(names: Sequence[str], most: int = 4) -> str:
-    """Why a report of completion is in doubt: these calls failed before it."""
+    """Say why a report of completion is in doubt: these calls failed before it."""
     shown = ", ".join(one_line(name, 40) for name in names[:most])
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{shown}{more} failed earlier, and no later call made up for it"
@@ -285,7 +288,7 @@ def _how_to_answer(outcome: Outcome, recorded: Recorded | None, confirming: bool
 
 
 def _answering(outcome: Outcome, recorded: Recorded, confirming: bool) -> str:
-    """The command that answers, for scripts."""
+    """Return the command with which a script answers."""
     if any(question.tool is not None for question in outcome.questions):
         answers = " ".join(
             f"--approve {quote(q.call_id)}" if q.tool else f'--answer {quote(q.call_id)}="..."'
@@ -301,7 +304,7 @@ def _answering(outcome: Outcome, recorded: Recorded, confirming: bool) -> str:
 
 
 def left_open(recorded: Recorded | None) -> str:
-    """What to do about a question that was asked in the terminal and left open."""
+    """Say what to do about a question that was asked in the terminal and left open."""
     if recorded is None:
         return "Left open, and not recorded (--record FILE): run it again with your answer in the prompt."
     return f"Left open. Answer it later: {recorded.resume('')}"
@@ -321,7 +324,7 @@ def cut_words(name: str, response: ResponseFinished) -> str:
 
 
 def saved_words(output_tokens: int, calls: Sequence[str]) -> str:
-    """Words for the output that was not generated and the calls that were not made."""
+    """Describe the output that was not generated and the calls that were not made."""
     parts = [f"about {counted(output_tokens, 'output token')}"] if output_tokens else []
     if calls:
         names = [f"{one_line(name, 40)} x{n}" if n > 1 else one_line(name, 40) for name, n in Counter(calls).items()]
@@ -330,7 +333,7 @@ def saved_words(output_tokens: int, calls: Sequence[str]) -> str:
 
 
 def short_name(name: str) -> str:
-    """A qualified name from a record without its module; a command is shown as it was written."""
+    """Shorten a qualified name from a record to the part after its module; a command is kept as written."""
     short = name.rpartition(":")[2] if "Command" not in name else name.partition(":")[2]
     command = _COMMAND.fullmatch(short)
     return f"`{command[1]}`" if command else short
@@ -340,14 +343,14 @@ _COMMAND = re.compile(r"""Command(?:Gate|Evaluator)\(['"](.*)['"]\)""", re.DOTAL
 
 
 def failure_words(failure: AttemptFailed) -> str:
-    """The provider's message, and the delay that it asked for."""
+    """Return the provider's message and the delay that it asked for."""
     wait = f" (retry after {failure.retry_after:g} s)" if failure.retry_after is not None else ""
     return failure.message + wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savings:
-    """Say what a cut saved: output tokens that were not generated and calls that were not made."""
+    """What a cut saved: output tokens that were not generated and calls that were not made."""
 
     tokens: int = 0
     calls: tuple[str, ...] = ()
@@ -361,7 +364,10 @@ Saved = Callable[[], Savings | None]
 
 
 def savings_of(chunks: Iterable[AnyChunk]) -> Savings:
-    """The savings of cuts, from the chunks that were read after them; tokens are estimated at 4 characters each."""
+    """Return the savings of cuts, from the chunks that were read after them.
+
+    Tokens are estimated at 4 characters each.
+    """
     rest = summarize_drained(chunks)
     return Savings(tokens=rest.output_tokens, calls=rest.calls)
 
@@ -378,7 +384,7 @@ def _some(*parts: str) -> tuple[str, ...]:
 
 
 def usage_line(outcome: Outcome) -> str:
-    """Steps, tokens, money and time in one line."""
+    """Return steps, tokens, money and time in one line."""
     limit = outcome.limits.get("steps")
     steps = f"{outcome.steps} of {counted(int(limit.allowed), 'step')}" if limit else counted(outcome.steps, "step")
     timed = "" if "seconds" in outcome.limits else duration(outcome.duration_ms)
@@ -394,7 +400,7 @@ def _subagents(used: SubagentUse | None) -> str:
 
 
 def usage_parts(usage: Usage, limits: Mapping[str, LimitUse]) -> tuple[str, ...]:
-    """Tokens, cost and whatever else has a hard limit, each with its limit; without the run's steps."""
+    """Return tokens, cost and everything else with a hard limit, each with its limit; without the run's steps."""
     hard = {name: use for name, use in limits.items() if not use.soft and name != "steps"}
     if "input_tokens" in hard or "output_tokens" in hard:
         used = {"input_tokens": f"{usage.input_tokens:,} tokens in", "output_tokens": f"{usage.output_tokens:,} out"}
@@ -405,7 +411,7 @@ def usage_parts(usage: Usage, limits: Mapping[str, LimitUse]) -> tuple[str, ...]
 
 
 def steps_text(limits: Limits) -> str:
-    """How many steps a run may make."""
+    """Say how many steps a run may make."""
     if limits.steps is None:
         return "no limit of steps"
     more = "" if limits.extend is None else f" ({limits.most_steps:g} on progress)"
@@ -415,7 +421,7 @@ def steps_text(limits: Limits) -> str:
 
 
 def limit_texts(policy: Policy) -> tuple[str, ...]:
-    """The limits of a policy besides the run's steps."""
+    """Return the limits of a policy besides the run's steps."""
     run = {name: getattr(policy.limits, name) for name in STOP_REASONS if name != "steps"}
     session = {name: getattr(policy.session_limits, name) for name in STOP_REASONS}
     return (
@@ -447,7 +453,7 @@ def _amount(name: str, amount: float) -> str:
 
 
 def tokens(usage: Usage) -> str:
-    """Tokens in and out, marked if estimated."""
+    """Format tokens in and out, marked if estimated."""
     if not (usage.input_tokens or usage.output_tokens):
         return ""
     about = "about " if usage.estimated else ""
@@ -455,12 +461,12 @@ def tokens(usage: Usage) -> str:
 
 
 def cost(usage: Usage) -> str:
-    """The cost in US dollars; empty if no price is known."""
+    """Format the cost in US dollars; empty if no price is known."""
     return "" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
 
 
 def duration(milliseconds: float) -> str:
-    """A time in a fitting unit, as in `950 ms`, `12.5 s` or `2 min 05 s`."""
+    """Format a time in a fitting unit, as in `950 ms`, `12.5 s` or `2 min 05 s`."""
     seconds = milliseconds / 1000
     if seconds < 1:
         return f"{milliseconds:.0f} ms"
@@ -473,7 +479,7 @@ def duration(milliseconds: float) -> str:
 
 
 def actions_line(actions: Sequence[str], most: int = 8) -> str:
-    """Actions in one line; an action that was done several times is shown once, with its count."""
+    """Return actions in one line; an action done several times is shown once, with its count."""
     counts = Counter(actions)
     shown = [f"{action} x{times}" if times > 1 else action for action, times in counts.items()]
     more = [f"and {len(shown) - most} more"] if len(shown) > most else []
@@ -487,10 +493,10 @@ _CHANGES_FOLDER = re.compile(
 
 
 def call_summary(name: str, written: str) -> str:
-    """A tool call on one line: the name of the tool and one of its text arguments, as in `read_file config.ini`.
+    """Return a tool call on one line: the name of the tool and one of its text arguments, as in `read_file config.ini`.
 
-    That is the first one that fits into 60 characters. If none does, it is the beginning of the first one. A
-    `cd FOLDER &&` before a shell command is left out.
+    It is the first argument that fits into 60 characters. If none does, it is the beginning of the first one. A `cd
+    FOLDER &&` before a shell command is left out.
     """
     given = (_decoded(written) or {}).values()
     texts = [_value(_CHANGES_FOLDER.sub("", value, count=1), 60) for value in given if isinstance(value, str)]
@@ -500,7 +506,7 @@ def call_summary(name: str, written: str) -> str:
 
 
 def first_lines(text: str, most: int) -> tuple[list[str], int]:
-    """The first lines of the text, and how many more there are. Blank lines at both ends are dropped."""
+    """Return the first lines of the text and the number of the others. Blank lines at both ends are dropped."""
     lines = sanitize(text).strip("\n").rstrip().split("\n")
     if len(lines) == most + 1:
         most += 1  # instead of a line that says "1 more line"
@@ -508,13 +514,13 @@ def first_lines(text: str, most: int) -> tuple[list[str], int]:
 
 
 def last_lines(text: str, most: int) -> list[str]:
-    """The last lines that are not blank, below a line with the number of lines before them."""
+    """Return the last lines that are not blank, below a line with the number of lines before them."""
     lines = [line for line in sanitize(text).split("\n") if line.strip()]
     return lines if len(lines) <= most else [f"… {len(lines) - most:,} earlier lines", *lines[-most:]]
 
 
 def arguments(written: str, longest: int) -> list[tuple[str, str]]:
-    """Names and values of a call's arguments; each value in one line of at most `longest` characters."""
+    """Return the names and values of a call's arguments, each value in one line of at most `longest` characters."""
     decoded = _decoded(written)
     if decoded is None:
         return [("", one_line(written, longest))]
@@ -541,14 +547,14 @@ def _json(value: Any) -> str:
 
 
 def trace_lines(decision: Decision) -> Iterator[tuple[str, str, str]]:
-    """For each rule of a decision's trace: its name, the facts that it saw, and its verdict ("" for none)."""
+    """Yield for each rule of a decision's trace its name, the facts that it saw, and its verdict ("" for none)."""
     for considered in decision.trace:
         saw = " ".join(f"{name}={value_of(value)}" for name, value in considered.saw.items())
         yield considered.rule, saw, considered.said
 
 
 def value_of(value: Any) -> str:
-    """A fact's value in a few words."""
+    """Describe a fact's value in a few words."""
     match value:
         case None:
             return "none"

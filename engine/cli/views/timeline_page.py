@@ -1,6 +1,6 @@
-"""The timelines of sessions on a report's page: what their template (`sessions.html.j2`) shows of each.
+"""The timelines of sessions on a report's page: the values of their template (`sessions.html.j2`).
 
-A session is a strip of colours at a glance. Opened, it shows each step as a cell and as a row of a table.
+A session appears as a strip of colours. Opened, it shows each step as a cell and as a row of a table.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ STRIP_PARTS = 60
 
 
 class Note(NamedTuple):
-    """The letter beside the cells for what the loop or the user did before a step, and its meaning."""
+    """The letter next to the cells for an action of the loop or the user before a step, and its meaning."""
 
     sign: str
     meaning: str
@@ -143,7 +143,7 @@ class SessionView:
 def session_view(
     section: SessionSection, runs: Sequence[LabelledRun], longest: int, links: ViewLinks, *, with_steps: bool
 ) -> SessionView:
-    """The view of a session. longest: steps of the longest session, whose strip is as wide as the page."""
+    """Return the view of a session. longest: steps of the longest session, whose strip is as wide as the page."""
     timelines = section.timeline.runs
     last = runs[-1]
     ending = last.digest.stop_reason or "unfinished"
@@ -245,7 +245,7 @@ def _anchors(cell: StepCell, digest: RunSummary) -> list[str]:
 
 
 def _look(cell: StepCell, run: LabelledRun) -> tuple[Tone, str]:
-    """Tone and sign of a cell."""
+    """Return the tone and the sign of a cell."""
     tone, sign, _ = MARKS[cell.mark]
     if cell.mark == "completion":
         return _COMPLETIONS.get(run.known, (tone, sign))
@@ -257,7 +257,10 @@ def _is_after(cell: StepCell, run: LabelledRun) -> bool:
 
 
 def _strip(timelines: Sequence[RunTimeline], runs: Sequence[LabelledRun], steps: int, longest: int) -> str:
-    """The CSS style of a strip with the colours of all steps; its width shows the steps relative to `longest`."""
+    """Return the CSS style of a strip with the colours of all steps.
+
+    Its width shows the number of steps relative to `longest`.
+    """
     colours = [_colour(cell, run) for timeline, run in zip(timelines, runs, strict=True) for cell in timeline.cells]
     if not colours:
         return ""
@@ -272,7 +275,7 @@ def _strip(timelines: Sequence[RunTimeline], runs: Sequence[LabelledRun], steps:
 
 
 def colour_stretches(colours: Sequence[str]) -> list[tuple[str, int]]:
-    """Equal colours side by side, with how many they are.
+    """Return the stretches of equal colours, each with its length.
 
     Of more than `STRIP_PARTS` stretches, equal parts of the whole are shown instead. In each part, every colour has its
     share, so that a rare one is seen, too.

@@ -1,4 +1,4 @@
-"""Links from pages of reports into `endstop view`, and what a reader needs for them to work."""
+"""Links from report pages into `endstop view`, and what a reader needs for them to work."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ WANTED = frozenset({"truncated", "unknown", "rejected"})
 
 
 class ViewLinks:
-    """Makes the links of a page. The forms of the addresses are those of `engine/web/page/address.js`."""
+    """The links of a page. The forms of the addresses are those of `engine/web/page/address.js`."""
 
     def __init__(self, base: str = DEFAULT_VIEW, records: str = "RECORDS") -> None:
-        """base: the address of the viewer; `./` on a page that the viewer itself serves.
+        """Set the viewer's address as `base`; `./` on a page that the viewer itself serves.
 
-        records: what `endstop view` must be started with, as text for a shell. Raises WrongUse for another kind of
-        address.
+        records: the arguments with which to start `endstop view`, as text for a shell. Raises WrongUse for another kind
+        of address.
         """
         if base != "./" and not base.startswith(("http://", "https://")):
             raise WrongUse(f"--view {base} is no address of a viewer: write one like {DEFAULT_VIEW}")
@@ -41,19 +41,19 @@ class ViewLinks:
         return self._base
 
     def sessions(self, name: str, value: str) -> str:
-        """The list of the sessions that a filter leaves, such as `tool` and the tool's name."""
+        """Return the link to the list of sessions that match a filter, such as `tool` and the tool's name."""
         return f"{self._base}?{quote(name, safe='')}={_part(value)}"
 
     def session(self, id: str) -> str:
-        """A session."""
+        """Return the link to a session."""
         return f"{self._base}#s/{_part(id)}"
 
     def step(self, id: str, run: int, step: int) -> str:
-        """A step of a session."""
+        """Return the link to a step of a session."""
         return f"{self.session(id)}/{run}/step/{step}"
 
     def call(self, id: str, run: int, step: int, call_id: str) -> str:
-        """A call with its whole output."""
+        """Return the link to a call with its whole output."""
         there = self.step(id, run, step)
         return f"{there}/call/{_part(call_id)}" if 0 < len(call_id) <= MAX_CALL_ID else there
 

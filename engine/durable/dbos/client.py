@@ -1,6 +1,6 @@
 """The connection to DBOS's tables, its JSON format, its errors in plain words, and its log.
 
-Values are stored as JSON: DBOS's own format is pickle, which executes what it reads.
+Values are stored as JSON: DBOS's default format is pickle, which executes what it reads.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class DbosConnection:
     async def connect(cls, url: DatabaseUrl) -> DbosConnection:
         """Connect to DBOS's database, and create or upgrade its tables.
 
-        Raises WrongUse for what DBOS refuses and for a file that is no database, ConnectionError if the database cannot
-        be reached or used.
+        Raises WrongUse for settings that DBOS refuses and for a file that is not a database, ConnectionError if the
+        database cannot be reached or used.
         """
         redirect_logs(url.secrets)
         with map_errors(url):
@@ -131,13 +131,13 @@ class DbosConnection:
             await self._client.delete_workflow_async(run)
 
     async def status(self, run: str) -> WorkflowStatus | None:
-        """The status of a run; None if it is unknown."""
+        """Return the status of a run; None if it is unknown."""
         with map_errors(self.url):
             found = await self._client.list_workflows_async(workflow_ids=[run], load_input=False, load_output=False)
             return found[0] if found else None
 
     async def running(self, queue: str, process: str | None = None) -> list[str]:
-        """Ids of the runs of a queue that are being executed, in the order in which they were claimed.
+        """Return ids of the runs of a queue that are being executed, in the order in which they were claimed.
 
         process: only those in this process; None for all.
         """
@@ -165,7 +165,7 @@ def map_errors(url: DatabaseUrl) -> Iterator[None]:
 
 
 def error_text(url: DatabaseUrl, raised: Exception) -> str:
-    """An error of the database in plain words, without passwords."""
+    """Describe an error of the database in plain words, without passwords."""
     if url.is_a_file:
         cause = raised.orig if isinstance(raised, DBAPIError) else raised
         return f"{url.shown}: {cause}"
@@ -173,16 +173,16 @@ def error_text(url: DatabaseUrl, raised: Exception) -> str:
 
 
 class JsonText(str):
-    """Text that is JSON already, so that `JsonSerializer` does not encode it again."""
+    """Text that is already JSON, so that `JsonSerializer` does not encode it again."""
 
     __slots__ = ()
 
 
 class JsonSerializer(Serializer):
-    """Stores values as JSON. An exception is stored as its text, and is not restored."""
+    """Serializer that stores values as JSON. An exception is stored as its text, and is not restored."""
 
     def name(self) -> str:
-        """The name of the format, stored beside each value."""
+        """Return the name of the format, which is stored with each value."""
         return "endstop_json"
 
     def serialize(self, data: Any) -> str:
@@ -199,22 +199,22 @@ class JsonSerializer(Serializer):
 
 
 def encode_json(value: Any) -> JsonText:
-    """JSON that any database accepts. Raises TypeError or ValueError for a value that JSON cannot express."""
+    """Encode a value as JSON that any database accepts. Raises TypeError or ValueError if JSON cannot express it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON can express and UTF-8 cannot
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can express and UTF-8 cannot
         text = json.dumps(value, separators=(",", ":"))
     return JsonText(text)
 
 
 def escape_name(text: str) -> str:
-    """A unique name that any database accepts: the text, escaped as in a JSON string."""
+    """Return a unique name that any database accepts: the text, escaped as in a JSON string."""
     return json.dumps(text)[1:-1]
 
 
 class LogHandler(logging.Handler):
-    """Logs warnings of DBOS without passwords, each at most once a minute, because its threads repeat them."""
+    """Handler that logs DBOS's warnings without passwords, each at most once a minute: its threads repeat them."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

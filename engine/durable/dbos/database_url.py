@@ -35,7 +35,7 @@ class DatabaseUrl:
 
     @property
     def is_a_file(self) -> bool:
-        """Whether it is a SQLite file."""
+        """Whether the database is a SQLite file."""
         return self.url.startswith("sqlite")
 
     def __repr__(self) -> str:
@@ -54,15 +54,15 @@ def parse_database_url(given: str | os.PathLike[str]) -> DatabaseUrl:
     # a database behind a broken network does not even send an error: without these DBOS's threads would wait forever
     patience = {**KEEPALIVE_OPTIONS, "connect_timeout": _CONNECT_SECONDS}
     url = found.update_query_dict({name: value for name, value in patience.items() if name not in found.query})
-    # DBOS adds the driver (psycopg) to the URL by itself
+    # DBOS adds the driver (psycopg) to the URL
     whole = url.set(drivername="postgresql").render_as_string(hide_password=False)
     return DatabaseUrl(whole, shown, stores.passwords_in(found))
 
 
 class _NewerSqlite(SQLiteDialect_pysqlite):
-    """The SQLite of `pysqlite3`, for a Python that is linked with an older one.
+    """The SQLite of `pysqlite3`, for a Python linked with an older SQLite.
 
-    It is a dialect because DBOS configures SQLite (write locks, foreign keys) only for engines that it makes itself.
+    It is a dialect because DBOS configures SQLite (write locks, foreign keys) only for engines that it creates.
     """
 
     supports_statement_cache = True

@@ -33,7 +33,7 @@ class Dbos:
         queue: str = "endstop",
         poll_seconds: float = 0.2,
     ) -> None:
-        """Connects to nothing. Raises WrongUse for what can never work, or if something is not installed.
+        """Create the queue without connecting. Raises WrongUse for settings that can never work or a missing package.
 
         url: `postgresql://...`, a path, or `sqlite:///path`. running_in_all: how many runs may be executed at the
         same time in all processes together; None for no limit. queue: its name; a database may have several queues.

@@ -1,8 +1,8 @@
-"""Results of steps in DBOS's table, written by one thread: those of all runs that end meanwhile in one transaction.
+"""Results of steps in DBOS's table, written by one thread: all that ended meanwhile, of any run, in one transaction.
 
-DBOS itself stores a result by two transactions of its own, in threads that wait for its few connections;
-`docs/decisions/0038` has the figures. A row is what DBOS would have written, and is written under the same condition:
-the execution that did the work must be the latest one of its run (`owner_xid`).
+DBOS stores each result with two separate transactions, in threads that wait for its few connections;
+`docs/decisions/0038` has the figures. A row is the one that DBOS would have written, and is written under the same
+condition: the execution that did the work must be the latest one of its run (`owner_xid`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TOLD_SECONDS = 60.0
 
 
 class Execution(Struct, frozen=True):
-    """One execution of a run: what DBOS has for it."""
+    """One execution of a run, as DBOS stores it."""
 
     owner: str
     """The token of this execution; DBOS makes another one when it gives the run away."""
@@ -52,7 +52,7 @@ class StepResult(Struct, frozen=True):
 
 
 class _Change(Struct, frozen=True):
-    """What is asked for a run: without an owner, that its execution begins; without a result, whether it is ours."""
+    """A request for a run: without an owner, to begin its execution; without a result, to check that it is ours."""
 
     run: str
     owner: str | None = None
@@ -60,11 +60,11 @@ class _Change(Struct, frozen=True):
 
 
 class StepResults(WriteThread[_Change]):
-    """Reads and writes the results of the runs that DBOS has this process execute.
+    """Results of the runs that DBOS has this process execute.
 
-    engine: DBOS's own, so that a file of SQLite is opened as DBOS wants it. process: the name of this process there.
-    While the database is away, everybody waits. Raises WrongUse if the tables lack a column, as those of another
-    version of DBOS may.
+    engine: DBOS's SQLAlchemy engine, so that a SQLite file is opened as DBOS opens it. process: the name of this
+    process there. While the database is away, all calls wait. Raises WrongUse if the tables lack a column, as those of
+    another version of DBOS may.
     """
 
     def __init__(self, engine: Engine, url: DatabaseUrl, process: str) -> None:
@@ -78,12 +78,15 @@ class StepResults(WriteThread[_Change]):
         super().__init__("endstop-steps", float("inf"))
 
     async def begin(self, run: str) -> Execution:
-        """The execution that this process begins. Raises RunLost unless DBOS has this process execute the run."""
+        """Begin and return an execution by this process.
+
+        Raises RunLost unless DBOS has this process execute the run.
+        """
         execution: Execution = await self.submit(_Change(run))
         return execution
 
     async def check(self, run: str, owner: str) -> None:
-        """Raises RunLost unless this execution is the latest one of its run."""
+        """Raise RunLost unless this execution is the latest one of its run."""
         await self.submit(_Change(run, owner))
 
     async def store(self, run: str, owner: str, result: StepResult) -> None:
@@ -109,9 +112,9 @@ class StepResults(WriteThread[_Change]):
                 self._read(connection, begun)
 
     def _owned(self, connection: Connection, writes: Sequence[Write[_Change]]) -> list[Write[_Change]]:
-        """The changes that may be made; the others get RunLost.
+        """Return the changes that may be made; the others get RunLost.
 
-        The rows of runs of which a result is stored stay locked until the commit, so that nobody takes these runs.
+        The rows of the runs whose results are stored stay locked until the commit, so that no process takes these runs.
         """
         stored = sorted({write.change.run for write in writes if write.change.result is not None})
         others = sorted({write.change.run for write in writes}.difference(stored))
@@ -138,7 +141,10 @@ class StepResults(WriteThread[_Change]):
         return owned
 
     def _is_stored(self, connection: Connection, write: Write[_Change]) -> bool:
-        """Whether a transaction that seemed to fail has stored this result. Another one in its place is an error."""
+        """Return whether a transaction that seemed to fail has stored this result.
+
+        Another result in its place is an error.
+        """
         result, its = write.change.result, self._of_steps.c
         if result is None:
             return False
@@ -151,7 +157,7 @@ class StepResults(WriteThread[_Change]):
         return row is not None
 
     def _read(self, connection: Connection, begun: dict[str, Write[_Change]]) -> None:
-        """Give those that begin an execution what is stored."""
+        """Read the stored results for the changes that begin an execution."""
         its = self._of_steps.c
         ask = select(its.workflow_uuid, its.function_id, its.function_name, its.output, its.error)
         results: dict[str, dict[str, JsonText]] = {run: {} for run in begun}
@@ -178,7 +184,7 @@ class StepResults(WriteThread[_Change]):
 
 
 def _tables(schema: str | None) -> tuple[Table, Table]:
-    """What is used here of DBOS's tables of runs and of steps."""
+    """Return the parts used here of DBOS's tables of runs and of steps."""
     metadata = MetaData(schema=schema)
     runs = Table(
         "workflow_status",

@@ -1,7 +1,7 @@
 """The worker: runs DBOS in this process, and stores steps with it.
 
-Whether a run still belongs to this process is not asked here: the store says that before each side effect. DBOS has a
-token of its own for each execution, and stores the results of the latest one alone.
+This module does not check whether a run still belongs to this process: the store does, before each side effect. DBOS
+has its own token for each execution, and stores the results of the latest one only.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 
 
 class _Left(BaseException):
-    """Ends an execution without an outcome: DBOS stores only an Exception, so the run stays open."""
+    """Raised to end an execution without an outcome: DBOS stores only an Exception, so the run stays open."""
 
 
 class DbosWorker:
-    """Claims jobs of one queue and executes them. One per process, like DBOS itself."""
+    """Worker that claims jobs of one queue and executes them. One per process, like DBOS."""
 
     current: DbosWorker | None = None
 
@@ -120,7 +120,7 @@ class DbosWorker:
                     "run_migrations": False,
                     "enable_otlp": False,
                     "log_level": "WARNING",
-                    # how often it looks for messages between workflows, which we have none of; DBOS's end waits for it
+                    # polling for messages between workflows, which we do not use; DBOS waits for it when it ends
                     "notification_listener_polling_interval_sec": _IDLE_SECONDS,
                     "notification_coalesce_sec": _IDLE_SECONDS,
                 }
@@ -143,15 +143,15 @@ class DbosWorker:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_PATIENCE)
         self.left = True
-        # private, because DBOS lets only its client choose: while the database is away its threads ask again for ever,
+        # private, because DBOS lets only its client choose: while the database is away its threads retry forever,
         # and a process ends only after its threads
         self._dbos._sys_db._retry_connection_errors = False
         loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(1) as own:  # not the loop's: that one is DBOS's by now, and ends with it
+        with ThreadPoolExecutor(1) as own:  # not the loop's executor, which now belongs to DBOS and ends with it
             await loop.run_in_executor(own, self._results.close)
             await loop.run_in_executor(own, DBOS.destroy)
         loop.set_default_executor(ThreadPoolExecutor())
-        with suppress(ConnectionError):  # then they are recovered like the runs of a process that died
+        with suppress(ConnectionError):  # they are then recovered like the runs of a dead process
             for run in await self._connection.running(self._queue, self._process):
                 if run not in begun:  # DBOS took it while it was being shut down
                     await self._connection.requeue(self._queue, run)
@@ -179,9 +179,9 @@ class DbosWorker:
             self._steps[run].ask_from = 0.0
 
     async def _is_one_too_many(self, run: str) -> bool:
-        """Whether executing this run would exceed a limit. DBOS enforces the limits, with two exceptions.
+        """Return whether executing this run would exceed a limit. DBOS enforces the limits, with two exceptions.
 
-        `at_once` is stored with the queue, and another process may have set it higher than ours; and in SQLite DBOS
+        `at_once` is stored with the queue, and another process may have set it higher than this one; and in SQLite DBOS
         counts the runs in execution before it locks the file, so that two processes can both take the last place.
         """
         if self._leaving or (len(self._executing) >= self._at_once and run not in self._executing):
@@ -253,7 +253,7 @@ class DbosSteps:
         """`monotonic()` from which a step asks, before its work, whether the run is still this execution's."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Steps.step`."""
+        """Implement `Steps.step`."""
         name = escape_name(str(key))
         async with self._locks.setdefault(name, asyncio.Lock()):
             if name not in self._stored:

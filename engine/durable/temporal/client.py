@@ -1,7 +1,7 @@
-"""The connection to a Temporal server: submitting runs, polling for them, and the workflow that stands for a run.
+"""The connection to a Temporal server: submitting runs, polling for them, and the workflow of a run.
 
-Activities are polled with the plain API and not by the SDK's worker, which decides itself when to send a heartbeat and
-does not report whether it arrived. Imported when a queue is opened.
+Activities are polled with the plain API and not by the SDK's worker, which chooses when to send a heartbeat and does
+not report whether it arrived. Imported when a queue is opened.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class TemporalConnection:
                 tls=tls,
                 runtime=_runtime(),
                 retry_config=RetryConfig(max_interval_millis=500, max_retries=50),  # a lease must not end between two
-                payload_limits=PayloadLimitsConfig(payloads_warn_size=0),  # results have a limit of their own
+                payload_limits=PayloadLimitsConfig(payloads_warn_size=0),  # results have a separate limit
             )
         except (RuntimeError, RPCError) as error:
             raise unreachable(address, error) from None
@@ -111,7 +111,7 @@ class TemporalConnection:
         return connection
 
     def poller(self, process: str) -> ActivityPoller:
-        """The calls with which a process claims runs under this name; see `ActivityPoller`."""
+        """Return the calls with which a process claims runs under this name, as an `ActivityPoller`."""
         return ActivityPoller(self._client, self._task_queue, process)
 
     async def start(self, run_id: str, job: bytes, lease: float) -> bool:
@@ -170,7 +170,7 @@ async def _has_ended(handle: WorkflowHandle[object, object]) -> bool:
 
 @cache
 def _runtime() -> Runtime:
-    """The runtime of this process, which logs to Python's `logging`; the default one prints to stdout."""
+    """Return the runtime of this process, which logs to Python's `logging`; the default one prints to stdout."""
     complaints = TelemetryFilter(core_level="ERROR", other_level="ERROR")
     forwarded = LogForwardingConfig(logging.getLogger("temporalio"))
     return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(complaints, forwarding=forwarded)))
@@ -266,7 +266,7 @@ class ActivityPoller:
         await self._retry(task, lambda attempt: attempt.fail(error, rpc_timeout=CALL))
 
     async def latest_attempt(self, task: ActivityTask) -> tuple[int, Whereabouts] | None:
-        """The number of the latest attempt of a run, and where it is; None if the run has ended or was dropped."""
+        """Return the number and the place of a run's latest attempt; None if the run has ended or was dropped."""
         handle = self._client.get_workflow_handle(task.run_id, run_id=task.execution)
         while True:
             try:
@@ -311,12 +311,12 @@ class ActivityPoller:
 
 
 def raw_json(data: bytes) -> RawValue:
-    """A payload of JSON that is encoded already."""
+    """Return a payload of JSON that is already encoded."""
     return RawValue(Payload(metadata={"encoding": b"json/plain"}, data=data))
 
 
 def unreachable(address: str, error: Exception) -> ConnectionError:
-    """The error for a server that does not answer."""
+    """Return the error for a server that does not answer."""
     said = error.message if isinstance(error, RPCError) else str(error)
     return ConnectionError(f"no Temporal server answers at {address}: start it, or give its address ({said})")
 
@@ -331,7 +331,7 @@ class RunWorkflow:
 
     @workflow.run
     async def run(self, job: RawValue, lease: float) -> None:
-        """Returns when the work has returned; fails if it has raised."""
+        """Return when the work has returned; fail if it has raised."""
         await workflow.execute_activity(
             NAME,
             job,

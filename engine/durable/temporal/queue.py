@@ -2,7 +2,7 @@
 
 A run is a workflow with one long activity; the workflow has the id of the run. The server gives the activity to a
 process that polls for one, and to another process if no heartbeat arrives for the length of a lease: so it recovers
-from a dead process by itself. The results of steps are stored in the activity's heartbeats (`worker.py`).
+from a dead process without help. The results of steps are stored in the activity's heartbeats (`worker.py`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ class Temporal:
     after which a run is given to another process; at least 1. api_key, tls: what the server requires.
 
     `at_once` limits the runs of one process. Temporal cannot limit the activities of all processes together, so there
-    is no such setting.
-    A result of more than 2 MB is not kept (ResultNotStored): the server would refuse it. The results of a run's latest
-    two steps are kept, and of the older ones as many as fit into 128 kB.
-    Raises WrongUse for what can never work, such as a missing driver.
+    is no such setting. A result of more than 2 MB is not kept (ResultNotStored): the server would refuse it. The
+    results of a run's latest two steps are kept, and those older ones that fit into 128 kB. Raises WrongUse for
+    settings that can never work, such as a missing driver.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class Temporal:
         return f"Temporal({self.address!r}, namespace={self.namespace!r}, task_queue={self.task_queue!r})"
 
     async def open(self) -> None:
-        """See `Queue`. Raises WrongUse also if the namespace does not exist."""
+        """Implement `Queue.open`. Raises WrongUse also if the namespace does not exist."""
         from .client import TemporalConnection
 
         self._connection = await TemporalConnection.connect(
@@ -80,11 +79,11 @@ class Temporal:
         )
 
     async def close(self) -> None:
-        """See `Queue`."""
+        """Implement `Queue.close`."""
         self._connection = None
 
     async def submit(self, job: Job) -> None:
-        """See `Queue`. Raises WrongUse for a job of more than 2 MB."""
+        """Implement `Queue.submit`. Raises WrongUse for a job of more than 2 MB."""
         data = msgspec.json.encode(job)
         if len(data) > LONGEST_JOB:
             raise WrongUse(f"the job of run {job.run_id} has {len(data):,} bytes, and Temporal accepts {LONGEST_JOB:,}")
@@ -94,15 +93,21 @@ class Temporal:
                 return
 
     async def recover(self, run_id: str) -> None:
-        """See `Queue`. The runs of the dead process are reassigned at once, and not only after the lease."""
+        """Implement `Queue.recover`.
+
+        The runs of the dead process are reassigned at once, and not only after the lease.
+        """
         await self._opened.give_up(run_id)
 
     async def drop(self, run_id: str) -> None:
-        """See `Queue`. Terminates the workflow; the process that has the run learns of it at its next heartbeat."""
+        """Implement `Queue.drop`.
+
+        Terminates the workflow; the process that has the run learns of it at its next heartbeat.
+        """
         await self._opened.forget(run_id)
 
     def working(self, process: str, work: Work, *, at_once: int) -> AbstractAsyncContextManager[None]:
-        """See `Queue`. Unfinished runs are reassigned after the lease, or by `recover`."""
+        """Implement `Queue.working`. Unfinished runs are reassigned after the lease, or by `recover`."""
         if at_once < 1:
             raise WrongUse(f"at_once={at_once}: must be 1 or more")
         return self._working(process, work, at_once)

@@ -58,7 +58,7 @@ _ENVELOPE = 64
 
 
 class RunConsumer:
-    """Claims runs, at most `at_once` at a time, and executes them."""
+    """Consumer that claims runs, at most `at_once` at a time, and executes them."""
 
     def __init__(self, poller: ActivityPoller, work: Work, at_once: int) -> None:
         self._poller = poller
@@ -166,7 +166,7 @@ class RunActivity:
         """The latest attempt of which is known that no other process has started it."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Steps`. Waits while the server is away."""
+        """Implement `Steps.step`. Waits while the server is away."""
         if key not in self._results:
             await self._be_sure()
             self._results.put(key, await work())
@@ -194,7 +194,7 @@ class RunActivity:
             raise RunLost(f"run {self.task.run_id} has been given to another process, or was dropped")
 
     async def confirm(self) -> bool:
-        """Whether this process still has the run: the task may have been buffered in a connection for long."""
+        """Return whether this process still has the run: the task may have waited in a connection's buffer for long."""
         try:
             await self._answer()
         except RunLost:
@@ -224,7 +224,7 @@ class RunActivity:
             told.set_result(None)
 
     def mark_lost(self) -> None:
-        """Note that the server keeps no more results of this attempt: no step is started or stored any more."""
+        """Note that the server keeps no more results of this attempt, so that no more steps are started or stored."""
         self.lost = True
         self.astray = False
         if not self._told.done():
@@ -285,7 +285,7 @@ class _Entry:
 
 
 class HeartbeatResults:
-    """Results stored on the server, results to be sent, and what the next heartbeat carries of them."""
+    """Results stored on the server, results to be sent, and the selection for the next heartbeat."""
 
     def __init__(self, kept: Iterable[bytes] = ()) -> None:
         """kept: the results that came with the run, as earlier heartbeats sent them."""
@@ -304,7 +304,7 @@ class HeartbeatResults:
         return self._values[str(key)]
 
     def waits(self, key: StepKey) -> bool:
-        """Whether this result has not been stored yet."""
+        """Return whether this result is not stored yet."""
         return str(key) in self._waiting
 
     def put(self, key: StepKey, value: Any) -> None:
@@ -320,7 +320,10 @@ class HeartbeatResults:
         self._waiting[str(key)] = entry
 
     def next(self) -> dict[str, bytes]:
-        """What the next heartbeat carries, oldest first: results to be sent, as far as they fit, and stored ones."""
+        """Return the content of the next heartbeat.
+
+        Oldest first: results to be sent, as far as they fit, and stored ones.
+        """
         chosen: dict[str, bytes] = {}
         room = LIMIT
         for key, entry in self._waiting.items():

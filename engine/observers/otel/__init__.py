@@ -1,4 +1,4 @@
-"""OpenTelemetry: spans of runs, by its semantic conventions. See `tracing.py`."""
+"""OpenTelemetry spans of runs, by its semantic conventions (`tracing.py`)."""
 
 from .tracing import traced
 

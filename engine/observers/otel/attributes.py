@@ -1,4 +1,4 @@
-"""Attributes of spans that only a live run has: of its provider, and of a request."""
+"""Span attributes that only a live run has: of its provider, and of a request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def provider_name(provider: Provider) -> str:
-    """The conventions' name of the provider if it can be determined; else the lower-case name of its class."""
+    """Return the conventions' name of the provider if it can be determined; else the lower-case name of its class."""
     leaf = next(iter_leaf_providers(provider))
     kind = type(leaf).__name__
     endpoint = str(getattr(leaf, "endpoint", ""))
@@ -29,7 +29,7 @@ def provider_name(provider: Provider) -> str:
 
 
 def provider_attributes(provider: Provider) -> dict[str, Any]:
-    """Attributes of both runs and requests: provider, model and server."""
+    """Return the attributes that runs and requests share: provider, model and server."""
     attributes: dict[str, Any] = {
         "gen_ai.provider.name": provider_name(provider),
         "gen_ai.request.model": provider.model,
@@ -38,13 +38,13 @@ def provider_attributes(provider: Provider) -> dict[str, Any]:
 
 
 def vendor_at(endpoint: str) -> str:
-    """The conventions' name of the provider at this URL; empty if none is known there."""
+    """Return the conventions' name of the provider at this URL; empty if none is known there."""
     host = VENDORS.get(urlsplit(endpoint).hostname or "", "")
     return PROVIDER_NAMES.get(host, host)
 
 
 def server_attributes(endpoint: str) -> dict[str, Any]:
-    """Host and port of a URL; nothing if it has no host."""
+    """Return host and port of a URL; nothing if it has no host."""
     address = urlsplit(endpoint)
     if not address.hostname:
         return {}
@@ -52,7 +52,7 @@ def server_attributes(endpoint: str) -> dict[str, Any]:
 
 
 def request_attributes(request: Request) -> dict[str, Any]:
-    """The settings of a request, without its messages."""
+    """Return the settings of a request, without its messages."""
     return {
         "gen_ai.request.stream": True,
         "endstop.attempt": request.attempt,

@@ -144,7 +144,7 @@ class ChatSpan:
         self._end_span(None, said=lambda: self._response_attributes(response))
 
     def _response_attributes(self, response: ev.ResponseFinished | None) -> dict[str, Any]:
-        """How a response ended, and what it says if contents are written."""
+        """Return how a response ended, and its contents if they are written."""
         # Without a finish reason it was cut before one came.
         attributes: dict[str, Any] = {
             "gen_ai.response.finish_reasons": None if self._finish is None else [self._finish.reason]

@@ -30,7 +30,7 @@ Attributes = Mapping[str, Any]
 
 
 class SafeTracer:
-    """Starts spans, and never raises while it does.
+    """Tracer that starts spans and never raises.
 
     Creating it raises WrongUse if OpenTelemetry is not installed or `tracer_provider` is not a tracer provider.
     """
@@ -62,7 +62,7 @@ class SafeTracer:
             return SafeSpan(self, None, None)
 
     def remote_span(self, headers: Mapping[str, str]) -> SafeSpan | None:
-        """The span that the headers of a request name (`traceparent`), to start others below it; None without one."""
+        """Return the parent span named by the headers of a request (`traceparent`); None without one."""
         try:
             context = self.propagate.extract(headers, self.context.Context())
             if not self.trace.get_current_span(context).get_span_context().is_valid:
@@ -146,10 +146,9 @@ class SafeSpan:
     ) -> None:
         """End the span; later calls do nothing.
 
-        error: the type of the error, if there was one.
-        detail: the message of the error.
-        at: the time in nanoseconds since the epoch, if not now.
-        attributes: set before that, as by `set_attributes`: once for all costs less than one by one.
+        error: the type of the error, if there was one. detail: the message of the error. at: the time in nanoseconds
+        since the epoch, if not now. attributes: set before that, as by `set_attributes`; setting all in one call costs
+        less.
         """
         if self._span is None or self._ended:
             return
@@ -169,7 +168,7 @@ class SafeSpan:
 
 
 class _Current:
-    """Makes a span current from entering to leaving. A generator would do the same at twice the cost."""
+    """Context manager that makes a span current. A generator would do the same at twice the cost."""
 
     __slots__ = ("_span", "_token")
 
@@ -184,10 +183,11 @@ class _Current:
 
 
 def environment_provider(option: str) -> tuple[TracerProvider, Callable[[], None]]:
-    """The tracer provider of a command, and what exports its last spans at the end.
+    """Return the tracer provider of a command and a function that exports its last spans at the end.
 
-    option: the one that asks for spans, for messages. `OTEL_TRACES_EXPORTER` names the exporter (`otlp`, which sends
-    to `OTEL_EXPORTER_OTLP_ENDPOINT` over HTTP, or `console`, ...). Raises WrongUse if what that needs is not installed.
+    option: the option that asks for spans, named in messages. `OTEL_TRACES_EXPORTER` names the exporter (`otlp`, which
+    sends to `OTEL_EXPORTER_OTLP_ENDPOINT` over HTTP, or `console`, ...). Raises WrongUse if a package that it needs is
+    not installed.
     """
     try:
         from opentelemetry import trace

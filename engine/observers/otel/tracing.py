@@ -8,7 +8,7 @@
     └── chat claude-sonnet-4-5
 
 Names and attributes follow OpenTelemetry's semantic conventions for generative AI, version 1.41.1 (status:
-Development), the latest release that includes them. Since then they have a repository of their own
+Development), the latest release that includes them. Since then they have a separate repository
 (open-telemetry/semantic-conventions-genai), without a release when this was written; the attributes used here are the
 same there. Attributes without a name in the conventions begin with `endstop.`; `docs/guides/tracing.md` lists all.
 

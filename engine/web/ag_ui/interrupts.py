@@ -1,4 +1,4 @@
-"""Makes the last AG-UI event of a run, with an interrupt for each question that is still open."""
+"""The last AG-UI event of a run, with an interrupt for each question that is still open."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def terminal_event(
     at: int | None,
     calls: dict[str, str],
 ) -> protocol.RunFinished | protocol.RunError:
-    """The last event of a run. `calls`: ids in the stream of the calls of open questions.
+    """Return the last event of a run. `calls`: ids in the stream of the calls of open questions.
 
     A run that reached a limit must not look like a success, so it is `cancelled` in the protocol, like a cancelled run.
     Such a run has no result there; its outcome is in `endstop.run_finished`.

@@ -22,7 +22,7 @@ PROTOCOL_VERSION = "1.0"
 
 
 class _ProtocolStruct(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
-    """Leaves out fields at their default: the protocol has no null for an absent field."""
+    """Struct that omits fields at their default: the protocol has no null for an absent field."""
 
 
 class AgUiEvent(_ProtocolStruct, frozen=True, kw_only=True):
@@ -213,7 +213,7 @@ class ToolCallEnd(AgUiEvent, frozen=True, kw_only=True, tag="TOOL_CALL_END"):
 
 
 class ToolCallResult(AgUiEvent, frozen=True, kw_only=True, tag="TOOL_CALL_RESULT"):
-    """The result of a tool call, a message of its own: text, or parts with text and images."""
+    """The result of a tool call, as a separate message: text, or parts with text and images."""
 
     message_id: str
     tool_call_id: str
@@ -237,7 +237,7 @@ class LaggedValue(Struct, frozen=True, kw_only=True):
 
 
 def custom_name(kind: type[Struct]) -> str:
-    """The name of our event of this type in a `CUSTOM` event, as in `endstop.step_started`."""
+    """Return the name of our event of this type in a `CUSTOM` event, as in `endstop.step_started`."""
     return f"endstop.{str(kind.__struct_config__.tag).lower()}"
 
 
@@ -250,14 +250,14 @@ def to_sse(id: str, events: Iterable[bytes]) -> bytes:
 
 
 def content_of(parts: Sequence[str | Image]) -> str | list[dict[str, Any]]:
-    """The content of a message: a text, or content parts if there are images."""
+    """Return the content of a message: a text, or content parts if there are images."""
     if not any(isinstance(part, Image) for part in parts):
         return "".join(map(str, parts))
     return [{"type": "text", "text": part} if isinstance(part, str) else _image_part(part) for part in parts if part]
 
 
 def _image_part(image: Image) -> dict[str, Any]:
-    """An image as a part of a message."""
+    """Return an image as a part of a message."""
     if image.url:
         return {"type": "image", "source": {"type": "url", "value": image.url}}
     data = b64encode(image.data).decode("ascii")
@@ -265,7 +265,7 @@ def _image_part(image: Image) -> dict[str, Any]:
 
 
 def to_milliseconds(wall: str) -> int | None:
-    """An ISO 8601 time as milliseconds since 1970; UTC if it has no zone. None if it is not a time."""
+    """Convert an ISO 8601 time to milliseconds since 1970; UTC if it has no zone. None if it is not a time."""
     try:
         moment = datetime.fromisoformat(wall)
     except ValueError:

@@ -68,13 +68,13 @@ class AgUiInput(Struct, frozen=True, kw_only=True):
         return UserMessage(self.prompt or "", self.images)
 
     def ignored_by(self, metadata: Mapping[str, Any]) -> tuple[str, ...]:
-        """What is ignored of the input, in words, if its session has this metadata."""
+        """Return in words which parts of the input are ignored if its session has this metadata."""
         if self.metadata in ({}, metadata):
             return self.ignored
         return (*self.ignored, "forwardedProps.metadata: the session has its own since it began")
 
     def answers_to(self, questions: Sequence[Question]) -> tuple[QuestionAnswer, ...]:
-        """The answers to these open questions, to be given together. Empty: start a run with `prompt`.
+        """Return the answers to these open questions, to be given together. Empty: start a run with `prompt`.
 
         Raises WrongUse if there are answers, but none to an open question, or two to one.
         """
@@ -188,12 +188,12 @@ def _answer(entry: _Resume) -> QuestionAnswer:
 
 
 def _worded(call_id: str, said: UserMessage) -> QuestionAnswer:
-    """An answer in words, perhaps with images."""
+    """Return an answer in words, optionally with images."""
     return QuestionAnswer(call_id, said.text, images=said.images)
 
 
 def _payload(entry: _Resume) -> UserMessage:
-    """The answer in `payload`: the string, the text in an object, content parts, or else the payload as JSON."""
+    """Return the answer in `payload`: the string, the text in an object, content parts, or else the payload as JSON."""
     match entry.payload:
         case [{"type": "text" | "image"}, *_] as parts:
             return user_message(_read_parts(parts, []), "answer")
@@ -214,7 +214,7 @@ def _payload(entry: _Resume) -> UserMessage:
 
 
 def _tool_answers(messages: Sequence[_Message]) -> tuple[QuestionAnswer, ...]:
-    """Answers in the tool messages at the end."""
+    """Return the answers in the tool messages at the end."""
     answers: list[QuestionAnswer] = []
     for message in reversed(messages):
         if message.role != "tool":
@@ -231,7 +231,7 @@ def _tool_answers(messages: Sequence[_Message]) -> tuple[QuestionAnswer, ...]:
 
 
 def _last_message(messages: Sequence[_Message], ignored: list[str]) -> UserMessage:
-    """The last message. Raises WrongUse if that is not a user message with a text or an image."""
+    """Return the last message. Raises WrongUse if it is not a user message with a text or an image."""
     if not messages or messages[-1].role != "user":
         last = f"the last is of role {messages[-1].role!r}" if messages else "there are none"
         raise WrongUse(f"`messages`: {last}, so there is nothing to do: put a user message at the end")
@@ -242,7 +242,7 @@ def _last_message(messages: Sequence[_Message], ignored: list[str]) -> UserMessa
 
 
 def _message(message: _Message, ignored: list[str]) -> UserMessage | None:
-    """The texts and images of a message; None if it has none. Other parts are ignored, and named in `ignored`."""
+    """Return the texts and images of a message; None if it has none. Other parts are ignored and named in `ignored`."""
     given = message.content or ""
     content = [given] if isinstance(given, str) else _read_parts(given, ignored)
     if not any(isinstance(part, Image) or part.strip() for part in content):

@@ -4,9 +4,10 @@ An event without a counterpart becomes a `CUSTOM` event named `endstop.<our even
 table in docs/guides/ag_ui.md is made from `HANDLERS`. Nothing here does I/O or reads a clock: the same events always
 give the same bytes.
 
-For a reader that joins in the middle, translate what it already has with `skip=True` and continue from there. The last
-AG-UI event of each event of ours has the SSE id. So a reader that resumes gets each event of ours completely: once, or
-again if its connection broke between two AG-UI events of it. (The protocol itself has no resumption and ignores ids.)
+For a reader that joins in the middle, translate the events that it already has with `skip=True` and continue from
+there. The last AG-UI event of each of our events has the SSE id. So a reader that resumes gets each of our events
+completely: once, or again if its connection broke between two of its AG-UI events. (The protocol itself has no
+resumption and ignores ids.)
 """
 
 from __future__ import annotations
@@ -34,11 +35,10 @@ AGAIN = "Void: the same call was made again."
 
 
 class AgUiTranslator:
-    """Translates the events of a run, or of the runs of a session one after another, for one reader.
+    """Translator of the events of a run, or of a session's runs in turn, for one reader.
 
-    thread_id: what the reader calls the session; None: the session id.
-    run_id: what the reader calls the next run that starts. The protocol wants the id of the input for the run that it
-        asked for; later runs have their own.
+    thread_id: the reader's name for the session; None: the session id. run_id: the reader's name for the next run that
+    starts. The protocol wants the id of the input for the run that it asked for; later runs have their own.
     ignored: what was ignored of the input; sent once, as `endstop.input_ignored`.
     """
 
@@ -63,7 +63,9 @@ class AgUiTranslator:
         """Ids of the questions whose answers are no results of calls: approvals, limits, and all of sub-agents."""
 
     def translate(self, event: Event, *, skip: bool = False) -> list[bytes]:
-        """The AG-UI events for this event, each as a JSON object. With `skip`: none, as the reader already has it.
+        """Return the AG-UI events for this event, each as a JSON object.
+
+        With `skip`: none, as the reader already has it.
 
         Raises WrongUse if no run is open and the event is not `RUN_STARTED`.
         """
@@ -77,7 +79,7 @@ class AgUiTranslator:
         return self._take_encoded(skip)
 
     def lagged(self, run_id: str, missed: int, next_seq: int) -> list[bytes]:
-        """The AG-UI events for a gap: `missed` events are lost to this reader, and event `next_seq` is the next one.
+        """Return the AG-UI events for a gap: `missed` events are lost to this reader, and `next_seq` is the next event.
 
         Everything open is closed; text that follows is a new message. Raises WrongUse if the thread is not known
         because no run has been seen and `thread_id` was not given.
@@ -285,11 +287,11 @@ class AgUiTranslator:
     # ---- ids
 
     def _id_of(self, event: Event) -> str:
-        """The public id of an event, and of the message that it starts."""
+        """Return the public id of an event, and of the message that it starts."""
         return f"{self._run}:{event.seq}"
 
     def _message_of(self, attempt: str, event: Event) -> str:
-        """The id of the message of an attempt: that of the event that started it."""
+        """Return the id of an attempt's message: that of the event that started it."""
         return self._messages.get(attempt) or self._messages.setdefault(attempt, self._id_of(event))
 
 
@@ -333,7 +335,7 @@ class VoidIds(Struct, frozen=True, rename="camel"):
 
 
 class StreamState:
-    """What has been sent to one reader, and what of it is open. It keeps the order that the protocol demands.
+    """What one reader has been sent and which parts are still open, in the order that the protocol demands.
 
     Everything that is opened is closed once; no id is used twice; each call has one result, unless it is an open
     question. A call without a result would look to the client like a call of its own tools, for it to execute.
@@ -463,7 +465,7 @@ class StreamState:
         return True
 
     def alias(self, call_id: str) -> str:
-        """The id in the stream of a call of ours."""
+        """Return the id in the stream of one of our calls."""
         return self._alias.get(call_id, call_id)
 
     @property
@@ -549,7 +551,7 @@ class UsageByModel:
             self._by_model[model] = self._by_model.get(model, Usage()) + usage
 
     def entries(self) -> tuple[protocol.TokenUsage, ...]:
-        """One entry per model; none for a model that used nothing."""
+        """Return one entry per model; none for a model that used nothing."""
         return tuple(
             protocol.TokenUsage(
                 model=model or None,

@@ -1,4 +1,4 @@
-"""What a caller stored with a session, for the functions of its runs.
+"""Metadata that a caller stored with a session, for the functions of its runs.
 
 The column may be null, so that processes of the version before, which share the database during a rolling upgrade, add
 sessions as before.

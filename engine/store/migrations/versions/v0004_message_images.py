@@ -1,7 +1,7 @@
 """Images of messages that wait for a run.
 
 The column may be null, so that processes of the version before, which share the database during a rolling upgrade, add
-messages as before. Such a process hands on the text alone, in which each image has a mark.
+messages as before. Such a process passes on only the text, in which each image has a mark.
 """
 
 from __future__ import annotations
