@@ -1,7 +1,6 @@
 """Pure decision logic: facts in, decision out. No I/O, clock or async."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .assembler import Assembler
 from .chunks import (
@@ -63,6 +62,7 @@ from .policy import (
     Stagnation,
 )
 from .policy_files import policy_from
+from .public_names import lazy_names
 from .rules import RULES, Rule
 from .step_judge import StepJudge
 from .text_kinds import TextKind, classify_text
@@ -71,11 +71,7 @@ from .transcript import Transcript
 if TYPE_CHECKING:
     Verdict = EvaluationVerdict
 else:
-
-    def __getattr__(name: str) -> Any:
-        deprecated = {"Verdict": "endstop.decision.EvaluationVerdict"}
-        return import_module(".old_names", __name__).old_name(__name__, name, deprecated)
-
+    __getattr__, __dir__ = lazy_names(globals(), {}, old={"Verdict": "endstop.decision.EvaluationVerdict"})
 
 __all__ = [
     "GUARDS",

@@ -78,9 +78,8 @@ def repeated_names(package: str) -> list[str]:
 @cache
 def public_names(package: str) -> tuple[PublicName, ...]:
     """The public names of a package, in the order of the alphabet."""
-    module = "endstop._exports" if package == "endstop" else package
-    names = sorted(name for name in _names(module) if not name.startswith("_"))
-    return tuple(_public(name, *_definition(module, name)) for name in names)
+    names = sorted(name for name in _names(package) if not name.startswith("_"))
+    return tuple(_public(name, *_definition(package, name)) for name in names)
 
 
 def _public(name: str, path: str, docstring: str) -> PublicName:

@@ -29,7 +29,7 @@ LOOP = tuple(
     option_groups context hook_runner approvals tool_execution
     tool_calls answers session_state compaction completion_cut response prompts model_request loop run
     subscribers config
-    run_start fork session subagent_records subagents tasks batch race engine _exports __init__
+    run_start fork session subagent_records subagents tasks batch race engine __init__
     """.split()
 )
 """The modules of `engine/` itself that make a run, from the lowest to `Engine`."""

@@ -20,29 +20,135 @@
 A name is imported when it is first used: a program that needs only `endstop.decision` does not load the engine.
 """
 
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .decision.public_names import lazy_names
 
 if TYPE_CHECKING:
-    from ._exports import *  # noqa: F403
-    from ._exports import __all__ as __all__
-    from ._exports import __version__ as __version__
+    from ._version import __version__
+    from .approvals import Approve, Deny
+    from .batch import Fleet, ProviderSummary, Summary
+    from .budget import Budget
+    from .config import Observers
+    from .decision import Extend, Image, Limits, Outcome, Policy, WrongUse
+    from .durability import ResumeRefused
+    from .engine import Engine
+    from .evaluation import Evaluation, EvaluationInput
+    from .event_bus import Bus, Lagged
+    from .hooks import Accept, Answer, ModelCompactor, ModelJudge, Prepare, Progress, Reject, Verdict
+    from .option_groups import Hooks, ModelOptions, RecordOptions, Runtime
+    from .providers import LiteLLM, OpenAICompatible
+    from .providers.clock import Clock, SystemClock
+    from .race import RaceResult
+    from .records.reader import SessionRecord, read_record
+    from .records.redaction import Redaction
+    from .run import Run
+    from .session import Session
+    from .subscribers import Subscriber
+    from .tasks import Task, TaskResult
+    from .tools.mcp import Stdio, mcp_tools
+    from .tools.results import Completion, Continue, Happened, NotHappened, Phase, ProgressUpdate, Unclear
+    from .tools.run_context import RunContext, this_call
+    from .tools.schema import InvalidArguments
+    from .tools.tool import Tool, Toolbox, tool
+    from .tools.yaml import tools_from_yaml
 
-    ThisCall = RunContext  # noqa: F405
+    ThisCall = RunContext
 else:
-    _OLD_NAMES = {"ThisCall": "endstop.RunContext"}
+    __getattr__, __dir__ = lazy_names(
+        globals(),
+        {
+            "_version": "__version__",
+            "approvals": "Approve Deny",
+            "batch": "Fleet ProviderSummary Summary",
+            "budget": "Budget",
+            "config": "Observers",
+            "decision": "Extend Image Limits Outcome Policy WrongUse",
+            "durability": "ResumeRefused",
+            "engine": "Engine",
+            "evaluation": "Evaluation EvaluationInput",
+            "event_bus": "Bus Lagged",
+            "hooks": "Accept Answer ModelCompactor ModelJudge Prepare Progress Reject Verdict",
+            "option_groups": "Hooks ModelOptions RecordOptions Runtime",
+            "providers": "LiteLLM OpenAICompatible",
+            "providers.clock": "Clock SystemClock",
+            "race": "RaceResult",
+            "records.reader": "SessionRecord read_record",
+            "records.redaction": "Redaction",
+            "run": "Run",
+            "session": "Session",
+            "subscribers": "Subscriber",
+            "tasks": "Task TaskResult",
+            "tools.mcp": "Stdio mcp_tools",
+            "tools.results": "Completion Continue Happened NotHappened Phase ProgressUpdate Unclear",
+            "tools.run_context": "RunContext this_call",
+            "tools.schema": "InvalidArguments",
+            "tools.tool": "Tool Toolbox tool",
+            "tools.yaml": "tools_from_yaml",
+        },
+        old={"ThisCall": "endstop.RunContext"},
+    )
 
-    def __getattr__(name: str) -> Any:
-        """Import a public name. Raises AttributeError for submodules, which the import system first looks for here."""
-        if name in _OLD_NAMES:
-            return import_module(".decision.old_names", __name__).old_name(__name__, name, _OLD_NAMES)
-        public = name in ("__all__", "__version__") or not (name.startswith("_") or find_spec(f"{__name__}.{name}"))
-        exports = import_module("._exports", __name__) if public else None
-        if not hasattr(exports, name):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(exports, name)
-        return value
-
-    def __dir__() -> list[str]:
-        return list(import_module("._exports", __name__).__all__)
+__all__ = [
+    "Accept",
+    "Answer",
+    "Approve",
+    "Budget",
+    "Bus",
+    "Clock",
+    "Completion",
+    "Continue",
+    "Deny",
+    "Engine",
+    "Evaluation",
+    "EvaluationInput",
+    "Extend",
+    "Fleet",
+    "Happened",
+    "Hooks",
+    "Image",
+    "InvalidArguments",
+    "Lagged",
+    "Limits",
+    "LiteLLM",
+    "ModelCompactor",
+    "ModelJudge",
+    "ModelOptions",
+    "NotHappened",
+    "Observers",
+    "OpenAICompatible",
+    "Outcome",
+    "Phase",
+    "Policy",
+    "Prepare",
+    "Progress",
+    "ProgressUpdate",
+    "ProviderSummary",
+    "RaceResult",
+    "RecordOptions",
+    "Redaction",
+    "Reject",
+    "ResumeRefused",
+    "Run",
+    "RunContext",
+    "Runtime",
+    "Session",
+    "SessionRecord",
+    "Stdio",
+    "Subscriber",
+    "Summary",
+    "SystemClock",
+    "Task",
+    "TaskResult",
+    "Tool",
+    "Toolbox",
+    "Unclear",
+    "Verdict",
+    "WrongUse",
+    "__version__",
+    "mcp_tools",
+    "read_record",
+    "this_call",
+    "tool",
+    "tools_from_yaml",
+]

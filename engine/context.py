@@ -32,7 +32,7 @@ from .option_groups import execute_here as execute_here
 from .providers import Prices, Provider
 from .providers._logging import log_warning
 from .providers.clock import Clock
-from .records.event_redaction import Redact
+from .records.format import Redact
 from .tools.output import OutputType
 from .tools.results import reports_completion
 from .tools.run_context import RunContext

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from copy import copy
 from types import UnionType
-from typing import Any, Generic, Literal, Never
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never
 
-from .batch import Fleet, fleet_of
 from .budget import Budget
 from .config import Observers, RunConfig, refuse_ungrouped
 from .connections import connected
@@ -24,17 +23,20 @@ from .journal import RecordTarget
 from .message_history import read_history
 from .option_groups import Hooks, ModelOptions, RecordOptions, Runtime
 from .providers import Prices, Provider
-from .race import RaceResult, racing
 from .run import Run
 from .session import Session
 from .subagents import SubagentTool, check_subagents
 from .subscribers import Middleware
-from .tasks import Task
 from .tools import finish_task
 from .tools.run_context import DepsT
 from .tools.tool import Approval, Tool
 from .user_message import Prompt
 from .validation import check_record
+
+if TYPE_CHECKING:
+    from .batch import Fleet
+    from .race import RaceResult
+    from .tasks import Task
 
 
 class Engine(Generic[DepsT, OutputT]):
@@ -196,6 +198,8 @@ class Engine(Generic[DepsT, OutputT]):
         drain: read, and pay for, the rest of responses that were cut, so that the summary says what cuts save. A
             number from 0 to 1 does so for that share of the tasks; what the others saved is estimated from these.
         """
+        from .batch import fleet_of
+
         return fleet_of(self.config, tasks, providers, limit, record, keep, drain)
 
     async def race(
@@ -212,6 +216,8 @@ class Engine(Generic[DepsT, OutputT]):
         compare: let all of them run to their end.
         record: a folder for a record of each.
         """
+        from .race import racing
+
         return await racing(self.config, prompt, providers, compare, record, deps).result()
 
     def as_tool(

@@ -117,11 +117,6 @@ class ForkPoint:
         return [rest for rest in self.run.after_cut if step_of_attempt(rest.attempt) in steps]
 
 
-def copied_lines(runs: Sequence[RecordedRun]) -> list[Event | DrainedChunk]:
-    """The lines of copied runs, in the order in which they are written."""
-    return [line for run in runs for line in (*run.events, *run.after_cut)]
-
-
 def read_origin(source: SessionRecord | RecordTarget, session_id: str) -> SessionRecord:
     """The record of a session that is to be forked. Raises WrongUse if it has none that can be read."""
     if isinstance(source, SessionRecord):

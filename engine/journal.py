@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ._version import __version__
 from .decision import Event
 from .providers.clock import Clock
-from .records.event_redaction import Redact
-from .records.format import DrainedChunk
-from .records.recorder import RecordWriter
+from .records.format import DrainedChunk, Redact
+
+if TYPE_CHECKING:
+    from .records.recorder import RecordWriter
 
 
 class Journal(Protocol):
@@ -65,6 +66,8 @@ def open_journal(
     """The journal for one run; a session between two runs has no open file. Raises WrongUse."""
     journal: Journal | None
     if isinstance(target, str | os.PathLike):
+        from .records.recorder import RecordWriter
+
         now = clock.wall().isoformat(timespec="milliseconds")
         writer = RecordWriter(target, session_id, now, __version__, redact=redact, attach_above=attach_above)
         journal = FileJournal(writer)

@@ -20,7 +20,7 @@ from .providers import Provider, ToolChoice
 from .providers.clock import Clock, SystemClock
 from .providers.provider import check_settings
 from .records.attachments import ATTACH_ABOVE
-from .records.event_redaction import Redact
+from .records.format import Redact
 from .tools.tool import Tool
 from .tools.user_functions import check_functions
 from .validation import as_tuple, check_clock, check_size, check_text_rule, check_tool_choice, checked_rules

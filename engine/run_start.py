@@ -16,7 +16,7 @@ from .decision.facts import usage_of
 from .decision.transcript import estimate_tokens, message_size
 from .journal import Journal
 from .records.format import DrainedChunk
-from .records.recorder import last_event, last_seq
+from .records.reader import last_event, last_seq
 from .resume_point import ResumePoint
 
 

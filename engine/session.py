@@ -14,11 +14,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from .answers import Answer, AnswerGiven, check_answers, check_granted, with_expired
 from .approvals import Approve, Deny
-from .checkpoint import Durable
 from .config import RunConfig
 from .connections import connected
 from .context import Context, Subagents, nothing_to_flush
@@ -44,7 +43,6 @@ from .durability import Steps
 from .effects import Effects, Live
 from .event_bus import Bus
 from .event_log import Log
-from .fork import ForkPoint, HasConfig, check_new_record, copied_lines, read_origin
 from .hard_limits import HardLimits
 from .ids import new_run_id, new_session_id
 from .journal import Journal, RecordTarget, open_journal
@@ -74,6 +72,9 @@ from .subscribers import enter_middleware, notify_subscribers
 from .tools.run_context import DepsT, RunContext
 from .user_message import Prompt, user_message
 from .validation import check_record, check_recorded_functions, check_recorded_tools
+
+if TYPE_CHECKING:
+    from .fork import HasConfig
 
 
 class Session(Generic[DepsT, OutputT]):
@@ -288,6 +289,8 @@ class Session(Generic[DepsT, OutputT]):
 
         Raises WrongUse; nothing is written before the fork's run begins.
         """
+        from .fork import ForkPoint, check_new_record, read_origin
+
         config = self._config if engine is None else engine.config
         check_record(record)
         check_new_record(record)
@@ -314,7 +317,7 @@ class Session(Generic[DepsT, OutputT]):
     def load_fork(self, copies: Sequence[RecordedRun]) -> None:
         """Load copies of runs with which a fork begins; the last one ends before the decision of the fork."""
         self.load(copies)
-        self._state.fork_lines = copied_lines(copies)
+        self._state.fork_lines = [line for run in copies for line in (*run.events, *run.after_cut)]
 
     def load(self, runs: Iterable[RecordedRun]) -> None:
         """Load recorded runs: the session then has their transcript, usage and open questions."""
@@ -486,7 +489,12 @@ class Session(Generic[DepsT, OutputT]):
         runtime = self._config.runtime
         if runtime.replay is not None:
             return runtime.replay.effects(log), runtime.replay.limits(log, policy, runtime.clock)
-        return Live() if self.steps is None else Durable(self.steps, log), HardLimits(log, policy, runtime.clock)
+        limits = HardLimits(log, policy, runtime.clock)
+        if self.steps is None:
+            return Live(), limits
+        from .checkpoint import Durable
+
+        return Durable(self.steps, log), limits
 
     def _continue(self, point: ResumePoint, log: Log, effects: Effects, policy: Policy) -> Effects:
         """Let the log continue a recorded run. Returns its effects: these, after what its record holds."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..decision import ToolSpec, WrongUse
-from ..decision.old_names import renamed_keywords
+from ..decision.public_names import renamed_keywords
 from .anthropic_format import Turn, TurnJoiner, encode_system, encode_tools, encode_turn
 from .anthropic_stream import AnthropicStream
 from .cache_marks import CacheMarks

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from urllib.parse import quote
 
 from ..decision import WrongUse
-from ..decision.old_names import renamed_keywords
+from ..decision.public_names import renamed_keywords
 from .endpoint_url import split_credentials
 from .gemini_format import RequestEncoder
 from .gemini_stream import GeminiStream

@@ -14,7 +14,7 @@ from typing import Any, Unpack
 import msgspec
 
 from ..decision import Message, SystemMessage, ToolSpec, WrongUse
-from ..decision.old_names import renamed_keywords
+from ..decision.public_names import renamed_keywords
 from .http_provider import HTTPOptions, HTTPProvider
 from .openai_format import EncodedSession
 from .provider import Request, check_server_tools

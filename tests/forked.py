@@ -37,7 +37,7 @@ from endstop.cli.commands import COMMANDS
 
 WHAT_ALL_NEED = (
     *(f"endstop.cli.{command.module}" for command in COMMANDS.values()),
-    *("endstop._exports", "endstop.tools", "endstop.replay", "endstop.providers"),
+    *("endstop.engine", "endstop.batch", "endstop.race", "endstop.fork", "endstop.records.recorder", "endstop.replay"),
     *("aiohttp", "anyio._backends._asyncio", "pydantic", "rich.live", "structlog"),
 )
 MOST_BYTES = 1_000_000

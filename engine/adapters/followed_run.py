@@ -18,7 +18,7 @@ from ..follow.follower import followed_policy
 from ..providers._logging import log_warning
 from ..providers.clock import Clock
 from ..providers.prices import Prices
-from ..records.event_redaction import Redact
+from ..records.format import Redact
 
 T = TypeVar("T")
 MOST_RUNS = 1000

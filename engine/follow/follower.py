@@ -69,7 +69,7 @@ from ..providers._logging import log_warning
 from ..providers.clock import Clock, SystemClock
 from ..providers.prices import Prices
 from ..providers.surrogate_pairs import whole_characters, with_whole_characters
-from ..records.event_redaction import Redact
+from ..records.format import Redact
 from ..records.known_secrets import KnownSecrets
 from ..records.recorder import RecordWriter
 from ..records.scan import Scan

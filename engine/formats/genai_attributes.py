@@ -25,7 +25,8 @@ from ..decision import (
     UserMessage,
 )
 from ..decision.events import AttemptFailed
-from ..records.event_redaction import Redact, TextRedactor
+from ..records.event_redaction import TextRedactor
+from ..records.format import Redact
 
 FAILED_ATTEMPT = "endstop.attempt_failed"
 """The event of a request's span for each attempt at it that came to nothing."""

@@ -24,7 +24,7 @@ from .._version import __version__
 from ..decision import WrongUse
 from ..records import compression as zst
 from ..records.attachments import attachments_folder
-from ..records.event_redaction import Redact
+from ..records.format import Redact
 from ..records.reader import read_header
 from ..records.recorder import RecordWriter
 from .imported_session import ImportedSession, ImportOptions

@@ -1,23 +1,17 @@
 """Integrations that observe runs and change nothing: logging, a progress bar, OpenTelemetry.
 
-`traced` is imported when it is first used: it imports the session formats, and most commands only show a bar.
+A name is imported when it is first used: `traced` imports the session formats, and most programs only show a bar.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .progress import progress
-from .structlog import log_run
+from ..decision.public_names import lazy_names
 
 if TYPE_CHECKING:
     from .otel import traced
+    from .progress import progress
+    from .structlog import log_run
 else:
-
-    def __getattr__(name: str) -> Any:
-        if name != "traced":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = import_module(".otel", __name__).traced
-        return value
-
+    __getattr__, __dir__ = lazy_names(globals(), {"otel": "traced", "progress": "progress", "structlog": "log_run"})
 
 __all__ = ["log_run", "progress", "traced"]

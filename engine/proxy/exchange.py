@@ -19,7 +19,7 @@ from ..providers._logging import log_warning
 from ..providers.errors import ProviderError, hide_secrets
 from ..providers.event_stream import decode_loosely
 from ..providers.surrogate_pairs import encodable
-from ..records.event_redaction import Redact
+from ..records.format import Redact
 from .agent_runs import AgentRun
 from .closing_words import ClosingWords, closing_request
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer

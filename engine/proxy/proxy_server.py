@@ -29,7 +29,7 @@ from ..process.tokens import TOKEN_VARIABLE, Tokens
 from ..providers._logging import log_warning
 from ..providers.endpoint_url import public_url
 from ..providers.prices import Prices
-from ..records.event_redaction import Redact
+from ..records.format import Redact
 from ..records.known_secrets import KnownSecrets, environment_secrets
 from .day_budgets import DayBudgets
 from .headers import TOKEN

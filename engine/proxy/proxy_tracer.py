@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..formats.genai_attributes import outcome_attributes, setting_attributes, usage_attributes
 from ..observers.otel.attributes import server_attributes, vendor_at
 from ..observers.otel.spans import SafeSpan, SafeTracer
-from ..records.event_redaction import Redact
+from ..records.format import Redact
 from .agent_runs import AgentRun
 from .exchange import BUDGET, FollowedExchange
 

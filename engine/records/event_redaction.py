@@ -10,7 +10,7 @@ response, which is requested again anyway.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -42,12 +42,10 @@ from .attachments import ATTACH_ABOVE, AttachmentReader, AttachmentWriter
 from .compression import create_file
 from .deduplication import LineShortener
 from .files import line_batches
-from .format import DrainedChunk, Header, encode_line, encode_lines, parse_header
+from .format import DrainedChunk, Header, Redact, encode_line, encode_lines, parse_header
 from .known_secrets import KnownSecrets
 from .reader import LineReader
 
-Redact = Callable[[str], str]
-"""Takes a complete text and returns what may be written of it. Must return the same for the same text."""
 REDACTION_FAILED = "[redacted: the function that redacts failed]"
 """Replaces a text for which the function raised, or did not return a string."""
 MAX_LABELLED_CHARS = 4000

@@ -43,6 +43,8 @@ together as one line (`parts_line.py`). A record that was begun in an older vers
 """
 
 
+Redact = Callable[[str], str]
+"""Takes a complete text and returns what may be written of it. Must return the same for the same text."""
 REDACTION_MARK = "[redacted:"
 """The beginning of each text that endstop's own redaction puts in. What another redaction puts in is unknown."""
 NO_RUN = "the record holds no run: its process was killed before a run began, so start again"

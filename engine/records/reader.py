@@ -7,7 +7,9 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain, islice
+from mmap import ACCESS_READ, mmap
 
+import msgspec
 from msgspec import Struct
 
 from ..decision import Event, WrongUse
@@ -15,7 +17,17 @@ from ..decision.events import ResponseFinished, RunFinished, RunStarted, is_copi
 from .attachments import AttachmentReader
 from .deduplication import MessageRestorer, missing_deltas
 from .files import line_batches
-from .format import NO_RUN, BadLine, DrainedChunk, Header, begins_record, parse_header, parse_line
+from .format import (
+    DECODE_ERRORS,
+    NO_RUN,
+    BadLine,
+    DrainedChunk,
+    Header,
+    begins_record,
+    parse_header,
+    parse_line,
+    rewrite_line,
+)
 from .parts_line import PartsLine
 
 
@@ -150,6 +162,37 @@ def read_beginning(path: str | os.PathLike[str]) -> tuple[Header, RunStarted | N
 def is_record(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins like a record of any version, compressed or not. Raises WrongUse if it cannot be read."""
     return begins_record(next(line_batches(path), []))
+
+
+def last_seq(path: str | os.PathLike[str]) -> int | None:
+    """Sequence number of the last event in an uncompressed record, read from its end; None if it holds none."""
+    last = last_event(path)
+    return None if last is None else last[1]
+
+
+def last_event(path: str | os.PathLike[str]) -> tuple[str | None, int] | None:
+    """Read the last event of an uncompressed record: the run that it ends, if it ends one, and its number."""
+    with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        end = len(content)
+        while end > 0:
+            begin = content.rfind(b"\n", 0, end - 1) + 1
+            with suppress(*DECODE_ERRORS):
+                event = msgspec.json.decode(rewrite_line(content[begin:end]), type=_Numbered)
+                if event.seq is not None:
+                    return None if event.outcome is None else event.outcome.run_id, event.seq + event.count - 1
+            end = begin
+    return None
+
+
+class _Ended(Struct):
+    run_id: str
+
+
+class _Numbered(Struct):
+    seq: int | None = None
+    count: int = 1
+    """How many events the line holds (`parts_line.py`)."""
+    outcome: _Ended | None = None
 
 
 def _check_complete(path: str | os.PathLike[str], events: Iterable[Event], damaged: list[int]) -> None:

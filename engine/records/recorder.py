@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from time import sleep
 from typing import IO, Any
 
-import msgspec
 from msgspec import Struct
 
 from ..decision import Event, WrongUse
 from .attachments import ATTACH_ABOVE, MAY_HOLD_IMAGES, AttachmentWriter
 from .compression import MAGIC, SUFFIX, begins_with, is_compressed
 from .deduplication import LineShortener
-from .event_redaction import KnownRedactor, Redact, StreamRedactor
-from .format import DECODE_ERRORS, DrainedChunk, Header, encode_line, encode_lines, rewrite_line
+from .event_redaction import KnownRedactor, StreamRedactor
+from .format import DrainedChunk, Header, Redact, encode_line, encode_lines
 from .known_secrets import KnownSecrets
 from .reader import read_beginning
 
@@ -234,37 +232,6 @@ def _lock(file: IO[bytes]) -> bool:
         else:
             return True
     return False
-
-
-def last_seq(path: str | os.PathLike[str]) -> int | None:
-    """Sequence number of the last event in an uncompressed record, read from its end; None if it holds none."""
-    last = last_event(path)
-    return None if last is None else last[1]
-
-
-def last_event(path: str | os.PathLike[str]) -> tuple[str | None, int] | None:
-    """Read the last event of an uncompressed record: the run that it ends, if it ends one, and its number."""
-    with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-        end = len(content)
-        while end > 0:
-            begin = content.rfind(b"\n", 0, end - 1) + 1
-            with suppress(*DECODE_ERRORS):
-                event = msgspec.json.decode(rewrite_line(content[begin:end]), type=_Numbered)
-                if event.seq is not None:
-                    return None if event.outcome is None else event.outcome.run_id, event.seq + event.count - 1
-            end = begin
-    return None
-
-
-class _Ended(Struct):
-    run_id: str
-
-
-class _Numbered(Struct):
-    seq: int | None = None
-    count: int = 1
-    """How many events the line holds (`parts_line.py`)."""
-    outcome: _Ended | None = None
 
 
 def is_being_written(path: str | os.PathLike[str]) -> bool:

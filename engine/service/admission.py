@@ -11,7 +11,8 @@ import msgspec
 from .._sanitize import one_line
 from ..decision import UserMessage, WrongUse
 from ..engine import Engine
-from ..records.event_redaction import Redact, TextRedactor
+from ..records.event_redaction import TextRedactor
+from ..records.format import Redact
 from .active import ActiveSession, ActiveSessions
 from .errors import Conflict, ServiceUnavailable, TooMany, Unknown, busy, too_many_of_yours
 

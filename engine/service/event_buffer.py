@@ -15,8 +15,8 @@ from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durability import RunLost
 from ..providers._logging import log_warning
 from ..records.deduplication import Deduplicator
-from ..records.event_redaction import Redact, StreamRedactor
-from ..records.format import DrainedChunk, encode_line
+from ..records.event_redaction import StreamRedactor
+from ..records.format import DrainedChunk, Redact, encode_line
 from ..records.frames import Frame
 from ..store.base import EventBatch, LeaseLost, SequenceConflict, SessionLocked, Store
 from .ownership import RunOwnership

@@ -30,7 +30,7 @@ from ..formats.otlp_values import Span
 from ..formats.parsing import first_text, format_time, parse_time
 from ..providers._logging import log_warning
 from ..providers.clock import Clock, SystemClock
-from ..records.event_redaction import Redact
+from ..records.format import Redact
 from ..store.base import NewSession, Store, StoreError
 from .active import ActiveSessions
 from .admission import check_not_negative, redacted, title_of

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ..config import RunConfig
 from ..durability import ProviderAway, RunLost
-from ..records.event_redaction import Redact
+from ..records.format import Redact
 from ..records.reader import RecordedRun
 from ..run import Run
 from ..session import Session

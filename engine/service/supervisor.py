@@ -13,7 +13,7 @@ from ..decision.errors import error_text
 from ..durability import ProviderAway, ResumeRefused, RunLost
 from ..engine import Engine
 from ..providers._logging import log_warning
-from ..records.event_redaction import Redact
+from ..records.format import Redact
 from ..run import Run
 from ..session import Session
 from ..store.base import Store, StoredMessage, StoredSession, StoreError

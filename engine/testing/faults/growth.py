@@ -8,8 +8,7 @@ from typing import Any
 
 from ...decision import WrongUse
 from ...records.files import ATTACHMENTS_SUFFIX, SUBAGENTS_SUFFIX
-from ...records.reader import read_beginning, read_record
-from ...records.recorder import last_event
+from ...records.reader import last_event, read_beginning, read_record
 
 RECORD = "record.jsonl"
 """The record of the run itself, in a folder of its own."""

@@ -16,7 +16,7 @@ from ...decision import events as ev
 from ...decision.errors import error_text
 from ...engine import Engine
 from ...providers import Provider, Scripted, call, say
-from ...records.event_redaction import Redact
+from ...records.format import Redact
 from ...records.reader import read_record
 from ...tools.tool import Tool
 from .harmless_texts import HARMLESS

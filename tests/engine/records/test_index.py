@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import stat
 from pathlib import Path
@@ -160,9 +161,9 @@ def test_an_index_that_is_damaged_in_the_middle_is_given_up(tmp_path: Path) -> N
     paths, work = files(tmp_path, 200), Work()
     with Index("twice", "1", at) as index:
         for path in paths:
-            index.put(path, file_stamp(path), os.urandom(2000))
+            index.put(path, file_stamp(path), random.Random(str(path)).randbytes(2000))
     content = bytearray(at.read_bytes())
-    content[8192:-1] = os.urandom(len(content) - 8193)
+    content[8192:-1] = random.Random(3).randbytes(len(content) - 8193)
     at.write_bytes(content)
     with Index("twice", "1", at) as index:
         results = [result for _, result in map_files_cached(index, work, paths)]

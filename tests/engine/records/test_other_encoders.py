@@ -15,8 +15,8 @@ from endstop.decision import WrongUse
 from endstop.formats import find_sessions
 from endstop.records.event_redaction import redact_file
 from endstop.records.frames import Frame, RecordFrames
-from endstop.records.reader import is_record, read_beginning
-from endstop.records.recorder import RecordWriter, last_seq
+from endstop.records.reader import is_record, last_seq, read_beginning
+from endstop.records.recorder import RecordWriter
 from endstop.records.scan import scan
 from endstop.replay import replay
 

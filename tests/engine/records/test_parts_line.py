@@ -20,8 +20,8 @@ from endstop.records.event_redaction import redact_file
 from endstop.records.format import DECODE_ERRORS, Header, classify_bad_line, decode_generic, encode_line
 from endstop.records.frames import Frame, RecordFrames
 from endstop.records.parts_line import PACKED_KINDS, PartsLine, pack
-from endstop.records.reader import LineReader
-from endstop.records.recorder import RecordWriter, last_event, last_seq
+from endstop.records.reader import LineReader, last_event, last_seq
+from endstop.records.recorder import RecordWriter
 from endstop.records.scan import scan
 from endstop.replay import replay
 from hypothesis import given
