@@ -290,5 +290,6 @@ def _is_editable() -> bool:
 
 
 def test_what_is_shipped_are_all_tools_that_are_exported() -> None:
-    exported = vars(importlib.import_module("endstop.tools")).values()
+    tools = importlib.import_module("endstop.tools")
+    exported = [getattr(tools, name) for name in tools.__all__]
     assert set(CONTROL_TOOLS) == {value for value in exported if isinstance(value, Tool)}
