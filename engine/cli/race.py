@@ -77,7 +77,7 @@ _EXIT_CODES = {
     2: "usage error, before the first request",
     3: "nobody won, and at least one run reached a limit",
     4: "all runs failed",
-    5: "nobody won, and one run waits for an answer of the user",
+    5: "nobody won, and one run waits for the user's answer",
     6: "there is a winner, but its evaluation failed",
     130: "cancelled before anybody won",
 }
