@@ -186,7 +186,7 @@ ENDINGS = {
         "A session of a server whose provider is away is `interrupted` instead, and resumed.",
     ),
     "internal_error": Ending(
-        "A rule of yours or the engine itself raised an error, or the record could not be written.",
+        "One of your rules or the engine raised an error, or the record could not be written.",
         "`detail` has the error. Correct the rule or the disk, or report a bug.",
         "the engine",
     ),

@@ -1,4 +1,4 @@
-"""A call waits for a person's yes, in this process or in another one, which takes the session up from its record.
+"""A call waits for a person's approval, in this process or in another one that continues the session from its record.
 
     python docs/examples/approval.py             a scripted model, and answers from the list below
     ENDSTOP_MODEL=anthropic/claude-sonnet-4-5 python docs/examples/approval.py
@@ -55,7 +55,7 @@ async def decide(model: Provider, record: Path) -> Outcome:
 
 
 def read_answer(prompt: str) -> str:
-    """In a program of your own: `input(prompt)`."""
+    """In your own program: `input(prompt)`."""
     answer = next(answer for city, answer in ANSWERS.items() if city in prompt)
     print(prompt + answer)
     return answer

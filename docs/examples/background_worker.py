@@ -1,4 +1,4 @@
-"""A background worker: a queue of jobs, one engine, so many runs at once, and a shutdown that loses nothing.
+"""A background worker: a queue of jobs, one engine, a limit of concurrent runs, and a shutdown that loses nothing.
 
     python docs/examples/background_worker.py [JOB ...]          a scripted model
     ENDSTOP_MODEL=anthropic/claude-sonnet-4-5 python ... [JOB ...]

@@ -85,7 +85,7 @@ class Chat:
 
 
 async def reply(session: Session, text: str) -> Outcome:
-    """Answer the question that waits, or a message of its own."""
+    """Answer the open question, or send a separate message."""
     if session.questions:
         return await session.answer(session.questions[0].call_id, text)
     return await session.run(text)

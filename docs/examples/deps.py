@@ -1,4 +1,4 @@
-"""What belongs to one run: a database, opened for it and closed after it, and the user whose run it is.
+"""Dependencies of one run: a database, opened and closed for it, and the user whose run it is.
 
     python docs/examples/deps.py          a scripted model
     ENDSTOP_MODEL=anthropic/claude-sonnet-4-5 python docs/examples/deps.py

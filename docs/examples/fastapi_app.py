@@ -1,4 +1,4 @@
-"""An app of your own with the agent inside: one engine for all, its sessions under /agent, endpoints that use it.
+"""Your own app with the agent inside: one engine for all, its sessions under /agent, endpoints that use it.
 
     uvicorn fastapi_app:app --app-dir docs/examples
     curl localhost:8000/agent/sessions -H 'Content-Type: application/json' -d '{"prompt": "What is the port?"}'

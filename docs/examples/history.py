@@ -1,4 +1,4 @@
-"""A conversation that another program began goes on here, and goes back to it.
+"""A conversation begun in another program continues here, and is passed back to it.
 
     python docs/examples/history.py             a scripted model
     ENDSTOP_MODEL=anthropic/claude-sonnet-4-5 python docs/examples/history.py

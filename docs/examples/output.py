@@ -1,4 +1,4 @@
-"""A run that ends with a typed output: the model gets a validation error, and mends what it wrote.
+"""A run that ends with a typed output: the model gets a validation error and corrects its output.
 
     python docs/examples/output.py          a scripted model
     ENDSTOP_MODEL=anthropic/claude-sonnet-4-5 python docs/examples/output.py

@@ -55,7 +55,7 @@ class Provider(BaseHTTPRequestHandler):
 
 
 def agent(base_url):
-    """Returns how the run ended, and the characters that the model said beside its calls."""
+    """Return how the run ended, and the number of characters that the model wrote outside its calls."""
     messages, talk = [{"role": "user", "content": "Set the port to 8080."}], 0
     for _ in range(PATIENCE):
         body = {"model": "m", "messages": messages, "tools": TOOLS, "stream": True}

@@ -29,9 +29,9 @@ else:
     Base = object
 
 Answer = dict[str, Any]
-"""What a hook answers; an empty one changes nothing."""
+"""The answer of a hook; an empty one changes nothing."""
 SERVER_PREFIX = "mcp__"
-"""Begins the name of a tool of an MCP server: `mcp__SERVER__TOOL`."""
+"""The prefix of the name of an MCP server's tool: `mcp__SERVER__TOOL`."""
 
 
 class EndstopSessionHooks(Base):
@@ -45,7 +45,7 @@ class EndstopSessionHooks(Base):
         self.runs = FollowedRuns("claude-agent-sdk", policy, options)
         self._named = {*options.get("completion", ()), *options.get("question", ())}
         self._reports: dict[tuple[str, str], str] = {}
-        """Why sub-agents were ended here, for the agent above them, which is told nothing of it."""
+        """Why sub-agents were ended here, for the agent above them, which does not learn it otherwise."""
 
     def hooks(self, others: Mapping[Any, Sequence[Any]] | None = None) -> dict[Any, list[Any]]:
         """Return the hooks for `ClaudeAgentOptions(hooks=...)`. others: your other hooks by event, which are kept."""
@@ -179,4 +179,4 @@ def _context(event: str, text: str) -> Answer:
 
 
 Endstop = EndstopSessionHooks
-"""The name that the adapters of all frameworks have."""
+"""The adapter under the name that all adapters have."""

@@ -22,11 +22,11 @@ from ..records.format import Redact
 
 T = TypeVar("T")
 MOST_RUNS = 1000
-"""Runs that are followed at once; the one that was opened first is given up for another."""
+"""The most runs followed at the same time; beyond it, the oldest one is given up."""
 OWN_OPTIONS = ("record", "stream")
-"""Options of adapters that are not handed to the follower as they are."""
+"""Options of adapters that are not passed to the follower unchanged."""
 STATUSES_OF_ITS_OWN = ("completed", "awaiting_input")
-"""After a response without calls a run with one of these needs no words of ours."""
+"""Statuses with which a run, after a response without calls, needs no message from us."""
 
 
 class AdapterOptions(TypedDict, total=False):
@@ -37,22 +37,21 @@ class AdapterOptions(TypedDict, total=False):
     question: Sequence[str]
     """Names of the tools that ask the user. Default: those with a usual name (`ask_user`, `clarify`)."""
     record: str | PathLike[str] | None
-    """A folder, in which each run gets a file of its own; or a file that ends in `.jsonl`, to which one run after the
-    other is appended. A run that begins while another one writes it gets one beside it (`run-2.jsonl`). Default: no
+    """A folder, in which each run gets its own file; or a file that ends in `.jsonl`, to which the runs are appended in
+    turn. A run that begins while another one writes that file gets a file next to it (`run-2.jsonl`). Default: no
     record."""
     stream: bool
-    """Whether the model is asked for a stream also where the agent wants none, as only a stream can be cut. Default:
-    True."""
+    """Whether to ask the model for a stream even if the agent does not, as only a stream can be cut. Default: True."""
     redact: Redact | None
     """Applied to each text before it is written to the record. Default: none."""
     rules: Sequence[Rule]
-    """Rules of your own, which the policy names. Default: none."""
+    """Your own rules, which the policy names. Default: none."""
     prices: Prices | None
-    """What tokens cost, in US dollars. Default: the list that comes with endstop."""
+    """Prices of tokens, in US dollars. Default: the list that comes with endstop."""
     clock: Clock | None
-    """The time that records hold and limits on seconds count. Default: the system's."""
+    """The clock of times in records and of limits in seconds. Default: the system's."""
     on_event: Callable[[Event], None] | None
-    """Called with each event of a run, in order. It must neither wait nor raise. Default: none."""
+    """Called with each event of a run, in order. It must not wait or raise. Default: none."""
 
 
 class FollowedRun:
@@ -69,16 +68,16 @@ class FollowedRun:
         self.cut: Cut | None = None
         """Why the latest response was cut."""
         self.remind = ""
-        """What is added to the next request alone."""
+        """Text that is added only to the next request."""
         self.seen: set[Hashable] = set()
-        """The messages that the follower knows, by what the framework calls them."""
+        """The messages that the follower knows, by the framework's name for them."""
         self.responses = 0
         """Responses that were made."""
         self.user_items = 0
-        """Messages of the user that the follower knows, where they have no names."""
+        """Messages of the user that the follower knows, if they have no names."""
         self.nudges: list[tuple[int, str]] = []
-        """What was said to the model, and before which item of the agent's own history it stands: for adapters whose
-        framework keeps the history for itself."""
+        """The messages to the model, and the item of the agent's history that each precedes: for adapters whose
+        framework manages the history."""
         self._acted: Decision | None = None
 
     @property

@@ -40,7 +40,7 @@ except ModuleNotFoundError as error:
 OWN = "endstop"
 """Marks a response that was written here, in its metadata."""
 OUTPUT_TOOL = "set_model_response"
-"""The framework's own tool for structured output: it ends the agent."""
+"""The framework's tool for structured output: it ends the agent."""
 MOST_NUDGES = 20
 """Nudges within one request of the framework; the policy gives up long before."""
 
@@ -142,13 +142,13 @@ class _Branch:
         self.request: Any = None
         """The latest request."""
         self.heard = False
-        """Whether its response is told by the model itself."""
+        """Whether the model itself reports its response."""
         self.agent = ""
         """The agent that makes it."""
         self._own: list[Any] = []
-        """What that agent's own history held."""
+        """What that agent's history contained."""
         self._nudges: dict[str, list[tuple[int, str]]] = {}
-        """By agent: what was said to its model, and before which item of its own history it stands."""
+        """By agent: the messages to its model, and the item of its history that each precedes."""
         self._tools: dict[str, ToolSpec] = {}
 
     def prepare(self, follower: Follower, context: Any, request: Any) -> Stop | None:
@@ -300,7 +300,7 @@ class _HeardResponse:
 
     def __init__(self, run: FollowedRun, *, cuts: bool = False) -> None:
         self.calls = 0
-        """Calls that were heard."""
+        """Calls that were received."""
         self._run = run
         self._cuts = cuts
         self._parser = GeminiStream()
@@ -308,7 +308,7 @@ class _HeardResponse:
         """The response so far, its texts joined."""
         self._arguments: dict[int, str] = {}
         self._open: Any = None
-        """The call whose arguments still come."""
+        """The call whose arguments are still arriving."""
         self._version: str | None = None
 
     def take(self, response: Any) -> None:
@@ -480,4 +480,4 @@ def _with_own_text(response: Any, run: FollowedRun, stop: Stop) -> Any:
 
 
 Endstop = EndstopAdkPlugin
-"""The name that the adapters of all frameworks have."""
+"""The adapter under the name that all adapters have."""

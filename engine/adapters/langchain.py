@@ -398,4 +398,4 @@ class _HeardStream:
 
 
 Endstop = EndstopMiddleware
-"""The name that the adapters of all frameworks have."""
+"""The adapter under the name that all adapters have."""

@@ -32,7 +32,7 @@ else:
     Base = object
 
 WHOLE_ONLY = ("n", "logprobs", "modalities", "audio", "response_format", "prediction")
-"""What a request may ask for that a response put together from a stream would not have in full."""
+"""Parts that a request may ask for and that a response assembled from a stream would lack or hold incompletely."""
 
 
 class EndstopClients(Base):
@@ -362,4 +362,4 @@ def _reply(text: str | None, finish: str, mark: dict[str, Any] | None) -> dict[s
 
 
 Endstop = EndstopClients
-"""The name that the adapters of all frameworks have."""
+"""The adapter under the name that all adapters have."""

@@ -41,7 +41,7 @@ except ModuleNotFoundError as error:
     Model = RunHooks = MissingFramework("openai-agents", error)
 
 FAILED = "An error occurred while running the tool."
-"""How the SDK's own text begins for a tool that raised an error; it says so nowhere else."""
+"""The start of the SDK's text for a tool that raised an error; the SDK reports the error nowhere else."""
 ARGUMENTS = ("system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs", "tracing")
 """The positional arguments of a model's methods."""
 
@@ -423,4 +423,4 @@ def _call_id_of(item: Any) -> str:
 
 
 Endstop = EndstopHooks
-"""The name that the adapters of all frameworks have."""
+"""The adapter under the name that all adapters have."""

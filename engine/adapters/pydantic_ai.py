@@ -46,9 +46,9 @@ except ModuleNotFoundError as error:
 
 FINISH: dict[str, FinishReason] = {"tool_call": "tool_calls", "stop": "stop", "length": "length", "error": "error",
                                    "content_filter": "content_filter"}  # fmt: skip
-"""What the framework's finish reasons mean."""
+"""The meaning of the framework's finish reasons."""
 OWN = "endstop"
-"""Names what was said here."""
+"""The name of messages that were added here."""
 CALL, RESULT, RETRY = "tool-call", "tool-return", "retry-prompt"
 """Kinds of parts."""
 
@@ -309,4 +309,4 @@ def _own_response(run: FollowedRun, stop: Stop, request: Any) -> Any:
 
 
 Endstop = EndstopCapability
-"""The name that the adapters of all frameworks have."""
+"""The adapter under the name that all adapters have."""

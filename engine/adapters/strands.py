@@ -50,7 +50,7 @@ except ModuleNotFoundError as error:
     Plugin = MissingFramework("strands", error)
 
 OWN = "endstop"
-"""The plugin's name, and where a result's `state` says why the run was stopped."""
+"""The plugin's name, and the key of a result's `state` that says why the run was stopped."""
 ENDS_WITH_TEXT = ("end_turn", "stop_sequence")
 """Stop reasons of responses after which an agent ends, and can be asked to go on."""
 
@@ -65,11 +65,11 @@ class EndstopPlugin(Plugin):
         super().__init__()
         self.runs = FollowedRuns("strands", policy, options)
         self._keys: dict[tuple[int, int], str] = {}
-        """The runs that go on, by their agent and the state of the invocation, which is one object a call."""
+        """The open runs, by their agent and the state of the invocation, which is one object for each call."""
         self._interrupted: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         """The runs that wait for an answer of the user, by agent."""
         self._nudges: dict[str, str] = {}
-        """What is said next to an agent whose response had no calls, by run."""
+        """The next message to an agent whose response had no calls, by run."""
 
     @property
     def name(self) -> str:
@@ -274,7 +274,7 @@ class _HeardStream:
     def __init__(self, run: FollowedRun) -> None:
         self.run = run
         self.raw = False
-        """Whether the follower hears what the provider sends, and not the framework's events."""
+        """Whether the follower gets the provider's chunks instead of the framework's events."""
         self.cuts = True
         """Whether it streams, so that it can be cut."""
         self._call, self._in_call = -1, False
@@ -411,4 +411,4 @@ def _last_chunk(chunk: Any, begun: set[int], run: FollowedRun) -> Any:
 
 
 Endstop = EndstopPlugin
-"""The name that the adapters of all frameworks have."""
+"""The adapter under the name that all adapters have."""

@@ -31,8 +31,8 @@ Each policy decides at every step of every record. Only what is certain counts a
 unknown, a command is printed that goes on from there with a model (see `endstop run --fork`). Without --policy, the
 three built-in policies are tested.
 
-`--against published` puts the stop rules of other projects beside yours, each as a policy: opencode, gemini-cli, cline,
-openhands and more (docs/reference/published_rules.md). Each of their names can also be given to --policy.
+`--against published` puts the stop rules of other projects next to yours, each as a policy: opencode, gemini-cli,
+cline, openhands and more (docs/reference/published_rules.md). Each of their names can also be given to --policy.
 """
 _LISTS = {
     "how a session can differ": {
@@ -47,7 +47,7 @@ _EXIT_CODES = {0: "done", 2: "usage error, or no record could be read"}
 _EXAMPLES = (
     ("Test a policy on all records of a folder", "endstop backtest records/ --policy strict"),
     (
-        "Compare a policy of your own with a built-in one",
+        "Compare your own policy with a built-in one",
         "endstop backtest records/ --policy mine.toml --against agent",
     ),
     (
@@ -89,7 +89,7 @@ def add_to(commands: Any) -> None:
         metavar="SETTING=A:B:STEP",
         help="test the policy (default agent) with each of these values of one setting; or SETTING=V,V,V",
     )
-    add_labels(reading, "beside what the records say")
+    add_labels(reading, "in addition to what the records say")
     output.add_argument("--html", metavar="FILE", help="also write an HTML page, with the curve of a sweep")
     output.add_argument("--each", metavar="FILE", help="also write one line of JSON for each session and policy")
 

@@ -20,9 +20,9 @@ from .parser import Parser
 
 SHELLS = ("bash", "zsh", "fish")
 _ABOUT = """
-The script is loaded when you complete `endstop` for the first time in a new shell. Write it anew after an upgrade. In
+The script is loaded when you complete `endstop` for the first time in a new shell. Write it again after an upgrade. In
 bash it needs the package bash-completion. In zsh the folder must be in fpath before compinit is called: put
-`fpath+=~/.zfunc; autoload -Uz compinit && compinit` into ~/.zshrc. Make the folder first if it does not exist.
+`fpath+=~/.zfunc; autoload -Uz compinit && compinit` into ~/.zshrc. Create the folder first if it does not exist.
 """
 _EXIT_CODES = {0: "printed", 2: "usage error"}
 _EXAMPLES = (

@@ -248,7 +248,7 @@ class SessionLabels:
         )
 
     def complete(self, name: str, session: ImportedSession) -> None:
-        """Add its label to a session that has no verdict of its own, and the label's model where none is recorded."""
+        """Add its label to a session without its own verdict, and the label's model where none is recorded."""
         label = self._by_name.get(name)
         if label is None:
             return

@@ -37,7 +37,7 @@ FILES = {"config.ini": "[server]\nhost = localhost\nport = 3000\ndebug = false\n
 """The files of the recorded task."""
 SPEED = 12.0
 
-_EXIT_CODES = {0: "done", 1: "the engine decided otherwise than recorded", 2: "usage error", 130: "interrupted"}
+_EXIT_CODES = {0: "done", 1: "the engine decided differently from the record", 2: "usage error", 130: "interrupted"}
 _EXAMPLES = (
     ("See it, faster than it was recorded", "endstop demo"),
     ("See it at another speed", "endstop demo --speed 4"),
@@ -130,7 +130,7 @@ def _explained(usual: RunSummary, stopped: RunSummary, report: ReplayReport, cha
     yield from _paragraph("What the model changed, on both sides alike:")
     yield from (f"    {line}" for line in change)
     yield from _paragraph(
-        "The port of this task stands in config.ini: the model is wrong. To stop in time makes no model right, so "
+        "The port of this task is in config.ini: the model is wrong. Stopping in time does not make a model right, so "
         'endstop says "reported by the agent, not checked". A check of yours (--gate) would have sent the report back.'
     )
     decisions = counted(sum(run.decisions for run in report.runs), "decision")

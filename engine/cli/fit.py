@@ -66,7 +66,7 @@ def add_to(commands: Any) -> None:
     )
     guarantee = parser.add_argument_group("policy and guarantee")
     reading, output = add_indexed_records(parser)
-    add_labels(reading, "beside what the records say")
+    add_labels(reading, "in addition to what the records say")
     guarantee.add_argument(
         "--max-false-stops",
         default="1%",
@@ -91,7 +91,7 @@ def add_to(commands: Any) -> None:
     reading.add_argument(
         "--choosing-share", metavar="P", help="the share of the data that chooses (default: 25%% or less)"
     )
-    reading.add_argument("--seed", type=int, default=0, metavar="N", help="another seed splits the data otherwise")
+    reading.add_argument("--seed", type=int, default=0, metavar="N", help="another seed splits the data differently")
 
 
 def command(args: argparse.Namespace) -> int:

@@ -277,7 +277,7 @@ def allowed_hosts(args: argparse.Namespace) -> frozenset[str]:
     """Return the names that `--allow-host` and `--host` give, as `check_host` compares them. Raises WrongUse."""
     for name in args.allowed_hosts:
         if not host_name(name):
-            raise WrongUse(f"--allow-host {name!r} is no name of a host: write it like agents.internal")
+            raise WrongUse(f"--allow-host {name!r} is not a host name: write it like agents.internal")
     return frozenset(map(host_name, (args.host, *args.allowed_hosts)))
 
 

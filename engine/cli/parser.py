@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from .views.help_page import Block
 
 Example = tuple[str, str]
-"""What a command line does, and the command line."""
+"""The effect of a command line, and the command line."""
 LONGEST_CHOICES = 20
 """Characters; longer lists of choices are part of an option's meaning, where they can be broken into lines."""
 _MISSING = "the following arguments are required"
-"""The beginning of argparse's message for missing arguments: it has no type of its own for this error."""
+"""The beginning of argparse's message for missing arguments: it has no separate type for this error."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -28,7 +28,7 @@ provider sent.
 """
 _EXIT_CODES = {
     0: "stopped by SIGTERM; responses in progress got --grace seconds to end",
-    2: "usage error, such as a port in use, an upstream that is no URL, or no token for --host",
+    2: "usage error, such as a port in use, an upstream that is not a URL, or no token for --host",
     130: "stopped by Ctrl-C; a second Ctrl-C exits at once",
 }
 _EXAMPLES = (

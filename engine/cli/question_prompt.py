@@ -62,7 +62,7 @@ def _approval(option: str, call_id: str, text: str) -> Approve:
     try:
         return Approve(json.loads(text) if text else None)
     except ValueError as error:
-        raise WrongUse(f"{option} {call_id}=...: the arguments are no JSON: {error}") from None
+        raise WrongUse(f"{option} {call_id}=...: the arguments are not JSON: {error}") from None
 
 
 def parse_extension(steps: int | None, questions: Sequence[Question]) -> dict[str, str]:
@@ -196,5 +196,5 @@ def _edited(question: Question, toolbox: Toolbox, show: Show, read: Read) -> App
         except WrongUse as error:
             show([[(str(error), "warning")]])
         except ValueError as error:
-            show([[(f"That is no JSON: {error}", "warning")]])
+            show([[(f"That is not JSON: {error}", "warning")]])
     return None

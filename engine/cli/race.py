@@ -58,7 +58,7 @@ BEST_FIRST: tuple[Status, ...] = ("awaiting_input", "exhausted", "failed")
 """If nobody won the race, the exit code is that of the first of these statuses with which a run ended."""
 
 NONE = "-"
-"""The value of `--api-base` for a model without an endpoint of its own."""
+"""The value of `--api-base` for a model without its own endpoint."""
 
 Watch = Callable[[int, Event | Lagged], None]
 
@@ -78,7 +78,7 @@ _EXIT_CODES = {
     2: "usage error, before the first request",
     3: "nobody won, and at least one run reached a limit",
     4: "all runs failed",
-    5: "nobody won, and one run waits for an answer of the user",
+    5: "nobody won, and one run waits for the user's answer",
     6: "there is a winner, but its evaluation failed",
     130: "cancelled before anybody won",
 }
@@ -88,12 +88,12 @@ _EXAMPLES = (
         'endstop race "Fix the tests." --model openai/gpt-5 --model anthropic/claude-sonnet-4-5 --workspace .',
     ),
     (
-        "Let two servers of your own race",
+        "Let two of your own servers race",
         'endstop race "Fix the tests." --model small --api-base http://127.0.0.1:8001/v1 '
         "--model large --api-base http://127.0.0.1:8002/v1",
     ),
     (
-        "Compare a vendor's model with one of your own",
+        "Compare a vendor's model with your own",
         'endstop race "Fix the tests." --compare --model gpt-5 --api-base - '
         "--model local --api-base http://127.0.0.1:8001/v1",
     ),

@@ -75,7 +75,7 @@ def add_to(commands: Any) -> None:
         help=f"where links of the page lead: the address of `endstop view` over these records (default {DEFAULT_VIEW})",
     )
     reading.add_argument("--baseline", metavar="NAME", help="compare the other policies in the records with this one")
-    add_labels(reading, "beside what the records say")
+    add_labels(reading, "in addition to what the records say")
     reading.add_argument("--ratings", metavar="FILE", help="a file with the users' ratings of sessions and runs")
 
 

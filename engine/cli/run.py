@@ -38,12 +38,12 @@ The answer goes to stdout, everything else to stderr.
 
 In a terminal, a person is asked where the run pauses, with a question of the model, a call that waits for approval or a
 limit that asks for more steps, and it goes on with the answer. Ctrl-D leaves the question open. Nothing is asked with
---no-input, --json or --quiet, or if stdin or stderr is no terminal.
+--no-input, --json or --quiet, or if stdin or stderr is not a terminal.
 
 --resume takes the model, the policy, the names of the tools and the settings from the record. A record does not hold
 --api-base, --provider, --tools, --workspace, --gate, --evaluate and --evaluate-plain: give them again.
 
---fork goes on from a decision in a record, as a new session with a record of its own. It takes the same from the record
+--fork goes on from a decision in a record, as a new session with its own record. It takes the same from the record
 as --resume; options replace it, PROMPT replaces the prompt, and --result what a tool returned.
 """
 _EXIT_CODES = {
@@ -61,7 +61,7 @@ _EXAMPLES = (
         'endstop run "Set the port to 8080." --model anthropic/claude-sonnet-4-5 --workspace . --record run.jsonl',
     ),
     (
-        "The same with a model of your own, until the tests pass",
+        "The same with your own model, until the tests pass",
         'endstop run "Fix the tests." --model qwen3 --api-base http://127.0.0.1:8000/v1 --workspace . '
         "--allow-run --gate 'pytest -q'",
     ),
@@ -131,7 +131,7 @@ def add_to(commands: Any) -> None:
     )
     fork = parser.add_argument_group("forking")
     fork.add_argument("--fork", metavar="RECORD", help="go on from a decision of this record, into a new --record FILE")
-    fork.add_argument("--at", type=int, metavar="SEQ", help="the number (`seq`) of the decision, which is made anew")
+    fork.add_argument("--at", type=int, metavar="SEQ", help="the number (`seq`) of the decision, which is made again")
     fork.add_argument("--run", metavar="RUN", help="the run of the decision, by its number or id (default: the last)")
     fork.add_argument(
         "--result",

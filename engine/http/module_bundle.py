@@ -79,7 +79,9 @@ def _check_imports(name: str, modules: Mapping[str, _Module], importers: tuple[s
     if name in importers:
         raise ValueError(f"modules of the page import each other in a circle: {' -> '.join([*importers, name])}")
     if name not in modules:
-        raise ValueError(f"{importers[-1] if importers else 'the page'} imports {name}, which is no file of the page")
+        raise ValueError(
+            f"{importers[-1] if importers else 'the page'} imports {name}, which is not a file of the page"
+        )
     for imported, names in modules[name].imported.items():
         _check_imports(imported, modules, (*importers, name))
         if missing := names - modules[imported].exports.keys():

@@ -23,8 +23,8 @@ ENTRY = "main.js"
 SCRIPT = "bundle.js"
 """The script that holds all of the page's own modules. `page_files` generates it; `FOLDER` has no such file."""
 Mode = Literal["server", "viewer", "file"]
-"""Where the page gets its sessions: from a server that runs them, from a viewer of records, or from its own file. It
-stands in the attribute `data-mode` of the root element."""
+"""Where the page gets its sessions: from a server that runs them, from a viewer of records, or from its own file. It is
+the attribute `data-mode` of the root element."""
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",

@@ -34,13 +34,13 @@ _AUTHORITY = re.compile(
     r"|(?P<bare>[0-9a-f.]*:[0-9a-f.]*:[0-9a-f:.]*)",
     re.ASCII,
 )
-"""What a `Host` holds (RFC 9110, section 7.2): a name or an address and maybe a port, in lower case. A last dot is that
-of the root of the DNS, and a zone names an interface of this machine (RFC 6874). An IPv6 address without brackets is
-taken as well."""
+"""A `Host` header (RFC 9110, section 7.2): a name or an address and optionally a port, in lower case. A last dot is
+that of the root of the DNS, and a zone names an interface of this machine (RFC 6874). An IPv6 address without brackets
+is taken as well."""
 
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+")
 _OWN_SITES = ("same-origin", "none")
-"""What browsers say of requests of the server's own pages, and of those that the user began (Fetch Metadata)."""
+"""Values that browsers send for requests of the server's pages and for those started by the user (Fetch Metadata)."""
 
 
 def check_host(values: Values, hosts: Collection[str], refusal: str, version: str = "1.1") -> None:

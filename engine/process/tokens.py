@@ -12,7 +12,7 @@ from typing import Self
 from ..decision import WrongUse
 
 ANONYMOUS = ""
-"""The owner of all sessions where there is no authentication."""
+"""The owner of all sessions without authentication."""
 TOKEN_VARIABLE = "ENDSTOP_TOKEN"
 """Environment variable with the token of a server that has one user."""
 

@@ -90,7 +90,7 @@ def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
         text = msgspec.json.encode(metadata)
         plain = msgspec.json.decode(text, type=dict[str, Any])
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise WrongUse(f"metadata is no JSON object: {error}") from None
+        raise WrongUse(f"metadata is not a JSON object: {error}") from None
     if len(text) > METADATA_BYTES:
         raise WrongUse(f"metadata has {len(text):,} bytes as JSON: {METADATA_BYTES:,} are allowed")
     return plain

@@ -53,7 +53,7 @@ for long were not lost: the queue is just long."""
 
 
 class RunInput(Struct, frozen=True, kw_only=True):
-    """What the next run of a session starts with: a prompt, answers to questions, or nothing (a resumed run)."""
+    """The input with which a session's next run starts: a prompt, answers to questions, or nothing (a resumed run)."""
 
     opening: Literal["prompt", "answer", "resume"]
     text: str = ""

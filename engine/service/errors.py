@@ -49,7 +49,7 @@ class ServiceUnavailable(Refusal):
 
 
 RECEIVED = "otlp:"
-"""How the agent of a received session begins; the name follows that the agent's own program gives it."""
+"""The prefix of the agent of a received session; the name that the agent's program gives it follows."""
 
 
 def is_received(session: StoredSession) -> bool:

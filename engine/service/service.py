@@ -251,7 +251,7 @@ class Service(SessionQueries):
     async def answer_all(
         self, session_id: str, answers: Mapping[str, Answer], *, owner: str | None = None
     ) -> StoredSession:
-        """Answer several open questions at once, by their call ids, by starting the session's next run.
+        """Answer several open questions together, by their call ids, by starting the session's next run.
 
         If one of the answers is invalid, none is taken; the error names it.
         """

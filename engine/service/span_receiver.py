@@ -43,7 +43,7 @@ SWEEP_SECONDS = 1.0
 FORGET_SECONDS = 3600.0
 """Seconds after its latest span for which an ended session is remembered; afterwards it continues from the store."""
 MAX_TRACES = 20_000
-"""Traces of which it is remembered which session they belong to."""
+"""The most traces whose session is remembered."""
 MAX_HELD = 10_000
 """Spans of calls and agents that wait for the first request of their trace."""
 MAX_SIZE = 64 << 20
@@ -70,7 +70,7 @@ class Receiving(Struct, frozen=True, kw_only=True):
     redact: Redact | None = None
     """Applied to each text before it is stored."""
     clock: Clock | None = None
-    """Says how long no span has come; None: the system's."""
+    """The clock that measures time without spans; None: the system's."""
 
     def __post_init__(self) -> None:
         check_not_negative(settle_seconds=self.settle_seconds, idle_seconds=self.idle_seconds, most_open=self.most_open)
@@ -81,7 +81,8 @@ class ReceivedCounts:
 
     def __init__(self) -> None:
         self.spans: Counter[str] = Counter()
-        """By what became of them: `request`, `tool`, `agent`, `other` (nothing of an agent), `repeated`, `dropped`."""
+        """The number of spans by their treatment: `request`, `tool`, `agent`, `other` (not of an agent), `repeated`,
+        `dropped`."""
         self.sessions = 0
         self.alarms: Counter[str] = Counter()
         """By stop reason."""

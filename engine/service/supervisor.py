@@ -140,14 +140,14 @@ class RunSupervisor:
     def deliver_late(self, active: ActiveSession) -> None:
         """Start the next run for a message that arrived while this run was ending, if this one did not get it.
 
-        Returns at once; a background task waits for the end of the run.
+        Returns immediately; a background task waits for the end of the run.
         """
         self._spawn(self.late_messages.deliver_late(active))
 
     def deliver_late_elsewhere(self, session: StoredSession, id: str, message: UserMessage) -> None:
         """Start the next run for a message to a run of another process, if that run has ended without getting it.
 
-        session: as stored before the message was. message: unredacted. Returns at once.
+        session: as stored before the message was. message: unredacted. Returns immediately.
         """
         self._spawn(self.late_messages.deliver_late_elsewhere(session, id, message))
 

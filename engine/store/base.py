@@ -44,7 +44,7 @@ SessionStatus = Literal[
 GOING = ("queued", "running")
 """A session with one of these statuses has a run that a process executes or is to execute."""
 LEASE = 15.0
-"""Default of `Process.lease_seconds`: for so many seconds after its last heartbeat a process counts as alive."""
+"""Default of `Process.lease_seconds`: the seconds after its last heartbeat during which a process counts as alive."""
 
 
 class StoreError(OSError):
@@ -81,7 +81,7 @@ class NewSession(Struct, frozen=True, kw_only=True):
     owner: str
     agent: str
     title: str
-    """What people recognise it by: the beginning of its first prompt."""
+    """A title for people: the beginning of its first prompt."""
     created_at: str
     metadata: dict[str, Any] = {}
     """What its runs' functions get with their context."""
@@ -124,7 +124,7 @@ class SessionFilter(Struct, frozen=True, kw_only=True):
     """Which sessions to list. None: any."""
 
     parent: str | None = None
-    """The sub-agents of this session. None: sessions that are no sub-agents."""
+    """The sub-agents of this session. None: sessions that are not sub-agents."""
 
     owner: str | None = None
     status: SessionStatus | None = None

@@ -24,7 +24,7 @@ from .base import StoreError
 from .database_schema import VERSION_TABLE
 
 READERS = 4
-"""How many reads can run at the same time, each in a thread and with a connection of its own."""
+"""How many reads can run at the same time, each with its own thread and connection."""
 TIMEOUT_SECONDS = 10.0
 """How long to wait for another process's lock (SQLite), or for a connection to the server (PostgreSQL)."""
 LEASE_TIMEOUT_SECONDS = 3.0
@@ -40,7 +40,7 @@ PAGE_BYTES = 8192
 """Page size of a new SQLite file."""
 
 DATABASE_ERRORS = (DBAPIError, NoConnection, sqlite3.Error, OSError)
-"""What SQLAlchemy and the drivers raise if the database cannot do what was asked."""
+"""Errors that SQLAlchemy and the drivers raise if the database cannot do what was asked."""
 
 _SQLITE = {
     "SQLITE_FULL": "no space left",
@@ -64,7 +64,7 @@ _POSTGRESQL = {
     "25006": "the database is read-only: is it a standby?",
     "42501": "this user lacks a permission in the database",
 }
-"""What an error of PostgreSQL means, for people, by SQLSTATE or a prefix of it; the first match counts."""
+"""The meaning of PostgreSQL's errors, for people, by SQLSTATE or a prefix of it; the first match counts."""
 
 _FOLDER = Path(__file__).parent / "migrations"
 _LOCK = 0x656E6473746F70

@@ -51,9 +51,9 @@ _NOW = {
     "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
 }
 FROZEN_SECONDS = 1.0
-"""A process that sends nothing for so long in the middle of a transaction here has its connection closed by PostgreSQL:
-it has locked its own row, and those who want to evict it would wait for ever. It is short, because who waits for it
-cannot renew its own lease meanwhile."""
+"""If a process sends nothing for this many seconds inside a transaction here, PostgreSQL closes its connection: it has
+locked its own row, and processes that want to evict it would wait forever. It is short, because a process that waits
+for it cannot renew its own lease in the meantime."""
 JOIN_SECONDS = 30.0
 """In place of `ANSWER_SECONDS` and `FROZEN_SECONDS` for a process that joins. It has no lease yet that could expire
 meanwhile, nobody waits for its row, and a process that starts is busy: on two cores with a load of 8 to 10 the answer

@@ -52,7 +52,7 @@ CHANNEL = "endstop"
 """The PostgreSQL channel for notifications of changed sessions. A notification is the id of the process that changed
 them, followed by the ids of the sessions, separated by spaces."""
 ANY = "*"
-"""Stands in a notification for a session whose id it cannot hold: receivers take any session for changed."""
+"""Placeholder in a notification for a session whose id does not fit: receivers assume that any session has changed."""
 MAX_NOTIFY_BYTES = 7900
 """The most bytes in a notification; PostgreSQL's limit is 8000."""
 _SAFE_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
@@ -518,7 +518,7 @@ class Claims:
         return self._connection.dialect.name == "postgresql"
 
     def _check_owner_limit(self, found: Row[Any], most: int) -> None:
-        if self._on_postgresql:  # or two at once would both stay under the limit
+        if self._on_postgresql:  # otherwise two at the same time would both stay under the limit
             self._execute(select(func.pg_advisory_xact_lock(func.hashtext(f"endstop owner {found.owner}"))))
         others = SESSIONS.c.owner == found.owner, SESSIONS.c.id != found.id, or_(RUNNING, QUEUED)
         counted = select(func.count()).where(*others, SESSIONS.c.parent.is_(None))

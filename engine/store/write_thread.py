@@ -136,7 +136,7 @@ class WriteThread(ABC, Generic[C]):
             except DatabaseAway as error:
                 self._on_away(error)
                 if time.monotonic() >= deadline or self._closed.wait(RETRY_PAUSE):
-                    self._away = True  # the next changes fail at once, until the database is back
+                    self._away = True  # the next changes fail immediately, until the database is back
                     for write in left:
                         write.error = StoreError(str(error))
                     return

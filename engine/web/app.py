@@ -63,11 +63,10 @@ def web(
     auth: `BearerTokens`, or a function that returns the owner of a request (None refuses it). Without it all sessions
         have the same owner, and only requests for names of this machine are served, so that no web page can reach the
         app through its own host name. With `BearerTokens` an event stream also accepts its token as `?token=`.
-    hosts: names that are also served where there is no `auth`; `*`: any, if a proxy in front authenticates.
-    cors: origins whose web pages may send requests, such as `https://app.example`; `*` (any) needs `BearerTokens`.
-    page: whether the web page is served at `/`.
-    access_log: whether each request is logged with structlog.
-    signals: whether SIGTERM and SIGINT make the service begin to stop at once, see `stop_on_signals`.
+    hosts: names that are also served without `auth`; `*`: any, if a proxy in front authenticates. cors: origins whose
+    web pages may send requests, such as `https://app.example`; `*` (any) needs `BearerTokens`. page: whether the web
+    page is served at `/`. access_log: whether each request is logged with structlog. signals: whether SIGTERM and
+    SIGINT make the service begin to stop immediately (`stop_on_signals`).
 
     Served by itself the app opens the service; mounted, the outer app has to (`lifespan=service.lifespan`).
     Raises WrongUse if `cors` is `*` without tokens, or has an entry that is not an origin.

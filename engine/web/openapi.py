@@ -28,7 +28,7 @@ _PROBLEMS = {
     409: "The state of the session does not allow it: ",
     413: "The body is too large.",
     415: "The body is not `application/json`.",
-    421: "The server serves only names of its own machine.",
+    421: "The server serves only names of its machine.",
     422: "The body or the query is not valid, or a text is too long.",
     429: "Too many requests, readers or sessions; `Retry-After` says when to try again.",
     500: "An unexpected error; the log has it under the given id.",
@@ -38,7 +38,8 @@ _IDS = {"session_id": "A session's id.", "run_id": "A run's id."}
 _EVENT = {
     "type": "object",
     "description": "One server-sent event. `data` is an event as in a record, one line of JSON; if `event` is "
-    "`lagged`, it says how many events are missing; if it is `judged`, what is known of the call whose result follows.",
+    "`lagged`, it says how many events are missing; if it is `judged`, what is known about the call whose result is "
+    "next.",
     "properties": {
         "id": {"type": "string"},
         "event": {"type": "string"},

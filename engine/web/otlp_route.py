@@ -90,13 +90,15 @@ def _decode(body: bytes, as_protobuf: bool) -> list[Span]:
         try:
             return list(protobuf_spans(body))
         except MalformedMessage as error:
-            raise HttpError(400, "malformed", f"the body is no ExportTraceServiceRequest: {error}") from None
+            raise HttpError(400, "malformed", f"the body is not an ExportTraceServiceRequest: {error}") from None
     try:
         data = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise HttpError(400, "malformed", f"the body is not JSON: {error}") from None
     if data != {} and not is_line(data):
-        raise HttpError(400, "malformed", "the body is no ExportTraceServiceRequest: it has no list `resourceSpans`")
+        raise HttpError(
+            400, "malformed", "the body is not an ExportTraceServiceRequest: it has no list `resourceSpans`"
+        )
     return list(json_spans(data))
 
 

@@ -26,7 +26,7 @@ _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class AppState:
-    """What all request handlers share."""
+    """State that all request handlers share."""
 
     service: Service
     auth: Auth | None

@@ -29,7 +29,7 @@ Anthropic, of which the server fetches none; `read_checked_prompt` checks it. Wi
 part of this union, msgspec 0.22 made the process crash at its end, while garbage was collected, in 5 of 30 runs."""
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$(?!\n)")]
 """The name of an agent, a cause, or an id: without control characters. Python's `$` matches before a newline at the end
-too, so the pattern refuses that one by itself."""
+too, so the pattern refuses that newline explicitly."""
 
 
 class SessionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,7 +41,7 @@ class SessionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     history: list[dict[str, Any]] = []
     """Messages before the prompt, in OpenAI's or Anthropic's form."""
     metadata: dict[str, Any] = {}
-    """Stored with the session as it is, for the functions of its runs; 16 kB at most."""
+    """Stored unchanged with the session, for the functions of its runs; 16 kB at most."""
 
 
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,14 +102,14 @@ class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 OnDisconnect = Literal["detach", "cancel"]
-"""What happens to a run when its reader disconnects: `detach` lets it go on, `cancel` cancels it."""
+"""The fate of a run whose reader disconnects: `detach` lets it continue, `cancel` cancels it."""
 
 
 class SessionsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which sessions to list."""
 
     parent: Name | UnsetType = UNSET
-    """The sub-agents of this session; left out: sessions that are no sub-agents."""
+    """The sub-agents of this session; left out: sessions that are not sub-agents."""
     status: SessionStatus | UnsetType = UNSET
     agent: Name | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=200)] = 50

@@ -17,7 +17,7 @@ MAX_BUCKETS = 10_000
 CHECK_SECONDS = 0.1
 """Seconds between two measurements of the event loop's lag."""
 TOLERATED_SECONDS = 0.004
-"""A lag below so many seconds does not slow down the writing to readers."""
+"""Seconds; a smaller lag does not slow down the writing to readers."""
 STRETCH_FACTOR = 20.0
 """How many times the lag is added to the seconds between two writes to a reader."""
 MAX_INTERVAL = 1.0
@@ -39,15 +39,15 @@ class WebLimits(Struct, frozen=True, kw_only=True):
     body_seconds: float = 30.0
     """Seconds in which a request body must arrive."""
     subscribers: int = 10_000
-    """How many streams may be read at once."""
+    """How many streams may be read at the same time."""
     subscribers_each: int = 2_000
-    """How many streams one owner may read at once."""
+    """How many streams one owner may read at the same time."""
     requests_per_second: float | None = 100.0
     """Requests of each owner, without tokens of each address. A burst may use up six seconds' worth. None: no limit."""
     send_seconds: float = 30.0
     """Seconds that one write to a reader may take before its connection is aborted. It can reconnect and resume."""
     write_interval: float = 0.02
-    """Seconds between two writes to a reader; what comes in between goes out together. 0: write at once.
+    """Seconds between two writes to a reader; events in between are sent together. 0: write immediately.
 
     While the event loop lags, it is longer, up to a second, see `LoopLag`.
     """

@@ -93,7 +93,7 @@ async def approve_call(context: RequestContext) -> Response:
 
 
 async def answer_all(context: RequestContext) -> Response:
-    """Answer several open questions at once, all or none; the next run starts with the answers."""
+    """Answer several open questions together, all or none; the next run starts with the answers."""
     body: AnswersRequest = context.body
     answers = read_answers(body, context.limits.text)
     session = await context.service.answer_all(context.id("session"), answers, owner=context.owner)

@@ -25,7 +25,7 @@ from .terminal import REFRESHES, SHADES, Terminal
 from .text import call_summary, counted, duration, ending_of, tokens
 
 BESIDE = 90
-"""The width in columns from which the two sides stand beside each other."""
+"""The width in columns from which the two sides are next to each other."""
 WIDEST = 150
 CUT = "cut here: the call is whole, the connection is closed"
 TALLEST = 16
@@ -39,7 +39,7 @@ class DemoRow:
     text: str
     shade: Shade | None = None
     mark: str = ""
-    """What is to be said of the step, behind it."""
+    """The remark on the step, after it."""
     mark_shade: Shade | None = None
 
     def cut_to(self, width: int) -> str:
@@ -109,7 +109,10 @@ class DemoSide:
 
 
 def play(descriptor: int, sides: Sequence[DemoSide], speed: float) -> None:
-    """Play the sides so many times as fast as recorded, in the terminal at this descriptor. The last picture stays."""
+    """Play the sides this many times as fast as recorded, in the terminal at this descriptor.
+
+    The last picture stays.
+    """
     console = Terminal(descriptor)
     began, lasts = time.monotonic(), max(side.lasts for side in sides)
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.text import Text
 
 Block = tuple[str, str | Mapping[str, str] | Sequence[str]]
-"""A heading, perhaps empty, and what is below it: a paragraph, terms with their meanings, or lines to be kept."""
+"""A heading, perhaps empty, and its content: a paragraph, terms with their meanings, or lines to be kept."""
 
 NARROWEST_MEANING = 40
-"""Columns; where a meaning would have fewer beside its term, it stands below it."""
+"""Columns; a meaning that would have fewer next to its term is put below it."""
 WIDEST_TERM = 26
 """Columns; the meaning of a longer term begins on the next line."""
 HEADING, TERM, VALUE, CODE = "bold green", "bold cyan", "cyan", "bold"

@@ -52,7 +52,7 @@ class EventNarrator:
         self.calls: dict[str, Call] = {}
         """Calls without a result yet, by id."""
         self.activity = "starting"
-        """What the run is doing now, in words for a status line."""
+        """The run's current activity, in words for a status line."""
         self.facts = Facts()
         self.policy = Policy()
         self.actions: list[str] = []

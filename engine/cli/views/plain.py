@@ -198,7 +198,7 @@ class PlainView(RunView):
 
 
 _IN_ASCII = str.maketrans({"·": "-", "…": "...", "→": "->", "•": "-", "≠": "!=", "▸": ">", "✉": "", "▏": ""})
-"""What stands for the signs of the views where stderr is not UTF-8. All else that it cannot show is escaped."""
+"""Replacements for the signs of the views if stderr is not UTF-8. Everything else that it cannot show is escaped."""
 
 
 def speaks_unicode() -> bool:

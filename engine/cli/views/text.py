@@ -489,7 +489,7 @@ def actions_line(actions: Sequence[str], most: int = 8) -> str:
 _CHANGES_FOLDER = re.compile(
     r"""\A\s*(?:(?:cd|pushd)\s+(?:"[^"]*"|'[^']*'|[^\s;&|]+)[^\S\n]*+(?:&&|;|\n)\s*+)+(?=[^\s&;|])"""
 )
-"""What many commands begin with, before what they are about."""
+"""Common prefixes of commands, before their subject."""
 
 
 def call_summary(name: str, written: str) -> str:

@@ -7,11 +7,11 @@ from urllib.parse import quote
 from ...decision import WrongUse
 
 DEFAULT_VIEW = "http://127.0.0.1:8644/"
-"""Where `endstop view` listens unless it is told otherwise."""
+"""The default address of `endstop view`."""
 MAX_CALL_ID = 200
 """A longer id of a call is left out of a link, which then leads to the call's step."""
 WANTED = frozenset({"truncated", "unknown", "rejected"})
-"""Statuses of results that a reader wants to see whole, besides those of calls that failed."""
+"""Statuses of results that a reader wants to see in full, in addition to those of failed calls."""
 
 
 class ViewLinks:
@@ -24,7 +24,7 @@ class ViewLinks:
         of address.
         """
         if base != "./" and not base.startswith(("http://", "https://")):
-            raise WrongUse(f"--view {base} is no address of a viewer: write one like {DEFAULT_VIEW}")
+            raise WrongUse(f"--view {base} is not the address of a viewer: write one like {DEFAULT_VIEW}")
         self._base = base.partition("#")[0].partition("?")[0]
         if not self._base.endswith("/"):
             self._base += "/"

@@ -27,7 +27,7 @@ from .database_url import DatabaseUrl
 TRIED_WITH = "3.4"
 """The version of DBOS whose tables are known."""
 _TOLD_SECONDS = 60.0
-"""While the database is away, this is logged once in so many seconds."""
+"""Seconds between two log entries while the database is away."""
 
 
 class Execution(Struct, frozen=True):

@@ -126,7 +126,7 @@ class DbosWorker:
                 }
             )
             if DBOS.executor_id != self._process:
-                raise WrongUse("another part of this process uses DBOS: start the worker in a process of its own")
+                raise WrongUse("another part of this process uses DBOS: start the worker in a separate process")
             try:
                 DBOS.listen_queues([self._queue])
                 DBOS.launch()
@@ -160,7 +160,7 @@ class DbosWorker:
         """Execute a run; called by DBOS."""
         job = _job_of(given)
         task = asyncio.current_task()
-        assert task is not None, "DBOS runs a workflow in a task of its own"
+        assert task is not None, "DBOS runs a workflow in a separate task"
         if await self._is_one_too_many(job.run_id):
             await self._refuse(job.run_id)
         self._latest.append(job.run_id)

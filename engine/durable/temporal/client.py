@@ -50,7 +50,7 @@ _REFUSED = {
     RPCStatusCode.NOT_FOUND: "has none: create it (`temporal operator namespace create`), or name another one",
     RPCStatusCode.PERMISSION_DENIED: "does not permit it",
     RPCStatusCode.UNAUTHENTICATED: "requires an API key, or another one",
-    RPCStatusCode.UNIMPLEMENTED: "cannot do it: it is too old, or no Temporal server",
+    RPCStatusCode.UNIMPLEMENTED: "cannot do it: it is too old, or not a Temporal server",
 }
 """Errors that a retry cannot fix."""
 NAME = "endstop_run"
@@ -138,11 +138,11 @@ class TemporalConnection:
             one = self._client.get_workflow_handle(run_id, run_id=newest.run_id)
             if not await self._call(f"run {run_id}", _has_ended(one)):
                 return False
-            await self._call(f"run {run_id}", one.terminate("its work has ended, and it was submitted anew"))
+            await self._call(f"run {run_id}", one.terminate("its work has ended, and it was submitted again"))
         return True
 
     async def give_up(self, run_id: str) -> None:
-        """Fail the current attempt at a run, whose process is dead: the server starts the next attempt at once."""
+        """Fail the current attempt at a run whose process is dead: the server starts the next attempt immediately."""
         attempt = self._client.get_async_activity_handle(workflow_id=run_id, run_id=None, activity_id=ACTIVITY)
         error = ApplicationError("its process is dead", type="Dead")
         with suppress(RunNotFound):

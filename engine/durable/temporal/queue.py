@@ -95,7 +95,7 @@ class Temporal:
     async def recover(self, run_id: str) -> None:
         """Implement `Queue.recover`.
 
-        The runs of the dead process are reassigned at once, and not only after the lease.
+        The runs of the dead process are reassigned immediately, not only after the lease.
         """
         await self._opened.give_up(run_id)
 

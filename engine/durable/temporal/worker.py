@@ -40,7 +40,7 @@ RENEWALS = 3
 """Heartbeats per lease."""
 FRESH = 0.01
 """Seconds for which this process may rely on the server's answer that it keeps results of this attempt, before it
-starts a step's work. The next step mostly starts within that time, and then costs no call of its own."""
+starts a step's work. The next step mostly starts within that time, and then needs no separate call."""
 PROMPT = 0.25
 """Seconds since such a call began after which its answer is not relied on: this process may have been frozen before it
 read the answer."""
@@ -50,8 +50,8 @@ LIMIT = 2_000_000
 """The largest heartbeat, in bytes. The limit of the server is 2 MiB (`limit.blobSize.error`); exceeding it fails the
 run."""
 CARRIED = 128_000
-"""Bytes of results of older steps that are sent besides those of the latest two: a process that continues the run has
-them in its record, and each heartbeat would send them again."""
+"""Bytes of results of older steps that are sent in addition to those of the latest two: a process that continues the
+run has them in its record, and each heartbeat would send them again."""
 _RECENT = 2
 _ENVELOPE = 64
 """Bytes of overhead per result, rounded up from about 40."""

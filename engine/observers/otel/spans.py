@@ -77,7 +77,7 @@ class SafeTracer:
         if self._warned:
             return
         self._warned = True
-        log_warning("tracing failed, and the run goes on without", error=error_text(error))
+        log_warning("tracing failed, and the run continues without it", error=error_text(error))
 
 
 class SafeSpan:

@@ -31,7 +31,7 @@ class AgUiEvent(_ProtocolStruct, frozen=True, kw_only=True):
     timestamp: int | None = None
     """Milliseconds since 1970; None if not known."""
     metadata: dict[str, Any] | None = None
-    """What the protocol has no field for, under the key `endstop`."""
+    """Data that the protocol has no field for, under the key `endstop`."""
 
 
 # ---- the run
@@ -90,7 +90,7 @@ class CancelledOutcome(_ProtocolStruct, frozen=True, kw_only=True, tag="cancelle
 
 
 class TokenUsage(_ProtocolStruct, frozen=True, kw_only=True):
-    """What one model used in this run alone.
+    """The usage of one model in this run only.
 
     Cached and reasoning tokens are left out if they are 0, because a provider may just not report them.
     """

@@ -35,7 +35,7 @@ class QuestionAnswer(Struct, frozen=True):
     arguments: dict[str, Any] | None = None
     """For an approved call: the arguments that it gets instead of the model's."""
     images: tuple[Image, ...] = ()
-    """Where each belongs, the text has a mark."""
+    """The text has a mark at the place of each."""
 
     @property
     def said(self) -> UserMessage:
@@ -44,7 +44,7 @@ class QuestionAnswer(Struct, frozen=True):
 
 
 class AgUiInput(Struct, frozen=True, kw_only=True):
-    """What an input asks for: a prompt, or answers to open questions."""
+    """The content of an input: a prompt, or answers to open questions."""
 
     thread_id: str
     run_id: str
@@ -60,7 +60,7 @@ class AgUiInput(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     """The metadata of a new session, from `forwardedProps`."""
     ignored: tuple[str, ...] = ()
-    """What is ignored of the input, in words."""
+    """The ignored parts of the input, in words."""
 
     @property
     def message(self) -> UserMessage:
@@ -177,7 +177,7 @@ def _answer(entry: _Resume) -> QuestionAnswer:
             edited, reason = more.get("editedArgs"), more.get("reason")
             if edited is not None and not (yes and isinstance(edited, dict)):
                 raise WrongUse(
-                    f"`resume`: the entry for {entry.interrupt_id} has `editedArgs` beside a no, or no object"
+                    f"`resume`: the `editedArgs` for {entry.interrupt_id} must be an object and come with a yes"
                 )
             words = reason if isinstance(reason, str) and reason.strip() else "yes" if yes else "no"
             return QuestionAnswer(entry.interrupt_id, words, yes, edited)
@@ -293,7 +293,7 @@ def _metadata(props: Any, ignored: list[str]) -> dict[str, Any]:
         case {"metadata": dict(metadata)}:
             return metadata
         case {"metadata": other} if other is not None:
-            ignored.append(f"forwardedProps.metadata: it is no object, but a {type(other).__name__}")
+            ignored.append(f"forwardedProps.metadata: it is not an object, but a {type(other).__name__}")
     return {}
 
 

@@ -44,8 +44,8 @@ class AgUiTranslator:
 
     def __init__(self, *, thread_id: str | None = None, run_id: str | None = None, ignored: Sequence[str] = ()) -> None:
         self.run_id = run_id
-        """What the reader calls the next run that starts; None: it uses our id. It is None again once that run has
-        started; set it before each further run that the reader asks for under an id of its own."""
+        """The reader's id for the next run that starts; None: it uses our id. It is None again once that run has
+        started; set it before each further run for which the reader has its own id."""
         self._thread = thread_id
         self._ignored = tuple(ignored)
         self._state = StreamState()
@@ -60,7 +60,7 @@ class AgUiTranslator:
         self._void = VoidIds()  # what was streamed of the latest failed attempt
         self._usage = UsageByModel()
         self._no_results: set[str] = set()
-        """Ids of the questions whose answers are no results of calls: approvals, limits, and all of sub-agents."""
+        """Ids of the questions whose answers are not results of calls: approvals, limits, and all of sub-agents."""
 
     def translate(self, event: Event, *, skip: bool = False) -> list[bytes]:
         """Return the AG-UI events for this event, each as a JSON object.

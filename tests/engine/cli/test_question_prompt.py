@@ -77,7 +77,7 @@ async def test_one_answer_leaves_the_other_call_waiting(tmp_path: Path) -> None:
     ("arguments", "why"),
     [
         (["--approve", "d9"], "no such call waits for approval (open: d1, d2)"),
-        (["--approve", "d1={"], "the arguments are no JSON"),
+        (["--approve", "d1={"], "the arguments are not JSON"),
         (["--approve", 'd1={"path": 7}'], "path: Input should be a valid string"),
         (["--approve", "d1", "--deny", "d1"], "given two answers"),
         (["--approve", "d1", "--answer", "d1=yes"], "given two answers"),
@@ -404,7 +404,7 @@ def test_each_answer_means_what_it_says(lines: list[str], answer: Approve | Deny
 
 def test_what_is_wrong_with_edited_arguments_is_said() -> None:
     _, shown = asked("e", "{", '{"path": 7}', '{"path": "test"}')
-    assert "That is no JSON" in shown
+    assert "That is not JSON" in shown
     assert "Input should be a valid string" in shown
 
 

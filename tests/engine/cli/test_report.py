@@ -192,7 +192,7 @@ async def test_links_lead_to_the_viewer_that_is_named(tmp_path: Path) -> None:
     for wrong in ("javascript:alert(1)", "host:80", ""):
         done = await endstop("report", folder, "--html", page, "--view", wrong)
         assert (done.code, done.out) == (2, "")
-        assert "is no address of a viewer" in done.err
+        assert "is not the address of a viewer" in done.err
 
 
 # ---- the page

@@ -127,7 +127,7 @@ def test_metadata_is_an_object_in_the_forwarded_props() -> None:
     for props in ({}, {"metadata": None}, [], "metadata", None):
         assert (good(USER, forwardedProps=props).metadata, good(USER, forwardedProps=props).ignored) == ({}, ())
     wrong = good(USER, forwardedProps={"metadata": ["free"]})
-    assert (wrong.metadata, wrong.ignored) == ({}, ("forwardedProps.metadata: it is no object, but a list",))
+    assert (wrong.metadata, wrong.ignored) == ({}, ("forwardedProps.metadata: it is not an object, but a list",))
 
 
 @pytest.mark.parametrize(
