@@ -1,4 +1,4 @@
-"""Model providers: each turns a request into a stream of chunks, and some wrap another provider.
+"""Model providers: each turns a request into a stream of chunks. Wrappers add retries, fallbacks, limits and recording.
 
 A name is imported when it is first used: few programs need more than one or two of them.
 """

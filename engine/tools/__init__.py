@@ -1,4 +1,4 @@
-"""Tools: how they are defined, and ready-made ones for completion, questions, thoughts and work in a folder."""
+"""Tools: their definition, and ready-made ones for completion, questions, thoughts and work in a folder."""
 
 from typing import TYPE_CHECKING
 
