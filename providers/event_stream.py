@@ -42,7 +42,7 @@ def titled(kind: str, name: str) -> str:
 
 
 class EventStream(ABC):
-    """Parses one response. `words`: the user's finish words, which precede those of `FINISH_WORDS`."""
+    """Parses one response. `words`: the user's finish words, which precede those of the table."""
 
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         self._words = words

@@ -183,7 +183,7 @@ class MutedTokenCounter:
 class LiteLLMReader:
     """Converts litellm's chunks (OpenAI's, as pydantic objects) to ours.
 
-    `signs`: whether reasoning is signed. `words`: the user's finish words, which precede those of `FINISH_WORDS`.
+    `signs`: whether reasoning is signed. `words`: the user's finish words, which precede those of the table.
     """
 
     def __init__(self, *, signs: bool, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
