@@ -3,7 +3,7 @@
 A tool of the own program declares whether it only reads. Nothing declares that for the calls of an imported session,
 and a shell tool can do everything. Here the name and the arguments say it: a table of names that agents in use have,
 else the verb in the name, else an argument that names what to do, else the shell command or program text that is
-given. What a result says is in `call_results`.
+given. The names and the verbs are in `call_effects.toml`. What a result says is in `call_results`.
 
 How often that is right was measured on calls of nine sets of recorded sessions: SWE-agent (two sets), mini-SWE-agent,
 OpenClaw (two), a bash agent (two), Claude Code and tau2 with tools of a shop. The author of this code labelled them by
@@ -22,7 +22,7 @@ The arguments are decoded once, and of a command `shell_commands.MAX_LENGTH` cha
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -31,6 +31,7 @@ from msgspec import Struct
 from .call_verbs import CallEffect, Effect, verb_effect
 from .program_text import code_effect
 from .shell_commands import argv_effect, shell_effect
+from .word_tables import by_word, word_tables
 from .written_files import MAX_PATH, file_names
 
 CACHED_LENGTH = 512
@@ -80,69 +81,10 @@ _FILE_VERBS = re.compile(
     re.IGNORECASE,
 )
 """Verbs in a tool's name by which the file among its arguments is the one that it changes; `upload_file` reads it."""
-_SUBCOMMANDS: dict[str, Effect] = {
-    "view": "reads", "read": "reads", "open": "reads", "find": "reads", "undo_edit": "changes", "create": "changes",
-    "str_replace": "changes", "insert": "changes", "write": "changes", "edit": "changes", "delete": "changes",
-    "rename": "changes", "append": "changes", "list": "reads", "snapshot": "reads", "screenshot": "reads",
-    "poll": "waits", "log": "waits", "wait": "waits", "clear": "controls", "kill": "controls", "remove": "changes",
-    "plan": "controls", "submit": "unknown",
-}  # fmt: skip
-"""What the first word of an editor's `command`, or the `action` of another tool, says."""
 _SHELL = "shell"
 _CODE = "code"
 _EDITOR = "editor"
 _ACTION = "action"
-
-_TOOLS: dict[str, str] = {}
-"""What the tools do that agents in use have: an effect, or what argument says it. Names without `_`, `-` and case."""
-for _effect, _names in (
-    ("reads",
-     "read view grep glob ls list listdir listdirectory readfile readmanyfiles viewfile openfile catfile readlines"
-     " codebasesearch grepsearch filesearch searchfiles searchfilecontent listfiles listcodedefinitionnames findfile"
-     " searchfile searchdir findinfiles semanticsearch listcodeusages geterrors getchangedfiles open goto scroll"
-     " scrollup scrolldown webfetch websearch googlewebsearch fetchurl searchweb urlfetch fetchrules diffhistory"
-     " toolsearch skill loadskill accessmcpresource readmcpresource listmcpresources loadmcpdocumentation"
-     " notebookread"
-     " image pdf viewimage readimage todoread memorysearch memoryget semanticsearchcode readfilecontent search find"
-     " fileread filesread readnotebook getfile lsp codesearch browserextract sessionslist sessionshistory"
-     " agentslist listmcpresourcestool readmcpresourcetool lookatimage showfile findfiles grepfiles"),
-    ("changes",
-     "edit multiedit write notebookedit editfile writefile createfile createdirectory deletefile writetofile"
-     " replaceinfile applydiff insertcontent searchandreplace searchreplace findandreplace applypatch patch replace"
-     " strreplace strreplacefile insert create replacestringininfile replacestringinfile multireplacestringinfile"
-     " inserteditintofile editnotebook editnotebookfile reapply movefile renamefile savefile appendfile savememory"
-     " writememory newrule undoedit undo writenotebook install installpackage createnewworkspace filewrite fileedit"
-     " multieditfile morphedit editfilebyreplacing removefile copyfile mkdir"),
-    ("checks",
-     "runtests runtest executetests runtestsuite lint runlint build runbuild compile typecheck diagnostics"
-     " testfailure"
-     " rundiagnostics validatecode checktypes"),
-    ("waits",
-     "bashoutput taskoutput wait sleep poll getterminaloutput awaitterminal readterminal monitor readoutput"
-     " getcommandstatus commandstatus checkcommandstatus readbashoutput"),
-    ("controls",
-     "submit finish done complete attemptcompletion completetask think thinking todowrite todo updateplan"
-     " updatetodolist"
-     " settodolist managetodolist tasktracker plan exitplanmode enterplanmode planmoderespond planmode"
-     " askfollowupquestion askuser askuserquestion ask askhuman newtask switchmode killshell killbash"
-     " taskstop finaloutput finalanswer condense summarizetask newchat reportresult exit exitcost exitcontext"
-     " exitformat"
-     " sessionsyield taskcreate taskupdate taskget tasklist todoupdate sequentialthinking reflect messagenotifyuser"),
-    ("unknown", "task agent usemcptool writestdin subagents sessionsspawn spawnagent delegate dispatchagent"),
-    (_SHELL,
-     "bash shell exec terminal runcommand executecommand runshellcommand runterminalcmd runterminalcommand localshell"
-     " containerexec executebash runinterminal developershell execcommand command cmd sh zsh powershell runbash"
-     " execbash bashcommand executeshell runshell runscript executeshellcommand shellexec unifiedexec run"
-     " interactivebash swebash executecmd bashexec shelltool bashtool runbashcommand executeterminalcommand"),
-    (_CODE,
-     "python ipython executepython runpython executeipythoncell runipythoncell pythonexec codeinterpreter executecode"
-     " runcode jupyter pythoninterpreter executejavascript javascript pythontool notebookexecute"),
-    (_EDITOR,
-     "strreplaceeditor strreplacebasededittool fileeditor texteditor developertexteditor editanthropic memory editor"
-     " strreplacebasededit"),
-    (_ACTION, "process browser computer browseraction canvas cron gateway nodes"),
-):  # fmt: skip
-    _TOOLS.update(dict.fromkeys(_names.split(), _effect))
 
 _NAME_MARKS = str.maketrans("", "", "_- ")
 
@@ -189,6 +131,18 @@ def _examine(name: str, arguments: str) -> CallEffect:
 _cached = lru_cache(maxsize=1024)(_examine)
 
 
+@cache
+def _tools() -> dict[str, str]:
+    """What the tools of agents in use do: an effect, or which argument says it. Names without `_`, `-` and case."""
+    return by_word(word_tables("call_effects")["tools"])
+
+
+@cache
+def _subcommands() -> dict[str, Effect]:
+    """What the first word of an editor's `command`, or the `action` of another tool, says."""
+    return by_word(word_tables("call_effects")["subcommands"])
+
+
 @lru_cache(maxsize=512)
 def _kind(name: str) -> str:
     """What the table says of a name, without a server's prefix as `mcp__git__`; empty if it does not have it."""
@@ -198,7 +152,8 @@ def _kind(name: str) -> str:
     elif "." in name:
         short = name.rpartition(".")[2] or name
     key = short.translate(_NAME_MARKS).lower()
-    return _TOOLS.get(key) or ("" if short is name else _TOOLS.get(name.translate(_NAME_MARKS).lower(), ""))
+    tools = _tools()
+    return tools.get(key) or ("" if short is name else tools.get(name.translate(_NAME_MARKS).lower(), ""))
 
 
 def _decoded(arguments: str) -> _Arguments:
@@ -217,7 +172,7 @@ def _of_commands(kind: str, given: _Arguments, arguments: str) -> CallEffect | N
         if value is None:
             continue
         if type(value) is str:
-            if kind == "" and value in _SUBCOMMANDS:
+            if kind == "" and value in _subcommands():
                 return _of_subcommand(given)
             if not value.strip() or (kind == "" and key in ("code", "input", "script")):
                 continue
@@ -234,7 +189,7 @@ def _of_subcommand(given: _Arguments) -> CallEffect | None:
     for value in (given.command, given.action, given.operation):
         if type(value) is str and value:
             words = value.split(None, 1)
-            effect = (_SUBCOMMANDS.get(words[0]) if words else None) or verb_effect(value[:64])
+            effect = (_subcommands().get(words[0]) if words else None) or verb_effect(value[:64])
             return CallEffect(effect, files=_named_files(given) if effect == "changes" else ())
     return None
 

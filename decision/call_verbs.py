@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from msgspec import Struct
+
+from .word_tables import by_word, word_tables
 
 Effect = Literal["reads", "changes", "checks", "waits", "controls", "unknown"]
 """What a call does.
@@ -40,40 +42,24 @@ class CallEffect(Struct, frozen=True):
 
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_READING_VERBS = frozenset(
-    "get list read search find fetch view show describe query lookup calculate compute count compare inspect retrieve"
-    " browse open grep glob cat ls head tail tree explore peek scan analyze analyse summarize summarise detect download"
-    " load display print preview check validate verify resolve select filter sort think estimate measure monitor ping"
-    " status info details history stat scroll goto locate outline diff screenshot snapshot observe look see recall"
-    " lint weather is has exists".split()
-)
-_CHANGING_VERBS = frozenset(
-    "write edit create apply patch replace insert delete remove book cancel update send modify exchange return set add"
-    " put post save append move copy rename rm mkdir touch make upload push commit merge publish submit pay purchase"
-    " buy order schedule reschedule refund transfer assign unassign close archive enable disable start stop restart"
-    " install uninstall deploy release drop clear reset undo redo toggle approve reject grant revoke register"
-    " subscribe unsubscribe invite notify reply forward email message comment draft upsert import sync store overwrite"
-    " format refactor fix generate reserve confirm checkout change mark lock unlock trigger launch terminate kill"
-    " charge credit debit deposit withdraw block unblock issue void".split()
-)
-_CHANGING_ANYWHERE = frozenset({"replace", "write", "patch", "edit", "delete", "insert"})
 
 
 @lru_cache(maxsize=512)
 def verb_effect(name: str) -> Effect:
     """Return the effect that a name's first known verb tells, as in `get_user`. Names over 200 characters tell none."""
     words = [word.lower() for word in _WORDS.findall(name)] if len(name) <= MAX_NAME else []
+    verbs, changing = _verbs()
     for at, word in enumerate(words):
-        if word in _READING_VERBS:
-            return (
-                "changes"
-                if at + 1 < len(words) and _CHANGING_ANYWHERE.intersection(words[at + 1 : at + 3])
-                else "reads"
-            )
-        if word in _CHANGING_VERBS:
+        effect = verbs.get(word)
+        if effect == "reads" and not changing.isdisjoint(words[at + 1 : at + 3]):
             return "changes"
-        if word in ("test", "tests", "build", "compile", "typecheck"):
-            return "checks"
-        if word in ("wait", "sleep", "poll"):
-            return "waits"
+        if effect is not None:
+            return effect
     return "unknown"
+
+
+@cache
+def _verbs() -> tuple[dict[str, Effect], frozenset[str]]:
+    """The effect of each verb, and the verbs that make a change of one that reads, as in `find_and_replace`."""
+    tables = word_tables("call_effects")
+    return by_word(tables["verbs"]), frozenset(tables["find_and"]["changes"].split())

@@ -8,9 +8,9 @@ clause by clause, and a clause is empty if the speaker
   they were asked for ("you want a short answer", "your request");
 - asks the user to go on ("feel free to ask").
 
-Each of these is a pair of expressions by language: how such a clause begins, and what it has to be about. A clause with
-a word of substance is not empty, nor is any clause beside a digit, a quotation, a path or code, or after a colon. In
-doubt a text is an answer: an answer that is held back costs more than an echo that ends a run.
+Each of these is a pair of expressions in `echoes.toml`, by language: how such a clause begins, and what it has to be
+about. A clause with a word of substance is not empty, nor is any clause beside a digit, a quotation, a path or code, or
+after a colon. In doubt a text is an answer: an answer that is held back costs more than an echo that ends a run.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from functools import cache, lru_cache
 from itertools import pairwise
 
 from .chinese_script import simplified
-from .echo_phrases_latin import ENGLISH, FRENCH, GERMAN, ITALIAN, PORTUGUESE, SPANISH
-from .echo_phrases_other import CHINESE, JAPANESE, KOREAN, OTHERS, RUSSIAN
+from .empty_clauses import Language
 from .policy import Echo
+from .word_tables import word_tables
 
 
 def is_echo(text: str, echo: Echo) -> bool:
@@ -136,13 +136,18 @@ def _is_empty_clause(clause: str, names: frozenset[str], polite: re.Pattern[str]
         places.append(word.end())
     if places[-1] == len(clause):
         return True
-    return any(language.says_nothing(clause, places[:_MOST_POLITE], names) for language in _LANGUAGES)
+    return any(language.says_nothing(clause, places[:_MOST_POLITE], names) for language in _languages())
 
 
-@cache  # on first use and not on import: few texts hold a phrase
+@cache
+def _languages() -> tuple[Language, ...]:
+    return tuple(Language(**words) for words in word_tables("echoes").values())
+
+
+@cache
 def _polite(assents: bool) -> re.Pattern[str]:
     """A pattern for a word that may stand beside a phrase, and the space after it."""
-    written = "|".join(f"{one.polite}|{one.assent}" if assents else one.polite for one in _LANGUAGES)
+    written = "|".join(f"{one.polite}|{one.assent}" if assents else one.polite for one in _languages())
     words = {tuple(_WORD.findall(_folded(word))) for word in written.split("|")}
     return re.compile(rf"(?:{_any_of(words, whole=False).pattern})[\s'{_MARKS}-]*")
 
@@ -192,5 +197,3 @@ _WITHIN = re.compile(r"(?<=\w )[^\W\d_][\w'’]*")
 _NO_NAMES = frozenset(
     "i english german french spanish italian portuguese russian chinese japanese korean json markdown".split()
 )
-
-_LANGUAGES = (ENGLISH, CHINESE, SPANISH, FRENCH, GERMAN, PORTUGUESE, ITALIAN, RUSSIAN, JAPANESE, KOREAN, OTHERS)

@@ -1,29 +1,22 @@
 """Clauses without substance: how a language is described for `echoes.py`, which has what they are for.
 
-The descriptions are in `echo_phrases_latin.py` and `echo_phrases_other.py`. A language is compiled when the first
-clause asks for it.
+The descriptions are in `echoes.toml`. A language is compiled when the first clause asks for it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from .chinese_script import simplified
+from .word_tables import expression
 
 _CONDITION = re.compile(
     r"\b(?:if|when|whenever|unless|once|si|cuando|quand|lorsque|sauf|sinon|wenn|falls|sofern|quando|если|когда|"
     r"se (?=non|nec|ser|for|ric|occ|pre))\b"
 )
 """Begins the rest of a clause that says on what condition something will be done."""
-
-
-class Pair(NamedTuple):
-    """One kind of empty clauses: how they begin, and what must be found in them; anything, if `about` is empty."""
-
-    begins: str
-    about: str = ""
 
 
 class Language:
@@ -35,6 +28,7 @@ class Language:
     substance: what no empty clause holds after its beginning
     spaced: whether words stand between spaces, so that expressions are of whole words
     capitals: whether a capital letter within a sentence means a name
+    clauses: kinds of empty clauses: how they begin, and what must be found in them; anything, without `about`
     """
 
     def __init__(
@@ -43,15 +37,15 @@ class Language:
         letters: str,
         assent: str,
         polite: str,
-        pairs: tuple[Pair, ...],
         substance: str,
+        clauses: Sequence[Mapping[str, str]] = (),
         spaced: bool = True,
         capitals: bool = True,
     ) -> None:
-        self.assent = assent
-        self.polite = polite
+        self.assent = expression(assent)
+        self.polite = expression(polite)
         self._letters = letters
-        self._written = pairs
+        self._clauses = clauses
         self._substance = substance
         self._spaced = spaced
         self._capitals = capitals
@@ -77,13 +71,13 @@ class Language:
 
     @cached_property
     def _pairs(self) -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-        return tuple((self._whole(one.begins), self._whole(one.about, ends="")) for one in self._written)
+        return tuple((self._whole(one["begins"]), self._whole(one.get("about", ""), ends="")) for one in self._clauses)
 
     @cached_property
     def _veto(self) -> re.Pattern[str]:
         return self._whole(self._substance)
 
-    def _whole(self, expression: str, ends: str = r"\b") -> re.Pattern[str]:
+    def _whole(self, lines: str, ends: str = r"\b") -> re.Pattern[str]:
         """An expression of whole words, where the language writes spaces."""
-        expression = simplified(f"(?:{expression})")
-        return re.compile(rf"\b{expression}{ends}" if self._spaced else expression)
+        written = simplified(f"(?:{expression(lines)})")
+        return re.compile(rf"\b{written}{ends}" if self._spaced else written)

@@ -1,21 +1,25 @@
 """What a shell command does, seen from its text: it reads, changes something, checks the work, or waits.
 
 The text is split as a shell would do it: words, quotes, here documents, redirections, and the operators between simple
-commands. Each simple command is looked up in the tables below. The strongest effect counts: a change before a check,
-a check before what is unknown, that before waiting and reading. Variables, aliases and functions are not expanded, and
-text inside double quotes is not searched for commands. Only the first `MAX_LENGTH` characters are read, once each.
+commands. Each simple command is looked up in the tables of `shell_commands.toml`; where more has to be known of a
+program, a function below looks at its arguments. The strongest effect counts: a change before a check, a check before
+what is unknown, that before waiting and reading. Variables, aliases and functions are not expanded, and text inside
+double quotes is not searched for commands. Only the first `MAX_LENGTH` characters are read, once each.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
 
 from msgspec.structs import replace
 
 from .call_verbs import CallEffect, Effect, verb_effect
 from .program_text import code_effect
 from .shell_syntax import NO_FILES, split_commands, unquoted
+from .word_tables import by_word, word_tables
 from .written_files import file_names, output_of, written_by
 
 MAX_LENGTH = 16_384
@@ -23,6 +27,9 @@ MAX_LENGTH = 16_384
 MAX_DEPTH = 3
 """Levels of commands in commands, as in `bash -c "..."`."""
 
+
+_Judge = Callable[[list[str], str, int], CallEffect]
+"""Tells what a program does from its arguments, its here document and how deep it stands in other commands."""
 
 _RANK: dict[Effect, int] = {"reads": 0, "controls": 1, "waits": 2, "unknown": 3, "checks": 4, "changes": 5}
 _READS, _CHANGES, _CHECKS = CallEffect("reads"), CallEffect("changes"), CallEffect("checks", checks=True)
@@ -83,26 +90,14 @@ def _name(words: list[str]) -> str:
     return unquoted(words[0]).rpartition("/")[2] if words else ""
 
 
-_KEYWORDS = frozenset(
-    "then do else if while until elif ! { } time sudo exec command builtin nohup fi done esac env setsid stdbuf doas"
-    " caffeinate unbuffer ionice chrt".split()
-)
-_RUNNERS = {
-    "uv": "run", "poetry": "run", "pipenv": "run", "pdm": "run", "hatch": "run", "rye": "run", "bundle": "exec",
-    "conda": "run", "mamba": "run", "pnpm": "exec", "npm": "exec", "yarn": "exec", "rbenv": "exec", "pyenv": "exec",
-    "coverage": "run", "micromamba": "run",
-}  # fmt: skip
-"""Programs that run another one after this word."""
-
-
 def _effect_of(words: list[str], document: str, depth: int) -> CallEffect:
     """What one simple command does."""
     words = _without_prefixes(words)
     if not words:
         return _READS
     name = _name(words)
-    known = _PROGRAMS.get(name) if name != "test" or words[0] == name else "checks"
-    special = _SPECIAL.get(name)
+    known = _programs().get(name) if name != "test" or words[0] == name else "checks"
+    special = _special().get(name)
     if special is None and known is not None and known != "changes":
         return _BY_EFFECT[known]
     arguments = [unquoted(word) for word in words[1:]]
@@ -117,18 +112,19 @@ def _effect_of(words: list[str], document: str, depth: int) -> CallEffect:
 
 
 def _without_prefixes(words: list[str]) -> list[str]:
+    keywords, runners = _prefixes()
     at, count = 0, len(words)
     while at < count:
         word = words[at]
         if "=" in word and _ASSIGNMENT.match(word):
             at += 1
-        elif word in _KEYWORDS:
+        elif word in keywords:
             at = _after_options(words, at + 1)
         elif word in ("timeout", "gtimeout"):
             at = _after_options(words, at + 1) + 1
         elif word in ("nice", "xargs", "watch", "parallel", "npx", "bunx"):
             at = _after_options(words, at + 1, valued="nIPLdsE")
-        elif word in _RUNNERS and at + 1 < count and words[at + 1] == _RUNNERS[word]:
+        elif word in runners and at + 1 < count and words[at + 1] == runners[word]:
             at = _after_options(words, at + 2, valued="npm")
             if at < count and words[at].endswith(".py"):
                 return ["python", *words[at:]]
@@ -257,36 +253,6 @@ def _sed(arguments: list[str], _document: str, _depth: int) -> CallEffect:
     return _CHANGES if _has_option(arguments, "i", "--in-place") else _READS
 
 
-def _in_place(*options: str) -> Callable[[list[str], str, int], CallEffect]:
-    """Programs that print, and write files only with one of these options."""
-    wanted = frozenset(options)
-
-    def effect(arguments: list[str], _document: str, _depth: int) -> CallEffect:
-        return _CHANGES if any(word.partition("=")[0] in wanted for word in arguments) else _READS
-
-    return effect
-
-
-def _fixer(*options: str) -> Callable[[list[str], str, int], CallEffect]:
-    """Linters, which write files only with one of these options."""
-    wanted = frozenset(options)
-
-    def effect(arguments: list[str], _document: str, _depth: int) -> CallEffect:
-        return _CHANGES if wanted.intersection(arguments) else _CHECKS
-
-    return effect
-
-
-def _formatter(*options: str) -> Callable[[list[str], str, int], CallEffect]:
-    """Formatters, which write files unless one of these options is given."""
-    wanted = frozenset(options)
-
-    def effect(arguments: list[str], _document: str, _depth: int) -> CallEffect:
-        return _CHECKS if wanted.intersection(arguments) else _CHANGES
-
-    return effect
-
-
 def _find(arguments: list[str], _document: str, depth: int) -> CallEffect:
     for at, word in enumerate(arguments):
         if word == "-delete":
@@ -332,39 +298,12 @@ def _tee(arguments: list[str], _document: str, _depth: int) -> CallEffect:
     return _READS if target in NO_FILES or not target else _CHANGES
 
 
-def _by_task(checks: str, changes: str, reads: str, otherwise: Effect) -> Callable[[list[str], str, int], CallEffect]:
-    """Programs whose first operand names the task. `run test`, as of npm, counts as `test`."""
-    table: dict[str, Effect] = dict.fromkeys(reads.split(), "reads")
-    table |= dict.fromkeys(changes.split(), "changes")
-    table |= dict.fromkeys(checks.split(), "checks")
-
-    def effect(arguments: list[str], _document: str, _depth: int) -> CallEffect:
-        if not arguments or arguments[0] in ("--version", "-V", "-v", "--help", "-h", "version"):
-            return _BY_EFFECT[otherwise] if not arguments else _READS
-        tasks = [word for word in _operands(arguments) if not _ASSIGNMENT.match(word)]
-        if tasks[:1] in (["run"], ["run-script"]):
-            tasks = tasks[1:] or tasks
-        for task in tasks:
-            found = table.get(task) or table.get(re.split(r"[:\-_.]", task.lower())[-1 if ":" in task[:1] else 0])
-            if found:
-                return _BY_EFFECT[found]
-        return _BY_EFFECT[otherwise]
-
-    return effect
-
-
-_GIT_READS = frozenset(
-    "status diff log show blame grep ls-files ls-tree rev-parse describe shortlog cat-file config remote reflog"
-    " rev-list fetch help version for-each-ref name-rev whatchanged check-ignore bisect merge-base ls-remote".split()
-)
-
-
 def _git(arguments: list[str], _document: str, _depth: int) -> CallEffect:
     at = 0
     while at < len(arguments) and arguments[at][:1] == "-":
         at += 2 if arguments[at] in ("-C", "-c", "--git-dir", "--work-tree") else 1
     task, rest = (arguments[at], arguments[at + 1 :]) if at < len(arguments) else ("", [])
-    if task in _GIT_READS or not task:
+    if task in _git_reads() or not task:
         return _READS
     if task in ("branch", "tag", "stash", "worktree", "submodule", "notes"):
         known = rest[:1] in (
@@ -443,82 +382,19 @@ _BY_EFFECT: dict[Effect, CallEffect] = {
 
 _SWE_AGENT_EDITS = frozenset({"edit", "insert", "str_replace", "append"})
 
-_PROGRAMS: dict[str, Effect] = {}
-for _effect, _names in (
-    ("reads",
-     "ls cat head tail less more grep egrep fgrep zgrep rg ag ack fd tree wc stat file du df pwd printf which"
-     " whereis type locate printenv whoami id hostname uname date ps top free lsof netstat ss ifconfig ip ping dig"
-     " nslookup diff cmp comm uniq cut tr jq xxd od hexdump strings nl column md5sum sha1sum sha256sum sha512sum"
-     " cksum basename dirname realpath readlink test [ [[ true false : cd pushd popd dirs history man help tac rev"
-     " fold paste join seq nm objdump readelf ldd otool javap zcat bat exa eza alias export set unset source . read"
-     " let local declare shopt ulimit umask trap exit return break continue jobs apt-cache nproc lscpu arch getconf"
-     " locale tty clear expr bc dc factor shuf look ldconfig pgrep pstree vmstat iostat uptime w who groups getent"
-     " host traceroute pdftotext pdfinfo exiftool identify ffprobe mediainfo tesseract cloc tokei lsb_release"
-     " find_file search_file search_dir open goto scroll_up scroll_down sqlite3_analyzer apropos info egrep look"
-     " base64 mapfile readarray getopts hash compgen complete typeset readonly shift in filemap cd.. find. ls-la"
-     ),
-    ("changes",
-     "mv cp rm rmdir mkdir touch patch ln chmod chown chgrp truncate configure install rsync unlink shred sponge ed ex"
-     " yum dnf apk brew pacman zypper snap gem gunzip gzip bzip2 bunzip2 xz unxz 7z scp useradd usermod userdel"
-     " groupadd passwd crontab chpasswd service update-alternatives mkfifo mktemp mknod mount umount pip pip3 pipx"
-     " autopep8 apply_patch convert ffmpeg dos2unix unix2dos split csplit rename ssh-keygen mkfs sdk nvm"
-     " edit create str_replace append"
-     ),
-    ("checks",
-     "pytest py.test tox nox unittest nosetests nose2 jest vitest mocha karma cypress ava tap rspec phpunit ctest sbt"
-     " ant ninja gcc g++ cc c++ clang clang++ rustc javac kotlinc scalac tsc mypy pyright pylint flake8 pycodestyle"
-     " pyflakes pydocstyle bandit stylelint shellcheck hadolint golangci-lint staticcheck bats prove coqc py_compile"
-     " compileall doctest trial stestr runtests testrepl xmllint jsonlint yamllint tslint htmlhint vulture basedpyright"
-     " runtests.py pre-commit playwright gfortran ghc ocamlc nasm as ld tidy checkstyle detekt ktlint sparse cppcheck"
-     ),
-    ("waits", "sleep wait"),
-    ("controls", "submit exit_cost exit_context exit_format exit_forfeit"),
-):  # fmt: skip
-    _PROGRAMS.update(dict.fromkeys(_names.split(), _effect))  # type: ignore[arg-type]
-
-_NODE = _by_task(
-    "test tests t lint build check typecheck type-check tsc jest vitest eslint compile ci-test coverage e2e unit spec",
-    "install i ci add remove uninstall update upgrade link init publish format fmt prune dedupe fix rebuild create",
-    "ls list view info outdated audit why config root bin help search show explain pack whoami",
-    "unknown",
-)
-_MAVEN = _by_task(
-    "test verify check build assemble compile compileJava package testClasses jar classes integrationTest lint",
-    "clean install deploy publish spotlessApply wrapper format",
-    "tasks dependencies projects properties help dependency",
-    "checks",
-)
-
 
 def _maven(arguments: list[str], document: str, depth: int) -> CallEffect:
     """Maven and Gradle: a build checks, also where it cleans before."""
-    found = _MAVEN(arguments, document, depth)
+    found = _by_task()["mvn"](arguments, document, depth)
     return _CHECKS if found.effect == "changes" and _operands(arguments) != ["clean"] else found
 
 
-_KUBE = _by_task(
-    "validate plan", "apply delete create edit patch scale rollout exec cp label annotate destroy init install upgrade"
-    " uninstall set drain cordon rm rmi stop start restart kill pull push tag commit prune compose up down load",
-    "get describe logs top explain version config ps images inspect info show output list status history diff search"
-    " port stats events ls", "unknown",
-)  # fmt: skip
-
-_SPECIAL: dict[str, Callable[[list[str], str, int], CallEffect]] = {
+_FUNCTIONS: dict[str, _Judge] = {
     **dict.fromkeys("python python3 python2 node nodejs ruby deno php lua Rscript julia pypy3".split(), _interpreter),
     **dict.fromkeys("bash sh zsh dash ksh fish".split(), _shell),
     **dict.fromkeys("mvn mvnw gradle gradlew".split(), _maven),
-    **dict.fromkeys("npm yarn pnpm bun".split(), _NODE),
-    **dict.fromkeys("kubectl docker podman terraform helm docker-compose oc systemctl tofu".split(), _KUBE),
     **dict.fromkeys("tar unzip zip jar".split(), _archive),
     **dict.fromkeys("make gmake".split(), _make),
-    **dict.fromkeys("awk gawk yq".split(), _in_place("-i", "--in-place", "--inplace")),
-    **dict.fromkeys("gofmt clang-format rustfmt shfmt goimports".split(), _in_place("-w", "-i", "--write")),
-    **dict.fromkeys("black isort yapf autoflake pyupgrade".split(), _formatter("--check", "--diff")),
-    "prettier": _in_place("--write", "-w"),
-    "eslint": _fixer("--fix"),
-    "rubocop": _fixer("-a", "-A", "--autocorrect"),
-    "biome": _fixer("--write", "--apply", "format"),
-    "ruff": _fixer("--fix", "format"),
     "perl": _perl,
     "sed": _sed,
     "gsed": _sed,
@@ -533,28 +409,74 @@ _SPECIAL: dict[str, Callable[[list[str], str, int], CallEffect]] = {
     "echo": _echo,
     "str_replace_editor": _str_replace_editor,
     "manage.py": lambda arguments, _document, _depth: _manage(arguments),
-    "apt": _by_task("", "install remove purge update upgrade", "list show search policy", "changes"),
-    "apt-get": _by_task("", "install remove purge update upgrade", "download", "changes"),
-    "sort": _in_place("-o", "--output"),
-    "dpkg": _in_place("-i", "-r", "-P", "--install", "--configure"),
-    "pip": _by_task("check", "install uninstall download", "list show freeze index config cache", "changes"),
-    "pip3": _by_task("check", "install uninstall download", "list show freeze index config cache", "changes"),
-    "conda": _by_task("", "install create remove update", "list info env search", "unknown"),
-    "uv": _by_task("", "pip add remove sync venv lock init", "tree version", "unknown"),
-    "poetry": _by_task("check", "install add remove update lock", "show env version", "unknown"),
-    "cargo": _by_task(
-        "test check build clippy nextest bench b t c doc", "add remove install fmt fix update new init clean publish",
-        "tree metadata search", "unknown",
-    ),
-    "go": _by_task("test vet build", "get mod generate fmt install clean work fix", "list doc env version", "unknown"),
-    "dotnet": _by_task("test build", "add remove restore new publish clean format", "list", "unknown"),
-    "bazel": _by_task("test build coverage", "clean run", "query info cquery", "unknown"),
     "cmake": _cmake,
     "dd": _dd,
     "service": _service,
-    "swift": _by_task("test build", "", "", "unknown"),
-    "mix": _by_task("test compile credo dialyzer", "deps.get ecto.migrate format", "help", "unknown"),
-    "rake": _by_task("test spec", "db", "", "unknown"),
-    "composer": _by_task("test validate", "install update require remove", "show", "unknown"),
-    "gh": _by_task("", "create merge close comment edit delete", "view list status diff checks search", "unknown"),
-}  # fmt: skip
+}
+"""Programs of which more than a table has to be known."""
+
+
+# ---- the tables
+
+
+@cache
+def _programs() -> dict[str, Effect]:
+    """The effects of programs that do the same whatever their arguments are."""
+    return by_word(word_tables("shell_commands")["programs"])
+
+
+@cache
+def _special() -> dict[str, _Judge]:
+    """The functions that tell what the other programs do from their arguments."""
+    tables = word_tables("shell_commands")
+    by_option = {program: _by_option(row) for row in tables["options"] for program in row["programs"].split()}
+    return by_option | _by_task() | _FUNCTIONS
+
+
+@cache
+def _by_task() -> dict[str, _Judge]:
+    rows = word_tables("shell_commands")["tasks"]
+    return {program: _judge_task(row) for row in rows for program in row["programs"].split()}
+
+
+@cache
+def _prefixes() -> tuple[frozenset[str], dict[str, str]]:
+    """Words that stand before a command, and programs that run another one after a word."""
+    tables = word_tables("shell_commands")
+    return frozenset(tables["prefixes"]["words"].split()), by_word(tables["runners"])
+
+
+@cache
+def _git_reads() -> frozenset[str]:
+    return frozenset(word_tables("shell_commands")["git"]["reads"].split())
+
+
+def _by_option(row: Mapping[str, Any]) -> _Judge:
+    """A program that does one thing with one of some options, and another without them."""
+    options = frozenset(row["options"].split())
+
+    def effect(arguments: list[str], _document: str, _depth: int) -> CallEffect:
+        given = any(word.partition("=")[0] in options for word in arguments)
+        return _BY_EFFECT[row["with"] if given else row["without"]]
+
+    return effect
+
+
+def _judge_task(row: Mapping[str, Any]) -> _Judge:
+    """A program whose first operand names the task. `run test`, as of npm, counts as `test`."""
+    table = by_word({effect: row.get(effect, "") for effect in ("reads", "changes", "checks")})
+    otherwise = _BY_EFFECT[row["otherwise"]]
+
+    def effect(arguments: list[str], _document: str, _depth: int) -> CallEffect:
+        if not arguments or arguments[0] in ("--version", "-V", "-v", "--help", "-h", "version"):
+            return otherwise if not arguments else _READS
+        tasks = [word for word in _operands(arguments) if not _ASSIGNMENT.match(word)]
+        if tasks[:1] in (["run"], ["run-script"]):
+            tasks = tasks[1:] or tasks
+        for task in tasks:
+            found = table.get(task) or table.get(re.split(r"[:\-_.]", task.lower())[-1 if ":" in task[:1] else 0])
+            if found:
+                return _BY_EFFECT[found]
+        return otherwise
+
+    return effect

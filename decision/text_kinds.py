@@ -16,9 +16,9 @@ Each kind has one test, and they are asked in this order:
 - *announcement*: the last sentence says what comes next ("Let me run the tests:");
 - *answer*: everything else.
 
-Phrases stand in tables by language: English, Spanish, French, German, Portuguese, Italian, Russian, Chinese, Japanese
-and Korean. A text in another language is a question if it ends with a question mark of its script, and otherwise an
-answer.
+The phrases stand in `text_kinds.toml` by language: English, Spanish, French, German, Portuguese, Italian, Russian,
+Chinese, Japanese and Korean. They are read and compiled when the first text is classified. A text in another language
+is a question if it ends with a question mark of its script, and otherwise an answer.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Literal, get_args
 
-from . import report_phrases, text_phrases
 from .chinese_script import SIMPLIFIED, simplified
 from .confirmation import ASKING_ENDINGS
 from .phrases import Phrases
+from .progress_counts import counts_a_part, reports_a_count
+from .word_tables import expression, word_tables
 
 TextKind = Literal[
     "answer", "partial", "question", "announcement", "refusal", "refusal_with_offer", "echo", "error"
@@ -65,11 +66,8 @@ _NUMBER = re.compile(r"(?<!\s)\s*+\d{1,3}[.)、]\s")
 """The number of an item of a list, which is not the end of a sentence."""
 _BOX = re.compile(r"\W{0,4}?(?:(?P<done>\[x\]|[✅☑✔✓])|(?P<open>\[[ ~-]?\]|[⬜☐□◻⏳🔲🚧]))")
 """An item of a checklist."""
-_HAS_NUMBER = re.compile(rf"\d|\b(?:{'|'.join(report_phrases.NUMBERS)})")
-_COUNT = re.compile(rf"{report_phrases.COUNT}|{report_phrases.COUNT_OF_ALL}")
 _STATE = re.compile(r"[|:–—→,]|\s-\s|=>|->")
 """Comes before the state of an item."""
-_COUNTED = re.compile(simplified(re.sub(r"\?P<\w+>", "?:", report_phrases.COUNTED)))
 _OWN_WORDS = re.compile(r"[^\W\d_](?>[^|{}<>\s]*\s){2}(?>[^|{}<>]*[.!?])\W*+$|[^|{}<>]{6,}[。!?]$")
 """A sentence of prose."""
 _INTRODUCES = re.compile(r"[^:\n.。]{1,120}(?:[.](?=\w)[^:\n.。]{0,80}){0,3}(?::|。?\n)")
@@ -105,7 +103,7 @@ def classify_text(text: str) -> TextKind:
 def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
     """cut: whether `closing` may begin in mid-text; short: whether the whole text is short enough for an error."""
     beginning = _fold(opening[:400].lstrip())
-    if short and _begins("error", beginning):
+    if short and _error().match(beginning):
         return "error"
     if _THOUGHT.match(opening) and closing.rstrip().endswith("```"):
         return "announcement"  # thought and action, as agents write them that call no tools by name
@@ -147,8 +145,8 @@ def _is_partial(first: list[str], last: list[str], closing: str) -> bool:
     told = list(dict.fromkeys((*first, *last[-_REPORT:])))
     if any(not _of_the_user(one) for one in _with("left", told)):
         return True
-    counts = [one for one in told if _counts_a_part(one)]
-    if any(_COUNTED.search(one) for one in counts):
+    counts = [one for one in told if counts_a_part(one)]
+    if any(map(reports_a_count, counts)):
         return True
     whole = any(_finds("whole", one) for one in first[:2]) or _reports_done(first[:1])
     if not whole and (_has_done_and_open_items(last, closing) or _leaves_a_rest(counts, told)):
@@ -179,13 +177,13 @@ def _has_done_and_open_items(last: list[str], closing: str) -> bool:
     rows = [_fold(line) for line in closing.splitlines() if line.lstrip().startswith("|")]
     for line in (*last, *rows):
         states = [state.strip(_DRESSING + ".。!;") for state in _STATE.split(line)[1:]]
-        marks |= {name for name, known in _states().items() if any(map(known.fullmatch, states))}
+        marks |= {name for name in ("done", "open") if any(map(_pattern(f"{name}_state").fullmatch, states))}
     return len(marks) == 2
 
 
 def _with(name: str, sentences: list[str]) -> list[str]:
     """The sentences that have one of the phrases."""
-    if not _phrases()[name].may_be_in("\n".join(sentences)):
+    if not _phrases(name).may_be_in("\n".join(sentences)):
         return []
     return [one for one in sentences if _finds(name, one)]
 
@@ -193,26 +191,8 @@ def _with(name: str, sentences: list[str]) -> list[str]:
 def _done_before(open_part: str, told: list[str]) -> bool:
     """Whether a part of the work is reported as done before the words that say what is not."""
     before = told[: told.index(open_part)]
-    clause = open_part[: _phrases()["not_yet"].find(open_part)]
+    clause = open_part[: _phrases("not_yet").find(open_part)]
     return any(_finds("part_done", one) for one in (*before, clause))
-
-
-def _counts_a_part(sentence: str) -> bool:
-    """Whether a sentence counts how much of how much there is, and that is not all."""
-    if not _HAS_NUMBER.search(sentence):
-        return False
-    for found in _COUNT.finditer(sentence):
-        part = found["done"] or found["part"] or found["some"]
-        everything = found["all"] or found["whole"] or found["every"]
-        if _number(part) < _number(everything):
-            return True
-    return False
-
-
-def _number(written: str) -> int:
-    """The number that is written in digits or, up to twelve, in a word."""
-    known = report_phrases.NUMBERS.get(written.strip())
-    return int("".join(filter(str.isdigit, written)) or 0) if known is None else known
 
 
 def _asked(first: list[str], last: list[str]) -> list[str]:
@@ -248,9 +228,9 @@ def _asks(sentence: str, ends_text: bool) -> bool:
     """Whether a sentence asks. Where more follows, a question counts only if it is meant for the user."""
     if _finds("more", sentence):
         return False
-    request = _phrases()["request"].find(sentence)
+    request = _phrases("request").find(sentence)
     if request >= 0:
-        courtesy = _phrases()["courtesy"].find(sentence)
+        courtesy = _phrases("courtesy").find(sentence)
         if courtesy < 0 or request < courtesy or "?" in sentence:
             return True
     bare = sentence.rstrip(_DRESSING + ".。!:")
@@ -265,7 +245,7 @@ def _declines(first: list[str], last: list[str], asked: list[str]) -> bool:
         return False
     for sentence in first:
         sorry = _finds("regret", sentence) or _finds("apology", sentence)
-        done = -1 if sorry else _phrases()["done"].find(sentence)
+        done = -1 if sorry else _phrases("done").find(sentence)
         refused = _refuses(sentence if done < 0 else sentence[:done], bool(asked))
         if refused or (refused is None and (asked or _offers([*first, *last]))):
             return True
@@ -293,7 +273,7 @@ def _only_offers(question: str, last: list[str]) -> bool:
 
 def _refuses(sentence: str, asks: bool) -> bool | None:
     """Whether a sentence declines; None if it does so where something else is offered."""
-    rest = _sought().sub(" ", sentence) if _finds("seeking", sentence) else sentence
+    rest = _pattern("seeking").sub(" ", sentence) if _finds("seeking", sentence) else sentence
     regrets = _finds("regret", rest)
     if _finds("cannot", rest) or (regrets and asks):
         return True
@@ -325,10 +305,10 @@ def _without_signs_at_the_end(sentence: str) -> str:
 
 
 def _says_what_comes(sentence: str) -> bool:
-    found = _phrases()["announcing"].find(sentence)
+    found = _phrases("announcing").find(sentence)
     if found < 0 or _ANSWERED.search(sentence, found):
         return False
-    return _phrases()["conditional"].find(sentence[:found]) < 0
+    return _phrases("conditional").find(sentence[:found]) < 0
 
 
 def _is_beside(sentence: str) -> bool:
@@ -354,63 +334,45 @@ def _fold(text: str) -> str:
 
 
 def _finds(name: str, text: str) -> bool:
-    return _phrases()[name].find(text) >= 0
+    return _phrases(name).find(text) >= 0
 
 
 def _begins(name: str, text: str) -> bool:
-    return _beginnings()[name].match(text) is not None
-
-
-def _joined(by_language: dict[str, str]) -> str:
-    return "|".join(by_language.values())
+    return _pattern(name).match(text) is not None
 
 
 @cache
-def _phrases() -> dict[str, Phrases]:
-    """What is searched for, by name."""
-    expressions = {
-        "request": "|".join(text_phrases.REQUESTS.values()),
-        "announcing": "|".join(text_phrases.ANNOUNCING.values()),
-        "more": text_phrases.MORE,
-        "courtesy": text_phrases.COURTESY,
-        "offer": text_phrases.OFFER,
-        "to_user": rf"\b(?:{text_phrases.TO_USER})\b|{text_phrases.TO_USER_UNSPACED}",
-        "choice": text_phrases.CHOICE,
-        "conditional": text_phrases.CONDITIONAL,
-        "regret": text_phrases.REGRET,
-        "apology": text_phrases.APOLOGY,
-        "cannot": text_phrases.CANNOT,
-        "cannot_be": text_phrases.CANNOT_BE,
-        "seeking": text_phrases.SEEKING,
-        "done": text_phrases.DONE,
-        "proceed": text_phrases.PROCEED,
-        "agreement": text_phrases.AGREEMENT,
-        "alternative": text_phrases.ALTERNATIVE,
-        "negation": text_phrases.NEGATION,
-        "contrast": text_phrases.CONTRAST,
-        "left": _joined(report_phrases.LEFT),
-        "not_yet": _joined(report_phrases.NOT_YET),
-        "part_done": _joined(report_phrases.PART_DONE),
-        "whole": report_phrases.WHOLE,
-        "progress": report_phrases.PROGRESS,
-        "source": report_phrases.SOURCE,
-        "result": report_phrases.RESULT,
-        "remainder": report_phrases.REMAINDER,
-        "unneeded": report_phrases.UNNEEDED,
-        "comes_next": report_phrases.COMES_NEXT,
-        "conclusion": report_phrases.CONCLUSION,
-    }
-    return {name: Phrases(simplified(expression)) for name, expression in expressions.items()}
+def _phrases(name: str) -> Phrases:
+    """The phrases of a table, to be searched for."""
+    return Phrases(simplified(_expression(name)))
+
+
+@cache
+def _pattern(name: str) -> re.Pattern[str]:
+    """The phrases of a table as one pattern, for what a text begins with or consists of."""
+    return re.compile(simplified(_expression(name)))
+
+
+@cache
+def _error() -> re.Pattern[str]:
+    """What an error begins with."""
+    return re.compile(rf"\W{{0,8}}(?:{simplified(_expression('error'))})")
+
+
+def _expression(name: str, language: Callable[[str], bool] = lambda language: True) -> str:
+    """One expression of the phrases of a table, in all languages or in some."""
+    return "|".join(expression(lines) for code, lines in word_tables("text_kinds")[name].items() if language(code))
 
 
 _OTHER_SCRIPTS = frozenset({"ru", "zh", "ja", "ko"})
 """Languages of which an ASCII text has no phrase."""
 
 
-def _echoes(wanted: Callable[[str], bool]) -> re.Pattern[str]:
-    """What a repeated result begins with, in some of the languages."""
-    phrases = "|".join(written for language, written in report_phrases.ECHO.items() if wanted(language))
-    return re.compile(rf"[\W_]{{0,8}}(?:{report_phrases.HERE})?(?:{simplified(phrases)})|<tool_|<function_")
+@cache
+def _echo(other_scripts: bool) -> re.Pattern[str]:
+    """What a repeated result begins with, in the languages of Latin script or in the others."""
+    phrases = _expression("echo", lambda language: (language in _OTHER_SCRIPTS) == other_scripts)
+    return re.compile(rf"[\W_]{{0,8}}(?:{_expression('here')})?(?:{simplified(phrases)})|<tool_|<function_")
 
 
 def _introduces_a_result(text: str) -> bool:
@@ -423,34 +385,6 @@ def _introduces_a_result(text: str) -> bool:
 
 
 def _begins_as_echo(text: str) -> bool:
-    return (
-        _introduces_a_result(text)
-        or _begins("echo", text)
-        or (not text.isascii() and _begins("echo_in_another_script", text))
-    )
-
-
-@cache
-def _beginnings() -> dict[str, re.Pattern[str]]:
-    """What a text or a sentence begins with, by name, compiled on first use."""
-    return {
-        "error": re.compile(rf"\W{{0,8}}(?:{simplified(text_phrases.ERROR)})"),
-        "echo": _echoes(lambda language: language not in _OTHER_SCRIPTS),
-        "echo_in_another_script": _echoes(lambda language: language in _OTHER_SCRIPTS),
-        "afterthought": re.compile(text_phrases.AFTERTHOUGHT),
-        "own_words": re.compile(simplified(report_phrases.OWN_WORDS)),
-    }
-
-
-@cache
-def _states() -> dict[str, re.Pattern[str]]:
-    """What is said of an item of a list, whole."""
-    return {
-        "done": re.compile(simplified(report_phrases.DONE_STATE)),
-        "open": re.compile(simplified(report_phrases.OPEN_STATE)),
-    }
-
-
-@cache
-def _sought() -> re.Pattern[str]:
-    return re.compile(simplified(text_phrases.SEEKING))
+    if _introduces_a_result(text) or _echo(other_scripts=False).match(text):
+        return True
+    return not text.isascii() and _echo(other_scripts=True).match(text) is not None

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from endstop.analysis.published_policies import PUBLISHED, PublishedPolicy
 from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
-from endstop.decision.finish_words import ACTIONS, FINISH_WORDS
+from endstop.decision.finish_words import ACTIONS, documented_words
 from endstop.decision.settings import Settings, describe_type, setting_types
 from endstop.evaluation import EVALUATED_STATUSES
 from endstop.web.ag_ui.protocol import custom_name
@@ -254,7 +254,7 @@ def finish_words() -> str:
     """Every finish word that a vendor publishes."""
     rows = [
         (one.wire, f"[{one.vendor}]({one.source})", f"`{one.word}`", one.meaning, f"`{one.does}`")
-        for one in FINISH_WORDS
+        for one in documented_words()
     ]
     return _table(("wire", "vendor and source", "word", "meaning", "finish reason"), rows)
 

@@ -391,7 +391,7 @@ def parse_whole_reply(
 ) -> list[AnyChunk]:
     """Parse a response that was not streamed.
 
-    `words`: the user's finish words, which precede those of `FINISH_WORDS`. `reader`: reads the message.
+    `words`: the user's finish words, which precede those of the table. `reader`: reads the message.
     """
     body = encodable(body)
     try:

@@ -42,7 +42,7 @@ def titled(kind: str, name: str) -> str:
 
 
 class EventStream(ABC):
-    """Parser of one response. `words`: the user's finish words, which take precedence over `FINISH_WORDS`."""
+    """Parser of one response. `words`: the user's finish words, which take precedence over those of the table."""
 
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         self._words = words

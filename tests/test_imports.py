@@ -26,6 +26,7 @@ IMPURE = {
 
 WHEN_FIRST_USED = {
     "shtab": "only a script for the shell needs it",
+    "tomllib": "2 ms, and only tables of words and files of the user need it",
     "litellm": "4 s and 190 MB",
     "aiohttp": "0.2 s, and only the direct path and the proxy need it",
     "pydantic": "0.1 s, and a run without tools needs none of it",

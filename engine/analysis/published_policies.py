@@ -3,12 +3,15 @@
 Each policy is a project's rule alone, with the thresholds that it ships: an answer in plain text does not end a run, so
 that what is saved is saved by the rule. What a limit can say is said by a limit; the rest are guards that look at the
 latest calls (`recent_calls`), made from what the source does and none of its code. They run through the same `decide`
-as ours, in a backtest only. Where the same rule can be said nearly in our settings, `settings` says how.
+as ours, in a backtest only. `published_policies.toml` says what was read of each project, and where.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -33,9 +36,9 @@ class PublishedPolicy(Struct, frozen=True, kw_only=True):
     """Its name on the command line and in tables."""
     project: str
     version: str
-    repository: str
+    repository: str = ""
     """`owner/name` on GitHub; empty for a package that was read as it is installed."""
-    commit: str
+    commit: str = ""
     sources: tuple[tuple[str, int], ...]
     """Files of the repository or the package, each with the line to look at."""
     says: str
@@ -229,297 +232,25 @@ def guards_alone(policy: Policy, name: str) -> Policy:
     )
 
 
-def _policy(name: str, *guards: str, steps: int = UNLIMITED, cost_usd: float | None = None, **patience: Any) -> Policy:
-    """A policy that does nothing but what these guards and limits say."""
+def _published(
+    *,
+    name: str,
+    sources: list[tuple[str, int]],
+    guards: Sequence[str] = (),
+    steps: int = UNLIMITED,
+    cost_usd: float | None = None,
+    patience: Mapping[str, Any] = MappingProxyType({}),
+    **read: Any,
+) -> PublishedPolicy:
+    """Make a row of `published_policies.toml` a policy that does nothing but what its guards and limits say."""
     limits = [*(["step_limit"] if steps < UNLIMITED else []), *(["cost_limit"] if cost_usd is not None else [])]
     alone = guards_alone(Policy(guards=(*guards, *limits), patience=Patience(**patience)), name)
-    return replace(alone, limits=Limits(steps=steps, cost_usd=cost_usd))
+    policy = replace(alone, limits=Limits(steps=steps, cost_usd=cost_usd))
+    return PublishedPolicy(name=name, sources=tuple((path, line) for path, line in sources), policy=policy, **read)
 
 
-_STREAMED = "Its check for text that repeats itself looks at the stream of one response; ours is `degeneration`."
-
-PUBLISHED: tuple[PublishedPolicy, ...] = (
-    PublishedPolicy(
-        name="opencode",
-        project="opencode",
-        version="dev",
-        repository="sst/opencode",
-        commit="9c094ad5581ded82524853d0b1f0881ab8964a21",
-        sources=(("packages/opencode/src/session/processor.ts", 30),),
-        says="Asks the user at the third identical call in a row within one response; never across responses (its "
-        "issue 25254 says the same).",
-        acts="asks",
-        policy=_policy("opencode", "opencode_doom_loop"),
-    ),
-    PublishedPolicy(
-        name="opencode-documented",
-        project="opencode",
-        version="as documented",
-        repository="sst/opencode",
-        commit="9dc1388d62a1ced4876f6d4597a26490c7352d10",
-        sources=(("packages/web/src/content/docs/permissions.mdx", 165),),
-        says="Asks the user at the third identical call in a row, across responses too.",
-        acts="asks",
-        settings='`repetition.by = "calls"`, `longest_cycle = 1`, `stop_at = 3`; stops instead of asking',
-        policy=_policy("opencode-documented", "opencode_documented"),
-    ),
-    PublishedPolicy(
-        name="gemini-cli",
-        project="Gemini CLI",
-        version="0.56.0-nightly",
-        repository="google-gemini/gemini-cli",
-        commit="5411f113cafae26161b4969b0237b8e1e024e2c2",
-        sources=(
-            ("packages/core/src/services/loopDetectionService.ts", 313),
-            ("packages/core/src/core/client.ts", 814),
-            ("packages/core/src/core/client.ts", 79),
-        ),
-        says="Tells the model when a cycle of one to five calls was made five times; stops the second time. 100 "
-        "turns per prompt.",
-        acts="tells, then stops",
-        settings='`repetition.by = "calls"`, `longest_cycle = 5`, `nudge_at = [5]`, `stop_at = 6`',
-        missing="From turn 30 on a model judges whether the conversation is a loop; a backtest calls no model. "
-        + _STREAMED,
-        policy=_policy("gemini-cli", "gemini_cli_loop", steps=100),
-    ),
-    PublishedPolicy(
-        name="qwen-code",
-        project="Qwen Code",
-        version="main",
-        repository="QwenLM/qwen-code",
-        commit="00aa71b4a0a37df1c392eb9b90e1c53d008fdce5",
-        sources=(("packages/core/src/services/loopDetectionService.ts", 45),),
-        says="Stops at the fifth identical call in a row, whatever its settings.",
-        acts="stops",
-        settings='`repetition.by = "calls"`, `longest_cycle = 1`, `stop_at = 5`',
-        missing="Eight overview commands of git in a row; its optional heuristics for single tools, reading and "
-        "thoughts; 100 calls of which one was made six times. " + _STREAMED,
-        policy=_policy("qwen-code", "qwen_code_loop"),
-    ),
-    PublishedPolicy(
-        name="cline",
-        project="Cline",
-        version="3.0.56",
-        repository="cline/cline",
-        commit="21cb8d2525bcedf1f4b6890b27a74a14fe7451e4",
-        sources=(
-            ("apps/cli/src/runtime/defaults.ts", 6),
-            ("sdk/packages/core/src/runtime/safety/loop-detection.ts", 85),
-            ("sdk/packages/core/src/runtime/orchestration/session-runtime-orchestrator.ts", 1203),
-            ("apps/cli/src/main.ts", 1070),
-        ),
-        says="Tells the model at the third identical call in a row and stops at the fifth; also stops after three "
-        "steps in a row in which calls failed and none succeeded. Without auto-approval it asks the user "
-        "instead of stopping.",
-        acts="tells, then stops",
-        settings='`repetition.by = "calls"`, `longest_cycle = 1`, `nudge_at = [3]`, `stop_at = 5`',
-        policy=_policy("cline", "cline_loop", "cline_mistakes"),
-    ),
-    PublishedPolicy(
-        name="roo-code",
-        project="Roo Code",
-        version="3.52.1",
-        repository="RooCodeInc/Roo-Code",
-        commit="cb836567180a3ff1da6d082f3178b90c3bd22a70",
-        sources=(
-            ("src/core/tools/ToolRepetitionDetector.ts", 50),
-            ("packages/types/src/provider-settings.ts", 29),
-        ),
-        says="Asks the user at the fourth identical call in a row: its limit of 3 counts repetitions after the first.",
-        acts="asks",
-        settings='`repetition.by = "calls"`, `longest_cycle = 1`, `stop_at = 4`; stops instead of asking',
-        missing="Three mistakes in a row, which each tool counts in its own way.",
-        policy=_policy("roo-code", "roo_code_repetition"),
-    ),
-    PublishedPolicy(
-        name="openhands",
-        project="OpenHands SDK",
-        version="1.43.1",
-        repository="OpenHands/software-agent-sdk",
-        commit="611629e6999ad398dc49c761721eefe18d5e6bd9",
-        sources=(
-            ("openhands-sdk/openhands/sdk/conversation/stuck_detector.py", 156),
-            ("openhands-sdk/openhands/sdk/conversation/types.py", 150),
-            ("openhands-sdk/openhands/sdk/conversation/conversation.py", 75),
-        ),
-        says="Stops at the fourth identical call with the same result, at the fourth identical call that fails "
-        "(told at the third), at three messages in a row, or when two calls alternate three times; calls are "
-        "identical only if the text beside them is. 500 steps.",
-        acts="tells, then stops",
-        missing="Its fifth check, for errors of the context window, is disabled in the source.",
-        policy=_policy("openhands", "openhands_stuck", steps=500),
-    ),
-    PublishedPolicy(
-        name="kimi-cli",
-        project="Kimi CLI",
-        version="1.49.0",
-        repository="MoonshotAI/kimi-cli",
-        commit="4a550effdfcb29a25a5d325bf935296cc50cd417",
-        sources=(("src/kimi_cli/soul/toolset.py", 153), ("src/kimi_cli/config.py", 78)),
-        says="Tells the model at each identical call in a row from the third on and stops at the twelfth; 1,000 steps.",
-        acts="tells, then stops",
-        settings='`repetition.by = "calls"`, `longest_cycle = 1`, `nudge_at = [3, …, 11]`, `stop_at = 12`',
-        policy=_policy("kimi-cli", "kimi_cli_repeat", steps=1000),
-    ),
-    PublishedPolicy(
-        name="goose",
-        project="goose",
-        version="main",
-        repository="block/goose",
-        commit="43025f8890d68643e43a6aec1ae0bb71c85cac5e",
-        sources=(("crates/goose/src/agents/agent.rs", 62),),
-        says="1,000 turns. Its check for repeated calls is built without a limit, so it never fires.",
-        acts="stops",
-        settings="`limits.steps = 1000`",
-        policy=_policy("goose", steps=1000),
-    ),
-    PublishedPolicy(
-        name="browser-use",
-        project="browser-use",
-        version="0.13.8",
-        repository="browser-use/browser-use",
-        commit="85ddbfedf609166b2d2c76c3d80506649fee82a9",
-        sources=(
-            ("browser_use/agent/views.py", 211),
-            ("browser_use/agent/service.py", 2613),
-            ("browser_use/agent/service.py", 2508),
-        ),
-        says="Tells the model while one of its last 20 calls was made 5 times or more; stops after six failed "
-        "steps in a row, and after 500 steps.",
-        acts="tells, then stops",
-        missing="Pages that did not change: records have no pages. There, search queries are equal if they have the "
-        "same words.",
-        policy=_policy("browser-use", "browser_use_loop", steps=500),
-    ),
-    PublishedPolicy(
-        name="trajectory-fuse",
-        project="trajectory-fuse",
-        version="0.3.0",
-        repository="",
-        commit="",
-        sources=(
-            ("trajectory_fuse/guard.py", 680),
-            ("trajectory_fuse/guard.py", 710),
-            ("trajectory_fuse/guard.py", 744),
-        ),
-        says="Stops at the third identical call in a row, at a cycle of two to six calls made twice, and at the "
-        "fourth failure in a row of one tool with nine tenths of the words in common.",
-        acts="stops",
-        policy=_policy("trajectory-fuse", "trajectory_fuse"),
-    ),
-    PublishedPolicy(
-        name="mini-swe-agent",
-        project="mini-SWE-agent",
-        version="2.4.6",
-        repository="SWE-agent/mini-swe-agent",
-        commit="a83fcae82d2a08f0ee0c688f9d137b3566c097f8",
-        sources=(
-            ("src/minisweagent/agents/default.py", 26),
-            ("src/minisweagent/config/benchmarks/swebench.yaml", 112),
-        ),
-        says="3 US dollars; three malformed responses in a row; 250 steps for SWE-bench.",
-        acts="stops",
-        settings="`limits.cost_usd = 3`, `limits.steps = 250`, `patience.invalid_calls = 2`",
-        policy=_policy("mini-swe-agent", "invalid_calls", steps=250, cost_usd=3.0, invalid_calls=2),
-    ),
-    PublishedPolicy(
-        name="swe-agent",
-        project="SWE-agent",
-        version="1.1.0",
-        repository="SWE-agent/SWE-agent",
-        commit="3ea751c087f32b16e039a2233dd6eefecef325d5",
-        sources=(("sweagent/agent/models.py", 73),),
-        says="3 US dollars.",
-        acts="stops",
-        settings="`limits.cost_usd = 3`",
-        missing="Three commands in a row that timed out, and half an hour of commands: records do not say so.",
-        policy=_policy("swe-agent", cost_usd=3.0),
-    ),
-    PublishedPolicy(
-        name="smolagents",
-        project="smolagents",
-        version="1.27.0.dev0",
-        repository="huggingface/smolagents",
-        commit="e3a5b8994b301983b91c0325546e9dc82eab8cf0",
-        sources=(("src/smolagents/agents.py", 300),),
-        says="20 steps.",
-        acts="stops",
-        settings="`limits.steps = 20`",
-        policy=_policy("smolagents", steps=20),
-    ),
-    PublishedPolicy(
-        name="vercel-ai",
-        project="Vercel AI SDK, ToolLoopAgent",
-        version="7.0.77",
-        repository="vercel/ai",
-        commit="ed857f50f112e23930b0c2dd8d532cc8bebbc911",
-        sources=(("packages/ai/src/agent/tool-loop-agent.ts", 132),),
-        says="20 steps. `generateText` and `streamText` make one step unless told otherwise.",
-        acts="stops",
-        settings="`limits.steps = 20`",
-        policy=_policy("vercel-ai", steps=20),
-    ),
-    PublishedPolicy(
-        name="openai-agents",
-        project="OpenAI Agents SDK",
-        version="0.22.0",
-        repository="openai/openai-agents-python",
-        commit="7f7a44f8dc0650296bd5ab6c745c9bcbaa6ac3b7",
-        sources=(("src/agents/run_config.py", 44),),
-        says="10 turns.",
-        acts="stops",
-        settings="`limits.steps = 10`",
-        policy=_policy("openai-agents", steps=10),
-    ),
-    PublishedPolicy(
-        name="pydantic-ai",
-        project="Pydantic AI",
-        version="2.33.0",
-        repository="pydantic/pydantic-ai",
-        commit="4fda38988f2939fa6ea9cdefcf120693e10ef491",
-        sources=(("pydantic_ai_slim/pydantic_ai/usage.py", 429),),
-        says="50 requests.",
-        acts="stops",
-        settings="`limits.steps = 50`",
-        policy=_policy("pydantic-ai", steps=50),
-    ),
-    PublishedPolicy(
-        name="crewai",
-        project="crewAI",
-        version="1.15.17",
-        repository="crewAIInc/crewAI",
-        commit="f4731f5025f861c78e3af0487cc80bf5e7c64782",
-        sources=(("lib/crewai/src/crewai/agents/agent_builder/base_agent.py", 304),),
-        says="25 iterations.",
-        acts="stops",
-        settings="`limits.steps = 25`",
-        missing="In its text format a call that repeats the previous one gets an error and does not run.",
-        policy=_policy("crewai", steps=25),
-    ),
-    PublishedPolicy(
-        name="langgraph",
-        project="LangGraph",
-        version="1.2.11",
-        repository="langchain-ai/langgraph",
-        commit="f09cfe8ffc1eeffd68f4b628ed69c30f7cad229f",
-        sources=(("libs/langgraph/langgraph/_internal/_config.py", 32),),
-        says="10,007 supersteps: 5,003 model steps of an agent of two nodes, model and tools.",
-        acts="stops",
-        settings="`limits.steps = 5003`",
-        policy=_policy("langgraph", steps=5003),
-    ),
-    PublishedPolicy(
-        name="inspect-ai",
-        project="Inspect, basic_agent",
-        version="0.3.260",
-        repository="UKGovernmentBEIS/inspect_ai",
-        commit="499e6152e7b8fc8cbd8ac5283536572aa6e4ab17",
-        sources=(("src/inspect_ai/solver/_basic_agent.py", 184),),
-        says="50 messages, including those of the system and the user: 24 steps of one call each.",
-        acts="stops",
-        settings="`limits.steps = 24`",
-        policy=_policy("inspect-ai", "inspect_messages"),
-    ),
+PUBLISHED: tuple[PublishedPolicy, ...] = tuple(
+    _published(**row) for row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["policies"]
 )
 """All of them, those with rules first, then those with limits."""
 
