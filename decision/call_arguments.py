@@ -29,10 +29,11 @@ JSON_WHITESPACE = " \t\n\r"
 _NO_WHITESPACE = re.compile(rf"[^{JSON_WHITESPACE}]")
 _MARKS = re.compile(r'["{}\[\]]')
 _IN_STRING = re.compile(r'["\\]')
-_ESCAPE = re.compile(
-    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
-)
-"""One escape of JSON, or a pair of them that is one character. The group is set for a half that stands alone."""
+_FIRST, _SECOND = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPES = re.compile(rf"(?:(?!{_FIRST}|{_SECOND})\\.[^\\]*+)++|((?:{_FIRST}|{_SECOND})++)", re.DOTALL)
+"""Escapes of JSON that are no halves of surrogate pairs, with what stands between them; or, as a group, such halves."""
+_ALONE = re.compile(rf"{_FIRST}(?!{_SECOND})|(?<!{_FIRST}){_SECOND}")
+"""A half without the other one, among halves."""
 
 
 class ArgumentsBuffer:
@@ -215,7 +216,7 @@ def with_whole_escapes(text: str) -> str:
     """Return JSON text with U+FFFD for each escape of half a surrogate pair (RFC 8259, section 8.2)."""
     if "\\ud" not in text and "\\uD" not in text:
         return text
-    return _ESCAPE.sub(lambda escape: r"\ufffd" if escape[1] else escape[0], text)
+    return _ESCAPES.sub(lambda found: _ALONE.sub(r"\\ufffd", found[0]) if found[1] else found[0], text)
 
 
 def count_members(arguments: str) -> int | None:

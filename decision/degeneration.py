@@ -93,16 +93,16 @@ class RepeatedText(Struct, frozen=True, kw_only=True):
             start = _first_counted(whole, start, len(self.period))
         end = start
         if start and whole[start - 1].isalnum():
-            while end < len(whole) and whole[end].isalnum():
-                end += 1
-        while end < len(whole) and (whole[end].isspace() or whole[end] in _CLOSING):
-            end += 1
+            end = _BEHIND_WORD.match(whole, end).end()  # type: ignore[union-attr]
+        end = _BEHIND_CLOSING.match(whole, end).end()  # type: ignore[union-attr]  # it matches everywhere
         before = whole[: end if end - start < (len(self.period) or _SHOWN) else start].rstrip()
         return before or whole[: start + len(self.period)].rstrip()
 
 
 _SHOWN = 60
 _CLOSING = ".,;:!?…)]}'\"»”’。，、；：！？）」"
+_BEHIND_WORD = re.compile(r"[^\W_]*+")
+_BEHIND_CLOSING = re.compile(rf"[\s{re.escape(_CLOSING)}]*+")
 
 
 class RepetitionDetector:

@@ -11,7 +11,7 @@ import base64
 import io
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 from urllib.parse import urljoin, urlsplit
@@ -38,6 +38,8 @@ LARGEST_RESPONSE = 32 * 1024 * 1024
 LARGE_BODY = 1024 * 1024
 """Size of a request in bytes above which aiohttp needs a file object, to send it in pieces."""
 MOST_REDIRECTS = 5
+PART = 32 * 1024
+"""Bytes of a block after which other tasks of the event loop have their turn: a fast server's blocks are large."""
 MOST_AT_ONCE = 500
 """Number of chunks of one block after which other tasks of the event loop get a turn: an event may hold very many."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -332,11 +334,14 @@ class HTTPProvider(ABC):
                     for chunk in parser.read_whole(await self._rest(response, watchdog, block)):
                         yield chunk
                     return
-                for number, chunk in enumerate(parser.feed(block), 1):
-                    if type(chunk) is not UsageReport:
-                        watchdog.content_received()
-                    yield chunk
-                    if number % MOST_AT_ONCE == 0:
+                for part in parts_of(block):
+                    for number, chunk in enumerate(parser.feed(part), 1):
+                        if type(chunk) is not UsageReport:
+                            watchdog.content_received()
+                        yield chunk
+                        if number % MOST_AT_ONCE == 0:
+                            await anyio.sleep(0)
+                    if len(part) == PART:
                         await anyio.sleep(0)
                 if parser.done:
                     break
@@ -377,6 +382,11 @@ class HTTPProvider(ABC):
     def _hide(self, text: str) -> str:
         """Remove keys and passwords from a text."""
         return hide_secrets(text, self._secrets)
+
+
+def parts_of(block: bytes) -> Sequence[bytes]:
+    """Return a block in parts of at most `PART` bytes."""
+    return (block,) if len(block) <= PART else [block[at : at + PART] for at in range(0, len(block), PART)]
 
 
 def _check_url(api_base: str, path: str) -> None:

@@ -183,7 +183,7 @@ class MutedTokenCounter:
 class LiteLLMReader:
     """Converter of litellm's chunks (OpenAI's, as pydantic objects) to ours.
 
-    `signs`: whether reasoning is signed. `words`: the user's finish words, which take precedence over those of the table.
+    `signs`: whether reasoning is signed. `words`: the user's finish words, which come before those of the table.
     """
 
     def __init__(self, *, signs: bool, words: Mapping[str, FinishReason] = NO_WORDS) -> None:

@@ -95,6 +95,7 @@ class SSEDecoder:
         *lines, rest = data.split(b"\n")
         self._size += len(data) - sum(map(len, self._line)) - len(rest)
         found: list[bytes] = []
+        begun = len(self._data)
         for line in lines:
             if line:
                 self._read_line(line)
@@ -102,6 +103,9 @@ class SSEDecoder:
             if joined := b"\n".join(self._data or self._bare):
                 found.append(joined if self._data and not self._failed else ErrorEvent(joined))
             self._data, self._bare, self._failed, self._open, self._size = [], [], False, False, 0
+            begun = 0
+        if len(self._data) > begun + 1:  # so that the end of the event has no more to join than there were blocks
+            self._data[begun:] = [b"\n".join(self._data[begun:])]
         self._line = []
         return [*found, *self._hold(rest)]
 

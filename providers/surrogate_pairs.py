@@ -73,18 +73,26 @@ def _whole(value: Any) -> Any:
 
 def is_encodable(data: bytes) -> bool:
     """Return whether JSON text is UTF-8, and no escape in it is half a surrogate pair."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return False
-    return _find_candidate(data) is None or with_whole_escapes(text) == text
+    return encodable(data) is data
 
 
 def encodable(data: bytes) -> bytes:
-    """Return JSON text with U+FFFD for bytes that are not UTF-8 and for each escape of half a surrogate pair."""
-    if is_encodable(data):
+    """Return JSON text with U+FFFD for bytes that are not UTF-8 and for each escape of half a surrogate pair.
+
+    If there are none, the same object is returned.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return with_whole_escapes(data.decode("utf-8", "replace")).encode()
+    if _find_candidate(data) is None or (whole := with_whole_escapes(text)) == text:
         return data
-    return with_whole_escapes(data.decode("utf-8", "replace")).encode()
+    return mended.encode()
+
+
+def _encoded(event: dict[str, Any]) -> bytes:
+    """A decoded event as JSON, with whole characters."""
+    return whole_characters(json.dumps(event, ensure_ascii=False)).encode()
 
 
 class PairJoiner:
@@ -167,7 +175,7 @@ class EncodableEvents:
 
     def end(self) -> list[bytes]:
         """Return the data of the waiting events."""
-        return [encodable(json.dumps(event).encode()) for event in self._pairs.end()]
+        return [*map(_encoded, self._pairs.end())]
 
     def _next(self, data: bytes) -> list[bytes]:
         if not self.held and is_encodable(data):
@@ -175,7 +183,7 @@ class EncodableEvents:
         try:
             event = json.loads(data.decode("utf-8", "replace")) if type(data) is bytes else None
             if isinstance(event, dict) and (self.held or _grows(event)):
-                return [encodable(json.dumps(ready).encode()) for ready in self._pairs.feed(event)]
+                return [*map(_encoded, self._pairs.feed(event))]
         except (ValueError, RecursionError):
             pass
         return [*self.end(), type(data)(encodable(data))]

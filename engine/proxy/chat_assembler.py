@@ -14,7 +14,9 @@ from ..formats.parsing import as_dict, as_list, as_text
 from .wire import ResponseAssembler
 
 _OF_THE_STREAM = frozenset({"choices", "object", "obfuscation", "usage"})
-"""Fields of a chunk that the response lacks or has in another form."""
+"""Fields of a chunk that the response does not have, or has in another form."""
+_OF_A_CHUNK = frozenset({"delta", "message", "index"})
+"""Fields of a chunk's choice that the response's does not have, or has in another form."""
 _CONSTANT = frozenset({"format", "index", "role", "type"})
 """Texts that arrive whole, though perhaps more than once."""
 
@@ -49,31 +51,37 @@ class ChatAssembler(ResponseAssembler):
         choices = event.get("choices")
         if choices is None and "usage" not in event and not self._head:
             raise ValueError("the stream is not in the chat completions format")
+        head = self._head
         for name, value in event.items():
-            if name not in _OF_THE_STREAM:
-                before = self._head.get(name)
-                if isinstance(before, dict) and isinstance(value, dict):
-                    before.update(value)
-                else:
-                    self._head[name] = value or before
+            if name in _OF_THE_STREAM:
+                continue
+            if type(value) is dict and isinstance(before := head.get(name), dict):
+                before.update(value)
+            elif value or name not in head:
+                head[name] = value or None
         self._usage = event.get("usage") or self._usage
         for choice in map(as_dict, as_list(choices)):
+            index = choice.get("index")
             if self._index is None:
-                self._index = choice.get("index")
-            if choice.get("index") in (None, self._index):
+                self._index = index
+            if index is None or index == self._index:
                 self._add_choice(choice)
 
     def _add_choice(self, choice: dict[str, Any]) -> None:
-        delta = as_dict(choice.get("delta") or choice.get("message"))
         for name, value in choice.items():
-            if name == "finish_reason":
+            if value is None or name in _OF_A_CHUNK:
+                pass
+            elif name == "finish_reason":
                 self._choice[name] = value or self._choice[name]
-            elif name not in ("delta", "message", "index"):
+                self.complete = self.complete or bool(value)
+            else:
                 self._choice[name] = _joined(self._choice.get(name), value)
-        self.complete = self.complete or bool(self._choice["finish_reason"])
-        for name, value in delta.items():
+        for name, value in as_dict(choice.get("delta") or choice.get("message")).items():
             if name == "content":
-                self._content = _joined_content(self._content, value)
+                if type(self._content) is _Text and type(value) is str:
+                    self._content.add(value)
+                else:
+                    self._content = _joined_content(self._content, value)
             elif name == "tool_calls":
                 for position, call in enumerate(map(as_dict, as_list(value))):
                     self._add_call(position, call)
@@ -88,8 +96,8 @@ class ChatAssembler(ResponseAssembler):
         given = piece.get("index")
         index = given if isinstance(given, int) else position
         call = self._at.get(index)
-        id, name = as_text(piece.get("id")), as_text(_function_of(piece).get("name"))
-        if call is None or (name and _is_another(call, id, name, numbered=given is not None)):
+        name = as_text(_function_of(piece).get("name"))
+        if call is None or (name and _is_another(call, as_text(piece.get("id")), name, numbered=given is not None)):
             call = self._at[index] = {}
             self._calls.append(call)
         for field, value in piece.items():
@@ -178,6 +186,9 @@ def _joined(before: Any, more: Any, *, field: str = "") -> Any:
     """Return a value joined with another chunk's addition, which may change the value. field: name of its field."""
     if before is None or more is None:
         return more if before is None else before
+    if type(before) is _Text and type(more) is str:  # as nearly always
+        before.add(more)
+        return before
     if isinstance(before, str) and isinstance(more, str):
         if field in _CONSTANT:
             return before or more

@@ -259,9 +259,12 @@ class FollowedExchange:
         return rest if self.run.offers_completion else block
 
     def _follow(self, block: bytes, *, whole_events: bool) -> list[bytes]:
-        passed = []
-        for event, place in self._events.feed(block):
-            self._take_event(event)
+        passed, taken = [], 0
+        for event, place in (*self._events.feed(block), (b"", len(block))):
+            self._take(block[taken:place])
+            taken = place
+            if event and not (self._ended or self.withholds):
+                self._end.see(event)
             if whole_events and not self.withholds:
                 passed.append(event)
             if self.cut is not None:
@@ -269,12 +272,10 @@ class FollowedExchange:
                 return [*(passed if whole_events else [block[:place]]), self._end_of_cut]
         return passed if whole_events else [block]
 
-    def _take_event(self, event: bytes) -> None:
-        if self._ended:
-            return
-        self._hear(lambda: self._parser.feed(event), cuts=self._cuts)
-        if not self.withholds:
-            self._end.see(event)
+    def _take(self, part: bytes) -> None:
+        """Follow a part of a stream, which ends where an event or a block ends."""
+        if part and not self._ended:
+            self._hear(lambda: self._parser.feed(part), cuts=self._cuts)
 
     def _hear(self, read: Callable[[], list[AnyChunk]], *, cuts: bool) -> None:
         """Report to the follower what the parser reads, or an error of the provider in place of a response."""
@@ -313,7 +314,8 @@ class FollowedExchange:
         return b"".join(ended) if not self.run.broken else rest
 
     def _end_stream(self, rest: bytes) -> list[bytes]:
-        self._take_event(rest)
+        if rest and not (self._ended or self.withholds):
+            self._end.see(rest)
         if not self._ended:
             self._hear(self._parser.end, cuts=False)
         self._finish()

@@ -48,7 +48,7 @@ from .headers import TOKEN, agent_of, key_of, passed_on, passed_proxies, reason_
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
 from .statistics_page import Statistics, metrics, page, request_tokens
-from .upstream_connections import Body, UpstreamConnections, failure_text
+from .upstream_connections import Body, UpstreamConnections, blocks_of, failure_text
 from .upstream_streaming import UpstreamStreaming, refuses_stream, status_of, streamed_request
 from .wire import EVENT_STREAM, JSON, OwnReply, ProxyWire, ReportedError, UnfinishedCall, WireRequest
 
@@ -417,7 +417,7 @@ class Proxy:
                 try:
                     if reply.status != 200 or "content-encoding" in reply.headers:
                         raise build_error(parse_error_body(_unread(reply)), status=reply.status)
-                    whole = await _read_body(reply.content.iter_any())
+                    whole = await _read_body(blocks_of(reply.content))
                     streams = reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
                     exchange.guard(partial(exchange.take_closing_words, whole, streams=streams))
                 finally:
@@ -524,7 +524,7 @@ class Proxy:
         headers = passed_on(reply.headers)
         headers.update({**exchange.headers, "content-type": JSON})
         try:
-            async for block in reply.content.iter_any():
+            async for block in blocks_of(reply.content):
                 assembler.feed(exchange.take_block(block))
                 if exchange.cut is not None:
                     break
@@ -555,7 +555,7 @@ class Proxy:
     ) -> web.StreamResponse:
         """Pass on a response that is not streamed."""
         try:
-            whole = await _read_body(reply.content.iter_any())
+            whole = await _read_body(blocks_of(reply.content))
         except aiohttp.ClientError as error:
             exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
             return self._unreachable(error)
@@ -580,7 +580,7 @@ class Proxy:
         outgoing = web.StreamResponse(headers=headers)
         try:
             await outgoing.prepare(incoming)
-            async for block in reply.content.iter_any():
+            async for block in blocks_of(reply.content):
                 await outgoing.write(exchange.take_block(block))
                 if exchange.cut is not None:
                     break
@@ -664,7 +664,7 @@ class Proxy:
             try:
                 if blocks is None and reply.content.at_eof():
                     await outgoing.write(await reply.read())  # it has already been read
-                async for block in blocks or reply.content.iter_any():
+                async for block in blocks or blocks_of(reply.content):
                     await outgoing.write(block)
             except aiohttp.ClientError:  # the provider broke off
                 _abort(incoming)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -10,7 +11,7 @@ from yarl import URL
 
 from ..decision.errors import error_text
 from ..providers.http_connections import Connections
-from ..providers.http_provider import is_proxied
+from ..providers.http_provider import PART, is_proxied, parts_of
 
 CONNECT_SECONDS = 30.0
 LARGEST_HEADER = 64 * 1024
@@ -88,6 +89,15 @@ class UpstreamConnections:
         below = self._url.raw_path.rstrip("/")
         joined = path if below and path.startswith(f"{below}/") else below + path
         return URL(f"{self._url.origin()}{joined}", encoded=True)
+
+
+async def blocks_of(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """The blocks of a body as they come; large ones in parts, between which other requests have their turn."""
+    async for block in content.iter_any():
+        for part in parts_of(block):
+            yield part
+            if len(part) == PART:
+                await asyncio.sleep(0)
 
 
 def failure_text(error: aiohttp.ClientError) -> str:

@@ -6,8 +6,7 @@ The wire's parser of responses is the provider's of the same name, so the proxy 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -24,6 +23,7 @@ from ..providers.surrogate_pairs import EncodableEvents
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
+TOO_DEEP = "the response is nested too deep"
 
 
 class WireRequest(Struct, frozen=True, kw_only=True):
@@ -83,15 +83,6 @@ class UnfinishedCall(ValueError):
     """A response ended in the middle of a call's input, which cannot be sent as an object."""
 
 
-@contextmanager
-def _shallow() -> Iterator[None]:
-    """Raise ValueError for values that are nested deeper than can be followed."""
-    try:
-        yield
-    except RecursionError:
-        raise ValueError("the response is nested too deep") from None
-
-
 class ResponseAssembler(ABC):
     """Puts a stream together into the response that the provider sends where none is asked for.
 
@@ -110,23 +101,27 @@ class ResponseAssembler(ABC):
         Raises ReportedError if the provider reports an error in it, and ValueError or ProtocolError if it cannot be
         put together.
         """
-        with _shallow():
+        try:
             for data in self._encodable.feed(self._events.feed(block)):
                 self._read(data)
+        except RecursionError:
+            raise ValueError(TOO_DEEP) from None
 
     def response(self) -> dict[str, Any] | None:
         """The response, once the stream has ended; None if the stream ended before it. Raises like `feed`."""
-        with _shallow():
+        try:
             for data in [*self._encodable.feed(self._events.end()), *self._encodable.end()]:
                 self._read(data)
             return self.build() if self.complete else None
+        except RecursionError:
+            raise ValueError(TOO_DEEP) from None
 
     def _read(self, data: bytes) -> None:
         if data.startswith(b"[DONE]"):
             self.read_end()
             return
         event = decode_loosely(data)
-        if not self.complete and (type(data) is ErrorEvent or self.is_error(as_dict(event))):
+        if not self.complete and (type(data) is ErrorEvent or (type(event) is dict and self.is_error(event))):
             raise ReportedError(event if event is not None else data.decode("utf-8", "replace"))
         if len(values := json_values(data) if event is None else []) > 1:
             for value in values:
