@@ -87,7 +87,7 @@ def encodable(data: bytes) -> bytes:
         return with_whole_escapes(data.decode("utf-8", "replace")).encode()
     if _find_candidate(data) is None or (whole := with_whole_escapes(text)) == text:
         return data
-    return mended.encode()
+    return whole.encode()
 
 
 def _encoded(event: dict[str, Any]) -> bytes:
