@@ -3,7 +3,8 @@
 Ours, `prices.json`, has the vendors of `VENDORS`, whose models need no litellm. It is an extract of litellm's, which is
 the JSON file in its package and has all the others: `docs/price_list.py` writes it. A model that stands in ours costs
 the same whether or not litellm is installed, and in whatever version. litellm's list is read without importing litellm,
-which would take a hundred times as long. Neither needs the network; see `docs/decisions/0028-*.md`.
+which would take a hundred times as long. Neither needs the network; see
+`docs/decisions/0028-a-core-that-installs-beside-anything-and-litellm-is-an-extra.md`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from ..records.event_redaction import Redact, TextRedactor
 FAILED_ATTEMPT = "endstop.attempt_failed"
 """The event of a request's span for each attempt at it that came to nothing."""
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
-"""The latest release of the conventions that includes generative AI; see `tracing.py`."""
+"""The latest release of the conventions that includes generative AI; see `observers/otel/tracing.py`."""
 PROVIDER_NAMES: Mapping[str, str] = {
     "azure": "azure.ai.openai",
     "azure_ai": "azure.ai.inference",
