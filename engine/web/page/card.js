@@ -1,4 +1,4 @@
-// How a run ended, on a card of its own.
+// The card that shows how a run ended.
 import { h, put, signed } from "./dom.js";
 import { prose } from "./prose.js";
 import { brief, counted, fileOf, lasted, money, oneLine, parsed, tokens } from "./text.js";

@@ -11,7 +11,7 @@ export const KINDS = {
 };
 /** Where a marked place comes to stand: this share of the height below the top. */
 const BELOW = 0.12;
-/** Frames in a row without a move after which a place stands still. */
+/** Frames in a row without a move after which a position is stable. */
 const STILL = 3;
 const LONGEST = 60;
 
@@ -32,7 +32,7 @@ export function jumps(id, scroll, root, { say, went }) {
     bring(node);
   }
 
-  /** Scroll to a node until it stands still: steps out of sight have estimated heights. */
+  /** Scroll to a node until its position is stable: steps out of sight have estimated heights. */
   function bring(node) {
     let [still, left] = [0, LONGEST];
     moving = true;
@@ -112,7 +112,7 @@ export function jumps(id, scroll, root, { say, went }) {
     say([text, about].filter(Boolean).join(": "));
   }
 
-  /** Where a node stands, as an address has it: what is in no step belongs to the one before it. */
+  /** The place of a node as an address has it: a node outside of steps belongs to the step before it. */
   function placeOf(node) {
     const run = node.closest(".run");
     let step = node.closest(".step");

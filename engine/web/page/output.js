@@ -7,7 +7,7 @@ const [LINES, CHARACTERS] = [12, 1500];
 /** Characters that one press shows, that the page shows at all, and in which lines are counted. */
 const [PIECE, MOST, COUNTED] = [100_000, 2_000_000, 5_000_000];
 
-/** Where so many lines end, at most so many characters on. */
+/** The end of this many lines, at most this many characters on. */
 function after(text, from, lines, characters) {
   const piece = text.slice(from, from + characters);
   let at = 0;
