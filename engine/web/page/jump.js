@@ -3,13 +3,13 @@ import { hashOf } from "./address.js";
 import { $, put } from "./dom.js";
 import { counted } from "./text.js";
 
-/** What counts as which, in the order of the timeline (view.js names the items). How a run ended is no error, nor is a
- * verdict on its work. */
+/** What counts as which, in the order of the timeline (view.js names the items). The end of a run is not an error, and
+ * neither is a verdict on its work. */
 export const KINDS = {
   error: "[data-failed], [data-item=failure]",
   decision: "[data-item=decision]",
 };
-/** Where a marked place comes to stand: this share of the height below the top. */
+/** The position of a marked place: this share of the height below the top. */
 const BELOW = 0.12;
 /** Frames in a row without a move after which a position is stable. */
 const STILL = 3;

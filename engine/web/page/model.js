@@ -1,4 +1,4 @@
-// What is shown, as a fold of the events, live or replayed. Lists only grow, and what stands at a place keeps its kind;
+// What is shown, as a fold of the events, live or replayed. Lists only grow, and an item keeps its place and its kind;
 // `stamp` is the number of the event that changed it last, so points are compared by places and stamps.
 
 import { endOf } from "./call_end.js";

@@ -37,7 +37,7 @@ export function output(recorded, { what, file = "", form = "output", tag = "pre"
   const readable = tag === "pre" ? unfolded(recorded) : null;
   let text = readable ?? recorded;
   let shown = 0;
-  let turn = 0; // what is coloured late must not stand over something newer
+  let turn = 0; // a late colouring must not replace something newer
   const body = h(tag, { class: form });
   const tools = h("div", { class: "tools" });
   const more = tool("", () => (shown < Math.min(text.length, MOST) ? show(next()) : first()));

@@ -180,7 +180,7 @@ async function showEdits(node, args, now) {
   node.closest(".call")?.classList.toggle("edits", found.length > 0);
 }
 
-/** A call's arguments, when they are opened: texts of several lines as blocks of their own, or all as it is recorded. */
+/** A call's arguments, when they are opened: texts of several lines as separate blocks, or everything as recorded. */
 function argumentsOf(call) {
   const body = h("div");
   const node = h("details", { class: "arguments", ontoggle: fill }, h("summary", {}, "arguments"), body);
