@@ -5,8 +5,8 @@ declares the tools of a loop that is not ours, and a result whose status nothing
 name and the arguments tell what a call does (`call_effects.py`), and the result how it ended (`call_results.py`). What
 neither tells is unknown, and never a success.
 
-A program that the run itself wrote is known by its text: `python3 analyze.py` changes the work if the `analyze.py` that
-was written before opens a file by its name to write into it.
+A program that the run itself wrote is known by its text: `python3 analyze.py` changes the work if the script that was
+written before opens a file by its name to write into it.
 """
 
 from __future__ import annotations

@@ -373,7 +373,7 @@ def published() -> str:
         (f"`{one.name}`", f"{one.project} {one.version}", one.says, one.settings or "-", one.missing or "-", _read(one))
         for one in PUBLISHED
     ]
-    return _table(("name", "read in", "rule", "settings of ours", "left out", "source"), rows)
+    return _table(("name", "read in", "rule", "our settings", "left out", "source"), rows)
 
 
 def _read(one: PublishedPolicy) -> str:

@@ -6,7 +6,8 @@ inside, the caller (disconnect, timeout, shutdown) from outside; the first cause
 leaves the scope calls `end`, which cancels what is still in flight.
 
 A stream has no scope of its own: a completion call makes its reader leave the stream's context, which closes the
-connection (decision note 5). A stream that is still closing when the completion is accepted is in flight, too.
+connection (`docs/decisions/0005-the-stream-is-left-the-shared-scope-is-cancelled.md`). A stream that is still closing
+when the completion is accepted is in flight, too.
 """
 
 from __future__ import annotations

@@ -39,10 +39,12 @@ class ProviderAway(RunLost):
 
 
 class Ownership(Protocol):
-    """The claim of this process to one run. The store alone decides whether it stands; `docs/decisions/0017` says why.
+    """The claim of this process to one run.
 
-    Each claim has a fencing token, a number that grows with each claim of the session. The store refuses what is
-    written for a claim that is not the latest one, also if the same process has made both.
+    The store alone decides whether it is valid;
+    `docs/decisions/0017-the-store-says-who-owns-a-run-and-each-claim-has-a-token.md` says why. Each claim has a
+    fencing token, a number that grows with each claim of the session. The store refuses what is written for a claim
+    that is not the latest one, also if the same process has made both.
     """
 
     async def check(self) -> None:

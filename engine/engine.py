@@ -128,7 +128,7 @@ class Engine(Generic[DepsT, OutputT]):
 
         history: messages before its first prompt: `session.messages()` of another one, or messages in OpenAI's or
             Anthropic's form; see `message_history.py`. Raises WrongUse if the conversation cannot go on from them.
-        record: a file to write its events to, in JSON Lines, which is appended to; or a `Journal` (`event_log.py`).
+        record: a file to write its events to, in JSON Lines, which is appended to; or a `Journal` (`journal.py`).
         drain: after a response was cut, read the rest of it, and pay for it: the outcome and the record then say what
             the cut would have saved.
         owner, metadata: owner of the conversation, and other data about it. Your functions get both with `RunContext`.

@@ -32,7 +32,7 @@ _STATEFUL = {
     "previous_response_id": "each request holds the whole session: leave it out",
     "conversation": "each request holds the whole session: leave it out",
     "background": "a response is streamed while it is made: leave it out",
-    "input": "the prompt goes to run(...) or start(...)",
+    "input": "pass the prompt to run(...) or start(...)",
     "instructions": "give them to the engine: Engine(provider, system=...)",
 }
 

@@ -4,7 +4,7 @@ Our list, `prices.json`, covers the vendors in `VENDORS`, whose models do not ne
 litellm's list, a JSON file in its package that has all the others; `docs/price_list.py` writes the extract. A model in
 our list costs the same whether or not litellm is installed, and in any version. litellm's list is read without
 importing litellm, which would take a hundred times as long. Neither needs the network; see
-`docs/decisions/0028-*.md`.
+`docs/decisions/0028-a-core-that-installs-beside-anything-and-litellm-is-an-extra.md`.
 """
 
 from __future__ import annotations

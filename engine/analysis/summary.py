@@ -109,7 +109,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     detail: str = ""
     verdict: EvaluationVerdict = "not_run"
     failed_calls: tuple[str, ...] = ()
-    """Tools whose calls failed before the work was reported as done, with no success after them (`failures.py`)."""
+    """Tools whose calls failed before the work was reported as done, with no success after them (`decision/failures.py`)."""
     reward: float | None = None
     """The number `reward` in the details of the evaluation; None if there is none."""
     exceeded_limit: bool = False
@@ -143,7 +143,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     checked_by: str = ""
     """The tool that ran the test, or the name of the gate or of the evaluator."""
     last_text: TextKind | None = None
-    """What the last text is, if the last step had a text and no calls (`text_kinds.py`)."""
+    """What the last text is, if the last step had a text and no calls (`decision/text_kinds.py`)."""
     completions: int = 0
     """Completion calls, accepted or not."""
     rejections: int = 0

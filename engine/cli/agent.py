@@ -90,7 +90,7 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
 
 
 def chosen_policy(args: argparse.Namespace, started: RunStarted | None = None) -> Policy:
-    """Return the policy for these options, or that of the record to resume if they name none."""
+    """Return the policy for these options; without `--policy`, that of the record to resume, if there is one."""
     if started is None or args.policy is not None:
         policy = load_policy("agent" if args.policy is None else args.policy, closing=True)
     else:

@@ -131,7 +131,7 @@ def _explained(usual: RunSummary, stopped: RunSummary, report: ReplayReport, cha
     yield from (f"    {line}" for line in change)
     yield from _paragraph(
         "The port of this task is in config.ini: the model is wrong. Stopping in time does not make a model right, so "
-        'endstop says "reported by the agent, not checked". A check of yours (--gate) would have sent the report back.'
+        'endstop says "reported by the agent, not checked". Your own check (--gate) would have rejected the report.'
     )
     decisions = counted(sum(run.decisions for run in report.runs), "decision")
     same = "the same as recorded" if report.same else "NOT the same as recorded"

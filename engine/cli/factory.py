@@ -166,7 +166,7 @@ def load_policy(name: str, *, closing: bool = False) -> Policy:
 
 
 def load_fitted_policy(name: str, *, closing: bool = False) -> tuple[Policy, Fitted | None]:
-    """Return the same policy with the guarantee that `endstop fit` gave; None if it was not fitted."""
+    """Return the policy, and the guarantee that `endstop fit` gave for it; None if it was not fitted."""
     if name in POLICIES:
         return replace(POLICIES[name], closing=closing), None
     data = _read_policy_file(name)

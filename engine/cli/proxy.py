@@ -22,9 +22,8 @@ IDLE_SECONDS = 3600.0
 _ABOUT = """
 The agent is not changed: set the base URL of its client to the proxy's. Its key passes through in the header where it
 is, and is never recorded. By default a response is cut at its completion call, the loop ends after it, and runs that go
-in circles or get nowhere are stopped. No run is stopped for its length or cost, unless a limit is set, and none for a
-text, after which the agent goes on by its own rule. Whatever goes wrong in following a run, the agent gets what the
-provider sent.
+in circles or get nowhere are stopped. No run is stopped for its length or cost, unless a limit is set, or for a text,
+after which the agent continues by its own rule. If following a run fails, the agent gets what the provider sent.
 """
 _EXIT_CODES = {
     0: "stopped by SIGTERM; responses in progress got --grace seconds to end",

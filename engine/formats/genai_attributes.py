@@ -31,7 +31,7 @@ from ..records.format import Redact
 FAILED_ATTEMPT = "endstop.attempt_failed"
 """Name of the event that a request's span has for each failed attempt."""
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
-"""The latest release of the conventions that includes generative AI; see `tracing.py`."""
+"""The latest release of the conventions that includes generative AI; see `observers/otel/tracing.py`."""
 PROVIDER_NAMES: Mapping[str, str] = {
     "azure": "azure.ai.openai",
     "azure_ai": "azure.ai.inference",

@@ -1,7 +1,8 @@
 """Spans of OpenTelemetry in OTLP's protobuf encoding, which exporters send unless they are told otherwise.
 
-Only what a span has is decoded; fields that are not known here are passed over, as protobuf says. Decision note 36 has
-why this is not left to the packages `protobuf` and `opentelemetry-proto`.
+Only what a span has is decoded; fields that are not known here are passed over, as protobuf says.
+`docs/decisions/0031-spans-are-followed-and-an-alarm-changes-nothing.md` says why this is not left to the packages
+`protobuf` and `opentelemetry-proto`.
 Sources: Protocol Buffers, "Encoding"; opentelemetry-proto 1.x, `trace.proto`, `common.proto`, `resource.proto`.
 """
 

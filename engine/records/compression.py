@@ -1,8 +1,8 @@
 """Compression: read a file in blocks, compressed with Zstandard or gzip or not, and write a new one with Zstandard.
 
-A file is compressed if it begins with a magic number; its name does not matter. Several frames may follow
-each other (RFC 8878, section 3). Python 3.14 has zstd in its standard library; older versions use `backports.zstd`
-(`docs/decisions/0009-*.md`).
+A file is compressed if it begins with a magic number; its name does not matter. Several frames may follow each other
+(RFC 8878, section 3). Python 3.14 has zstd in its standard library; older versions use `backports.zstd`
+(`docs/decisions/0009-an-index-in-sqlite-and-zstd-as-python-will-have-it.md`).
 """
 
 from __future__ import annotations

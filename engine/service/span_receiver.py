@@ -318,7 +318,7 @@ class SpanReceiver:
         self._change(session, session.end)
 
     def _change(self, session: ReceivedSession, change: Any) -> None:
-        """Change a session. What goes wrong in reading one does not keep others from being read."""
+        """Change a session. An error in reading one session does not keep others from being read."""
         before = session.waiting_size
         try:
             change()

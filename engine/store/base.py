@@ -84,7 +84,7 @@ class NewSession(Struct, frozen=True, kw_only=True):
     """A title for people: the beginning of its first prompt."""
     created_at: str
     metadata: dict[str, Any] = {}
-    """What its runs' functions get with their context."""
+    """Metadata that the functions of its runs get with their context."""
     parent: str | None = None
     """For a sub-agent: the session whose call runs it."""
 
@@ -115,7 +115,7 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     token: int = 0
     """The token of its latest claim, which grows with each claim; 0: nobody has claimed it."""
     metadata: dict[str, Any] = {}
-    """What its runs' functions get with their context."""
+    """Metadata that the functions of its runs get with their context."""
     parent: str | None = None
     """For a sub-agent: the session whose call runs it, which alone starts its runs."""
 

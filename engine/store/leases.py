@@ -86,7 +86,10 @@ class LeaseThread:
         await self._answer(partial(join, process), JOIN_SECONDS, JOIN_SECONDS)
 
     async def _answer(self, change: Callable[[Connection], T], seconds: float, frozen: float) -> T:
-        """frozen: seconds after which PostgreSQL closes the connection of a process that stops in the middle of it."""
+        """Run `change` in the thread and return its result. Raises StoreError after `seconds`.
+
+        frozen: seconds after which PostgreSQL closes the connection of a process that stops in the middle of it.
+        """
         try:
             async with asyncio.timeout(seconds):
                 return await asyncio.get_running_loop().run_in_executor(

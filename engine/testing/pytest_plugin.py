@@ -1,6 +1,6 @@
 """The checks of `endstop.testing.faults` as fixtures of pytest.
 
-In a `conftest.py`:
+In conftest.py:
 
     pytest_plugins = ["endstop.testing.pytest_plugin"]
 

@@ -1,8 +1,9 @@
 """Results of steps in DBOS's table, written by one thread: all that ended meanwhile, of any run, in one transaction.
 
 DBOS stores each result with two separate transactions, in threads that wait for its few connections;
-`docs/decisions/0038` has the figures. A row is the one that DBOS would have written, and is written under the same
-condition: the execution that did the work must be the latest one of its run (`owner_xid`).
+`docs/decisions/0038-results-of-steps-are-written-together-into-dbos-s-table.md` has the figures. A row is the one that
+DBOS would have written, and is written under the same condition: the execution that did the work must be the latest one
+of its run (`owner_xid`).
 """
 
 from __future__ import annotations

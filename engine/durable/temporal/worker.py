@@ -143,7 +143,7 @@ class RunActivity:
     """The activity of one run in this process: its steps and its heartbeats. Belongs to one event loop."""
 
     def __init__(self, poller: ActivityPoller, task: ActivityTask, changed: Callable[[], None]) -> None:
-        """changed: called when `astray` or `lost` becomes true."""
+        """Prepare the activity of `task`. changed: called when `astray` or `lost` becomes true."""
         self.task = task
         self.astray = False
         """Whether the lease expired during an outage: the server may give the run to this process again."""
@@ -288,7 +288,7 @@ class HeartbeatResults:
     """Results stored on the server, results to be sent, and the selection for the next heartbeat."""
 
     def __init__(self, kept: Iterable[bytes] = ()) -> None:
-        """kept: the results that came with the run, as earlier heartbeats sent them."""
+        """Start with `kept`, the results that came with the run, as earlier heartbeats sent them."""
         self._values: dict[str, Any] = {}
         self._kept: dict[str, _Entry] = {}
         self._waiting: dict[str, _Entry] = {}

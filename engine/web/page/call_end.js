@@ -1,7 +1,7 @@
 // How a call ended, and whether that counts as an error.
 
 /** How a call ended, as decision/call_judgement.py says it: by its status. In a loop that is not ours a status may only
- * mean that nothing was recorded, so there the judgement comes beside the event; without it the end is unknown. */
+ * mean that nothing was recorded, so there the judgement comes with the event; without it the end is unknown. */
 export function endOf(run, { status = "ok", judged }) {
   if (judged) return judged.end;
   if (status === "ok") return run.foreign ? "unknown" : "succeeded";

@@ -1,4 +1,4 @@
-// How a run ended, on a card of its own.
+// The card that shows how a run ended.
 import { h, put, signed } from "./dom.js";
 import { prose } from "./prose.js";
 import { brief, counted, fileOf, lasted, money, oneLine, parsed, tokens } from "./text.js";
@@ -41,7 +41,7 @@ function done(ran) {
   return { files: [...new Set(written.flatMap(filesOf))], written };
 }
 
-/** A tool of ours declares it; of a call of another loop it is judged. */
+/** One of our tools declares it; of a call of another loop it is judged. */
 const onlyRead = ({ reads, foreign, judged }) => (foreign ? !judged || judged.only_read : reads);
 
 function filesOf({ status, planned, args, foreign, judged }) {

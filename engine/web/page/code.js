@@ -58,7 +58,7 @@ export function codeBlock(text, name) {
   return node;
 }
 
-/** Colour the text in `node`, unless `now()` says that another text stands there by then. */
+/** Colour the text in `node`, unless `now()` says that it holds another text by then. */
 export async function paint(node, text, language, now = () => true) {
   const shown = clean(text);
   if (shown.length > LONGEST) return;

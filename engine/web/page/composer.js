@@ -1,4 +1,4 @@
-// The box under the timeline. What it is for follows from how the session stands.
+// The box under the timeline. Its use follows from the state of the session.
 import { ask, words } from "./api.js";
 import { $, h } from "./dom.js";
 import { counted, pretty } from "./text.js";
@@ -106,7 +106,7 @@ function editor(key, given, send) {
   return h("details", { open: drafts.has(key), ontoggle: fill }, h("summary", {}, "Edit the arguments"), made);
 }
 
-/** Do it, the button off meanwhile; what fails is said beside it. */
+/** Do it, with the button disabled meanwhile; a failure is shown next to it. */
 export async function attempt(button, error, act) {
   button.disabled = true;
   error.textContent = "";

@@ -1,4 +1,4 @@
-// Small buttons beside a text: copy it, save it, show it another way.
+// Small buttons next to a text: copy it, save it, show it another way.
 import { $, h, put } from "./dom.js";
 import { clean } from "./text.js";
 
@@ -10,7 +10,7 @@ export function copyButton(what, text) {
   const button = tool("Copy", async () => {
     const done = await copy(clean(text()));
     put(button, done ? "Copied" : "Not copied");
-    put($("said"), done ? `Copied ${what}` : `The browser does not allow to copy ${what}: select it`);
+    put($("said"), done ? `Copied ${what}` : `The browser does not allow copying ${what}: select it`);
     clearTimeout(back);
     back = setTimeout(() => put(button, "Copy"), 2000);
   }, { title: `Copy ${what}` });

@@ -15,7 +15,7 @@ export function h(tag, given = {}, ...children) {
   return element;
 }
 
-/** A sign beside words that say the same. */
+/** A sign next to words that say the same. */
 export const signed = (sign, more = "") => h("span", { class: `sign${more}`, "aria-hidden": "true" }, sign);
 
 /** Set text only where it differs: nothing is laid out or read aloud again. */
@@ -26,7 +26,7 @@ export function put(element, text) {
 
 const BLOCK = 4000;
 
-/** Text that grows, in blocks: a long one is not laid out anew at each piece. */
+/** Text that grows, in blocks: a long one is not laid out again for each piece. */
 export class Writer {
   constructor(element) {
     this.element = element;

@@ -1,4 +1,4 @@
-// What the list is asked for: a search, filters and an order, which stand in the address.
+// What the list is asked for: a search, filters and an order, which are in the address.
 import { listed, setListed } from "./address.js";
 import { ask, mode } from "./api.js";
 import { $, h, put } from "./dom.js";

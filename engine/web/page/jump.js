@@ -3,15 +3,15 @@ import { hashOf } from "./address.js";
 import { $, put } from "./dom.js";
 import { counted } from "./text.js";
 
-/** What counts as which, in the order of the timeline (view.js names the items). How a run ended is no error, nor is a
- * verdict on its work. */
+/** What counts as which, in the order of the timeline (view.js names the items). The end of a run is not an error, and
+ * neither is a verdict on its work. */
 export const KINDS = {
   error: "[data-failed], [data-item=failure]",
   decision: "[data-item=decision]",
 };
-/** Where a marked place comes to stand: this share of the height below the top. */
+/** The position of a marked place: this share of the height below the top. */
 const BELOW = 0.12;
-/** Frames in a row without a move after which a place stands still. */
+/** Frames in a row without a move after which a position is stable. */
 const STILL = 3;
 const LONGEST = 60;
 
@@ -32,7 +32,7 @@ export function jumps(id, scroll, root, { say, went }) {
     bring(node);
   }
 
-  /** Scroll to a node until it stands still: steps out of sight have estimated heights. */
+  /** Scroll to a node until its position is stable: steps out of sight have estimated heights. */
   function bring(node) {
     let [still, left] = [0, LONGEST];
     moving = true;
@@ -112,7 +112,7 @@ export function jumps(id, scroll, root, { say, went }) {
     say([text, about].filter(Boolean).join(": "));
   }
 
-  /** Where a node stands, as an address has it: what is in no step belongs to the one before it. */
+  /** The place of a node as an address has it: a node outside of steps belongs to the step before it. */
   function placeOf(node) {
     const run = node.closest(".run");
     let step = node.closest(".step");

@@ -93,7 +93,7 @@ function tell({ total: all = null, reading: read = null, searching = null }) {
     Object.assign($("reading-bar"), { max: under.total, value: under.done, ariaLabel: `${doing} files` });
     put($("reading-words"), `${doing} files: ${number(under.done)} of ${number(under.total)}. The list is not complete yet.`);
   }
-  const none = wanted ? "No session matches." : mode === "viewer" ? "There are no records here. Records that are added (*.jsonl, *.jsonl.zst) appear by themselves." : "No sessions yet.";
+  const none = wanted ? "No session matches." : mode === "viewer" ? "There are no records here. Records that are added (*.jsonl, *.jsonl.zst) appear automatically." : "No sessions yet.";
   $("list").classList.toggle("bare", mode === "viewer" && !sessions.length && !wanted && !under);
   put($("list-note"), sessions.length || under ? "" : none);
   $("more").hidden = next === null;

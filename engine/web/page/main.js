@@ -107,7 +107,7 @@ $("start").onsubmit = (event) => {
 asking.show = (wrong) =>
   new Promise((resolve) => {
     const box = $("token");
-    put($("token-why"), wrong ? "The server does not know this token. Another one:" : "This server asks for a token. Whoever started it knows it.");
+    put($("token-why"), wrong ? "The server does not know this token. Another one:" : "This server asks for a token. The person who started it knows it.");
     box.value = "";
     $("asking").showModal();
     $("asking").oncancel = (event) => event.preventDefault();

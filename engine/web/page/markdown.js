@@ -16,7 +16,7 @@ let parser = null;
 async function load() {
   const { default: MarkdownIt } = await import("./vendor/markdown-it/markdown-it.min.js");
   const made = new MarkdownIt({ html: false, linkify: true, breaks: true });
-  made.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false }); // config.py is no host
+  made.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false }); // config.py is not a host
   return made;
 }
 

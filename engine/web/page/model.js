@@ -1,4 +1,4 @@
-// What is shown, as a fold of the events, live or replayed. Lists only grow, and what stands at a place keeps its kind;
+// What is shown, as a fold of the events, live or replayed. Lists only grow, and an item keeps its place and its kind;
 // `stamp` is the number of the event that changed it last, so points are compared by places and stamps.
 
 import { endOf } from "./call_end.js";
@@ -71,7 +71,7 @@ function add(run, item) {
   return item;
 }
 
-/** Change something, and with it what it stands in. */
+/** Change something, and with it its container. */
 function touch(run, item, changes) {
   Object.assign(item, changes);
   for (let at = item; at; at = at.inside) at.stamp = run.stamp;
@@ -149,7 +149,7 @@ const HEARD = {
     note(run, "quiet", "↯", "The run goes on where its process was killed");
   },
   RESUME_DIVERGED(run, { at, recorded, now }) {
-    note(run, "warn", "≠", `From event ${at} on it goes another way: ${now}, not ${recorded}`);
+    note(run, "warn", "≠", `From event ${at} on it differs: ${now}, not ${recorded}`);
   },
   ALARM_RAISED(run, { policy, reason, detail, step }) {
     note(run, "warn", "!", `Alarm: ${policy} would have stopped it after step ${step}: ${reason}`, detail);
@@ -345,5 +345,5 @@ const HEARD = {
   },
 };
 
-/** Questions that wait for an answer where the run stands. */
+/** Questions that wait for an answer at this point of the run. */
 export const openQuestions = (run) => (run?.outcome?.status === "awaiting_input" ? run.outcome.questions ?? [] : []);

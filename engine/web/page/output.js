@@ -7,7 +7,7 @@ const [LINES, CHARACTERS] = [12, 1500];
 /** Characters that one press shows, that the page shows at all, and in which lines are counted. */
 const [PIECE, MOST, COUNTED] = [100_000, 2_000_000, 5_000_000];
 
-/** Where so many lines end, at most so many characters on. */
+/** The end of this many lines, at most this many characters on. */
 function after(text, from, lines, characters) {
   const piece = text.slice(from, from + characters);
   let at = 0;
@@ -37,7 +37,7 @@ export function output(recorded, { what, file = "", form = "output", tag = "pre"
   const readable = tag === "pre" ? unfolded(recorded) : null;
   let text = readable ?? recorded;
   let shown = 0;
-  let turn = 0; // what is coloured late must not stand over something newer
+  let turn = 0; // a late colouring must not replace something newer
   const body = h(tag, { class: form });
   const tools = h("div", { class: "tools" });
   const more = tool("", () => (shown < Math.min(text.length, MOST) ? show(next()) : first()));

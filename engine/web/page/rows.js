@@ -113,7 +113,7 @@ export function rows(list, near) {
     },
     /** The row of the open session, or the one that Tab leads to. */
     focus: () => reveal(openId() ?? active ?? sessions[0]?.id, true),
-    /** The hash of the session so many places after the one that is open. */
+    /** The hash of the session this many places after the open one. */
     beside(step) {
       const here = placeOfRow(openId());
       const there = sessions[here < 0 ? 0 : Math.min(Math.max(here + step, 0), sessions.length - 1)];

@@ -27,7 +27,7 @@ const COUNT_EVERY = 300;
 /** Milliseconds after which a session is asked for again, while its file may still be read. */
 const AGAIN = 1000;
 
-/** Open a session, at a place in it (address.js). `say` speaks to those who listen, `connected` shows how the stream stands. */
+/** Open a session, at a place in it (address.js). `say` announces to screen readers, `connected` shows the state of the stream. */
 export function openSession(place, { say, connected }) {
   const { id } = place;
   const events = [];

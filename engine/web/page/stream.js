@@ -83,7 +83,7 @@ export function follow(url, on) {
     const [run, place] = [id.slice(0, cut), id.slice(cut + 1).split(".").map(Number)];
     const [seq, resumed = 0] = place;
     const before = had.get(run) ?? { seq: 0, resumed: 0 };
-    // The process died with events that were shown and not kept: all is read anew.
+    // The process died with events that were shown and not kept: everything is read again.
     if (resumed > before.resumed && seq <= before.seq) on.state("refused", { code: "last_event_id" });
     if (seq <= before.seq) return null;
     had.set(run, { seq, resumed });

@@ -15,7 +15,7 @@ function visible(character) {
   return code === 0x7f ? "\u2421" : `‹${code.toString(16).toUpperCase().padStart(4, "0")}›`;
 }
 
-/** In one line of at most so many characters. */
+/** In one line of at most this many characters. */
 export function oneLine(text, longest) {
   const line = clean(text.slice(0, 4 * longest)).replace(/\s+/g, " ").trim();
   return line.length <= longest ? line : line.slice(0, longest - 1) + "…";

@@ -46,7 +46,7 @@ const requestButton = (step) => h("button", { type: "button", class: "tool reque
 /** Words of a person or of the loop: as they are, the first lines of long ones. */
 const said = (text, what) => output(text, { what, form: "words", tag: "div", lines: 20 }).node;
 
-/** Copies the address of what it stands in; session.js acts on it. */
+/** Copies the address of the item that it is in; session.js acts on it. */
 const linkButton = (what) => h("button", { type: "button", class: "link", title: `Copy the link to ${what}`, "aria-label": `Copy the link to ${what}` }, "#");
 
 /** A step, or a round of plan, execute and think around its steps. */
@@ -129,7 +129,7 @@ function callView(first) {
     update(call) {
       first = call;
       if (call.thought !== null) thought ??= node.appendChild(KINDS.thought({ text: call.thought }).node);
-      node.classList.toggle("call", call.thought === null); // its thought stands in its place
+      node.classList.toggle("call", call.thought === null); // its thought is shown instead
       const [tone, mark, why] = resultOf(call);
       node.dataset.status = call.status ?? (call.running ? "running" : "writing");
       node.toggleAttribute("data-failed", isFailure(call.end));
@@ -180,7 +180,7 @@ async function showEdits(node, args, now) {
   node.closest(".call")?.classList.toggle("edits", found.length > 0);
 }
 
-/** A call's arguments, when they are opened: texts of several lines as blocks of their own, or all as it is recorded. */
+/** A call's arguments, when they are opened: texts of several lines as separate blocks, or everything as recorded. */
 function argumentsOf(call) {
   const body = h("div");
   const node = h("details", { class: "arguments", ontoggle: fill }, h("summary", {}, "arguments"), body);
@@ -295,7 +295,7 @@ function compactedView({ event }) {
   const sizes = `${counted(event.before_tokens ?? 0, "token")} became ${number(event.after_tokens ?? 0)}`;
   const put = (event.put_first ?? []).map((message) => message.text ?? message.content ?? "").filter(Boolean).join("\n\n");
   return line(vain ? "warn" : "loop", "▸", "Context compacted", `${how}, ${sizes}${vain ? ", which is not enough" : ""}`,
-    put ? folded("what stands in their place", () => put).node : null);
+    put ? folded("their replacement", () => put).node : null);
 }
 
 function evaluationView({ verdict, name, details }) {

@@ -45,7 +45,7 @@ export function resultOf({ status, end }) {
   return (status === "ok" && ENDS[end]) || (RESULT[status] ?? ["quiet", "?", status]);
 }
 
-/** Why a call was not run: engine/tool_calls.py skips calls beside a completion, engine/loop.py those of a closing step. */
+/** Why a call was not run: engine/tool_calls.py skips calls with a completion, engine/loop.py those of a closing step. */
 export function skippedWords({ inside, id }) {
   if (inside?.closing) return "not run: the limit is reached";
   const calls = (inside?.parts ?? []).filter((part) => part.kind === "call" && !part.void);

@@ -351,7 +351,7 @@ def test_a_bundle_does_what_the_modules_do(clean_tab: Any, tmp_path: Path) -> No
     ("sources", "why"),
     [
         ({"main.js": 'import "./a.js";', "a.js": 'import "./main.js";'}, "circle: main.js -> a.js -> main.js"),
-        ({"main.js": 'import { x } from "./gone.js";'}, "main.js imports gone.js, which is no file"),
+        ({"main.js": 'import { x } from "./gone.js";'}, "main.js imports gone.js, which is not a file"),
         (
             {"main.js": 'import { x } from "./a.js";', "a.js": "export const y = 1;"},
             "imports x of a.js, which does not",
