@@ -3,8 +3,8 @@
 When a run should have ended has three answers, which are not the same:
 
 - said: the first step in which the model said that it was done and after which it did no work (`DoneClaim`).
-- changed: the last step with a call that changed something and succeeded, as `decision/call_judgement.py` judges it. A tool of
-  ours that only reads never changes anything, whatever its name.
+- changed: the last step with a call that changed something and succeeded (`decision/call_judgement.py`). A tool of ours
+  that only reads never changes anything, whatever its name.
 - checked: the first step with a test that passed, or a gate that accepted, since the last change; else the end of a run
   whose evaluation passed. A later change takes it back, and so does a test that failed, or a gate that rejected. A test
   that passed before anything was changed checks nothing that the run has done, and does not count.
