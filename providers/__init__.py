@@ -1,6 +1,6 @@
-"""Model providers: each turns a request into a stream of chunks, and some wrap another provider.
+"""Model providers: each turns a request into a stream of chunks. Wrappers add retries, fallbacks, limits and recording.
 
-The wires of single vendors are imported when they are first used: few programs need more than one of them.
+The wire formats of single vendors are imported on first use, because few programs need more than one.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Base of all wrappers: delegates to the wrapped providers, opens and closes them, and retries within one stream."""
+"""Base class of wrappers: delegates to the wrapped providers, opens and closes them, and retries within a stream."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .provider import Provider, Request
 
 
 class Wrapper:
-    """Wraps one provider or several. Its model and endpoint are those of the first.
+    """Base class of a provider that wraps one or more others. Its model and endpoint are those of the first.
 
-    Raises WrongUse without a provider, or for an object without a method `stream`.
+    Raises WrongUse without a provider, or for an object that has no method `stream`.
     """
 
     def __init__(self, *providers: Provider) -> None:
@@ -57,7 +57,7 @@ class Wrapper:
         return self
 
     async def __aexit__(self, *exc: Any) -> None:
-        closing = AsyncExitStack()  # closes each, also where the close of another fails or is cancelled
+        closing = AsyncExitStack()  # closes each one even if closing another fails or is cancelled
         for provider in self.providers:
             if isinstance(provider, AbstractAsyncContextManager):
                 closing.push_async_exit(provider)
@@ -74,16 +74,16 @@ def iter_leaf_providers(provider: Provider) -> Iterator[Provider]:
 
 
 NextAttempt = Callable[[ProviderError, bool], tuple[Provider, float] | None]
-"""Chooses the next attempt: from the error, and whether the failed attempt had output, to a provider and the seconds to
-wait before it is called. None: no further attempt."""
+"""Function that chooses the next attempt. It takes the error and whether the failed attempt had output, and returns the
+next provider and the seconds to wait before calling it, or None for no further attempt."""
 
 
 class RetryingStream:
     """One stream made of several attempts: when one fails, its output is retracted and the next attempt begins.
 
-    The stream says so with `AttemptEnded` and `ModelSelected`, so the engine can number the attempts and readers can
-    discard what was retracted. Shared by `Retry` and `Fallback`, which only choose the next attempt. Must be closed:
-    it may hold a connection.
+    `AttemptEnded` and `ModelSelected` mark the attempts, so that the engine can number them and readers can discard
+    what was retracted. Shared by `Retry` and `Fallback`, which only choose the next attempt. Must be closed: it may
+    hold a connection.
     """
 
     def __init__(self, first: Provider, request: Request, next_one: NextAttempt, clock: Clock | None = None) -> None:
@@ -137,15 +137,15 @@ class RetryingStream:
         self._stream = stream
 
     async def _end_with_word(self, provider: Provider, finish: FinishReport) -> AnyChunk:
-        """Switch to the next attempt where the finish word says that the server failed; without one, report the word.
+        """Start the next attempt if the finish word says that the server failed; if there is none, report the word.
 
-        The loop then decides about what there is of the response, as it does without a wrapper.
+        The loop then decides on what was received of the response, as it does without a wrapper.
         """
         error = Unavailable(f"the response ended with '{finish.raw}': {describe_finish_word(finish.raw)}")
         return await self._switch(provider, error) or finish
 
     async def _go_on(self, failed: Provider, error: ProviderError) -> AnyChunk:
-        """Switch to the next attempt and report the failed one; raise the error if there is no next attempt."""
+        """Start the next attempt and report the failed one. Raise the error if there is no next attempt."""
         ended = await self._switch(failed, error)
         if ended is None:
             self._provider = None
@@ -154,7 +154,7 @@ class RetryingStream:
         return ended
 
     async def _switch(self, failed: Provider, error: ProviderError) -> AttemptEnded | None:
-        """Close a failed attempt, prepare the next one, and report the failed one; None if none is left."""
+        """Close the failed attempt, prepare the next one, and report the failed one; None if no attempt is left."""
         turn = self._next_one(error, self._shown)
         if turn is None:
             return None
@@ -164,7 +164,7 @@ class RetryingStream:
 
 
 async def wait_shielded(task: asyncio.Future[Any], seconds: float) -> None:
-    """Wait until a task ends, for at most `seconds`, then cancel it. A cancellation of the caller is raised at the end.
+    """Wait until a task ends, for at most `seconds`, then cancel it. If the caller is cancelled, raise that at the end.
 
     A native `Task.cancel()` breaks through a shielded scope (anyio 4.16), so the wait is restarted after it. The
     task's own exception is not raised.

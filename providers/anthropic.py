@@ -19,13 +19,13 @@ from .provider import Request, check_server_tools
 
 HOST = "https://api.anthropic.com"
 VERSION = "2023-06-01"
-"""Version of the API that is asked for (Anthropic API reference, "Versions")."""
+"""API version that requests name (Anthropic API reference, "Versions")."""
 MAX_TOKENS = 32_000
 """Default limit on a response: what every model since Claude 3.7 can write."""
 OLDER = {"claude-3-5": 8_192, "claude-3-7": MAX_TOKENS, "claude-3": 4_096, "claude-2": 4_096}
 """Default limits for older models, by a part of their names."""
 OTHER_NAMES = {"stop": "stop_sequences", "max_completion_tokens": "max_tokens"}
-"""Settings of chat completions that have another name in this API."""
+"""Settings of chat completions that this API names differently."""
 CHOICES = {"required": "any", "none": "none"}
 """The API's names for a `tool_choice`. `auto` is its default and not sent."""
 
@@ -76,20 +76,20 @@ class Anthropic(HTTPProvider):
         self._images = images
 
     def key_headers(self, key: str) -> dict[str, str]:
-        """The key as Anthropic's own header."""
+        """Return Anthropic's header with the key."""
         return {"x-api-key": key}
 
     def request_headers(self) -> dict[str, str]:
-        """The version of the API, and the features in preview."""
+        """Return the headers with the API version and the preview features."""
         betas = {"anthropic-beta": ",".join(self._betas)} if self._betas else {}
         return {"anthropic-version": VERSION, **betas}
 
     def open_parser(self) -> AnthropicStream:
-        """A parser for one response."""
+        """Return a parser for one response."""
         return AnthropicStream(self._finish_words, runs_items=False)
 
     def encode_request(self, request: Request) -> bytes:
-        """The body of a request."""
+        """Return the body of a request."""
         encoded, marks, joiner = request.memo.get(self) or request.memo.setdefault(self, self._new_session())
         turns: list[Turn] = encoded.messages(request)
         stable, places = len(turns) - len(request.ephemeral), frozenset[int]()
@@ -110,7 +110,7 @@ class Anthropic(HTTPProvider):
         return encoded, CacheMarks(), TurnJoiner()
 
     def _encode_tools(self, tools: Sequence[ToolSpec]) -> msgspec.Raw:
-        """Encode the tools. The last one is marked for the prompt cache, which then holds all of them."""
+        """Encode the tools, marking the last one for the prompt cache, which then covers all of them."""
         every = [*self._server_tools, *encode_tools(tools)]
         if self._cache and every:
             every[-1] = {**every[-1], "cache_control": {"type": "ephemeral"}}

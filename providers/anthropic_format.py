@@ -1,8 +1,8 @@
-"""Encoder for Anthropic's messages: what a session holds, as the content blocks of a request.
+"""Encoder for Anthropic's messages: turns the messages of a session into the content blocks of a request.
 
-Each message is encoded once and kept as the bytes of its blocks. A request joins them, since the vendor wants turns of
-user and assistant in turn, and all results of a turn's calls in one message. Source: Anthropic API reference,
-"Messages".
+Each message is encoded once and kept as the bytes of its blocks. A request joins them, because the API requires user
+and assistant turns to alternate and all results of a turn's calls to be in one message. Source: Anthropic API
+reference, "Messages".
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Turn(Struct, frozen=True):
     uses: tuple[tuple[int, str], ...] = ()
     """Calls of server tools: the index of each one's block, and its id."""
     answers: frozenset[str] = frozenset()
-    """Ids of the calls, of server tools or of our own, whose results are in these blocks."""
+    """Ids of the calls (of server tools or the engine's tools) whose results are in these blocks."""
 
 
 def encode_turn(message: Message, *, images: bool = True) -> Turn:
@@ -76,7 +76,7 @@ def encode_system(turns: Iterable[Turn], *, mark: bool) -> bytes:
 
 
 class TurnJoiner:
-    """Joins the turns of each request of a session: neighbours of one role are one message.
+    """Joins the turns for each request of a session: neighbours with one role become one message.
 
     Messages that no later request changes are kept as bytes, so that a long session costs no more than a short one.
     """
@@ -113,7 +113,7 @@ def _groups(turns: Sequence[Turn], begin: int) -> Iterator[tuple[int, int]]:
 
 
 def _message(turns: Sequence[Turn], places: range, marks: frozenset[int]) -> list[bytes]:
-    """Return the turns at these indexes as one message; no message for the system prompt, or without any block."""
+    """Return the turns at these indexes as one message; empty for the system prompt and for turns without blocks."""
     blocks: list[bytes] = []
     for at in places:
         own = turns[at].blocks
@@ -123,13 +123,13 @@ def _message(turns: Sequence[Turn], places: range, marks: frozenset[int]) -> lis
     role = turns[places[0]].role
     if not blocks or (role == "system" and not places[0]):
         return []
-    if role == "system":  # not at the beginning, where the API has no place for it: nothing is lost
+    if role == "system":  # not the first message, which the API does not accept here: nothing is lost
         role = "user"
     return [b'{"role":"%s","content":[%s]}' % (role.encode(), b",".join(blocks))]
 
 
 def _open_uses(turns: Sequence[Turn], places: range, stable: int) -> bool:
-    """Whether turns at these indexes call a server tool whose result is in none of the first `stable` turns."""
+    """Return whether the turns at these indexes call a server tool whose result is not in the first `stable` turns."""
     return any(turns[at].uses and _unanswered(turns[:stable], at) for at in places)
 
 
@@ -140,10 +140,10 @@ def _unanswered(turns: Sequence[Turn], at: int) -> set[int]:
 
 
 def _without_open_uses(turns: Sequence[Turn], at: int) -> tuple[bytes, ...]:
-    """Return the blocks of a turn without calls of server tools that have no result: the API rejects those.
+    """Return a turn's blocks without the server tool calls that have no result, which the API rejects.
 
-    They are kept if only results or responses follow. Code that runs at the vendor may have called tools of ours: its
-    own call has no result then, and the vendor continues it with their results.
+    They are kept if only results or responses follow. Code that runs at the vendor may have called our tools: its
+    own call then has no result yet, and the vendor continues it with their results.
     """
     if all(turn.role == "assistant" or turn.answers for turn in turns[at + 1 :]):
         return turns[at].blocks
@@ -181,7 +181,7 @@ def _result(result: ToolResult, images: bool) -> bytes:
 
 
 def encode_image(image: Image) -> dict[str, Any]:
-    """Encode an image; one with a URL is fetched by the vendor."""
+    """Encode an image. If it has a URL, the vendor fetches it."""
     if image.url:
         return {"type": "image", "source": {"type": "url", "url": image.url}}
     data = b64encode(image.data).decode()
@@ -219,7 +219,7 @@ class _Content:
         self._blocks.append({"type": CALL, "id": call.id, "name": call.name, "input": input})
 
     def add_reasoning(self, block: Reasoning) -> None:
-        """Add signed thinking, or an item of the vendor's, unchanged."""
+        """Add signed thinking, or a block that only the vendor reads, unchanged."""
         if not block.redacted:
             self._blocks.append({"type": "thinking", "thinking": block.text, "signature": block.signature})
         elif block.vendor == VENDOR:
@@ -228,7 +228,7 @@ class _Content:
             self._blocks.append({"type": "redacted_thinking", "data": block.signature})
 
     def _add_item(self, item: str) -> None:
-        """Add an item that the parser kept: a whole block, or further fields of the text or call before it."""
+        """Add an item that the parser kept: a whole block, or additional fields of the text or call before it."""
         fields: dict[str, Any] = msgspec.json.decode(item)
         kind = str(fields.get("type"))
         if kind in (TEXT, CALL):
@@ -243,5 +243,5 @@ class _Content:
         self._blocks.append(item.encode())
 
     def encoded(self) -> tuple[bytes, ...]:
-        """The blocks as JSON."""
+        """Return the blocks as JSON."""
         return tuple([block if isinstance(block, bytes) else msgspec.json.encode(block) for block in self._blocks])

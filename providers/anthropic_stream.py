@@ -1,8 +1,8 @@
 """Parser for Anthropic's streamed messages: bytes in, chunks out.
 
 A response is a list of content blocks, each with a start, deltas and a stop. Texts, thinking and calls of our tools
-become chunks as they come. All else is kept as it is, because the vendor wants it back: see `anthropic_format.py`.
-Source: Anthropic API reference, "Streaming messages".
+become chunks as they arrive. Everything else is kept unchanged, because the vendor wants it back: see
+`anthropic_format.py`. Source: Anthropic API reference, "Streaming messages".
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from .surrogate_pairs import encodable
 VENDOR = "anthropic"
 """Name of this wire format in `Reasoning.vendor`."""
 CITATION = "citation"
-"""`ProviderToolReport.name` of a citation: where a piece of the text comes from."""
+"""`ProviderToolReport.name` of a citation, which names the source of a piece of text."""
 REFUSAL = "refusal"
-"""`ProviderToolReport.name` of a refusal's details: its category, and an explanation."""
+"""`ProviderToolReport.name` of the details of a refusal: its category and an explanation."""
 TEXT, THINKING, CALL = "text", "thinking", "tool_use"
 COUNTED = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 RUN_BY_VENDOR = frozenset({"server_tool_use", "mcp_tool_use"})
-"""Types of blocks that call tools which the vendor runs."""
+"""Types of the blocks that call tools run by the vendor."""
 PLAIN_CALL = frozenset({"type", "id", "name", "input"})
 """Fields of a call that a request restores from the call itself."""
 
@@ -89,10 +89,10 @@ class _Block:
 
 
 class AnthropicStream(EventStream):
-    """Parses one streamed response.
+    """Parser of one streamed response.
 
-    runs_items: whether the client runs tools whose calls are no `tool_use` blocks; if not, a response that waits for
-    that ends with an error that names the block.
+    runs_items: whether the client runs tools whose calls are not `tool_use` blocks. If False, a response that waits for
+    such a tool ends with an error that names the block.
     """
 
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS, *, runs_items: bool = True) -> None:
@@ -142,7 +142,7 @@ class AnthropicStream(EventStream):
         elif kind == "message_delta":
             self._end_message(data, event, chunks)
         elif kind == "message_stop":
-            if not self.finished and self._message.get("stop_reason"):  # it came whole, with its start
+            if not self.finished and self._message.get("stop_reason"):  # the whole text came with the block's start
                 self._finish(self._message, chunks)
             self.done = self.finished
         elif kind == "error" or (kind is None and self._message and "error" in _fields(msgspec.Raw(data))):
@@ -152,7 +152,7 @@ class AnthropicStream(EventStream):
             self._foreign = self._foreign or data
 
     def read_end(self, chunks: list[AnyChunk]) -> None:
-        """Raise Interrupted, or ProtocolError for another format: without a stop reason a response is incomplete."""
+        """Raise Interrupted, or ProtocolError for another format: a response without a stop reason is incomplete."""
         if self._foreign and not self._message:
             if isinstance(value := decode_loosely(self._foreign), dict) and value.get("error"):
                 raise stream_error(value)
@@ -172,9 +172,9 @@ class AnthropicStream(EventStream):
         return chunks
 
     def _start_message(self, message: dict[str, Any], chunks: list[AnyChunk]) -> None:
-        """Read the start of a message. Some servers send it twice.
+        """Read the start of a message, which some servers send twice.
 
-        Raises Interrupted if it starts another message in the middle of this one, as servers do that try again.
+        Raises Interrupted if another message starts in the middle of this one: some servers do that when they retry.
         """
         before, self._message = self._message, message
         if before and self._has_content and before.get("id") != message.get("id"):
@@ -186,7 +186,7 @@ class AnthropicStream(EventStream):
         self._count(message.get("usage"), chunks)
 
     def _end_message(self, data: bytes, event: _Event, chunks: list[AnyChunk]) -> None:
-        """Read the stop reason, its details, which most responses lack, and the final usage."""
+        """Read the stop reason, its details (which most responses lack) and the final usage."""
         if event.delta is not None and event.delta.stop_reason:
             whole = decode_loosely(data)
             self._finish(whole["delta"] if isinstance(whole, dict) else {}, chunks)
@@ -203,10 +203,10 @@ class AnthropicStream(EventStream):
         chunks.append(self._finish_report(parse_finish_reason(raw, self._words), raw))
 
     def _finish_report(self, reason: FinishReason, raw: str) -> FinishReport:
-        """The finish, which is an error if the response waits for what only another client can do.
+        """Return the finish, which is an error if the response waits for something that only another client can do.
 
-        The vendor goes on by itself with its own tools, in a later response if need be. It wants something of the
-        client if it says so (`tool_use`) and calls none of our tools, or if the block is of another kind than its own.
+        The vendor continues with its own tools by itself, in a later response if necessary. It waits for the client if
+        it says so (`tool_use`) without calling any of our tools, or if the block is not of one of its own kinds.
         """
         unknown = [block for block in self._waiting.values() if block[0] not in RUN_BY_VENDOR]
         waiting = unknown if self._calls or reason != "tool_calls" else [*self._waiting.values()]
@@ -225,7 +225,7 @@ class AnthropicStream(EventStream):
             chunks.append(UsageReport(reported))
 
     def _usage(self) -> Usage | None:
-        """Return the usage. The vendor counts new, cached and cache-writing input apart; here they are one sum."""
+        """Return the usage. The vendor counts new, cached and cache-writing input separately; here they are summed."""
         new, output, *cached = map(self._counts.get, COUNTED)
         return reported_usage(
             None if new is None else sum_of_counts(new, *cached),
@@ -264,7 +264,7 @@ class AnthropicStream(EventStream):
 
     def _add_input(self, index: int, text: str, chunks: list[AnyChunk]) -> None:
         block = self._blocks.get(index)
-        if block is None:  # a fragment without a start: the assembler says what is missing
+        if block is None:  # a fragment without a start: the assembler reports what is missing
             chunks.append(ToolCallDelta(index, arguments=text))
             return
         block.arguments.append(text)
@@ -276,7 +276,7 @@ class AnthropicStream(EventStream):
             block.signature.add(delta.signature or "")
         elif delta.type == "citations_delta":
             block.citations.append(fields.get("citation"))
-        else:  # of a block that only its vendor understands
+        else:  # part of a block that only its vendor understands
             for name, value in fields.items():
                 if name == "type":
                     continue
@@ -312,7 +312,7 @@ class AnthropicStream(EventStream):
 
     def _stop_call(self, index: int, block: _Block, chunks: list[AnyChunk]) -> None:
         given = block.fields.get("input")
-        if given and not block.arguments:  # the call came whole
+        if given and not block.arguments:  # the whole call came with the block's start
             chunks.append(ToolCallDelta(index, arguments=_encode(given)))
         self._calls += 1
         self._waiting.pop(_string(_mapping(block.fields.get("caller")).get("tool_id")), None)
@@ -339,7 +339,7 @@ class AnthropicStream(EventStream):
         chunks.append(ReasoningDelta(signature=whole, redacted=True, vendor=VENDOR))
 
     def _note_waiting(self, kind: str, fields: dict[str, Any]) -> None:
-        """Note a block that may wait for the client, or that has the result of an earlier one."""
+        """Note a block that may wait for the client, or that holds the result of an earlier one."""
         if answered := _string(fields.get("tool_use_id")):
             self._waiting.pop(answered, None)
         elif "content" not in fields and ("id" in fields or kind.endswith(("_use", "_request"))):
@@ -347,7 +347,7 @@ class AnthropicStream(EventStream):
 
 
 def _item(fields: dict[str, Any]) -> ReasoningDelta:
-    """Return an item that is sent back unchanged: a whole block, or the fields of one besides its text or call."""
+    """Return an item that is sent back unchanged: a whole block, or its fields other than the text or call."""
     return ReasoningDelta(signature=_encode(fields), redacted=True, vendor=VENDOR)
 
 
@@ -380,14 +380,14 @@ def _fields(raw: bytes | msgspec.Raw) -> dict[str, Any]:
 
 
 def _fields_of(data: bytes, name: str) -> dict[str, Any]:
-    """Return one object of an event with all its fields, also those that `_Event` leaves out; empty if it has none."""
+    """Return an object of an event with all its fields, including those that `_Event` leaves out; or an empty one."""
     value = decode_loosely(data)
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def _json(text: str) -> Any:
-    """Return JSON text as raw JSON. Invalid text becomes an empty object, so that the vendor accepts the block."""
+    """Return JSON text as raw JSON. Invalid text becomes an empty object, which the vendor accepts in the block."""
     encoded = encodable(text.encode())
     return {} if decode_loosely(encoded) is None else msgspec.Raw(encoded)
 

@@ -1,4 +1,4 @@
-"""Chooses the messages that are marked for Anthropic's prompt cache. Cached input costs a tenth of the price."""
+"""Choice of the messages that are marked for Anthropic's prompt cache. Cached input costs a tenth of the price."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class CacheMarks:
-    """Chooses the messages of each request that are marked.
+    """Chooses which messages of each request are marked.
 
     Anthropic allows four marks per request (Anthropic API reference, "Prompt caching"): the last tool, the system
     prompt and two messages. One mark is on the latest message that stays in the session, never on an ephemeral one.
@@ -19,11 +19,11 @@ class CacheMarks:
         """Indexes of the messages marked in the latest request."""
 
     def places(self, role: Callable[[int], str], stable: int, edition: int) -> frozenset[int]:
-        """Return the indexes of the messages of one request that are marked; the system prompt is marked elsewhere.
+        """Return the indexes of the messages of a request to mark; the system prompt is marked elsewhere.
 
-        role: returns the role of the message at an index. stable: how many messages stay in the session; those after
-        them are ephemeral. edition: that of the request. If it is another one, earlier messages have changed, and the
-        marks of earlier requests are not set again.
+        role: function that returns the role of the message at an index. stable: number of messages that stay in the
+        session; those after them are ephemeral. edition: the request's edition. A new edition means that earlier
+        messages have changed, so the marks of earlier requests are not set again.
         """
         if edition != self._edition:
             self._edition, self._last = edition, ()

@@ -21,7 +21,7 @@ from .provider import Provider, Request
 
 
 class Chaos(Wrapper):
-    """Wraps a provider. Each keyword is a probability from 0 to 1; the same `seed` gives the same faults."""
+    """Wrapper that injects faults. Each keyword is a probability from 0 to 1; the same `seed` gives the same faults."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Chaos(Wrapper):
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """Open the wrapped provider's response, with the faults drawn for it. Raises ProviderError."""
+        """Open the wrapped provider's response with the faults drawn for it. Raises ProviderError."""
         faults = {name for name, chance in self._faults.items() if self._random.random() < chance}
         if "refuse" in faults:
             raise RateLimited("chaos: too many requests", status=429, retry_after=1.0)

@@ -1,7 +1,7 @@
-"""Keeps the fields that servers with chat completions want back beside texts and calls, and sends them.
+"""Keeps the fields that chat completions servers want back in addition to texts and calls, and sends them back.
 
 - `reasoning_details`, the parts of reasoning with their signatures: OpenRouter (its documentation, "Reasoning Tokens")
-  and MiniMax ("OpenAI API compatible", where the request says `reasoning_split`). They come in pieces.
+  and MiniMax ("OpenAI API compatible", where the request says `reasoning_split`). They arrive in pieces.
 - `extra_content` of a call or a message, which holds the thought signature: Gemini's OpenAI endpoint (Gemini API
   documentation, "Thought signatures").
 - Plain reasoning, under the name that the server gave it: Groq and Cerebras call it `reasoning`, and refuse
@@ -23,13 +23,13 @@ from ..decision import AnyChunk, AssistantMessage, Reasoning, ReasoningDelta
 PLAIN = "reasoning_content"
 """Field in which plain reasoning is sent if the server's own name for it is not known."""
 _TEXTS = {"reasoning.text": "text", "reasoning.summary": "summary"}
-"""Types of details that arrive in pieces, and the field whose pieces are joined."""
+"""Types of details that arrive in pieces, and for each the field whose pieces are joined."""
 
 
 class ReturnedReasoning:
-    """Collects the parts of one response that have to be sent back to `vendor`; nothing if that is empty.
+    """Collector of the parts of one response that must be sent back to `vendor`; collects nothing if that is empty.
 
-    returns_text: whether plain reasoning has to be sent back, too.
+    returns_text: whether plain reasoning must be sent back, too.
     """
 
     def __init__(self, vendor: str, returns_text: bool) -> None:
@@ -40,11 +40,11 @@ class ReturnedReasoning:
         self._field = ""
         self._details: list[dict[str, Any]] = []
         self._pieces: list[Any] = []
-        """What has come of the text of the last of them since it began."""
+        """Pieces of text received for the last of them since it began."""
         self._texts: list[str] = []
 
     def add_text(self, text: str, field: str) -> None:
-        """Note plain reasoning and the field in which it came."""
+        """Note plain reasoning and the name of the field in which it came."""
         if self._vendor:
             self._texts.append(text)
             if self._returns_text:
@@ -75,7 +75,7 @@ class ReturnedReasoning:
             self._pieces = []
 
     def flush(self) -> list[AnyChunk]:
-        """Return everything collected as the end of a block of reasoning. Call it before anything else is emitted."""
+        """Return everything collected as the end of a reasoning block. Call it before any other chunk is emitted."""
         self._join_pieces()
         kept: dict[str, Any] = {"reasoning_details": self._without_text()} if self._details else {}
         if self._field:
@@ -85,7 +85,7 @@ class ReturnedReasoning:
         return [block]
 
     def _without_text(self) -> list[dict[str, Any]]:
-        """Return the details. A text that the block itself holds is left out, so that it is recorded only once."""
+        """Return the details without texts that the block itself holds, so that each text is recorded only once."""
         if len(self._details) > 1:
             return self._details
         grows = _TEXTS.get(str(self._details[0].get("type")), "")
@@ -93,7 +93,7 @@ class ReturnedReasoning:
         return [{name: value for name, value in self._details[0].items() if not (is_known and name == grows)}]
 
     def extra_content(self, value: Any, of: str) -> list[AnyChunk]:
-        """Return the `extra_content` of a call or message (`of`) as a block that follows it."""
+        """Return the `extra_content` of a call or message (`of`) as a block placed after it."""
         if not self._vendor or not isinstance(value, dict):
             return []
         return [self._block({"extra_content": value, "of": of}, redacted=True)]
@@ -103,7 +103,7 @@ class ReturnedReasoning:
 
 
 def add_returned(message: AssistantMessage, vendor: str, encoded: dict[str, Any]) -> None:
-    """Add to an encoded message the fields that the server `vendor` has sent with it and wants back."""
+    """Add to an encoded message the fields that the server `vendor` sent with it and wants back."""
     details: list[dict[str, Any]] = []
     plain: dict[str, str] = {}
     for block in message.reasoning:

@@ -1,7 +1,7 @@
 """Parser for OpenAI's streamed chat completions: bytes in, chunks out.
 
-Servers differ, so any field may be missing, null or of another type than documented. The result is always a list of
-chunks or a ProviderError. Source: OpenAI API reference, "The chat completion chunk object".
+Servers differ, so any field may be missing, null or not of the documented type. The result is always a list of chunks
+or a ProviderError. Source: OpenAI API reference, "The chat completion chunk object".
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ NULL = len(b"null")
 TICKS = 10**10
 """Ticks per US dollar, xAI's unit of cost (xAI documentation, "Cost Tracking")."""
 KNOWN = frozenset({None, "", "function", "custom"})
-"""Types of calls."""
+"""Known types of calls."""
 UNNUMBERED = 2**20
-"""Difference of the indexes that are given to calls at one position that come without any."""
+"""Offset between the indexes given to several calls at one position that have no index."""
 COST_FIELDS = ("cost", "cost_details", "is_byok", "cost_in_usd_ticks")
-"""The fields that `reported_cost` reads."""
+"""Fields that `reported_cost` reads."""
 
 
 class _Wire(Struct, gc=False):
@@ -88,8 +88,8 @@ class _Choice(_Wire):
     message: _Delta | None = None
     text: str | None = None  # the older completions endpoint, which some servers serve at this path
     finish_reason: str | None = None
-    native_finish_reason: Any = None  # OpenRouter: the word of the vendor behind it, which may say that it failed
-    usage: msgspec.Raw = msgspec.Raw()  # Moonshot reports the usage here, with the finish
+    native_finish_reason: Any = None  # OpenRouter: the finish word of the vendor behind it, which may report a failure
+    usage: msgspec.Raw = msgspec.Raw()  # Moonshot reports the usage here, with the finish reason
     error: Any = None  # OpenRouter and gateways like it report a failure of the vendor behind them here
 
 
@@ -109,7 +109,7 @@ _decode = msgspec.json.Decoder(_Chunk).decode
 
 
 class ChatStream(EventStream):
-    """Parses one streamed response.
+    """Parser of one streamed response.
 
     `vendor`: the server's host, if items that it wants back are kept. `returns_text`: as in `ReturnedReasoning`.
     """
@@ -123,15 +123,15 @@ class ChatStream(EventStream):
         """Index of the choice that was received first; chunks of any other choice are ignored."""
         self._has_choices = self._has_delta = False
         self._of_unknown_types: tuple[bytes, dict[int, dict[str, Any]]] = (b"", {})
-        """The latest event with a call of a type that is not known, and what `_members_of_calls` has of it."""
+        """The latest event with a call of an unknown type, and the result of `_members_of_calls` for it."""
         self._foreign = b""
         self._sound = 0
-        """Length of the sound that has come beside the text, in characters of base64."""
+        """Length of the audio received with the text, in characters of base64."""
         self.refused = False
         self._unnumbered: dict[int, _Call] = {}
-        """The latest call that came without an index at each position, with the index that it got here."""
+        """The latest call without an index at each position, with the index given to it here."""
         self._unknown: dict[int, tuple[str, str, list[dict[str, Any]]]] = {}
-        """Calls of types that are not known, by index: the id, the type, and the members of each piece."""
+        """Calls of unknown types, by index: the id, the type, and the members of each piece."""
 
     def read_end(self, chunks: list[AnyChunk]) -> None:
         """Raise an error unless the body ended with `[DONE]`: without that, the response is incomplete."""
@@ -177,7 +177,7 @@ class ChatStream(EventStream):
             if (delta := choice.delta) is not None:
                 self._has_delta = True
                 self.add_delta(delta, data, chunks)
-            elif choice.message is not None and not self._has_delta:  # else it repeats the deltas, as MiniMax's does
+            elif choice.message is not None and not self._has_delta:  # if not, it repeats them, as MiniMax's does
                 self.add_delta(choice.message, data, chunks)
             elif choice.text:
                 chunks.append(TextDelta(choice.text))
@@ -193,16 +193,16 @@ class ChatStream(EventStream):
             chunks += usage_report(chunk.usage, _usage) or usage_report(groq.usage, _usage)
 
     def finish_report(self, choice: _Choice) -> FinishReport:
-        """The finish of a choice: in the vendor's own word where only that says that the vendor failed."""
+        """Return the finish of a choice, with the vendor's own word if only that says that the vendor failed."""
         raw, native = choice.finish_reason or "", choice.native_finish_reason
         if isinstance(native, str) and is_server_failure(parse_finish_reason(native, self._words), native):
             raw = native
         return FinishReport("content_filter" if self.refused else parse_finish_reason(raw, self._words), raw)
 
     def add_delta(self, delta: _Delta, data: bytes, chunks: list[AnyChunk]) -> None:
-        """Append the chunks of a delta, or of the whole message of an unstreamed response, to `chunks`.
+        """Append the chunks of a delta, or of the whole message of an unstreamed response.
 
-        data: the event, or the response, that holds it.
+        data: the event or response that holds it.
         """
         content = delta.content
         if content:
@@ -245,7 +245,7 @@ class ChatStream(EventStream):
                 chunks += self._returned.extra_content(call.extra_content, "call")
 
     def end_message(self, chunks: list[AnyChunk]) -> None:
-        """Append what has been collected and not emitted: reasoning that is sent back. Call it at a message's end."""
+        """Append what was collected and not yet emitted (reasoning to send back). Call it at the end of a message."""
         if self._returned.pending:
             chunks += self._returned.flush()
         for index, (id, kind, members) in self._unknown.items():
@@ -256,7 +256,7 @@ class ChatStream(EventStream):
             self._sound = 0
 
     def _index_of(self, call: _Call, position: int) -> int:
-        """The index of a call that came without one: another name, where no id tells, begins another call.
+        """Return the index of a call that has none. If ids do not tell, a call with another name begins a new call.
 
         Servers that number their calls may send a name in pieces; those that do not send whole calls.
         """
@@ -273,15 +273,15 @@ class ChatStream(EventStream):
         return call.index
 
     def _members_of_call(self, data: bytes, position: int) -> dict[str, Any]:
-        """The members of a call whose type is not known. The event `data` is taken apart once for all of its calls."""
+        """Return the members of a call of an unknown type. The event `data` is decoded once for all of its calls."""
         if self._of_unknown_types[0] is not data:
             self._of_unknown_types = data, _members_of_calls(data)
         return self._of_unknown_types[1].get(position, {})
 
     def _add_unknown(self, index: int, id: str, kind: str, members: dict[str, Any]) -> None:
-        """Collect a call of a type that is not known.
+        """Collect a call of an unknown type.
 
-        The type stands for its name and the members for its arguments, so that the model is told that there is no such
+        Its type is used as the name and its members as the arguments, so that the model is told that there is no such
         tool.
         """
         before = self._unknown.get(index, ("", "", []))
@@ -290,7 +290,7 @@ class ChatStream(EventStream):
 
 
 def _joined(pieces: list[Any]) -> Any:
-    """A value from the pieces that came of it: texts and lists grow, objects are joined, all else is replaced."""
+    """Return a value joined from its pieces: texts and lists grow, objects are merged, anything else is replaced."""
     given = [piece for piece in pieces if piece is not None]
     if all(isinstance(piece, str) for piece in given):
         return "".join(given)
@@ -305,7 +305,7 @@ def _joined(pieces: list[Any]) -> Any:
 
 
 def _name_and_arguments(call: _Call) -> tuple[str, str]:
-    """What a piece of a call has of its name and arguments. A call of a custom tool has free text for arguments."""
+    """Return the name and arguments in a piece of a call. A custom tool's call has free text as arguments."""
     if (custom := call.custom) is not None:
         return custom.name or "", custom.input or ""
     function = call.function or _Function()
@@ -316,7 +316,7 @@ def _name_and_arguments(call: _Call) -> tuple[str, str]:
 
 
 def _members_of_calls(data: bytes) -> dict[int, dict[str, Any]]:
-    """The members of the calls of an event, by position, without those that all calls have."""
+    """Return the members of each call of an event, by position, without those that all calls have."""
     value, found = decode_loosely(data), dict[int, dict[str, Any]]()
     known = ("index", "id", "type", "extra_content")
     for choice in value.get("choices", ()) if isinstance(value, dict) else ():
@@ -328,7 +328,7 @@ def _members_of_calls(data: bytes) -> dict[int, dict[str, Any]]:
 
 
 def _content_parts(content: Any) -> list[AnyChunk]:
-    """Chunks of content that is a list of parts, as Mistral sends text and thinking."""
+    """Return the chunks of content that is a list of parts, the form in which Mistral sends text and thinking."""
     chunks: list[AnyChunk] = []
     for part in content if isinstance(content, list) else [content]:
         if not isinstance(part, dict):
@@ -348,14 +348,17 @@ def _usage(usage: Mapping[str, Any]) -> Usage | None:
     return reported_usage(
         usage.get("prompt_tokens"),
         whole_output(usage, usage.get("prompt_tokens"), usage.get("completion_tokens"), completion),
-        cached=prompt.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"),  # DeepSeek's name for them
+        cached=prompt.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"),  # DeepSeek's name for cached tokens
         reasoning=completion.get("reasoning_tokens"),
         cost=reported_cost(usage),
     )
 
 
 def whole_output(usage: Mapping[str, Any], input: Any, output: Any, details: Mapping[str, Any]) -> Any:
-    """The output tokens with the reasoning, which xAI counts apart, all others as a part: only the total tells."""
+    """Return the output tokens including reasoning.
+
+    xAI counts reasoning separately, all others as a part of the output: only the total tells which.
+    """
     if not details.get("reasoning_tokens"):
         return output
     counts = [token_count(value) for value in (input, output, details.get("reasoning_tokens"))]
@@ -366,11 +369,11 @@ def whole_output(usage: Mapping[str, Any], input: Any, output: Any, details: Map
 
 
 def reported_cost(usage: Mapping[str, Any]) -> float | None:
-    """The reported cost of a response in US dollars; None if its usage has none, or a cost of 0.
+    """Return the reported cost of a response in US dollars; None if its usage has none, or a cost of 0.
 
-    OpenRouter reports a number. If the vendor is paid with the user's own key, that number is only OpenRouter's fee,
-    and the vendor's price is a separate field (OpenRouter documentation, "Usage Accounting"). Perplexity reports an
-    object with `total_cost`, xAI ticks (xAI documentation, "Cost Tracking").
+    OpenRouter reports a number. If the user's own key pays the vendor, that number is only OpenRouter's fee, and the
+    vendor's price is a separate field (OpenRouter documentation, "Usage Accounting"). Perplexity reports an object with
+    `total_cost`, xAI ticks (xAI documentation, "Cost Tracking").
     """
     if usage.keys().isdisjoint(COST_FIELDS):
         return None
@@ -405,7 +408,7 @@ def parse_whole_reply(
     if reply.error or (not reply.choices and _is_error(decode_loosely(body))):
         raise stream_error(decode_loosely(body))
     if not reply.choices:
-        raise ProtocolError("the answer holds no choices")
+        raise ProtocolError("the response has no choices")
     choice = reply.choices[0]
     if choice.error:
         raise stream_error(choice.error)
@@ -418,10 +421,10 @@ def parse_whole_reply(
 
 
 def _loosely(data: bytes) -> _Chunk | None:
-    """Decode a malformed chunk: numbers that are not JSON, fields of another type.
+    """Decode a malformed chunk, which has invalid numbers or fields of unexpected types.
 
-    Fields that are not needed are ignored, whatever they are. None if the data is not a JSON object, or if a needed
-    field cannot be read.
+    Fields that are not needed are ignored. Returns None if the data is not a JSON object or a needed field cannot be
+    read.
     """
     value = loads(data)
     if not isinstance(value, dict):
@@ -437,7 +440,7 @@ def _loosely(data: bytes) -> _Chunk | None:
 
 
 def _is_readable(choice: Any) -> bool:
-    """Whether a choice has the documented structure: an unreadable part of the answer must not be ignored."""
+    """Return whether a choice has the documented structure: an unreadable part of a response must not be ignored."""
     return isinstance(choice, dict) and all(
         choice.get(name) is None or isinstance(choice[name], dict) for name in ("delta", "message")
     )
@@ -516,7 +519,10 @@ def _encoded(value: Any) -> bytes:
 
 
 def _is_error(value: Any) -> bool:
-    """Whether a value in place of a chunk is an error: vLLM and Anthropic mark it, others only have its fields."""
+    """Return whether a value in place of a chunk is an error.
+
+    vLLM and Anthropic mark errors; other servers only send an error's fields.
+    """
     if isinstance(value, list):
         return any(_is_error(part) for part in value)
     if not isinstance(value, dict) or value.get("choices"):

@@ -1,4 +1,4 @@
-"""The clock of engine and wrappers. Nothing else reads the time or sleeps, so tests can control time."""
+"""Clock of the engine and the wrappers. Nothing else reads the time or sleeps, so tests can control time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Clock(Protocol):
     """Source of time for engine and wrappers."""
 
     def now(self) -> float:
-        """Seconds on a monotonic clock."""
+        """Return the seconds of a monotonic clock."""
         ...
 
     def wall(self) -> datetime:
-        """Wall-clock time in UTC; for records and people only."""
+        """Return the wall-clock time in UTC; for records and people only."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -25,18 +25,18 @@ class Clock(Protocol):
         ...
 
     def deadline(self, seconds: float | None) -> anyio.CancelScope:
-        """A cancel scope that times out after this many seconds; with None it never does."""
+        """Return a cancel scope that times out after this many seconds; never if None."""
         ...
 
 
 class SystemClock:
     """The system's clocks."""
 
-    now = staticmethod(monotonic)  # not wrapped in a method, because it is called for every event
+    now = staticmethod(monotonic)  # not a method that wraps it, because it is called for every event
     """Seconds on the system's monotonic clock."""
 
     def wall(self) -> datetime:
-        """Wall-clock time in UTC."""
+        """Return the wall-clock time in UTC."""
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
@@ -44,5 +44,5 @@ class SystemClock:
         await anyio.sleep(seconds)
 
     def deadline(self, seconds: float | None) -> anyio.CancelScope:
-        """A cancel scope that times out after this many seconds; with None it never does."""
+        """Return a cancel scope that times out after this many seconds; never if None."""
         return anyio.move_on_after(seconds)

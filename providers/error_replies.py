@@ -1,9 +1,9 @@
 """Classifies error replies as ProviderErrors: from HTTP responses, from streams, and from litellm's exceptions.
 
 Vendors report the same failure with different statuses, codes and types, or only in the message, and the body may be an
-object, a list, plain text or a web page. So all words of a body are collected whatever its structure, and tables map
-them to errors, the most specific first. Sources: the error pages of the vendors' API references, and replies in public
-issue trackers.
+object, a list, plain text or a web page. So all words of a body are collected regardless of its structure, and tables
+map them to errors, the most specific first. Sources: the error pages of the vendors' API references, and replies in
+public issue trackers.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .errors import (
 )
 
 LONGEST = 2000
-"""Characters of a provider's error message that are kept."""
+"""Maximum length of a provider's error message, in characters; the rest is dropped."""
 LONGEST_WAIT = 86_400.0
-"""Longest wait in seconds: a longer one is reduced to a day."""
+"""Longest wait, in seconds: longer ones are reduced to a day."""
 MOST_PARTS = 500
-"""Most values of a body that are examined; further ones are ignored."""
+"""Maximum number of values of a body that are examined; further ones are ignored."""
 
 # ---- classification
 
@@ -88,13 +88,13 @@ _CODES: dict[type[ProviderError], str] = {
     """,
 }
 _MEANING: dict[str, type[ProviderError]] = {code: leaf for leaf, codes in _CODES.items() for code in codes.split()}
-"""Error by code, type, status or reason, in lower case."""
+"""Error class by code, type, status or reason, in lower case."""
 _IN_TEXT = {
     code: leaf
     for code, leaf in _MEANING.items()
     if leaf in (ContextOverflow, QuotaExceeded, Unauthorized) and "_" in code
 }
-"""Codes that also count inside a message, as when a gateway wraps another server's error."""
+"""Codes that also count inside a message, as in a gateway's message about another server's error."""
 
 _INPUT = r"(?:prompt|input|inputs|request|request body|payload|messages?|conversation|history|content)"
 _OVERFLOW = rf"""(?ix)
@@ -162,7 +162,7 @@ _PER_DAY = r"(?i)per[ _-]?day|daily"
 
 
 class ErrorReply(NamedTuple):
-    """What the body of an error reply says."""
+    """Content of an error reply's body."""
 
     message: str
     """The provider's message, for people."""
@@ -177,7 +177,7 @@ class ErrorReply(NamedTuple):
 
 
 def classify(status: int | None, said: ErrorReply) -> type[ProviderError]:
-    """The class of error. `status`: the HTTP status; None if the response began successfully."""
+    """Return the error class of a reply. `status`: the HTTP status; None if the response began successfully."""
     status = status if status is not None and status >= 400 else said.status
     codes = {_MEANING[code] for code in said.codes if code in _MEANING}
     codes |= {leaf for code, leaf in _IN_TEXT.items() if code in said.text}
@@ -210,7 +210,7 @@ def classify(status: int | None, said: ErrorReply) -> type[ProviderError]:
 
 
 def _refused(status: int, said: ErrorReply, codes: set[type[ProviderError]]) -> type[ProviderError]:
-    """Classify 401, 403 and 404: no credit, no permission or no model."""
+    """Classify 401, 403 and 404 as no credit, no permission or no model."""
     if QuotaExceeded in codes or re.search(_TEXTS[0][1], said.text):
         return QuotaExceeded
     if status == 404:
@@ -229,7 +229,7 @@ def _overflows(text: str) -> bool:
 
 
 def _out_of_quota(said: ErrorReply, codes: set[type[ProviderError]], status: int | None) -> bool:
-    """Whether the quota is used up. Google uses the same words for limits per minute, which count as rate limits."""
+    """Return whether the quota is used up. Google uses the same words for limits per minute, which are rate limits."""
     if status is not None and status >= 500:
         return False
     if re.search(_PER_DAY, said.text) and (RateLimited in codes or status == 429):
@@ -240,7 +240,7 @@ def _out_of_quota(said: ErrorReply, codes: set[type[ProviderError]], status: int
 def build_error(
     said: ErrorReply, *, status: int | None = None, headers: Mapping[str, str] | None = None, where: str = ""
 ) -> ProviderError:
-    """Build the error for a reply. `where` is put before its message."""
+    """Build the error for a reply, whose message starts with `where`."""
     leaf = classify(status, said)
     retry_after = _from_headers(headers) if headers else None
     if retry_after is None:
@@ -259,7 +259,7 @@ _CODE_NAMES = frozenset(
     | {"statuscode", "status_code", "http_status", "http_code"}
 )
 LOOKED_AT = 100_000
-"""Characters of an error's texts that are searched for what they mean."""
+"""Maximum number of characters of an error's texts that are searched for its meaning."""
 _TAGS = r"(?is)<(script|style)\b.*?(?:</\1>|\Z)|<[^<>]*>"
 _WAITS = {"retrydelay": 1.0, "retry_after": 1.0, "retryafter": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
 
@@ -362,9 +362,9 @@ def _seconds(text: str, unit: float = 1.0) -> float | None:
 
 
 def _from_headers(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait according to the header Retry-After or its variants in milliseconds; None without such a header.
+    """Return the seconds to wait according to the header Retry-After or its variants in milliseconds.
 
-    Retry-After is a number of seconds or a date (RFC 9110, section 10.2.3).
+    Returns None without such a header. Retry-After is a number of seconds or a date (RFC 9110, section 10.2.3).
     """
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
         if (found := _seconds(headers.get(name, ""), 0.001)) is not None:
@@ -388,7 +388,7 @@ def _aware(at: datetime) -> datetime:
 
 
 def _from_limits(headers: Mapping[str, str]) -> float | None:
-    """Seconds until a used-up rate limit is reset: `x-ratelimit-reset-*` and Anthropic's names for it."""
+    """Return the seconds until a used-up rate limit is reset (`x-ratelimit-reset-*` and Anthropic's names for it)."""
     waits: list[float] = []
     for name, value in headers.items():
         name = name.lower()
@@ -401,7 +401,7 @@ def _from_limits(headers: Mapping[str, str]) -> float | None:
 
 
 def _until(value: str) -> float | None:
-    """Seconds until a time: a duration, a Unix time in seconds or milliseconds, or a date (RFC 3339)."""
+    """Return the seconds until a time: a duration, a Unix time in seconds or milliseconds, or a date (RFC 3339)."""
     value, now = value.strip(), datetime.now(UTC)
     try:
         number = float(value)

@@ -2,14 +2,14 @@
 
     ProviderError
     ├── Unauthorized        auth: the key is missing, wrong or lacks permission (401, 403): change the key
-    ├── NotFound            not_found: no such model or path (404): change the name
+    ├── NotFound            not_found: there is no such model or path (404): change the name
     ├── BadRequest          bad_request: the request itself is rejected (400, 422): change the request
     │   └── ContextOverflow     context_overflow: too many tokens: compact, then try again
     ├── QuotaExceeded       quota: no credit or quota is left (402, some 429): pay, or use another account
     ├── RateLimited         rate_limit: too many requests (429): wait `retry_after` seconds
     ├── Unavailable         server: the provider's own error (5xx): retry, or use another provider
     │   ├── Unreachable         connection: refused, unresolved, reset before an answer
-    │   └── TimedOut            timeout: no response, or no further content, in time
+    │   └── TimedOut            timeout: no response or no further content in time
     ├── Cancelled           cancelled: the caller cancelled the request
     ├── Degenerate          degenerate: the response repeated itself, and the engine cut it
     ├── Exhausted           exhausted: a script or a record has no more responses
@@ -34,7 +34,7 @@ a part of the key."""
 
 
 class ProviderError(Exception):
-    """A provider could not give a response. The message is for people and never contains a key."""
+    """Error of a provider that could not give a response. The message is for people and never contains a key."""
 
     kind: ClassVar[str] = "other"
 
@@ -42,7 +42,7 @@ class ProviderError(Exception):
         super().__init__(message)
         self.message = message
         self.status = status
-        """HTTP status, if there was one."""
+        """HTTP status; None if there was none."""
         self.retry_after = retry_after
         """Seconds to wait before a retry, if the provider said so."""
 
@@ -138,8 +138,8 @@ AWAY_STATUSES = frozenset({502, 503, 504, 520, 521, 523, 529})
 
 
 def too_much_received(most: int) -> ProtocolError:
-    """The error of a response for which more than `most` bytes came over its connection."""
-    return ProtocolError(f"more than {most} bytes came for one response, headers and framing included")
+    """Return the error of a response whose connection received more than `most` bytes."""
+    return ProtocolError(f"more than {most} bytes were received for one response, headers and framing included")
 
 
 class Interrupted(ProtocolError):
@@ -149,10 +149,10 @@ class Interrupted(ProtocolError):
 
 
 def is_away(error: ProviderError) -> bool:
-    """Whether an error says that the provider is away for a while, and will answer the same request later.
+    """Return whether an error means that the provider is away for a while and will answer the same request later.
 
-    So it is where no connection comes about, or one breaks, where no response comes in time, where it is overloaded or
-    a gateway does not reach it. Whoever is refused for what he sends (400, 401, 403, quota) is refused again.
+    It does if no connection can be made, a connection breaks, a response times out, the provider is overloaded, or a
+    gateway cannot reach it. A request that is refused for its content (400, 401, 403, quota) will be refused again.
     """
     if isinstance(error, Unreachable | TimedOut | RateLimited | Interrupted):
         return True
@@ -191,7 +191,7 @@ def redact(text: str, secret: str | None) -> str:
 
 
 def hide_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Remove keys and passwords from a text, also where only their beginning is left."""
+    """Remove keys and passwords from a text, also if only their beginning is left."""
     for secret in secrets:
         whole = len(secret)
         if whole >= SHORTEST_SECRET:
@@ -203,7 +203,7 @@ def hide_secrets(text: str, secrets: Iterable[str]) -> str:
 def attempt_ended(
     error: ProviderError, model: str, *, beside: bool = False, usage: Usage | None = None
 ) -> AttemptEnded:
-    """The chunk that reports an attempt with this model as failed."""
+    """Return the chunk that reports a failed attempt with this model."""
     return AttemptEnded(
         model=model,
         kind=error.kind,

@@ -1,4 +1,4 @@
-"""Base of the parsers of streamed responses: bytes in, chunks out, without I/O.
+"""Base class of the parsers of streamed responses: bytes in, chunks out, without I/O.
 
 The bytes may be cut anywhere. A parser reads server-sent events and merges neighbouring deltas of one block; a wire
 format adds `read_event`, which turns the data of one event into chunks.
@@ -25,7 +25,7 @@ from .sse_decoder import ErrorEvent, SSEDecoder
 from .surrogate_pairs import EncodableEvents, encodable, is_encodable
 
 SHOWN = 200
-"""Bytes of an unreadable event that a message quotes."""
+"""Maximum number of bytes of an unreadable event that a message quotes."""
 
 DONE = "[DONE]"
 """Data of the event that ends a stream of chat completions."""
@@ -33,16 +33,16 @@ _DECODER = json.JSONDecoder()
 _NO_WHITESPACE = re.compile(r"\S")
 
 LEFT_TO_CLIENT = "{}: for a client to run"
-"""Stands for the finish word of a response that waits for something that only another client can do."""
+"""Finish word given to a response that waits for something that only another client can do."""
 
 
 def titled(kind: str, name: str) -> str:
-    """The type of an item or block, and the name in it if it has one, for messages."""
+    """Return the type of an item or block, followed by its name if it has one, for messages."""
     return f"{kind} ({name})" if name else kind
 
 
 class EventStream(ABC):
-    """Parses one response. `words`: the user's finish words, which precede those of `FINISH_WORDS`."""
+    """Parser of one response. `words`: the user's finish words, which take precedence over `FINISH_WORDS`."""
 
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         self._words = words
@@ -55,14 +55,14 @@ class EventStream(ABC):
         self.finished = False
         """Whether the finish reason has been received: only the usage can still be missing."""
         self.done = False
-        """Whether nothing that follows is of interest."""
+        """Whether the rest of the stream can be ignored."""
 
     @abstractmethod
     def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
         """Turn the data of one event into chunks, and append them to `chunks`.
 
         Raises ProviderError if the event reports an error, and ProtocolError before it appends anything if the data is
-        not JSON. It then gets the data once more, with what can be read of it.
+        not JSON. It is then called again with what can be read of the data.
         """
 
     @abstractmethod
@@ -74,7 +74,7 @@ class EventStream(ABC):
         """Return the chunks of a response that was not streamed. Raises ProviderError."""
 
     def read_whole(self, body: bytes) -> list[AnyChunk]:
-        """Return the chunks of a response that was not streamed, as it was received. Raises ProviderError."""
+        """Return the chunks of an unstreamed response, given as it was received. Raises ProviderError."""
         body = encodable(body)
         try:
             return self.read_body(body)
@@ -101,7 +101,7 @@ class EventStream(ABC):
     def end(self) -> list[AnyChunk]:
         """Return the last chunks. Call it when the body has ended.
 
-        Raises Interrupted if the response is incomplete, ProtocolError if it is in another format.
+        Raises Interrupted if the response is incomplete, and ProtocolError if it is in another format.
         """
         if self._error is not None:
             raise self._error
@@ -124,7 +124,7 @@ class EventStream(ABC):
                 self._read_all(self._mended(data), chunks)
                 continue
             try:
-                self.read_event(data, chunks)  # nearly all can be read as they are: nothing looks at these before
+                self.read_event(data, chunks)  # fast path: nearly all events can be read as they are
             except ProtocolError:
                 mended = self._mended(data)
                 if mended == [data]:
@@ -132,7 +132,7 @@ class EventStream(ABC):
                 self._read_all(mended, chunks)
 
     def _mended(self, data: bytes) -> list[bytes]:
-        """What can be read now of an event that cannot be read as it is, or that came while others waited for it."""
+        """Return what can be read now of an unreadable event, or of one that arrived while others waited for it."""
         events = [value for ready in self._encodable.feed([data]) for value in json_values(ready)]
         return [event if type(event) is ErrorEvent else with_json_numbers(event) for event in events]
 
@@ -140,12 +140,12 @@ class EventStream(ABC):
         for data in events:
             if type(data) is not ErrorEvent:
                 self.read_event(data, chunks)
-            elif not self.finished:  # after the finish only the usage can be missing
+            elif not self.finished:  # after the finish reason, only the usage can be missing
                 raise build_error(parse_error_body(data), where=IN_STREAM)
 
 
 def is_json(block: bytes) -> bool:
-    """Whether a body is a JSON value, whatever its content type: an event stream cannot begin like this."""
+    """Return whether a body is a JSON value, whatever its content type. An event stream cannot begin like one."""
     return block.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
 
@@ -158,9 +158,9 @@ def stream_error(value: Any) -> ProviderError:
 
 
 def decode_loosely(data: bytes) -> Any:
-    """Decode any JSON value, with null for numbers that are none; None if the data is not JSON.
+    """Decode any JSON value, with null for values that are not numbers (NaN); None if the data is not JSON.
 
-    What is no character is U+FFFD: see `encodable`.
+    Invalid characters become U+FFFD: see `encodable`.
     """
     try:
         return msgspec.json.decode(data)
@@ -173,13 +173,13 @@ def decode_loosely(data: bytes) -> Any:
 
 
 MOST_DIGITS = 400
-"""Digits of the longest whole number that is read as one."""
+"""Maximum number of digits of a whole number; longer ones are not read as numbers."""
 
 
 def with_json_numbers(data: bytes) -> bytes:
-    """Return JSON with null for each number that JSON does not have (RFC 8259, section 6), or that nothing can hold.
+    """Return JSON with null for each number that JSON does not have (RFC 8259, section 6) or that is too large to hold.
 
-    Without such a number, and for what is no JSON otherwise, the data itself is returned.
+    The data itself is returned if it has no such number or is not JSON for another reason.
     """
     found: list[str] = []
 
@@ -206,7 +206,7 @@ def with_json_numbers(data: bytes) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """Decode JSON with the numbers that JSON does not have; None if it is none, or holds half a surrogate pair."""
+    """Decode JSON that may have numbers JSON does not allow; None for anything else or half a surrogate pair."""
     try:
         return json.loads(data) if is_encodable(data) else None
     except (ValueError, RecursionError):
@@ -214,9 +214,9 @@ def loads(data: bytes) -> Any:
 
 
 def json_values(data: bytes) -> list[bytes]:
-    """Return each JSON object of an event that has several, from servers that send no blank line between two events.
+    """Return each JSON object of an event that holds several, from servers that send no blank line between two events.
 
-    Of any other event the data itself is returned.
+    For any other event, return the data itself.
     """
     values: list[bytes] = []
     text, at = data.decode("utf-8", "replace").rstrip(), 0
@@ -236,9 +236,9 @@ def json_values(data: bytes) -> list[bytes]:
 
 
 def usage_report(raw: msgspec.Raw, read: Callable[[dict[str, Any]], Usage | None]) -> list[AnyChunk]:
-    """Return a report of an event's usage; nothing if it has none, or none that can be read.
+    """Return a report of an event's usage; empty if the event has no usage that can be read.
 
-    It is decoded apart from the rest of the event, so that a bad number in it does not make the event unreadable.
+    It is decoded separately from the rest of the event, so that a bad number in it does not make the event unreadable.
     """
     counted = decode_loosely(bytes(raw)) if bytes(raw) else None
     usage = read(counted) if isinstance(counted, dict) else None
@@ -252,5 +252,5 @@ def details_of(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def quoted(data: bytes) -> str:
-    """Return the beginning of data that cannot be read, to quote it in a message."""
+    """Return the beginning of unreadable data, for a message that quotes it."""
     return repr(data[:SHOWN].decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Fallback: uses the next provider when one fails."""
+"""Fallback: a wrapper that uses the next provider when one fails."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .errors import ProviderError
 from .provider import Provider, Request
 
 NO_FALLBACK = frozenset({"cancelled", "exhausted"})
-"""Kinds of errors that are not the provider's: another provider would not help."""
+"""Kinds of errors that are not the provider's fault: another provider would not help."""
 
 
 class Fallback(Wrapper):
-    """Uses the first provider and, when it fails, the next one; the last one's error is raised.
+    """Wrapper that uses the first provider and, when it fails, the next one. The last one's error is raised.
 
     after_output: whether to use the next provider even if part of the response had been emitted, which is then
     retracted. unless: kinds of errors that are raised at once.

@@ -20,23 +20,23 @@ KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 
 
 class Gemini(HTTPProvider):
-    """A model behind Gemini's own API.
+    """A model behind Gemini's own API, as in `Gemini("gemini-2.5-flash")`.
 
     - `model`: its name, such as `gemini-2.5-flash`, with its folder if that is not `models/`. It may begin with
       `gemini/`, as litellm has it.
     - `api_key`: by default `GOOGLE_API_KEY` or `GEMINI_API_KEY` from the environment.
-    - `base_url`: the URL up to, and without, `/models/NAME`. For Vertex AI it ends in `/publishers/google`.
+    - `base_url`: the URL before `/models/NAME`. For Vertex AI it ends in `/publishers/google`.
     - `access_token`: sent as a bearer token instead of a key, as Vertex AI takes it.
     - `server_tools`: tools that Google runs, as the API takes them: `[{"googleSearch": {}}, {"codeExecution": {}}]`.
-      Their calls and results are reported, and sent back with the messages; nothing of it is executed here.
+      Their calls and results are reported and sent back with the messages, and never executed here.
     - `images`: whether the model can see. Bytes are sent inline, URLs for Google to fetch.
     - `settings`: sent in every request, under Gemini's names (`maxOutputTokens`, `thinkingConfig`, `safetySettings`) or
       those of chat completions (`max_tokens`, `top_p`, `stop`, `reasoning_effort`).
     - Further arguments are those of `HTTPProvider`: timeouts, `largest_response`, redirects, `finish_words`.
 
-    Thought signatures and what Google's tools did are recorded and sent back unchanged. Use it as an async context
-    manager to keep its connections between runs. Raises WrongUse for an argument that cannot work; entering it raises
-    WrongUse if there is no key for Google's own server.
+    Thought signatures and the calls and results of Google's tools are recorded and sent back unchanged. Use it as an
+    async context manager to keep its connections between runs. Raises WrongUse for an argument that cannot work;
+    entering it raises WrongUse if there is no key for Google's own server.
     """
 
     prefix = "gemini/"
@@ -58,7 +58,7 @@ class Gemini(HTTPProvider):
         name = check_model(model, self.example).removeprefix(self.prefix).strip().removeprefix("models/")
         folder = "" if "/" in name else "models/"
         if api_key and access_token:
-            raise WrongUse("there is an api_key and an access_token, but only one of them can be sent: leave one out")
+            raise WrongUse("give api_key or access_token, not both: only one of them can be sent")
         key = access_token or api_key
         if key is None and not split_credentials(base_url)[1]:
             key = next(filter(None, map(os.environ.get, KEY_VARIABLES)), None)
@@ -70,13 +70,13 @@ class Gemini(HTTPProvider):
         )
 
     def key_headers(self, key: str) -> dict[str, str]:
-        """The key in Google's header, or the token as a bearer token."""
+        """Return Google's header with the key, or the token as a bearer token."""
         return {"authorization": f"Bearer {key}"} if self._bears else {"x-goog-api-key": key}
 
     def open_parser(self) -> GeminiStream:
-        """A parser for one response."""
+        """Return a parser for one response."""
         return GeminiStream(self._finish_words, runs_items=False)
 
     def encode_request(self, request: Request) -> bytes:
-        """The body of a request."""
+        """Return the body of a request."""
         return self._encoder.encode(request, self._settings)

@@ -1,6 +1,7 @@
-"""Arguments of a function call that Gemini sends piece by piece, each with the path of the value that it belongs to.
+"""Arguments of a function call that Gemini sends in pieces, each with the path of the value that it belongs to.
 
-Only with `streamFunctionCallArguments` in a request (Vertex AI documentation, "Streaming function call arguments").
+Only used with `streamFunctionCallArguments` in a request (Vertex AI documentation, "Streaming function call
+arguments").
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from msgspec import Struct
 _STEP = re.compile(r"""\.?([^.\[\]'"]+)|\[(\d+)\]|\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\]""")
 """One step of a JSON path (RFC 9535): a name, an index, or a quoted name."""
 LARGEST_GAP = 100
-"""Items of an array that may be missing before the one that a path names. They are null."""
+"""Maximum number of array items that may be missing before the one that a path names. They become null."""
 
 
 class ArgumentPiece(Struct, gc=False, rename="camel"):
-    """A piece of one value."""
+    """One piece of a value."""
 
     json_path: str = ""
     string_value: str | None = None
@@ -30,7 +31,7 @@ class ArgumentPiece(Struct, gc=False, rename="camel"):
 
 
 class _Text:
-    """A text that grows, in pieces: joining it with each would copy a long one again and again."""
+    """A growing text, kept in pieces: joining it at each piece would copy a long text again and again."""
 
     __slots__ = ("pieces",)
 
@@ -51,7 +52,7 @@ class GrowingArguments:
 
     @property
     def is_open(self) -> bool:
-        """Whether more of the last value was announced."""
+        """Whether the last value is announced to go on."""
         return self._open is not None
 
     def add(self, piece: ArgumentPiece) -> None:
@@ -62,7 +63,7 @@ class GrowingArguments:
             self._open = piece.json_path if piece.will_continue else None
 
     def text(self) -> str:
-        """The arguments as JSON text."""
+        """Return the arguments as JSON text."""
         return msgspec.json.encode(self._values, enc_hook=_joined).decode()
 
 
@@ -99,7 +100,7 @@ def _put(values: Any, steps: list[str | int], piece: ArgumentPiece) -> None:
 
 
 def _child(values: Any, step: str | int, empty: Any) -> Any:
-    """Return the value at this step, made if it is missing; None if `values` cannot have such a step."""
+    """Return the value at this step, created if it is missing; None if `values` cannot have such a step."""
     if isinstance(values, dict) and isinstance(step, str):
         return values.setdefault(step, empty)
     if isinstance(values, list) and isinstance(step, int) and step <= len(values) + LARGEST_GAP:

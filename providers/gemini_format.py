@@ -21,7 +21,7 @@ from .openai_format import NO_OUTPUT, EncodedSession, encode_arguments
 from .provider import Request, ToolChoice
 
 UNSIGNED = "skip_thought_signature_validator"
-"""Signature for calls that another model made, or whose signature is lost: Gemini 3 rejects calls without one (Gemini
+"""Signature for calls made by another model, or whose signature is lost: Gemini 3 rejects calls without one (Gemini
 API documentation, "Thought signatures")."""
 MODES: dict[ToolChoice, str] = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 
@@ -31,13 +31,13 @@ Piece = tuple[Role, bytes]
 
 
 def generation(model: str) -> int:
-    """Return the generation of a model by its name: 3 for `gemini-3-pro` and for names that end in `-latest`."""
+    """Return a model's generation, judged by its name: 3 for `gemini-3-pro` and for names that end in `-latest`."""
     found = re.search(r"gemini-(\d+)", model)
     return int(found[1]) if found else 3 if model.endswith("-latest") else 0
 
 
 class MessageEncoder:
-    """Encodes the messages of one session, in order. It remembers the ids that the vendor gave to calls."""
+    """Encoder of the messages of one session, in order. It remembers the ids that the vendor gave to calls."""
 
     def __init__(self, *, signs_calls: bool, pictures_inside: bool, images: bool) -> None:
         self._signs_calls = signs_calls
@@ -99,7 +99,7 @@ class MessageEncoder:
 
 
 def _whole_part(note: PartNote | None) -> list[Any]:
-    """Return the part that an item holds, or the empty text that it signs; empty if it holds neither."""
+    """Return the part that an item holds, or the empty text that it signs; empty if it has neither."""
     if note is None:
         return []
     if note.part:
@@ -108,9 +108,9 @@ def _whole_part(note: PartNote | None) -> list[Any]:
 
 
 def _texts(text: str, note: PartNote | None) -> list[Any]:
-    """Return a text as parts: its beginning with the signature of the item before it, if it has one, then the rest.
+    """Return a text as parts: first the beginning that the item before it signs, if there is one, then the rest.
 
-    A text that was shortened since goes without a signature, because it is no longer the text that was signed.
+    A text that was shortened later is sent without a signature, because it is not the text that was signed.
     """
     length = note.text if note is not None else None
     if note is None or not length or length > len(text):
@@ -131,7 +131,7 @@ def _part(part: str | Image) -> dict[str, Any]:
 
 
 def encode_pictures(results: Sequence[ToolResult]) -> Piece:
-    """Encode the images of tool results as a content of the user, each image after a line that names its call."""
+    """Encode the images of tool results as one user content, each image after a line that names its call."""
     parts: list[Any] = []
     for result in results:
         parts += [{"text": f"What {result.name} ({result.call_id}) shows:"}, *map(encode_image, result.images)]
@@ -143,7 +143,7 @@ def _parts(parts: Iterable[Any]) -> bytes:
 
 
 def encode_tools(tools: Sequence[ToolSpec], server_tools: Sequence[Mapping[str, Any]] = ()) -> msgspec.Raw:
-    """Encode our tools as function declarations, followed by the vendor's own tools as they were given."""
+    """Encode our tools as function declarations, followed by the vendor's own tools unchanged."""
     declared = [
         {"name": tool.name, "description": tool.description, "parametersJsonSchema": adapt_schema(tool.parameters)}
         for tool in tools
@@ -156,21 +156,21 @@ def encode_tools(tools: Sequence[ToolSpec], server_tools: Sequence[Mapping[str, 
 # ---- settings
 
 TOP_LEVEL = frozenset({"safetySettings", "cachedContent", "labels", "serviceTier", "store", "modelArmorConfig"})
-"""Settings that are sent beside `generationConfig`, not in it."""
+"""Settings that are top-level fields of a request, not fields of `generationConfig`."""
 RENAMED = {
     "max_tokens": "maxOutputTokens",
     "max_completion_tokens": "maxOutputTokens",
     "stop": "stopSequences",
     "n": "candidateCount",
 }
-"""Settings of chat completions and Gemini's names for them. All other names are only put into camel case."""
+"""Settings of chat completions and Gemini's names for them. Other names are only converted to camel case."""
 EFFORTS = {"none": 0, "minimal": 0, "low": 1024, "medium": 8192, "high": 24576}
 """Tokens for thoughts by `reasoning_effort`, for models before Gemini 3 (Gemini API documentation, "OpenAI
 compatibility"). Later models have levels with the same names."""
 
 
 def encode_settings(settings: Mapping[str, Any], model: str) -> dict[str, Any]:
-    """Return the fields of a request for these settings, which may have Gemini's names or those of chat completions."""
+    """Return the request fields for settings that are named as in Gemini's API or as in chat completions."""
     fields: dict[str, Any] = {}
     config: dict[str, Any] = {}
     for given, value in settings.items():
@@ -197,7 +197,7 @@ def _thinking(effort: Any, model: str) -> dict[str, Any]:
 
 
 def _camel(name: str) -> str:
-    """`top_p` as `topP`."""
+    """Convert a name to camel case: `top_p` to `topP`."""
     first, *others = name.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in others)
 
@@ -206,7 +206,7 @@ def _camel(name: str) -> str:
 
 
 class RequestEncoder:
-    """Encodes the requests of one provider. Messages and tools are encoded once for each session."""
+    """Encoder of the requests of one provider. Messages and tools are encoded once per session."""
 
     def __init__(self, model: str, *, images: bool = True, server_tools: Sequence[Mapping[str, Any]] = ()) -> None:
         self._model = model
@@ -216,7 +216,7 @@ class RequestEncoder:
         self._server_tools = server_tools
 
     def encode(self, request: Request, settings: Mapping[str, Any]) -> bytes:
-        """The body of a request."""
+        """Return the body of a request."""
         session: EncodedSession[Piece, msgspec.Raw] | None = request.memo.get(self)
         if session is None:
             session = request.memo[self] = self._session()
@@ -240,7 +240,7 @@ class RequestEncoder:
 
 
 def _contents(pieces: Iterable[Piece]) -> tuple[list[bytes], list[bytes]]:
-    """Return the parts of the system prompt, and the contents: one for each message, or for a response's results."""
+    """Return the parts of the system prompt, and the contents: one per message, or per response's results."""
     system: list[bytes] = []
     contents: list[bytes] = []
     results: list[bytes] = []
@@ -253,7 +253,7 @@ def _contents(pieces: Iterable[Piece]) -> tuple[list[bytes], list[bytes]]:
             results = []
         if role == "system":
             system.append(parts)
-        elif parts:  # a content without parts is refused
+        elif parts:  # the API rejects a content without parts
             contents.append(_content(role.encode(), parts))
     if results:
         contents.append(_content(b"user", b",".join(results)))

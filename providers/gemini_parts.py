@@ -1,9 +1,9 @@
-"""Opaque items that go back to Gemini with a message: one for each part that has more than its text or call.
+"""Opaque items that are sent back to Gemini with a message, one for each part that is more than a text or call.
 
-A thought signature belongs to the part that it came with: a call, a text (perhaps an empty one) or a thought. It goes
-back with that part, byte for byte, and parts with and without one are not joined (Gemini API documentation, "Thought
-signatures"). An item comes before the part that it is about, because nothing is read after a completion call; its place
-in the message is known (`Reasoning`).
+A thought signature belongs to the part that it came with: a call, a text (perhaps an empty one) or a thought. It is
+sent back with that part, byte for byte, and parts with a signature are not joined with parts without one (Gemini API
+documentation, "Thought signatures"). An item comes before the part that it describes, because nothing is read after
+a completion call; its place in the message is known (`Reasoning`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class PartNote(Struct, frozen=True, omit_defaults=True):
     signature: str = ""
     """The thought signature of the part that follows."""
     text: int | None = None
-    """The part is a text of this many characters; None: it is a call, or `part`."""
+    """Length of the text that the part is, in characters; None if it is a call or `part`."""
     call_id: str = ""
-    """The part is a call, and the vendor gave it this id."""
+    """The vendor's id of the call that the part is."""
     part: msgspec.Raw = msgspec.Raw()
-    """The part itself, as it was received: code that the vendor ran, its result, a picture, ..."""
+    """The part itself as it was received: code that the vendor ran, its result, a picture, ..."""
 
 
 _decode = msgspec.json.Decoder(PartNote).decode
@@ -39,7 +39,7 @@ def note_delta(note: PartNote) -> ReasoningDelta:
 
 
 def read_note(item: str) -> PartNote | None:
-    """Decode an item of a message; None if it cannot be read, as after a redaction."""
+    """Decode an item of a message. Returns None if it cannot be read, as after redaction."""
     try:
         return _decode(item)
     except (msgspec.DecodeError, RecursionError, ValueError):

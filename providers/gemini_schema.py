@@ -1,7 +1,7 @@
-"""JSON Schema of a tool's arguments in the subset that Gemini takes in `parametersJsonSchema`.
+"""JSON Schema of a tool's arguments, reduced to the subset that Gemini accepts in `parametersJsonSchema`.
 
 Sources: Gemini API reference, `responseJsonSchema`, which lists keywords, and recorded requests that were answered.
-What else a schema says is put into words, so that the model still reads it; the arguments are checked against the whole
+The rest of a schema is put into words, so that the model still reads it. The arguments are checked against the whole
 schema before a tool runs.
 """
 
@@ -15,20 +15,20 @@ KEPT = frozenset(
     {"$id", "$anchor", "$ref", "type", "description", "enum", "default", "required", "pattern"}
     | {"minimum", "maximum", "minItems", "maxItems", "uniqueItems", "minLength", "maxLength"}
 )
-"""Keywords that are sent as they are."""
+"""Keywords that are sent unchanged."""
 SCHEMAS = frozenset({"items", "additionalProperties"})
 """Keywords whose value is a schema, or true or false."""
 LISTS = frozenset({"prefixItems", "anyOf", "oneOf"})
 """Keywords whose value is a list of schemas."""
 NAMED = frozenset({"properties", "$defs"})
-"""Keywords whose value has a schema for each name."""
+"""Keywords whose value maps names to schemas."""
 NOTES = frozenset({"title", "$schema", "$comment", "examples", "discriminator", "deprecated", "readOnly", "writeOnly"})
 """Keywords that say nothing about the values."""
 _DEFINITIONS = "#/definitions/"
 
 
 def adapt_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema in Gemini's subset. What the subset cannot express is added to the description in words."""
+    """Return the schema in Gemini's subset. What the subset cannot express is put into words in the description."""
     adapted: dict[str, Any] = {}
     unsaid: dict[str, Any] = {}
     for name, value in _joined(schema).items():
@@ -57,7 +57,7 @@ def _adapted(value: Any) -> Any:
 
 
 def _joined(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with the members of its `allOf` joined into it."""
+    """Return the schema with the members of its `allOf` merged into it."""
     members = schema.get("allOf")
     if not isinstance(members, list):
         return dict(schema)

@@ -36,9 +36,9 @@ CODE_EXECUTION = "code_execution"
 KNOWN_PARTS = frozenset(
     "executableCode codeExecutionResult toolCall toolResponse inlineData fileData videoMetadata partMetadata".split()
 )
-"""Objects in a part that are about the vendor's own tools, or about the part."""
+"""Objects in a part that are about the vendor's own tools or about the part."""
 DONE = ("Result", "Response", "Data", "Metadata", "Resolution")
-"""Ends of the names of objects that ask for nothing."""
+"""Endings of the names of objects that request no action."""
 
 
 class _Wire(Struct, gc=False, rename="camel"):
@@ -61,7 +61,7 @@ class _Part(_Wire):
 
 
 class _OtherPart(_Wire):
-    """A part that is neither text nor a call."""
+    """A part that is neither a text nor a call."""
 
     executable_code: dict[str, Any] | None = None
     code_execution_result: dict[str, Any] | None = None
@@ -100,34 +100,34 @@ _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class GeminiStream(EventStream):
-    """Parses one response of `streamGenerateContent`.
+    """Parser of one response of `streamGenerateContent`.
 
-    runs_items: whether the client acts on parts that are no function calls; if not, a response with a part of an
-    unknown kind, which does not hold a result, ends with an error that names the kind.
+    runs_items: whether the client acts on parts that are not function calls. If False, a response that has a part of an
+    unknown kind without a result ends with an error that names the kind.
     """
 
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS, *, runs_items: bool = True) -> None:
         super().__init__(words)
         self._runs_items = runs_items
         self._waiting: list[str] = []
-        """Kinds of the parts that may wait for the client."""
+        """Kinds of parts that may wait for the client."""
         self._foreign = b""
-        """The first event that is not of this format."""
+        """The first event that is not in this format."""
         self._calls = 0
         self._after_call = False
-        """Whether the part before this one was a call."""
+        """Whether the previous part was a call."""
         self._growing: GrowingArguments | None = None
-        """Arguments of the call that has begun and not ended."""
+        """Arguments of the call in progress."""
         self._raw_parts: tuple[bytes, list[list[msgspec.Raw]]] = (b"", [])
-        """The latest event with a part that is neither text nor a call, and the parts of its candidates."""
+        """The latest event with a part that is neither a text nor a call, and the parts of its candidates."""
         self._begun: dict[str, deque[str]] = {}
-        """The ids under which tools of each name have begun, the oldest first; some of them may have ended."""
+        """The ids under which tools of each name have begun, oldest first; some may have ended."""
         self._server_tools: dict[str, ProviderToolReport] = {}
-        """Tools that the vendor runs, by id, whose results have not arrived."""
+        """Tools run by the vendor whose results have not arrived, by id."""
         self._numbered = 0
         self._shown: set[bytes] = set()
         self._counts = msgspec.Raw()
-        """The latest usage, not decoded: most events have one, and only the last one counts."""
+        """The latest usage, undecoded: most events have one, and only the last one counts."""
         self._reported: AnyChunk | None = None
 
     # ---- events
@@ -140,14 +140,14 @@ class GeminiStream(EventStream):
             if candidates is None or response.error is not None or response.prompt_feedback is not None:
                 self._read_unusual(response, data, chunks)
             for place, candidate in enumerate(candidates or ()):
-                if not candidate.index:  # another than the first was not requested
+                if not candidate.index:  # only the first candidate was requested
                     self._read_candidate(place, candidate, data, chunks)
             if response.usage_metadata:
                 self._counts = response.usage_metadata
             if self.finished or self._reported is None:
                 self._report_usage(chunks)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
-            if data[:6] == b"[DONE]":  # gateways add it
+            if data[:6] == b"[DONE]":  # gateways add this
                 self.done = True
                 return
             value = decode_loosely(data)
@@ -157,7 +157,7 @@ class GeminiStream(EventStream):
             raise ProtocolError(f"a chunk of the stream cannot be read ({error}): {quoted(data)}") from error
 
     def read_end(self, chunks: list[AnyChunk]) -> None:
-        """Raise Interrupted, or ProtocolError for another format: without a finish reason a response is incomplete."""
+        """Raise Interrupted, or ProtocolError for another format: a response without a finish reason is incomplete."""
         if self._foreign:
             raise ProtocolError(f"the stream is not in Gemini's format: {quoted(self._foreign)}")
         raise Interrupted("the stream ended without a finish reason")
@@ -179,7 +179,7 @@ class GeminiStream(EventStream):
         if (content := candidate.content) is not None:
             for number, part in enumerate(content.parts or ()):
                 if part.text and part.thought is None and part.thought_signature is None and not self._after_call:
-                    chunks.append(TextDelta(part.text))  # as nearly all are
+                    chunks.append(TextDelta(part.text))  # nearly all events are
                 elif not self._read_part(part, chunks):
                     self._read_other(self._raw_part(data, place, number), chunks)
         if (
@@ -191,7 +191,7 @@ class GeminiStream(EventStream):
             self._read_end_of_candidate(candidate, chunks)
 
     def _read_unusual(self, response: _Response, data: bytes, chunks: list[AnyChunk]) -> None:
-        """An event that is an error, the feedback on a blocked prompt, only a count, or of another format."""
+        """Read an event that is an error, feedback on a blocked prompt, only a count, or in another format."""
         if response.error is not None and not self.finished:
             raise stream_error(decode_loosely(data))
         if response.prompt_feedback is not None:
@@ -212,7 +212,7 @@ class GeminiStream(EventStream):
             self._finish(reason, str(word), chunks)
 
     def _read_feedback(self, feedback: dict[str, Any], chunks: list[AnyChunk]) -> None:
-        """A prompt that was blocked has no candidates, only the reason in a list of its own."""
+        """Read the feedback on a blocked prompt. Such a response has no candidates, only a list of reasons."""
         word = feedback.get("blockReason")
         if word and not self.finished:
             self._report_once("prompt_feedback", msgspec.json.encode(feedback), chunks)
@@ -232,7 +232,7 @@ class GeminiStream(EventStream):
     # ---- parts
 
     def _read_part(self, part: _Part, chunks: list[AnyChunk]) -> bool:
-        """Append the chunks of a text, a thought or a call; False for any other part."""
+        """Append the chunks of a text, a thought or a call. Return False for any other part."""
         signature, text = part.thought_signature or "", part.text
         if part.function_call is not None:
             self._read_call(part.function_call, signature, chunks)
@@ -248,7 +248,7 @@ class GeminiStream(EventStream):
         return True
 
     def _raw_part(self, data: bytes, place: int, number: int) -> msgspec.Raw:
-        """A part of an event, as it was received. The event is taken apart once for all of its parts."""
+        """Return a part of an event as it was received. The event is decoded once for all of its parts."""
         if self._raw_parts[0] is not data:
             self._raw_parts = (
                 data,
@@ -257,7 +257,7 @@ class GeminiStream(EventStream):
         return self._raw_parts[1][place][number].copy()
 
     def _read_other(self, raw: msgspec.Raw, chunks: list[AnyChunk]) -> None:
-        """Keep a part as it was received, since the vendor wants it back, and report what it says."""
+        """Keep a part as it was received, because the vendor wants it back, and report its content."""
         chunks.append(note_delta(PartNote(part=raw)))
         self._report_part(_decode_other(raw), chunks)
         for name, value in decode_loosely(bytes(raw)).items():
@@ -270,7 +270,7 @@ class GeminiStream(EventStream):
         if signature:
             chunks.append(note_delta(PartNote(signature, text=len(text))))
         elif text and self._after_call:
-            chunks.append(note_delta(PartNote()))  # or the text would go back before the calls
+            chunks.append(note_delta(PartNote()))  # otherwise the text would be sent back before the calls
         if text:
             self._after_call = False
             chunks.append(TextDelta(text))
@@ -279,7 +279,7 @@ class GeminiStream(EventStream):
         if self._growing is not None and not call.name:
             self._grow(call, chunks)
             return
-        if self._growing is not None:  # the next call begins: the one before it has ended
+        if self._growing is not None:  # the next call begins, so the previous one has ended
             chunks.append(self._end_of_growing(self._growing.is_open))
         self._after_call = True
         if signature or call.id:
@@ -295,14 +295,14 @@ class GeminiStream(EventStream):
         self._calls += 1
 
     def _grow(self, call: _Call, chunks: list[AnyChunk]) -> None:
-        """Add pieces to the arguments of the call that has begun. They are complete, as text, only at its end."""
+        """Add pieces to the arguments of the call in progress. They are complete, as text, only at its end."""
         assert self._growing is not None
         for piece in call.partial_args or ():
             self._growing.add(piece)
         chunks.append(ToolCallDelta(self._calls, whole=False) if call.will_continue else self._end_of_growing(False))
 
     def _end_of_growing(self, cut: bool) -> ToolCallDelta:
-        """The arguments of the call that has begun; `cut`: without their end, so that it is seen as truncated."""
+        """Return the arguments of the call in progress. `cut`: leave their end off, so that they count as truncated."""
         assert self._growing is not None
         arguments, self._growing = self._growing.text(), None
         index = self._calls
@@ -332,13 +332,13 @@ class GeminiStream(EventStream):
         self._begun.setdefault(name, deque()).append(id)
 
     def _end_tool(self, name: str, given: dict[str, Any], result: Any) -> ProviderToolReport:
-        """The report of a tool whose result has come: of the same id, or without one the oldest of its name."""
+        """Report a tool whose result has arrived: the one with its id or, without an id, the oldest of its name."""
         id = str(given.get("id") or "") or self._oldest(name)
         begun = self._server_tools.pop(id, None) or ProviderToolReport(id or self._next_id(name), name)
         return replace(begun, result=_json(result))
 
     def _oldest(self, name: str) -> str:
-        """The id of the oldest tool of this name that has not ended; empty if there is none."""
+        """Return the id of the oldest tool of this name that has not ended; empty if there is none."""
         ids = self._begun.get(name, deque())
         while ids:
             tool = self._server_tools.get(ids[0])
@@ -365,7 +365,7 @@ class GeminiStream(EventStream):
     # ---- usage
 
     def _report_usage(self, chunks: list[AnyChunk]) -> None:
-        """Report the first usage of a response, since one that is cut has no other, and the last one."""
+        """Report the first usage of a response, because a cut response has no other, and the last one."""
         for report in usage_report(self._counts, _usage):
             if report != self._reported:
                 self._reported = report
@@ -373,14 +373,14 @@ class GeminiStream(EventStream):
 
 
 QUERIES = ("webSearchQueries", "imageSearchQueries", "retrievalQueries")
-"""Fields of the grounding metadata that say what was searched for."""
+"""Fields of the grounding metadata that hold the search queries."""
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage | None:
-    """The usage; None if no tokens are counted in it.
+    """Return the usage; None if it counts no tokens.
 
-    The total tells what else the output counts: most models count thoughts beside it, which is added, and some within.
-    An output of 0 may be missing, as any field that has its default value (ProtoJSON format).
+    The total tells what the output count includes: most models count thoughts separately, which are then added, and
+    some include them. An output of 0 may be missing, like any field with its default value (ProtoJSON format).
     """
     input = token_count(usage.get("promptTokenCount"))
     given = usage.get("candidatesTokenCount")
@@ -399,7 +399,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage | None:
 
 
 def _parts_of(candidate: msgspec.Raw) -> list[msgspec.Raw]:
-    """The parts of a candidate, as they were received; it has some, or its content is null."""
+    """Return a candidate's parts as they were received; empty if its content is null."""
     content = _decode_fields(candidate).get("content", NULL)
     parts = NULL if content == NULL else _decode_fields(content).get("parts", NULL)
     return [] if parts == NULL else _decode_list(parts)

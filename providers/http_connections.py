@@ -1,7 +1,7 @@
-"""Connections that know whether a request reuses them, and that read no more than is allowed.
+"""HTTP connections that know whether a request reuses them, and that stop reading at a limit.
 
-Only a request on a connection that had another one before it may be sent again if that turns out to be closed. Tracing
-of aiohttp tells the same, but then a request calls all its other signals, too, which costs 5 % of the CPU of a step.
+Only a request on a reused connection may be sent again if the connection turns out to be closed. aiohttp's tracing
+tells the same, but then each request calls all its other signals, too, which costs 5 % of the CPU time of a step.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _new: ContextVar[list[bool] | None] = ContextVar("endstop_new_connections", defa
 
 
 class _BoundedConnection(ResponseHandler):
-    """Breaks off once more bytes have come in for one response than is allowed, headers and framing included.
+    """Connection that is closed once it received more bytes for a response than allowed, including headers and framing.
 
-    aiohttp itself reads on for ever where no content comes: any number of responses of status 1xx, or of digits in the
-    size of a chunk.
+    aiohttp itself reads on forever when no content comes: any number of responses with status 1xx, or of digits in a
+    chunk size.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
@@ -33,12 +33,12 @@ class _BoundedConnection(ResponseHandler):
         self._taken = 0
 
     def set_response_params(self, **params: Any) -> None:
-        """Count from zero: aiohttp calls this before it sends a request on the connection."""
+        """Reset the count. aiohttp calls this before it sends a request on the connection."""
         self._taken = 0
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
-        """Count these bytes and parse them, or break off the connection: asyncio calls this for what has come in."""
+        """Count these bytes and parse them, or close the connection. asyncio calls this with received data."""
         self._taken += len(data)
         if self._taken <= self._most:
             super().data_received(data)
@@ -50,16 +50,16 @@ class _BoundedConnection(ResponseHandler):
 
 def break_off(connection: ResponseHandler, error: Exception) -> None:
     """Close a connection at once, and raise the error where the body of its response is read."""
-    body = connection._payload  # which the connection forgets when it is aborted
+    body = connection._payload  # aborting the connection makes it forget this
     connection.abort()
     if body is not None:
         body.set_exception(error)
 
 
 class Connections(aiohttp.TCPConnector):
-    """Connections without a limit on their number.
+    """Connector without a limit on the number of connections.
 
-    most: bytes that may come in for one response. ttl_dns_cache: seconds for which an address is kept.
+    most: maximum bytes received for one response. ttl_dns_cache: seconds for which an address is cached.
     """
 
     def __init__(self, most: int = sys.maxsize, ttl_dns_cache: int = 10) -> None:
@@ -68,20 +68,20 @@ class Connections(aiohttp.TCPConnector):
         self._factory = partial(_BoundedConnection, self._loop, most)  # type: ignore[assignment]
 
     def note_new(self) -> list[bool]:
-        """Return a list that is not empty any more once a request of this task makes a connection."""
+        """Return a list that is filled when a request of this task creates a connection."""
         new: list[bool] = []
         _new.set(new)
         return new
 
     def reused(self, new: list[bool]) -> bool:
-        """Whether the request since `note_new` went to a connection that had another one before it.
+        """Return whether the request since `note_new` used a connection that had served another one before.
 
-        False as well if aiohttp made its connections in another way, so that nothing is known of them.
+        Also False if aiohttp created its connections in another way, so that nothing is known about them.
         """
         return not new and self._made > 0
 
     async def _create_connection(self, *request: Any, **options: Any) -> ResponseHandler:
-        """Make a connection: the method by which aiohttp's connectors differ."""
+        """Create a connection. This is the method in which aiohttp's connectors differ."""
         self._made += 1
         if (new := _new.get()) is not None:
             new.append(True)

@@ -1,8 +1,8 @@
-"""Base of the providers that speak a vendor's wire format themselves, over aiohttp.
+"""Base class of the providers that implement a vendor's wire format themselves, over aiohttp.
 
-What all of them need is here: connections, redirects, proxies, timeouts that count content, a limit on the size of a
-response, errors that never show a key. A provider adds three things of its own: the headers with its key, the body of
-a request, and the parser of a response (`EventStream`).
+It has what all of them need: connections, redirects, proxies, timeouts that count content, a limit on the size of a
+response, errors that never show a key. A provider adds three things: the headers with its key, the body of a
+request, and the parser of a response (`EventStream`).
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 
 
 LARGEST_RESPONSE = 32 * 1024 * 1024
-"""Default limit on a response, in bytes after decompression: about a hundred times the longest real ones."""
+"""Default limit on a response, in bytes after decompression: about a hundred times the longest real response."""
 LARGE_BODY = 1024 * 1024
-"""Bytes of a request above which aiohttp wants a file object, to send it in pieces."""
+"""Size of a request in bytes above which aiohttp needs a file object, to send it in pieces."""
 MOST_REDIRECTS = 5
 MOST_AT_ONCE = 500
-"""Chunks of one block after which other tasks of the event loop have their turn: an event may hold very many."""
+"""Number of chunks of one block after which other tasks of the event loop get a turn: an event may hold very many."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 LARGEST_REFUSAL = 64 * 1024
-"""Most bytes that are read of the body of an error reply."""
+"""Maximum number of bytes that are read of an error reply's body."""
 
 
 def most_received(largest: int) -> int:
-    """How many bytes may come over the connection for one response, headers and framing included.
+    """Return the maximum number of bytes received for one response, headers and framing included.
 
-    largest: how many bytes the body may have after decompression.
+    largest: maximum size of the body after decompression, in bytes.
     """
     return 2 * largest + 1024 * 1024
 
@@ -84,19 +84,19 @@ class HTTPProvider(ABC):
     """
 
     prefix: ClassVar[str] = ""
-    """Beginning that a model's name may have, as in `anthropic/claude-sonnet-4-5`. It is kept in records, where it says
+    """Prefix that a model's name may have, as in `anthropic/claude-sonnet-4-5`. It is kept in records, where it says
     how the model is reached, and not sent."""
     url_argument: ClassVar[str] = "base_url"
     """Name of the argument with the URL, for messages."""
     example: ClassVar[str] = "NAME"
-    """How one is made, for messages."""
+    """Example of the constructor's arguments, for messages."""
     key_variable: ClassVar[str] = ""
     vendor_url: ClassVar[str] = ""
-    """The vendor's own server, which demands a key and is not named in records; empty if there is none."""
+    """URL of the vendor's own server, which requires a key and is not named in records; empty if there is none."""
     key_from: ClassVar[str] = ""
-    """Where a key may come from, for messages; empty: `key_variable`."""
+    """Where a key may come from, for messages; if empty, `key_variable`."""
     request_id_header: ClassVar[str] = ""
-    """Response header with the vendor's id of the request, which errors quote for its support. Empty: none."""
+    """Response header with the vendor's request id, which errors quote for its support; empty if there is none."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class HTTPProvider(ABC):
             fragment="",
         ).geturl()
         if login and api_key:
-            raise WrongUse(f"there is an api_key and a user in {name}, but only one of them can be sent: leave one out")
+            raise WrongUse(f"give api_key or a user in {name}, not both: only one of them can be sent")
         self._where = _place(self.url)
         """Host and port, for messages."""
         key = api_key if api_key is not None or login else os.environ.get(self.key_variable)
@@ -164,18 +164,18 @@ class HTTPProvider(ABC):
 
     @abstractmethod
     def key_headers(self, key: str) -> dict[str, str]:
-        """The headers that carry this key. They go to no other host."""
+        """Return the headers that carry this key. They are sent to no other host."""
 
     @abstractmethod
     def encode_request(self, request: Request) -> bytes:
-        """The body of a request, as JSON."""
+        """Return the body of a request, as JSON."""
 
     @abstractmethod
     def open_parser(self) -> EventStream:
-        """A parser for one response."""
+        """Return a parser for one response."""
 
     def request_headers(self) -> dict[str, str]:
-        """Further headers of every request, none of them secret."""
+        """Return further headers for every request, none of them secret."""
         return {}
 
     # ---- the provider
@@ -217,7 +217,7 @@ class HTTPProvider(ABC):
                 elif response.content.at_eof():
                     response.release()
                 else:
-                    response.close()  # at once and without waiting: this may be a cancellation
+                    response.close()  # immediately and without waiting: this may be a cancellation
 
     # ---- the request
 
@@ -262,7 +262,7 @@ class HTTPProvider(ABC):
         raise NotFound(f"{self._where} redirects more than {MOST_REDIRECTS} times: check {self.url_argument}")
 
     def _redirected(self, url: str, response: aiohttp.ClientResponse) -> str:
-        """The target of a redirect. Raises NotFound if it would lose the request, or leads to another host."""
+        """Return the target of a redirect. Raises NotFound if it would lose the request or lead to another host."""
         status, name = response.status, self.url_argument
         try:
             to = urljoin(url, response.headers.get("location", ""))
@@ -281,9 +281,9 @@ class HTTPProvider(ABC):
         return to
 
     async def _send_once(self, url: str, body: bytes) -> aiohttp.ClientResponse:
-        """Send the request, again if it went to a reused connection that the server had just closed.
+        """Send the request, and again if it was sent on a reused connection that the server had just closed.
 
-        llama.cpp announces keep-alive but closes the connection, so the next request meets a dead one. Each dead
+        llama.cpp announces keep-alive but closes the connection, so the next request finds it dead. Each dead
         connection is dropped, and a request on a new connection is never repeated.
         """
         import aiohttp
@@ -308,7 +308,7 @@ class HTTPProvider(ABC):
         import aiohttp
 
         body = b""
-        seconds = min(self._timeouts)  # only its words are missing: what kind of error it is, the status tells
+        seconds = min(self._timeouts)  # only its message is missing: the status tells the kind of error
         with anyio.move_on_after(seconds), suppress(aiohttp.ClientError, TimeoutError, ValueError):
             while len(body) < LARGEST_REFUSAL and (block := await response.content.readany()):
                 body += block
@@ -345,7 +345,7 @@ class HTTPProvider(ABC):
                     break
             for chunk in parser.end():
                 yield chunk
-            if not response.content.at_eof():  # the end of the body is often a separate packet:
+            if not response.content.at_eof():  # the end of the body is often a separate packet;
                 with anyio.move_on_after(0.05):  # once it is read, the connection can be reused
                     await response.content.readany()
         except ProviderError as error:
@@ -362,14 +362,14 @@ class HTTPProvider(ABC):
                 raise ProtocolError(self._hide(f"the stream from {where} cannot be read: {error}")) from error
 
     async def _rest(self, response: aiohttp.ClientResponse, watchdog: Watchdog, begun: bytes) -> bytes:
-        """Read the rest of a body that starts with `begun`; return all of it."""
+        """Read the rest of a body that starts with `begun`, and return the whole body."""
         body = bytearray(begun)
         while block := await self._block(response, watchdog, len(body)):
             body += block
         return bytes(body)
 
     async def _block(self, response: aiohttp.ClientResponse, watchdog: Watchdog, taken: int) -> bytes:
-        """The next decompressed block of the body; empty at its end. Raises ProtocolError if the body is too large."""
+        """Return the next decompressed block of the body, empty at its end. Raises ProtocolError above the limit."""
         block = await watchdog.wait_for(response.content.readany())
         if taken + len(block) > self._largest:
             raise ProtocolError(
@@ -383,7 +383,7 @@ class HTTPProvider(ABC):
 
 
 def _check_url(name: str, base_url: str, path: str) -> None:
-    """Raise WrongUse unless this is a URL without the path of the request. name: the argument, for messages."""
+    """Raise WrongUse unless this is a URL without the path of the request. name: the argument's name, for messages."""
     if not _is_url(base_url):
         raise WrongUse(f"{name} {mask_url(base_url)!r} is not a URL: use the form http://host:port/v1")
     end = path.partition("?")[0]
@@ -392,7 +392,10 @@ def _check_url(name: str, base_url: str, path: str) -> None:
 
 
 def _timeouts(connect: float, first: float | None, read: float | None) -> tuple[float, float, float]:
-    """Return the seconds to connect, to the first content, and between two pieces. Raises WrongUse unless above 0."""
+    """Return the timeouts in seconds: to connect, to the first content, and between two pieces of content.
+
+    Raises WrongUse unless each is above 0.
+    """
     between = BETWEEN_SECONDS if read is None else read
     first = first if first is not None else read or FIRST_SECONDS
     for name, given in (("connect_timeout", connect), ("first_timeout", first), ("read_timeout", between)):
@@ -410,10 +413,10 @@ def _is_url(text: str) -> bool:
 
 
 def is_proxied(url: str) -> bool:
-    """Whether the environment has a proxy for this URL.
+    """Return whether the environment sets a proxy for this URL.
 
-    Only then may aiohttp read the environment. It does so before every request, in two threads, which takes longer
-    than the rest of a step, and it takes a matching line of ~/.netrc as a second authorization, which fails.
+    aiohttp may read the environment only in that case. It does so before every request, in two threads, which takes
+    longer than the rest of a step, and it sends a matching line of ~/.netrc as a second authorization, which fails.
     """
     from urllib.request import getproxies, proxy_bypass
 
@@ -422,6 +425,6 @@ def is_proxied(url: str) -> bool:
 
 
 def _place(url: str) -> str:
-    """Host and port of a URL, for messages: without credentials."""
+    """Return the host and port of a URL, without credentials, for messages."""
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)

@@ -1,4 +1,4 @@
-"""Adapter for litellm and all providers it supports. The only module that imports litellm, on first use.
+"""Adapter for litellm and all providers that it supports. The only module that imports litellm, on first use.
 
 litellm takes four seconds to import, fetches prices from the network, prints on errors and retries by itself; all of
 that is switched off here. docs/explanation/provider_checks.md lists the problems in litellm that cannot be fixed here.
@@ -51,9 +51,9 @@ from .provider import Request, check_model, check_settings
 from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Watchdog
 
 CLOSING_SECONDS = 2.0
-"""Seconds that closing a stream may take before it is abandoned."""
+"""Maximum seconds for closing a stream, after which it is abandoned."""
 SLICE_SECONDS = 0.002
-"""Seconds of reading one response before other tasks get a turn: about fifteen chunks of litellm."""
+"""Maximum seconds of reading one response before other tasks get a turn: about fifteen litellm chunks."""
 OTHER_KEYS = frozenset({"azure", "bedrock", "ollama", "ollama_chat", "sagemaker", "vertex_ai"})
 """Providers that may find credentials elsewhere: a missing key is not reported before a request."""
 OPENROUTER = "openrouter/"
@@ -73,8 +73,8 @@ class LiteLLM:
     - `settings`: sent in every request (`temperature`, `max_tokens`, ...).
     - `cache`: whether to mark the stable part of a session for the provider's prompt cache, where the model supports
       such marks (Claude).
-    - `images`: whether the model can see; by default images of prompts are sent, and those of tool results as litellm
-      says.
+    - `images`: whether the model can see; by default images of prompts are sent, and those of tool results if litellm
+      says that the model can.
     - `finish_words`: finish words of the provider that the table lacks or interprets differently: `{"done": "stop"}`.
     - `reports_cost`: whether usage includes the cost, so that a limit on cost works without a known price; by default
       True for OpenRouter.
@@ -101,7 +101,7 @@ class LiteLLM:
     ) -> None:
         if api_base and split_credentials(api_base)[1]:
             raise WrongUse(
-                f"api_base {mask_url(api_base)!r} holds a user, which litellm cannot send: "
+                f"api_base {mask_url(api_base)!r} contains a user, which litellm cannot send: "
                 "leave it out and give a key, or use OpenAICompatible (--provider openai)"
             )
         self.model = check_model(model, "LiteLLM('openai/gpt-4o')")
@@ -137,7 +137,7 @@ class LiteLLM:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        """Nothing to close: litellm's clients belong to the whole process, and others may be using them."""
+        """Do nothing: litellm's clients belong to the whole process, and others may be using them."""
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
@@ -152,7 +152,7 @@ class LiteLLM:
                 response = await watchdog.wait_for(litellm.acompletion(**self._arguments(request)))
             except TimeoutError as error:
                 watchdog.close()
-                raise TimedOut(f"{self.model} gave no answer for {watchdog.seconds:g} s") from error
+                raise TimedOut(f"{self.model} gave no response for {watchdog.seconds:g} s") from error
             except Exception as error:
                 watchdog.close()
                 raise self._translate(error, ours, streaming=False) from None  # it quotes the key
@@ -167,14 +167,14 @@ class LiteLLM:
                 await _close_shielded(partial(_close, chunks, response, stream, ours.received))
 
     def _check(self, litellm: Any) -> dict[str, Any]:
-        """The arguments that all requests share. Raises WrongUse if the provider is unknown or its key is missing."""
+        """Return the arguments shared by all requests. Raises WrongUse for an unknown provider or a missing key."""
         fixed: dict[str, Any] = {
             "stream": True,
             "stream_options": {"include_usage": True},
             "max_retries": 0,
             "num_retries": 0,
             "drop_params": True,
-            "timeout": max(self._timeouts),  # litellm's own, between two reads; waits for content are timed here
+            "timeout": max(self._timeouts),  # litellm's, between two reads; the waits for content are timed here
         }
         model = self.model
         try:
@@ -196,7 +196,7 @@ class LiteLLM:
             if missing and self._api_base is None:
                 raise WrongUse(f"model {model!r} needs a key: set {' or '.join(missing)}")
             if missing:
-                fixed["api_key"] = "none"  # litellm requires a key; one that is set it finds by itself
+                fixed["api_key"] = "none"  # litellm requires a key; it finds one that is set by itself
         return fixed
 
     def _arguments(self, request: Request) -> dict[str, Any]:
@@ -229,9 +229,7 @@ class LiteLLM:
             while True:
                 CURRENT_STREAM.set(ours)
                 try:
-                    chunk = await watchdog.wait_for(
-                        anext(chunks)
-                    )  # litellm's own time-outs do not cover every provider
+                    chunk = await watchdog.wait_for(anext(chunks))  # litellm's own do not cover every provider
                 finally:
                     CURRENT_STREAM.set(None)
                 for part in (*reader.stated(_kept_chunks(response)), *reader.read(chunk)):
@@ -269,7 +267,7 @@ class LiteLLM:
             watchdog.close()
 
     def _translate(self, error: Exception, ours: CurrentStream, *, streaming: bool) -> ProviderError:
-        """The ProviderError for what litellm raised: our own error, where that is why the response ended."""
+        """Return the ProviderError for an exception of litellm: our own error, if that is why the response ended."""
         if ours.received.error is not None:
             return ProtocolError(f"{self.model}: {ours.received.error.message}")
         return translate_error(error, self.model, self._api_key, streaming=streaming)
@@ -283,7 +281,7 @@ class LiteLLM:
     def _pictures(self) -> PicturePlacement:
         """Where images of a result are sent: inside it for Claude, except through OpenRouter, whose format cannot."""
         sees = bool(_import().supports_vision(model=self.model)) if self._images is None else self._images
-        if not sees:  # what a user gave is sent, unless it is known that the model cannot see it
+        if not sees:  # the user's images are sent, unless it is known that the model cannot see them
             return "prompt" if self._images is None else "none"
         return "inside" if supports_cache_marks(self.model) and not self.model.startswith(OPENROUTER) else "after"
 
@@ -296,18 +294,21 @@ class LiteLLM:
 
 
 def _is_invented_finish(response: Any) -> bool:
-    """Whether litellm made up the finish reason: it reports `stop` for a body that ended early (seen in 1.105.3)."""
+    """Return whether litellm made up the finish reason.
+
+    It reports `stop` for a body that ended early (seen in 1.105.3).
+    """
     known = getattr(response, "received_finish_reason", ""), getattr(response, "intermittent_finish_reason", None)
     return known == (None, None)
 
 
 def _kept_chunks(response: Any) -> Sequence[Any]:
-    """The chunks that litellm keeps of a response; their usage is otherwise available only at the end."""
+    """Return the chunks that litellm keeps of a response. Their usage is otherwise available only at the end."""
     return getattr(response, "chunks", None) or ()
 
 
 def _blank_keys(litellm: Any, model: str) -> list[str]:
-    """Variables for this provider's key that are set but empty, which litellm would take as keys."""
+    """Return the variables for this provider's key that are set but empty, which litellm would take as keys."""
     own = "".join(sign for sign in litellm.get_llm_provider(model=model)[1].upper() if sign.isalnum())
     names = ("GEMINI", "GOOGLE") if own == "GEMINI" else (own,)
     keys = [n for n in os.environ if n.endswith("KEY") and n.replace("_", "").upper().startswith(names)]
@@ -315,16 +316,16 @@ def _blank_keys(litellm: Any, model: str) -> list[str]:
 
 
 def _import() -> Any:
-    # Set before the import: otherwise it fetches prices from the network, and loads any `.env` above its folder.
+    # Set before the import: otherwise litellm fetches prices from the network and loads any `.env` above its folder.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     litellm: Any = importlib.import_module("litellm")
-    litellm.suppress_debug_info = True  # otherwise it prints to stdout on every error
-    litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10**9  # otherwise 100 equal fragments are an error
+    litellm.suppress_debug_info = True  # otherwise litellm prints to stdout on every error
+    litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10**9  # otherwise 100 equal fragments raise an error
     from .litellm_http import bound_requests
 
     bound_requests()
-    litellm.disable_hf_tokenizer_download = True  # otherwise some names make it query a model hub
+    litellm.disable_hf_tokenizer_download = True  # otherwise some model names make litellm query a model hub
     _record_finish_words(importlib.import_module("litellm.litellm_core_utils.core_helpers"))
     for module in COUNTING:
         _mute_token_counter(importlib.import_module(f"litellm.llms.{module}"))
@@ -332,21 +333,21 @@ def _import() -> Any:
 
 
 def _record_finish_words(helpers: Any) -> None:
-    """Replace litellm's map of finish reasons by a `RecordingFinishMap`, once. Its results stay the same."""
+    """Replace litellm's map of finish reasons with a `RecordingFinishMap`, once. Its results stay the same."""
     table = getattr(helpers, "_FINISH_REASON_MAP", None)
     if type(table) is dict:
         helpers._FINISH_REASON_MAP = RecordingFinishMap(table)
 
 
 def _mute_token_counter(module: Any) -> None:
-    """Replace a module's token counter by a `MutedTokenCounter`, once. For other callers its results stay the same."""
+    """Replace a module's token counter with a `MutedTokenCounter`, once. For others its results stay the same."""
     count = getattr(module, "token_counter", None)
     if count is not None and not isinstance(count, MutedTokenCounter):
         module.token_counter = MutedTokenCounter(count)
 
 
 async def _close_shielded(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Close within `CLOSING_SECONDS`, and again if that is cancelled: the end of an event loop cancels each task."""
+    """Close within `CLOSING_SECONDS`, and again if cancelled: the end of an event loop cancels every task."""
     closing = asyncio.ensure_future(close())
     try:
         await wait_shielded(closing, CLOSING_SECONDS)
@@ -354,15 +355,15 @@ async def _close_shielded(close: Callable[[], Coroutine[Any, Any, None]]) -> Non
         if closing.cancelled():
             await wait_shielded(asyncio.ensure_future(close()), CLOSING_SECONDS)
         elif closing.done():
-            closing.exception()  # retrieved: a stream that cannot be closed is not an error
+            closing.exception()  # retrieve the exception: a stream that cannot be closed is not an error
 
 
 async def _close(chunks: AsyncGenerator[AnyChunk], response: Any, stream: Any, received: ReceivedBytes) -> None:
-    """Close the connection wherever it is held, and all generators that read from it: litellm leaves some open."""
+    """Close the connection, whatever holds it, and all generators that read from it: litellm leaves some open."""
     await chunks.aclose()
     for body in received.bodies:
         await body.aclose()
-    stream = getattr(response, "completion_stream", None) or stream  # 1.109 forgets it at its end
+    stream = getattr(response, "completion_stream", None) or stream  # 1.109 drops the response at its end
     for reading in (getattr(stream, "events", None), getattr(stream, "streaming_response", stream)):
         if received.bodies and hasattr(reading, "__anext__"):
             await end_generator(reading)
@@ -371,7 +372,7 @@ async def _close(chunks: AsyncGenerator[AnyChunk], response: Any, stream: Any, r
 
 
 def _provider_hint(model: str, litellm: Any) -> str:
-    """A hint for a misspelt provider in the model's name."""
+    """Return a hint for a misspelt provider in the model's name."""
     name, slash, _ = model.partition("/")
     known = [str(getattr(one, "value", one)) for one in getattr(litellm, "provider_list", ())]
     return similar(name, known) if slash and name not in known else ""
@@ -388,9 +389,9 @@ _REFUSED = {"ConnectError", "ClientConnectorError", "ClientConnectorDNSError", "
 def translate_error(error: Exception, model: str, key: str | None, *, streaming: bool) -> ProviderError:
     """Translate an exception of litellm into a ProviderError. `streaming`: whether the response had begun.
 
-    Classes are compared by name, so nothing of litellm is imported. A refused connection is an InternalServerError
-    there. In a stream nearly everything is a MidStreamFallbackError with the cause in `original_exception`, and some
-    providers' errors escape as ValueError or KeyError, so every exception is translated.
+    Classes are compared by name, so litellm is not imported. litellm raises a refused connection as
+    InternalServerError. In a stream nearly everything is a MidStreamFallbackError with the cause in
+    `original_exception`, and some providers' errors escape as ValueError or KeyError, so every exception is translated.
     """
     cause: BaseException = getattr(error, "original_exception", None) or error
     names = {type(link).__name__ for link in _chain(error)}
@@ -407,7 +408,7 @@ def translate_error(error: Exception, model: str, key: str | None, *, streaming:
         return NotFound(f"{model}: {redirect}")
     headers = _headers(error)
     body = _body(error)
-    if streaming and body is not None:  # an error in the place of a chunk: the status is litellm's own
+    if streaming and body is not None:  # an error in place of a chunk: the status is litellm's own
         said = parse_error_value(body)
         message = message if said.message in message else f"{model}: {_clean(said.message, key)}"
         return build_error(said._replace(message=message), headers=headers)
@@ -422,19 +423,22 @@ def translate_error(error: Exception, model: str, key: str | None, *, streaming:
 
 
 def _status(error: BaseException) -> int | None:
-    """The status of the reply, which is the last in the chain: litellm's own errors have statuses of their own."""
+    """Return the status of the reply.
+
+    It is the last status in the chain, because litellm's own errors have statuses, too.
+    """
     statuses = [getattr(link, "status_code", None) for link in _chain(error)]
     return next((s for s in reversed(statuses) if isinstance(s, int) and 400 <= s <= 599), None)
 
 
 def _body(error: BaseException) -> Any:
-    """The reply's body, which the OpenAI client inside litellm keeps as `body`; None if there is none."""
+    """Return the reply's body, which the OpenAI client inside litellm keeps as `body`; None if there is none."""
     bodies = (getattr(link, "body", None) for link in _chain(error))
     return next((body for body in bodies if isinstance(body, dict | list | str) and body), None)
 
 
 def _parse_message(text: str) -> ErrorReply:
-    """Parse an error message, or the provider's reply that it quotes."""
+    """Parse an error message, or the provider's reply quoted in it."""
     for begin in ("{", "["):
         quoted = parse_error_body(text[text.find(begin) :]) if begin in text else None
         if quoted is not None and quoted.codes:
@@ -443,7 +447,7 @@ def _parse_message(text: str) -> ErrorReply:
 
 
 def _was_answered(cause: BaseException) -> bool:
-    """Whether the provider sent an error object in the stream, rather than the stream being cut off."""
+    """Return whether the provider sent an error object in the stream. If not, the stream was cut off."""
     return type(cause).__name__ in {
         "AuthenticationError",
         "BadRequestError",
@@ -481,7 +485,7 @@ def _headers_of(link: BaseException) -> Mapping[str, str] | None:
 
 
 def _clean(text: str, key: str | None) -> str:
-    """The provider's message without litellm's prefixes and tracebacks, and without any key of the environment."""
+    """Return the provider's message without litellm's prefixes, tracebacks, and any key of the environment."""
     text = _PREFIX.sub("", text.split("\nTraceback", 1)[0].strip())
     text = _SSL.sub("", text)
     for name, value in os.environ.items():
@@ -494,11 +498,11 @@ def _clean(text: str, key: str | None) -> str:
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 WIRES = ("anthropic", "bedrock", "vertex_ai", "openrouter")
-"""litellm's names of Claude's providers that support marks; others might reject them."""
+"""litellm's names of the Claude providers that support marks; others might reject them."""
 
 
 def supports_cache_marks(model: str) -> bool:
-    """Whether a model, by its litellm name, supports marks for the prompt cache."""
+    """Return whether a model, by its litellm name, supports marks for the prompt cache."""
     wire, _, name = model.partition("/")
     return wire in WIRES and (wire == "anthropic" or "claude" in name)
 
@@ -512,5 +516,5 @@ def mark_messages(messages: list[dict[str, Any]], marks: CacheMarks, stable: int
 
 
 def mark_last_tool(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the tools, the last one replaced by a copy with a cache mark, which covers all tools before it."""
+    """Return the tools with the last one replaced by a copy with a cache mark, which covers all tools before it."""
     return [*tools[:-1], *({**tool, **MARK} for tool in tools[-1:])]

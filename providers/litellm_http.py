@@ -1,12 +1,12 @@
-"""HTTP as litellm uses it for us: how much may come in, and where a redirect may lead.
+"""Limits on litellm's HTTP: how much it may receive, and where redirects may lead.
 
-litellm has settings for neither. It sends requests with httpx, by default over aiohttp, and keeps the clients for all
-its callers. So methods of these libraries are replaced, once, by others that differ only while litellm runs for a
-`LiteLLM` stream (`CURRENT_STREAM`). Other requests of the process are sent and answered as before.
+litellm has settings for neither. It sends requests with httpx, by default over aiohttp, and shares the clients among
+all its callers. So methods of these libraries are replaced, once, by others that differ only while litellm runs for
+a `LiteLLM` stream (`CURRENT_STREAM`). Other requests of the process are sent and answered as before.
 
-What comes in is counted in two places: on the connection, with status, headers and framing (`ResponseHandler` of
+Received bytes are counted in two places: on the connection, with status, headers and framing (`ResponseHandler` of
 aiohttp, `AnyIOStream` of httpcore, which httpx uses without aiohttp); and in the body, after decompression, which is
-done here, since httpx unpacks a block of any size at once.
+done here, because httpx decompresses a block of any size at once.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from .http_provider import LARGEST_REFUSAL
 from .litellm_stream import CURRENT_STREAM, ReceivedBytes, end_generator
 
 PACKINGS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
-"""Content encodings that are asked for and unpacked, and how zlib calls them."""
+"""Content encodings that are requested and decompressed here, with zlib's parameter for each."""
 OTHER_PACKINGS = frozenset({"br", "zstd"})
-"""Content encodings that httpx unpacks where it finds a library for them, without a bound."""
+"""Content encodings that httpx decompresses if a library for them is installed, without a limit."""
 PIECE = 64 * 1024
-"""Most bytes that are unpacked at once."""
+"""Maximum number of bytes that are decompressed at once."""
 
 
 class RedirectToOtherHost(Exception):
-    """A redirect would send the conversation to another host, which is refused."""
+    """A redirect that would send the conversation to another host, which is refused."""
 
 
 def bound_requests() -> None:
-    """Replace the methods of httpx, aiohttp and httpcore that the docstring of this module speaks of, once.
+    """Replace the methods of httpx, aiohttp and httpcore that this module's docstring describes, once.
 
-    A method that a later version of a library no longer has is left out, and its bound with it.
+    A method that a later version of a library does not have is skipped, together with its limit.
     """
     methods: list[tuple[type, str, Callable[..., Any]]] = [
         (httpx.AsyncClient, "_build_redirect_request", _refuse_other_hosts),
@@ -61,9 +61,9 @@ def bound_requests() -> None:
 
 
 def _refuse_other_hosts(build: Callable[..., httpx.Request]) -> Callable[..., httpx.Request]:
-    """Return a replacement of `build` that refuses to redirect requests of ours to another scheme, host or port.
+    """Return a replacement for `build` that refuses to redirect our requests to another scheme, host or port.
 
-    httpx would send the conversation there, and headers with keys that it does not know.
+    httpx would send the conversation there, with any key headers that it does not recognise as such.
     """
 
     def build_redirect_request(self: httpx.AsyncClient, request: httpx.Request, response: httpx.Response) -> Any:
@@ -81,7 +81,7 @@ def _refuse_other_hosts(build: Callable[..., httpx.Request]) -> Callable[..., ht
 
 
 def _bound_body(send: Callable[..., Awaitable[httpx.Response]]) -> Callable[..., Awaitable[httpx.Response]]:
-    """Return a replacement of `send` that puts a `BoundedBody` into each response to a request of ours."""
+    """Return a replacement for `send` that gives each response to one of our requests a `BoundedBody`."""
 
     async def send_single_request(self: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
         stream = CURRENT_STREAM.get()
@@ -97,9 +97,9 @@ def _bound_body(send: Callable[..., Awaitable[httpx.Response]]) -> Callable[...,
 
 
 def _count_over_aiohttp(set_params: Callable[..., None]) -> Callable[..., None]:
-    """Return a replacement of `set_params` that has what comes in for a request of ours counted.
+    """Return a replacement for `set_params` that counts the bytes received for one of our requests.
 
-    aiohttp calls this method of a connection before it sends a request there.
+    aiohttp calls this method of a connection before it sends a request on it.
     """
 
     def set_response_params(self: ResponseHandler, **params: Any) -> None:
@@ -112,18 +112,18 @@ def _count_over_aiohttp(set_params: Callable[..., None]) -> Callable[..., None]:
 
 
 class _CountingParser:
-    """Wraps the parser of a connection of aiohttp: it counts the bytes, and breaks off the connection at the bound."""
+    """Wrapper of an aiohttp connection's parser that counts bytes and closes the connection at the limit."""
 
     def __init__(self, connection: ResponseHandler, parser: Any, received: ReceivedBytes) -> None:
         self._connection, self._parser, self._received = connection, parser, received
 
     def feed_data(self, data: bytes) -> Any:
-        """Count these bytes, and parse them. Raises ProtocolError at the bound."""
+        """Count these bytes and parse them. Raises ProtocolError at the limit."""
         try:
             self._received.count(len(data))
         except ProtocolError as error:
             break_off(self._connection, error)
-            raise  # which fails the request if it has no answer yet
+            raise  # this fails the request if it has no response yet
         return self._parser.feed_data(data)
 
     def __getattr__(self, name: str) -> Any:
@@ -131,7 +131,7 @@ class _CountingParser:
 
 
 def _count_over_httpcore(read: Callable[..., Awaitable[bytes]]) -> Callable[..., Awaitable[bytes]]:
-    """Return a replacement of `read` that counts what it has read for a request of ours."""
+    """Return a replacement for `read` that counts the bytes read for one of our requests."""
 
     async def read_some(self: Any, max_bytes: int, timeout: float | None = None) -> bytes:
         data = await read(self, max_bytes, timeout)
@@ -143,9 +143,9 @@ def _count_over_httpcore(read: Callable[..., Awaitable[bytes]]) -> Callable[...,
 
 
 class BoundedBody(httpx.AsyncByteStream):
-    """The body of a response after decompression.
+    """Body of a response after decompression.
 
-    Reading it raises ProtocolError once it is larger than is allowed. Of an error reply it gives the first 64 KB.
+    Reading it raises ProtocolError once it is larger than allowed. For an error reply, only the first 64 KB are read.
     """
 
     def __init__(self, response: httpx.Response, received: ReceivedBytes) -> None:
@@ -172,8 +172,8 @@ class BoundedBody(httpx.AsyncByteStream):
         if self._refused and (self._left <= 0 or self._wrong):
             raise StopAsyncIteration
         if self._wrong:
-            packed = f"the response is packed as {self._wrong[:3]}"
-            self._received.break_off(ProtocolError(f"{packed}, which was not asked for"))
+            packed = f"the response is encoded as {self._wrong[:3]}"
+            self._received.break_off(ProtocolError(f"{packed}, which was not requested"))
         piece = next(self._pieces, b"")
         if piece:
             await asyncio.sleep(0)  # one block can unpack to a thousand times its size
@@ -188,7 +188,7 @@ class BoundedBody(httpx.AsyncByteStream):
         return piece
 
     async def aclose(self) -> None:
-        """Close the connection, unless all of the response has been read. Whoever reads on gets a ConnectionError."""
+        """Close the connection, unless the whole response was read. Reading after that raises ConnectionError."""
         self._closed = True
         await self._body.aclose()
         await end_generator(self._blocks)
@@ -199,21 +199,21 @@ def _as_it_is(block: bytes) -> Iterator[bytes]:
 
 
 class _Unpacking:
-    """Decompresses a body in pieces of at most `PIECE` bytes. packing: a key of `PACKINGS`."""
+    """Decompressor of a body in pieces of at most `PIECE` bytes. packing: a key of `PACKINGS`."""
 
     def __init__(self, packing: str) -> None:
         self._inflate = zlib.decompressobj(PACKINGS[packing])
         self._may_be_raw = packing == "deflate"
 
     def feed(self, block: bytes) -> Iterator[bytes]:
-        """Yield what a block decompresses to, piece by piece. Raises httpx.DecodingError."""
+        """Yield the decompressed content of a block, piece by piece. Raises httpx.DecodingError."""
         while not self._inflate.eof:
             try:
                 piece = self._inflate.decompress(block, PIECE)
             except zlib.error as error:
                 if not self._may_be_raw:
                     raise httpx.DecodingError(str(error)) from error
-                self._inflate, piece = zlib.decompressobj(-zlib.MAX_WBITS), b""  # as some servers understand "deflate"
+                self._inflate, piece = zlib.decompressobj(-zlib.MAX_WBITS), b""  # some servers send this as "deflate"
             else:
                 block = self._inflate.unconsumed_tail
                 if piece:

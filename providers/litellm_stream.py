@@ -1,4 +1,4 @@
-"""Converts litellm's chunks to ours, by their attributes: nothing of litellm is imported."""
+"""Conversion of litellm's chunks to ours, by their attributes, without importing litellm."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ SERVER_TOOL = "srvtoolu_"
 REMOTE_TOOL = "mcptoolu_"
 """Prefix of ids of MCP tools that Anthropic calls itself (Anthropic API reference, "MCP connector")."""
 MOST_BUFFERED = 100_000
-"""More lines than a block of bytes can have that was read and not looked at yet."""
+"""More lines than a block of bytes can have that was read but not yet processed."""
 
 
 class RewrittenWords:
-    """Finish words of one stream that litellm replaced by others."""
+    """Finish words of one stream that litellm replaced."""
 
     def __init__(self) -> None:
         self._words: dict[str, str] = {}
@@ -51,21 +51,21 @@ class RewrittenWords:
         self._words[became] = word
 
     def raw(self, word: str) -> str:
-        """The provider's original word; the same word if litellm did not replace it."""
+        """Return the provider's original word, or the same word if litellm did not replace it."""
         return self._words.get(word, word)
 
 
 class ReceivedBytes:
-    """Counts what comes in over the network for one `LiteLLM` stream. Raises ProtocolError beyond the bounds.
+    """Counter of the bytes received over the network for one `LiteLLM` stream. Raises ProtocolError beyond its limits.
 
-    largest: bytes of the response after decompression. Twice as many may come in over connections, and one megabyte.
+    largest: maximum bytes of the response after decompression. Connections may receive twice as many plus one megabyte.
     """
 
     def __init__(self, largest: int) -> None:
         self.error: ProtocolError | None = None
-        """What was raised. litellm hides it in errors of its own."""
+        """The error that was raised. litellm hides it in its own errors."""
         self.bodies: list[Any] = []
-        """The bodies of the responses, to be closed with their `aclose`: litellm leaves some of them open."""
+        """Bodies of the responses, to be closed with their `aclose`: litellm leaves some of them open."""
         self._largest, self._most = largest, most_received(largest)
         self._size = self._unpacked = 0
 
@@ -89,16 +89,16 @@ class ReceivedBytes:
 
 
 class OneIterator:
-    """Wraps a stream of OpenAI's client, so that `async for` over it makes no generator.
+    """Wrapper of an OpenAI client's stream, so that `async for` over it creates no generator.
 
-    litellm begins such a loop for each chunk and leaves it. The event loop would close each generator that was left so
-    in a task of its own.
+    litellm begins such a loop for each chunk and leaves it. The event loop would close each abandoned generator in a
+    separate task.
     """
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self.events: Any = None
-        """The generator from which the stream reads, and which it drops at `[DONE]` and at an error."""
+        """The generator from which the stream reads; the stream drops it at `[DONE]` and at an error."""
         begin = getattr(stream, "_iter_events", None)
         if begin is not None:
             stream._iter_events = partial(self._begin, begin)
@@ -119,7 +119,7 @@ class OneIterator:
 
 
 def iterate_once(response: Any) -> Any:
-    """Wrap the stream that litellm reads where a loop over it would make a generator, and return it."""
+    """Return the stream that litellm reads, wrapped if a loop over it would create a generator."""
     stream = getattr(response, "completion_stream", None)
     if isasyncgenfunction(getattr(type(stream), "__aiter__", None)) and hasattr(stream, "__anext__"):
         stream = response.completion_stream = OneIterator(stream)
@@ -127,10 +127,10 @@ def iterate_once(response: Any) -> Any:
 
 
 async def end_generator(reading: Any) -> None:
-    """Let a generator end that waits for more of a body that has been closed.
+    """Let a generator end that waits for more of a body that is closed.
 
-    Such generators are nested, and whoever closes one drops the next, which the event loop then closes in a task that
-    nobody waits for. Reading on makes them end from within, by the error of the closed body.
+    Such generators are nested, and closing one drops the next, which the event loop then closes in a task that nobody
+    waits for. Reading on makes them end from within, through the error of the closed body.
     """
     with suppress(Exception):
         for _ in range(MOST_BUFFERED):
@@ -150,10 +150,10 @@ litellm, whose behaviour must then not change."""
 
 
 class RecordingFinishMap(dict[str, str]):
-    """litellm's map of finish reasons, unchanged except that it reports each lookup to `CURRENT_STREAM`.
+    """litellm's map of finish reasons, which also reports each lookup to `CURRENT_STREAM`.
 
-    litellm replaces all finish words by OpenAI's, and unknown ones by `stop`, so a response that the provider aborted
-    would look complete. It looks them all up in this one map and does not keep the original word.
+    litellm replaces all finish words with OpenAI's, and unknown ones with `stop`, so a response that the provider
+    aborted would look complete. It looks them all up in this one map and does not keep the original word.
     """
 
     def get(self, word: str, default: Any = None) -> Any:
@@ -166,7 +166,7 @@ class RecordingFinishMap(dict[str, str]):
 
 
 class MutedTokenCounter:
-    """litellm's token counter, except that it returns 0 while litellm runs for a `LiteLLM` stream (`CURRENT_STREAM`).
+    """litellm's token counter, which returns 0 while litellm runs for a `LiteLLM` stream (`CURRENT_STREAM`).
 
     litellm's modules for Claude use it to make up the reasoning tokens, which were not reported, from the summary of
     the reasoning.
@@ -181,14 +181,14 @@ class MutedTokenCounter:
 
 
 class LiteLLMReader:
-    """Converts litellm's chunks (OpenAI's, as pydantic objects) to ours.
+    """Converter of litellm's chunks (OpenAI's, as pydantic objects) to ours.
 
-    `signs`: whether reasoning is signed. `words`: the user's finish words, which precede those of `FINISH_WORDS`.
+    `signs`: whether reasoning is signed. `words`: the user's finish words, which take precedence over `FINISH_WORDS`.
     """
 
     def __init__(self, *, signs: bool, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         self.rewritten = RewrittenWords()
-        """The finish words that litellm replaced."""
+        """Finish words that litellm replaced."""
         self.has_content = False
         """Whether any text, reasoning or call has been received."""
         self.finished = False
@@ -197,7 +197,7 @@ class LiteLLMReader:
         self._called = False
         self._shown: set[str] = set()
         self._server_tool: ProviderToolReport | None = None
-        """The tool that the provider runs itself and whose arguments are still coming."""
+        """The tool run by the provider whose arguments are still arriving."""
         self._server_arguments: list[str] = []
         self._server_index: int | None = None
         self._stated: Usage | None = None
@@ -205,7 +205,7 @@ class LiteLLMReader:
         self._pairs = PairJoiner()
 
     def stated(self, chunks: Sequence[Any]) -> list[AnyChunk]:
-        """The usage reported so far, as a `UsageReport`; empty if it has not changed since the last call.
+        """Return the usage reported so far, as a `UsageReport`; empty if it has not changed since the last call.
 
         `chunks`: all chunks that litellm has kept of the stream. litellm reports their usage only at the end, but
         Claude reports input and cached tokens at the beginning, and a stream that is cut would lose them.
@@ -219,13 +219,13 @@ class LiteLLMReader:
         return [] if self._stated is None or self._stated == before else [UsageReport(self._stated)]
 
     def _whole(self, sum: Usage) -> Usage:
-        """The usage at the end, without reasoning tokens that litellm made up; estimated if nothing was reported."""
+        """Return the final usage, without reasoning tokens that litellm made up; estimated if none was reported."""
         if self._stated is None:
             return replace(sum, estimated=True)
         return replace(sum, reasoning_tokens=self._stated.reasoning_tokens, cost_usd=self._stated.cost_usd)
 
     def read(self, chunk: Any) -> list[AnyChunk]:
-        """Convert one chunk of litellm's."""
+        """Convert one litellm chunk."""
         parts: list[AnyChunk] = []
         for choice in chunk.choices:
             self._delta(choice.delta, parts)
@@ -238,12 +238,12 @@ class LiteLLMReader:
         usage = _extra(chunk, "usage")
         if usage is not None:
             whole = self._whole(_usage(usage))
-            if whole != self._stated:  # else it has been reported
+            if whole != self._stated:  # otherwise it has been reported
                 parts.append(UsageReport(whole))
         return self._with_whole_characters(parts)
 
     def _with_whole_characters(self, parts: list[AnyChunk]) -> list[AnyChunk]:
-        """Join the surrogate pairs that the server split between two chunks; see `PairJoiner`."""
+        """Join the surrogate pairs that the server split between chunks; see `PairJoiner`."""
         if not self._pairs.held and all(whole_characters(text) is text for part in parts for text in _texts(part)):
             return parts
         events = [
@@ -253,7 +253,7 @@ class LiteLLMReader:
         return [_chunk(ready["chunk"]) for event in events for ready in self._pairs.feed(event)]
 
     def _finish(self, raw: str) -> FinishReason:
-        """The finish reason. Since 1.108 litellm says tool_calls even if the provider itself ran all the tools."""
+        """Return the finish reason. Since 1.108, litellm says tool_calls even if the provider ran all the tools."""
         finish = parse_finish_reason(raw, self._words)
         return "stop" if finish == "tool_calls" and self._shown and not self._called else finish
 
@@ -261,7 +261,7 @@ class LiteLLMReader:
         reasoning = _extra(delta, "reasoning_content") or ""
         blocks = _blocks(delta) if self._signs else []
         signature = "".join(block.get("signature") or "" for block in blocks)
-        if reasoning or signature:  # not the block's text, which up to 1.105 is repeated with the signature
+        if reasoning or signature:  # without the block's text, which up to 1.105 is repeated with the signature
             parts.append(ReasoningDelta(reasoning, signature))
         for block in blocks:
             if block.get("data"):
@@ -288,7 +288,7 @@ class LiteLLMReader:
             parts.append(ToolCallDelta(index, id, name, arguments))
 
     def _remote_results(self, delta: Any, parts: list[AnyChunk]) -> None:
-        """Report MCP tools that Anthropic calls itself: litellm shows only their results, repeatedly."""
+        """Report MCP tools that Anthropic calls itself. litellm shows only their results, repeatedly."""
         fields = _extra(delta, "provider_specific_fields") or {}
         for result in fields.get("tool_results") or ():
             id = str(result.get("tool_use_id", ""))
@@ -309,20 +309,23 @@ def _texts(part: AnyChunk) -> Iterator[str]:
 
 
 def _chunk(fields: dict[str, Any]) -> AnyChunk:
-    """A chunk from its fields, with U+FFFD for what is no character."""
+    """Return a chunk with these fields, with U+FFFD for invalid characters."""
     whole = {name: whole_characters(value) if isinstance(value, str) else value for name, value in fields.items()}
     chunk: AnyChunk = msgspec.convert(whole, AnyChunk)
     return chunk
 
 
 def _blocks(delta: Any) -> list[dict[str, Any]]:
-    """The signed blocks, under Anthropic's name or OpenRouter's; their fields have the same names."""
+    """Return the signed blocks, under Anthropic's name or OpenRouter's; their fields have the same names."""
     given = _extra(delta, "thinking_blocks") or _extra(delta, "reasoning_details") or ()
     return [block for block in given if isinstance(block, dict)]
 
 
 def _extra(model: Any, name: str) -> Any:
-    """A field that may be missing. Not `getattr`: for a missing field pydantic builds an error message, 3 µs each."""
+    """Return a field that may be missing.
+
+    This does not use `getattr`, for which pydantic builds an error message for each missing field, 3 µs each.
+    """
     fields = model.__dict__
     return fields[name] if name in fields else (model.__pydantic_extra__ or {}).get(name)
 
@@ -341,7 +344,7 @@ def _usage(usage: Any) -> Usage:
 
 
 def chunk_length(chunk: AnyChunk) -> int:
-    """Characters of content in a chunk."""
+    """Return the number of characters of content in a chunk."""
     match chunk:
         case TextDelta(text=text) | ReasoningDelta(text=text):
             return len(text)

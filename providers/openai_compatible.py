@@ -1,8 +1,8 @@
 """Adapter for any endpoint with OpenAI's chat completions API, directly over aiohttp and msgspec.
 
 For speed, a request body is joined from messages that were encoded once, and chunks are decoded straight into the few
-fields that matter. Servers differ, so any field may be missing, null or of another type than documented; the result
-is always a stream of chunks or a ProviderError.
+fields that matter. Servers differ, so any field may be missing, null or not of the documented type; the result is
+always a stream of chunks or a ProviderError.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class OpenAICompatible(HTTPProvider):
     - `redirects_to_other_hosts`: a redirect is followed only if it keeps the request (307, 308) and stays on the same
       scheme, host and port. True allows other hosts, which get the conversation but not the key.
     - `settings`: sent in every request (`temperature`, `max_tokens`, ...).
-    - `send_reasoning`: whether reasoning is sent back as text with the calls it led to. By default all of it to models
-      of DeepSeek and Moonshot, which require it, and to gpt-oss, GLM and MiniMax what this server itself has sent.
-    - `images`: whether the model can see. Images of tool results are then sent in a message after them; if not, those
-      of a prompt are left out, too, and only named in its text.
+    - `send_reasoning`: whether reasoning is sent back as text with the calls it led to. By default, models of DeepSeek
+      and Moonshot, which require it, get all of it; gpt-oss, GLM and MiniMax get what this server itself has sent.
+    - `images`: whether the model can see. If so, images of tool results are sent in a message after them; if not, all
+      images are left out, and those of a prompt only named in its text.
     - `finish_words`: finish words of this server that the table lacks or interprets differently: `{"done": "stop"}`.
     - `reports_cost`: whether usage includes the cost, so that a limit on cost works without a known price; by default
-      True for OpenRouter, which is asked for it.
+      True for OpenRouter, which is asked to report it.
 
     Use it as an async context manager to keep its connections between runs. Raises WrongUse for an argument that
     cannot work.
@@ -99,15 +99,15 @@ class OpenAICompatible(HTTPProvider):
         self.reports_cost = self._asks_cost if reports_cost is None else reports_cost
 
     def key_headers(self, key: str) -> dict[str, str]:
-        """The key as a bearer token."""
+        """Return the header with the key as a bearer token."""
         return {"authorization": f"Bearer {key}"}
 
     def open_parser(self) -> ChatStream:
-        """A parser for one response."""
+        """Return a parser for one response."""
         return ChatStream(self._finish_words, self._vendor, self._returns_text)
 
     def encode_request(self, request: Request) -> bytes:
-        """The body of a request."""
+        """Return the body of a request."""
         encoded = request.memo.get(self)
         if encoded is None:
             encoded = request.memo[self] = EncodedSession(

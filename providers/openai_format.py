@@ -1,4 +1,4 @@
-"""Encoder for the OpenAI chat format, which most providers and litellm use: messages and tools.
+"""Encoder of messages and tools in OpenAI's chat format, which most providers and litellm use.
 
 Source: OpenAI API reference, "Chat Completions" (create, and the chunk object).
 """
@@ -17,14 +17,15 @@ from .provider import Request
 NO_OUTPUT = "(no output)"
 """Sent for a result without text: some servers drop an empty result, which leaves the call unanswered."""
 ReasoningFormat = Literal["none", "text", "signed", "details"]
-"""How reasoning is sent back to a model: not at all, as text beside calls, in signed blocks, or in signed blocks of
+"""How reasoning is sent back to a model: not at all, as text with calls, in signed blocks, or in signed blocks of
 OpenRouter's format."""
 CLAUDE = frozenset({"", "anthropic"})
 """Vendors of signed blocks that Claude accepts through any provider."""
 PicturePlacement = Literal["none", "prompt", "inside", "after"]
-"""How `encode_message` treats images. `none`: it leaves them out, as the model cannot see; of a prompt the marks stay.
-Else those of a prompt are parts of its message, and those of a tool's result are left out (`prompt`), in the same
-message as its text (`inside`), or left out (`after`) for the caller to send `encode_pictures` behind the results."""
+"""How `encode_message` treats images. `none`: it leaves them out, because the model cannot see; the marks in a prompt
+stay. Otherwise images of a prompt are parts of its message, and those of a tool's result are left out (`prompt`), in
+the same message as its text (`inside`), or left out for the caller to send with `encode_pictures` after the results
+(`after`)."""
 
 
 def encode_message(
@@ -63,12 +64,12 @@ def _reasoning_out(message: AssistantMessage, thinking: ReasoningFormat) -> dict
     """Encode the reasoning that is sent back with a message.
 
     signed: complete blocks, unchanged. A block that was cut has no signature and is left out: with it, every later
-    request of the session would be rejected (Anthropic API reference, "Extended thinking"). text: beside calls only,
+    request of the session would be rejected (Anthropic API reference, "Extended thinking"). text: only with calls,
     where DeepSeek and Moonshot reject a request without it (DeepSeek API docs, "Thinking Mode"). details: OpenRouter
     API docs, "Reasoning Tokens".
     """
     signed = [block for block in message.reasoning if block.signature and block.vendor in CLAUDE]
-    signed = [block for block in signed if not (block.redacted and block.vendor)]  # these hold items of another form
+    signed = [block for block in signed if not (block.redacted and block.vendor)]  # these contain items of another form
     if thinking == "signed":
         return {"thinking_blocks": [_block_out(block) for block in signed]} if signed else {}
     if thinking == "details":
@@ -91,9 +92,9 @@ def _detail_out(index: int, block: Reasoning) -> dict[str, Any]:
 
 
 def encode_pictures(results: Sequence[ToolResult]) -> dict[str, Any]:
-    """Encode the images of tool results as one message in the user's role, each after a line that names its call.
+    """Encode the images of tool results as one user message, each after a line that names its call.
 
-    For servers that accept nothing but text in a message of the role `tool`. It comes after the results' own messages.
+    For servers that accept only text in a `tool` message. It comes after the results' own messages.
     """
     content: list[dict[str, Any]] = []
     for result in results:
@@ -117,8 +118,9 @@ def image_url(image: Image) -> str:
 def encode_arguments(arguments: str) -> str:
     """Encode a call's arguments as a JSON object, which every provider accepts.
 
-    The arguments that a model wrote are not always valid JSON (a response that was cut off, a mistake), and servers
-    then reject every later request of the session. The model still sees what it wrote, under `invalid_json`.
+    The arguments that a model wrote are not always valid JSON (the response was cut off, or the model made a mistake),
+    and servers then reject every later request of the session. The model still sees what it wrote, under
+    `invalid_json`.
     """
     if not arguments.strip():
         return "{}"
@@ -141,7 +143,7 @@ T = TypeVar("T")
 
 
 class EncodedSession(Generic[M, T]):
-    """Cache of a session's encoded messages and tools, kept in `Request.memo`: each is encoded once."""
+    """Cache of a session's encoded messages and tools, kept in `Request.memo`. Each is encoded once."""
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ class EncodedSession(Generic[M, T]):
         self._tools: tuple[tuple[ToolSpec, ...], T] | None = None
 
     def messages(self, request: Request) -> list[M]:
-        """The encoded messages of a request, ephemeral ones last."""
+        """Return the encoded messages of a request, ephemeral ones last."""
         if request.edition != self._edition or len(request.messages) < self._taken:
             self._edition, self._taken, self._pieces = request.edition, 0, []
         self._add(request.messages[self._taken :])
@@ -179,7 +181,7 @@ class EncodedSession(Generic[M, T]):
                 waiting = []
 
     def tools(self, request: Request) -> T:
-        """The encoded tools of a request."""
+        """Return the encoded tools of a request."""
         if self._tools is None or self._tools[0] is not request.tools:
             self._tools = (request.tools, self._encode_tools(request.tools))
         return self._tools[1]

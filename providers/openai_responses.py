@@ -1,6 +1,6 @@
 """Provider for OpenAI's Responses API, streamed and stateless.
 
-Each request holds the whole session and says `store: false`. So the vendor stores nothing, a record can be replayed and
+Each request holds the whole session and sets `store: false`. So the vendor stores nothing, a record can be replayed and
 forked, and compaction changes what the model reads. Items that only the vendor can read, such as encrypted reasoning,
 are kept in the session and sent back unchanged.
 """
@@ -26,7 +26,7 @@ ENCRYPTED = "reasoning.encrypted_content"
 _NO_REASONING = re.compile(r"(?:.*/)?(?:gpt-3|gpt-4|chatgpt-4|gpt-5-chat)")
 """Models of OpenAI that do not reason. They reject a request that asks for encrypted reasoning."""
 _OTHER_NAMES = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
-"""Settings that chat completions name otherwise."""
+"""Settings that have other names in chat completions."""
 _STATEFUL = {
     "previous_response_id": "each request holds the whole session: leave it out",
     "conversation": "each request holds the whole session: leave it out",
@@ -41,16 +41,16 @@ class OpenAIResponses(HTTPProvider):
 
     - `api_key`: by default `OPENAI_API_KEY` from the environment.
     - `base_url`: another server with the Responses API, up to and without `/responses`. A user and password in it are
-      sent instead of a key; without either, no key is sent. It gets the model's name as it is.
-    - `server_tools`: tools that the provider runs itself, as its API takes them: `[{"type": "web_search"}]`. What they
-      do is reported and never executed here. A tool of type `custom` is ours, if the engine has a tool of its name with
-      one parameter, `input`.
-    - `encrypted_reasoning`: whether reasoning is asked for in encrypted form, so that it goes back with the next
-      request; by default for all models but those of OpenAI's that do not reason.
-    - `images`: whether the model can see. Images of prompts and of tool results are then sent where they stand; if not,
-      they are left out, and only named in the texts.
+      sent instead of a key; without either, no key is sent. It is sent the model's name unchanged.
+    - `server_tools`: tools that the provider runs itself, as its API takes them: `[{"type": "web_search"}]`. Their use
+      is reported and never executed here. A tool of type `custom` runs here if the engine has a tool of the same name
+      with one parameter, `input`.
+    - `encrypted_reasoning`: whether reasoning is requested in encrypted form, so that it can be sent back with the next
+      request; by default for all models except OpenAI's non-reasoning ones.
+    - `images`: whether the model can see. If so, images of prompts and of tool results are sent in their places; if
+      not, they are left out and only named in the texts.
     - `settings`: sent in every request (`temperature`, `max_output_tokens`, `reasoning`, ...). `max_tokens` and
-      `reasoning_effort` are sent under their names in this API.
+      `reasoning_effort` are sent under this API's names for them.
 
     All other arguments are those of `HTTPProvider`. Use it as an async context manager to keep its connections between
     runs. Raises WrongUse for an argument that cannot work; entering it raises WrongUse if there is no key for OpenAI's
@@ -85,15 +85,15 @@ class OpenAIResponses(HTTPProvider):
         self._settings = _renamed(_check_stateless(self._settings))
 
     def key_headers(self, key: str) -> dict[str, str]:
-        """The key as a bearer token."""
+        """Return the header with the key as a bearer token."""
         return {"authorization": f"Bearer {key}"}
 
     def open_parser(self) -> ResponsesStream:
-        """A parser for one response."""
+        """Return a parser for one response."""
         return ResponsesStream(self._finish_words, self._custom, runs_items=False)
 
     def encode_request(self, request: Request) -> bytes:
-        """The body of a request."""
+        """Return the body of a request."""
         encoded = request.memo.get(self)
         if encoded is None:
             encoded = request.memo[self] = EncodedSession(self._encode_message, self._encode_tools)
@@ -137,7 +137,7 @@ def _check_stateless(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings under the names that this API gives them."""
+    """Return the settings under this API's names."""
     renamed = {_OTHER_NAMES.get(name, name): value for name, value in settings.items()}
     if (effort := renamed.pop("reasoning_effort", None)) is not None:
         renamed["reasoning"] = {**(renamed.get("reasoning") or {}), "effort": effort}

@@ -1,9 +1,10 @@
 """Prices of models: the user's own, then our price list, then litellm's. The only module that reads either list.
 
-Ours, `prices.json`, has the vendors of `VENDORS`, whose models need no litellm. It is an extract of litellm's, which is
-the JSON file in its package and has all the others: `docs/price_list.py` writes it. A model that stands in ours costs
-the same whether or not litellm is installed, and in whatever version. litellm's list is read without importing litellm,
-which would take a hundred times as long. Neither needs the network; see `docs/decisions/0028-*.md`.
+Our list, `prices.json`, covers the vendors in `VENDORS`, whose models do not need litellm. It is an extract of
+litellm's list, a JSON file in its package that has all the others; `docs/price_list.py` writes the extract. A model in
+our list costs the same whether or not litellm is installed, and in any version. litellm's list is read without
+importing litellm, which would take a hundred times as long. Neither needs the network; see
+`docs/decisions/0028-*.md`.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ VENDORS = {
     "generativelanguage.googleapis.com": "gemini",
     "openrouter.ai": "openrouter",
 }
-"""Hosts with the vendor's own prices, and the vendor's name in both lists."""
+"""Hosts that charge the vendor's own prices, and the vendor's name in both lists."""
 _TELLING = re.compile(r"[-/.\d]")
-"""Characters of which a model's name must have one to be looked up: a name without any (`qwen`, `scripted`) is in
-neither list, so that none need be read."""
+"""Characters of which a model's name must contain one to be looked up. A name without any (`qwen`, `scripted`) is in
+neither list, so that neither needs to be read."""
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
@@ -56,10 +57,9 @@ class Prices:
         self._listed = listed
 
     def price(self, model: str, endpoint: str = "") -> Price | None:
-        """The price of a model by its litellm name; None if it is not known.
+        """Return the price of a model by its litellm name; None if it is not known.
 
-        `endpoint`: its URL, if it was set explicitly. A server of your own has no list price, whatever its model is
-        called.
+        `endpoint`: its URL, if it was set explicitly. A model on your own server has no list price, whatever its name.
         """
         own = self._own.get(model)
         if isinstance(own, Price):
@@ -70,7 +70,7 @@ class Prices:
         return _list_price(model if own is None else own) if self._listed else None
 
     def of(self, provider: Provider) -> Price | None:
-        """The price of a provider's model. A vendor's own wire is asked for whose model a short name is."""
+        """Return the price of a provider's model. For a short name, a vendor's own provider determines the vendor."""
         leaf = provider
         while isinstance(leaf, Wrapper):
             leaf = leaf.provider
@@ -80,14 +80,14 @@ class Prices:
         return self.price(name, endpoint)
 
     def cost(self, usage: Usage, model: str, endpoint: str = "") -> float | None:
-        """US dollars for the usage of one request; None if no price is known."""
+        """Return the cost in US dollars of one request's usage; None if no price is known."""
         price = self.price(model, endpoint)
         return None if price is None else price.cost(usage)
 
 
 @lru_cache(maxsize=256)
 def _list_price(model: str) -> Price | None:
-    """The list price of a model; None if it is in no list, or free there, as local models are."""
+    """Return the list price of a model; None if it is in neither list, or listed as free like local models."""
     if not _TELLING.search(model):
         return None
     entries = (entry for prices in (_own_list, _litellm_list) for entry in _entries(model, prices()))
@@ -95,7 +95,7 @@ def _list_price(model: str) -> Price | None:
 
 
 def _entries(model: str, prices: Mapping[str, msgspec.Raw]) -> Iterator[Mapping[str, Any]]:
-    """A list's entries for a model, best match first: by its full name, then without provider and route.
+    """Yield a list's entries for a model, best match first: by its full name, then without provider and route.
 
     `anthropic/claude-sonnet-4-5` is listed as `claude-sonnet-4-5`, `bedrock/converse/amazon.nova-pro-v1:0` as
     `amazon.nova-pro-v1:0`. A shorter name counts only for the same provider, because others charge different prices.
@@ -112,9 +112,9 @@ def _entries(model: str, prices: Mapping[str, msgspec.Raw]) -> Iterator[Mapping[
 
 
 def listed_models(vendor: str) -> list[str]:
-    """The models of one of `VENDORS` in our price list, with the vendor's name before each: `openai/gpt-4o`.
+    """Return the models of one of `VENDORS` in our price list, with the vendor's name first: `openai/gpt-4o`.
 
-    Without fine-tuned models and those of other vendors that this one serves.
+    Fine-tuned models, and models of other vendors that this one serves, are left out.
     """
     entries = ((name, msgspec.json.decode(entry)) for name, entry in _own_list().items())
     names = (name.removeprefix(f"{vendor}/") for name, entry in entries if entry.get("litellm_provider") == vendor)
@@ -123,22 +123,22 @@ def listed_models(vendor: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _own_list() -> Mapping[str, msgspec.Raw]:
-    """Our list with undecoded entries."""
+    """Return our list with undecoded entries."""
     return msgspec.json.decode(OWN.read_bytes(), type=_Extract).prices
 
 
 class _Extract(msgspec.Struct):
-    """What stands in `prices.json`."""
+    """Content of `prices.json`."""
 
     litellm: str
-    """The release that it was taken from."""
+    """The litellm release from which it was taken."""
     prices: dict[str, msgspec.Raw]
 
 
 @lru_cache(maxsize=1)
 def _litellm_list() -> Mapping[str, msgspec.Raw]:
-    """The list in litellm's package, with undecoded entries; empty if that is not installed."""
-    found = find_spec("litellm")  # which imports nothing
+    """Return the list in litellm's package with undecoded entries; empty if litellm is not installed."""
+    found = find_spec("litellm")  # does not import litellm
     if found is None or found.origin is None:
         return {}
     try:
@@ -148,7 +148,7 @@ def _litellm_list() -> Mapping[str, msgspec.Raw]:
 
 
 def read_price(entry: Mapping[str, Any]) -> Price | None:
-    """The price in an entry of litellm's list; None if it has none, or 0."""
+    """Return the price in an entry of litellm's list; None if it has none or is 0."""
     tiers = entry.get("tiered_pricing")
     if tiers:
         prices = {int(tier["range"][0]): _read_plain(tier) for tier in tiers if "range" in tier}
@@ -162,7 +162,7 @@ def read_price(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _read_plain(entry: Mapping[str, Any], tier: str = "") -> Price | None:
-    """The price without tiers, or of one tier; a price that the tier does not name is the same as without it."""
+    """Return the price without tiers, or of one tier, which keeps the untiered price where it names none."""
 
     def of(name: str) -> float | None:
         dollars = entry.get(name + tier, entry.get(name))

@@ -1,6 +1,6 @@
-"""The provider protocol, the interface between the engine and a model: one method, from a request to a stream.
+"""The provider protocol, the interface between the engine and a model: one method turns a request into a stream.
 
-Leaving the stream's context closes the connection at any point, also while the task is being cancelled. Errors are
+Leaving the stream's context closes the connection at any time, also while the task is being cancelled. Errors are
 raised as `ProviderError`, before the stream or in it. A provider that holds connections may also be an async context
 manager; the engine then keeps it open while runs are in progress. A provider that can never work (unknown model,
 missing key) raises `WrongUse` on entering. Two more attributes are optional: `endpoint`, the URL if it was set
@@ -29,16 +29,16 @@ class Request:
 
     messages: Sequence[Message]
     ephemeral: Sequence[Message] = ()
-    """Sent after `messages`, only in this request. Separate, so that cached encodings of `messages` stay valid."""
+    """Sent after `messages`, only in this request. Separate so that cached encodings of `messages` stay valid."""
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: ToolChoice = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Request settings such as `temperature`, `max_tokens` and `seed`."""
     attempt: str = "1.1"
     edition: int = 0
-    """Incremented when earlier messages change: cached encodings of them are then invalid."""
+    """Incremented when earlier messages change, which makes cached encodings of them invalid."""
     memo: MutableMapping[Any, Any] = field(default_factory=dict)
-    """The provider's own cache, kept as long as the session, for messages that it has already encoded."""
+    """The provider's cache of messages that it has already encoded, kept as long as the session."""
 
 
 class Provider(Protocol):
@@ -52,28 +52,28 @@ class Provider(Protocol):
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[AnyChunk]]:
         """Open one response; leaving the context closes it. Raises ProviderError.
 
-        Must not leave a cancel scope or task group open in the caller's task: a wrapper may open the stream inside a
-        scope of its own that ends before the stream does.
+        Must not leave a cancel scope or task group open in the caller's task: a wrapper may open the stream inside its
+        own scope, which ends before the stream does.
         """
         ...
 
 
 NOT_SETTINGS: dict[str, str] = {
     "model": "name it where the provider is made, as in OpenAICompatible('NAME', URL) or LiteLLM('PROVIDER/NAME')",
-    "messages": "the prompt goes to run(...) or start(...), what came before it is the session",
+    "messages": "pass the prompt to run(...) or start(...); the session holds what came before",
     "tools": "give tools to the engine: Engine(provider, tools=[...])",
     "functions": "give tools to the engine: Engine(provider, tools=[...])",
     "tool_choice": "give it to the engine: Engine(provider, tool_choice=...)",
     "stream": "leave it out: every response is streamed",
-    "api_key": "give it where the provider is made, or set the provider's variable: settings stand in records",
+    "api_key": "give it where the provider is made, or set the provider's variable: settings are stored in records",
     "api_base": "give it where the provider is made: LiteLLM(model, api_base=...)",
     "base_url": "give it where the provider is made: OpenAICompatible(model, URL)",
 }
-"""Names that are not request settings, with the place where they belong."""
+"""Names that are not request settings, and where each belongs instead."""
 
 
 def check_model(model: Any, example: str) -> str:
-    """Check and return a model's name. Raises WrongUse for anything that cannot be one."""
+    """Check and return a model's name. Raises WrongUse for a value that cannot be a model's name."""
     if not isinstance(model, str) or not model.strip():
         raise WrongUse(f"model is {model!r}: use the model's name, as in {example}")
     if "://" in model:
@@ -84,7 +84,7 @@ def check_model(model: Any, example: str) -> str:
 def check_server_tools(tools: Any, example: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Check the tools that a vendor runs itself, and return them as a list of their fields. Raises WrongUse.
 
-    example: a tool in the vendor's form, to show in messages. If it has a `type`, each of the tools needs one.
+    example: a tool in the vendor's form, shown in messages. If it has a `type`, each tool needs one.
     """
     if isinstance(tools, str | Mapping) or not isinstance(tools, Sequence):
         raise WrongUse(f"server_tools is {tools!r}: use a list, as in [{example}]")

@@ -1,4 +1,4 @@
-"""Race and hedge: several providers get the same request, the fastest wins, and the others are cancelled."""
+"""Race and Hedge: wrappers that send a request to several providers, use the fastest and cancel the others."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ from .errors import Cancelled, ProviderError, attempt_ended
 from .provider import Provider, Request
 
 AHEAD = 64
-"""Chunks that the winner may buffer ahead of its reader."""
+"""Maximum number of chunks that the winner buffers ahead of its reader."""
 TIDY_SECONDS = 5.0
-"""Seconds that cancelled providers may take to close."""
+"""Maximum seconds for cancelled providers to close."""
 
 
 class Race(Wrapper):
-    """Sends the request to all providers at once and uses one response.
+    """Wrapper that sends the request to all providers at once and uses one response.
 
     until: `first_token` picks the provider whose first text, reasoning or call arrives first, and streams it from
     there; `finished` picks the one whose whole response arrives first, and emits nothing until then.
 
-    The others are cancelled. Their cost is estimated and counted, as attempts beside the winner. If one fails, the
-    others go on; if all fail, the last error is raised. To race whole runs against each other, see `Engine.race`.
+    The others are cancelled. Their cost is estimated and counted, as attempts in addition to the winner's. If one
+    fails, the others go on; if all fail, the last error is raised. To race whole runs against each other, see
+    `Engine.race`.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Race(Wrapper):
 
 
 class Hedge(Race):
-    """Starts the next provider when the ones before it have not responded after `after` seconds.
+    """Wrapper that starts the next provider when the ones before it have not responded after `after` seconds.
 
     The first one to stream wins, as in `Race`. If all started providers fail, the next one starts at once. With `after`
     near a high percentile of the time to the first token, few requests are duplicated and the slowest responses are
@@ -93,10 +94,10 @@ class Hedge(Race):
 
 
 class _RaceStream:
-    """The stream of one race: each provider streams in a task of its own until one has won.
+    """Stream of one race: each provider streams in its own task until one has won.
 
-    It uses plain tasks and no task group, so no scope stays open in the reader's task and a race can be wrapped by
-    anything. Must be closed: it holds tasks and connections.
+    It uses plain tasks, not a task group, so that no scope stays open in the reader's task and any wrapper can wrap a
+    race. Must be closed: it holds tasks and connections.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class _RaceStream:
         return item
 
     async def aclose(self) -> None:
-        """Cancel all providers and wait until they are closed; a cancellation meanwhile cancels their closing, too."""
+        """Cancel all providers and wait until they are closed. A cancellation meanwhile also cancels the closing."""
         tasks = [runner.task for runner in self._runners if runner.task is not None]
         for task in tasks:
             task.cancel()
@@ -155,17 +156,17 @@ class _RaceStream:
             async with runner.provider.stream(self._request) as chunks:
                 async for chunk in chunks:
                     await self._take(runner, chunk)
-            self._win(runner)  # an empty response counts as well
+            self._win(runner)  # an empty response also wins
             self._queue.put_nowait(None)
         except ProviderError as error:
             self._fail(runner, error)
-        except Exception as error:  # a provider that raises something else must not leave the reader waiting
+        except Exception as error:  # a provider that raises another exception must not leave the reader waiting
             self._fail(runner, ProviderError(f"{runner.provider.model}: {error_text(error)}"))
         finally:
             runner.over.set()
 
     async def _head_start(self, number: int) -> None:
-        """Wait `stagger` seconds for each provider before this one, or until all of them have failed."""
+        """Wait `stagger` seconds for each provider before this one, or until all of those have failed."""
         if not self._stagger or not number:
             return
         waiting = [asyncio.ensure_future(self._clock.sleep(self._stagger * number))]
@@ -218,7 +219,7 @@ class _RaceStream:
             self._queue.put_nowait(attempt_ended(error, runner.provider.model, beside=True))
 
     def _report_attempts(self, loser: _Runner) -> None:
-        """Report failed attempts of a loser that is itself a wrapper, so that they are counted."""
+        """Report the failed attempts of a loser that is itself a wrapper, so that they are counted."""
         for chunk in loser.buffered:
             if isinstance(chunk, AttemptEnded):
                 self._queue.put_nowait(replace(chunk, beside=True))
@@ -239,13 +240,13 @@ class _Runner:
         self.provider = provider
         self.begun = False
         self.over = asyncio.Event()
-        """Set when the provider's task has ended: after its whole response, by an error, or cancelled."""
+        """Set when the provider's task has ended: after the whole response, by an error, or by cancellation."""
         self.buffered: list[AnyChunk] = []
         self.task: asyncio.Task[None] | None = None
 
 
 def _is_output(chunk: AnyChunk) -> bool:
-    """Whether the chunk is output of the model."""
+    """Return whether the chunk is output of the model."""
     match chunk:
         case TextDelta(text):
             return bool(text.strip())

@@ -1,7 +1,7 @@
-"""Rate limits: the wrapper `RateLimit`, and the fair semaphore and token bucket it is made of.
+"""Rate limits: the wrapper `RateLimit`, and the fair semaphore and token bucket that it uses.
 
-Semaphore and bucket are our own and no library's, because they take their time from a `Clock`, which tests control,
-and the semaphore changes its capacity while it is in use.
+Semaphore and bucket are implemented here because no library's take their time from a `Clock`, which tests control,
+and because the semaphore changes its capacity while in use.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .errors import RateLimited
 from .provider import Provider, Request
 
 PAUSE = 1.0
-"""Seconds without new requests after a rate-limit error that names no time."""
+"""Seconds without new requests after a rate-limit error that does not say how long to wait."""
 BURST_SECONDS = 6.0
-"""Capacity of a bucket, as seconds of its rate: the largest burst after a pause."""
+"""Capacity of a bucket in seconds of its rate: the largest burst after a pause."""
 
 
 class RateLimit(Wrapper):
-    """Keeps requests within a provider's rate limits; requests over the limit wait, first come first served.
+    """Wrapper that keeps requests within a provider's rate limits. Requests over a limit wait, first come first served.
 
     streams: concurrent responses. A place is held while a response streams, and is free while tools run.
     requests_per_minute, tokens_per_minute: None for no limit. Tokens (input and output) are estimated before a request
@@ -68,12 +68,12 @@ class RateLimit(Wrapper):
 
     @property
     def streams(self) -> int:
-        """Number of responses that are streaming."""
+        """Number of responses being streamed."""
         return self._semaphore.in_use
 
     @property
     def allowed(self) -> float | None:
-        """Concurrent streams that are allowed at present; None: no limit."""
+        """Number of concurrent streams currently allowed; None for no limit."""
         return self._semaphore.allowed
 
     @asynccontextmanager
@@ -99,11 +99,11 @@ class RateLimit(Wrapper):
         try:
             return await stack.enter_async_context(self._semaphore.acquire(self._longest_wait))
         except TimeoutError:
-            message = f"{self.model}: no place among {self.allowed:g} streams within {self._longest_wait:g} s"
+            message = f"{self.model}: none of {self.allowed:g} streams became free within {self._longest_wait:g} s"
             raise RateLimited(message) from None
 
     async def _acquire_rates(self, request: Request) -> int:
-        """Wait until the rates allow one more request; return the tokens reserved for it."""
+        """Wait until the rates allow one more request, and return the tokens reserved for it."""
         if self._requests is not None:
             await self._requests.acquire(1)
         if self._tokens is None:
@@ -114,7 +114,7 @@ class RateLimit(Wrapper):
 
     @staticmethod
     async def _counted(chunks: AsyncIterator[AnyChunk], tokens: TokenBucket, taken: int) -> AsyncGenerator[AnyChunk]:
-        """Pass the chunks on, and replace the reserved tokens by the reported usage."""
+        """Yield the chunks unchanged, and replace the reserved tokens with the reported usage."""
         async for chunk in chunks:
             if isinstance(chunk, UsageReport):
                 used = chunk.usage.input_tokens + chunk.usage.output_tokens
@@ -124,14 +124,14 @@ class RateLimit(Wrapper):
 
 
 def _estimate(request: Request) -> int:
-    """Estimate the tokens of a request before it is made: its messages, and the longest response it allows."""
+    """Estimate the tokens of a request before it is made: its messages plus the longest response it allows."""
     asked = sum(message_size(message) for message in (*request.messages, *request.ephemeral))
     answer = request.settings.get("max_tokens")
     return estimate_tokens(asked) + (answer if isinstance(answer, int) else 0)
 
 
 class AdaptiveSemaphore:
-    """A fair semaphore whose capacity adapts: it halves when the provider reports overload, and grows again.
+    """Fair semaphore with adaptive capacity: it is halved when the provider reports overload, and then grows again.
 
     `places`: the maximum capacity; None for no limit.
     """
@@ -148,7 +148,7 @@ class AdaptiveSemaphore:
 
     @asynccontextmanager
     async def acquire(self, within: float | None = None) -> AsyncIterator[int]:
-        """Hold a place; yields the number to pass to `back_off`.
+        """Hold a place, and yield the number to pass to `back_off`.
 
         Raises TimeoutError if no place is free within `within` seconds.
         """
@@ -165,10 +165,10 @@ class AdaptiveSemaphore:
             self._wake_waiting()
 
     def back_off(self, number: int, seconds: float | None) -> None:
-        """Halve the capacity, and admit nobody for `seconds` (`PAUSE` if None), after a rate-limit error.
+        """Halve the capacity after a rate-limit error, and admit nobody for `seconds` (`PAUSE` if None).
 
-        `number`: what `acquire` yielded to the request that failed. Requests that were admitted since the same
-        reduction usually fail together, and only the first of them reduces the capacity.
+        `number`: the value that `acquire` yielded to the failed request. Requests admitted since the same reduction
+        usually fail together, and only the first of them reduces the capacity.
         """
         self._closed_until = max(self._closed_until, self._clock.now() + (PAUSE if seconds is None else seconds))
         if number == self._backed_off:
@@ -176,7 +176,7 @@ class AdaptiveSemaphore:
             self.allowed = max(1.0, min(self.in_use, self.allowed or self.in_use) / 2)
 
     def recover(self) -> None:
-        """Grow the capacity after a successful request: by one place after about as many calls as there are places."""
+        """Increase the capacity after a successful request: by one place in about as many requests as it has."""
         if self.allowed is None:
             return
         self.allowed += 1 / self.allowed
@@ -193,7 +193,7 @@ class AdaptiveSemaphore:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # admitted and cancelled at the same moment: pass it on
+            if turn.done() and not turn.cancelled():  # admitted and cancelled at the same time: pass the place on
                 self.in_use -= 1
                 self._wake_waiting()
             elif turn in self._waiting:
@@ -212,7 +212,7 @@ class AdaptiveSemaphore:
 
 
 class TokenBucket:
-    """A fair token bucket: allows `per_minute` units a minute, with bursts of up to `BURST_SECONDS` worth of them."""
+    """Fair token bucket that allows `per_minute` units a minute, in bursts of up to `BURST_SECONDS` worth of units."""
 
     def __init__(self, per_minute: float, clock: Clock) -> None:
         self._per_second = per_minute / 60
@@ -222,7 +222,7 @@ class TokenBucket:
         self._looked = clock.now()
 
     async def acquire(self, amount: float) -> None:
-        """Take an amount, waiting until it is available; a cancelled wait gives it back."""
+        """Take an amount, waiting until it is available. A cancelled wait gives it back."""
         self._fill()
         self._level -= amount
         if self._level >= 0:
@@ -242,7 +242,7 @@ class TokenBucket:
         return 0.0
 
     def adjust(self, more: float) -> None:
-        """Correct what `acquire` took, once the real amount is known: take `more`, or give it back if negative."""
+        """Correct what `acquire` took, once the real amount is known: take `more`, or give back if it is negative."""
         self._level = min(self._most, self._level - more)
 
     def _fill(self) -> None:

@@ -1,8 +1,8 @@
-"""Record: a wrapper that records a provider's responses, and can read the rest of a response that was cut.
+"""Record: a wrapper that records a provider's responses, and can read the rest of a cut response.
 
-An exchange is one response as it arrived: its chunks with their times, how it ended, and, with `drain`, the chunks
-after a cut. What a cut saved can only be measured by paying for the rest, which is what `drain` does; it is off by
-default.
+An exchange is one response as it arrived: its chunks with their times, how it ended and, with `drain`, the chunks
+after a cut. The savings of a cut can only be measured by paying for the rest, which is what `drain` does; it is off
+by default.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RecordedError(Struct, frozen=True, kw_only=True):
     status: int | None = None
     retry_after: float | None = None
     text: str = ""
-    """For a response that was cut because it repeated itself: its text before the repetition."""
+    """For a response that was cut because it repeated itself, its text before the repetition."""
 
 
 class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,7 +49,7 @@ class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Record(Wrapper):
-    """Wraps a provider and records each exchange, to a file of JSON Lines or with a function.
+    """Wrapper that records each exchange, to a JSON Lines file or with a function.
 
     `drain` reads the rest of a response that was cut, for at most `deadline` seconds.
     """
@@ -108,7 +108,7 @@ class _ExchangeRecorder:
             async for chunk in chunks:
                 self._after.append(chunk)
         except ProviderError as error:
-            self._failure = record_error(error)  # nobody waits for the rest: recorded, not raised
+            self._failure = record_error(error)  # nobody waits for the rest: record the error, do not raise it
 
     def failed(self, error: ProviderError) -> None:
         self.ended = "failed"
@@ -127,7 +127,7 @@ class _ExchangeRecorder:
 
 
 def record_error(error: ProviderError) -> RecordedError:
-    """The error as data."""
+    """Return the error as data."""
     return RecordedError(kind=error.kind, message=error.message, status=error.status, retry_after=error.retry_after)
 
 

@@ -1,4 +1,4 @@
-"""Replay: a provider that plays recorded exchanges in their order."""
+"""Replay: a provider that plays recorded exchanges in order."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .record import Exchange, RecordedError
 
 
 class Replay:
-    """Plays exchanges from a file that `Record` wrote, or from an iterable. Raises Exhausted after the last one.
+    """Provider that plays exchanges from an iterable, or from a file of `Record`. Raises Exhausted after the last one.
 
-    `pace` keeps the recorded time between chunks, by calling `sleep` with seconds. A response that was cancelled is
+    `pace` keeps the recorded time between chunks by awaiting `sleep(seconds)`. A response that was cancelled is
     played to its last recorded chunk; then `cancelled` is awaited, which by default never returns.
     """
 
@@ -68,7 +68,7 @@ class Replay:
 
 
 def rebuild_error(failure: RecordedError) -> ProviderError:
-    """Rebuild the error that was recorded."""
+    """Rebuild a recorded error."""
     if failure.kind == Degenerate.kind:
         return Degenerate(failure.message, text=failure.text)
     leaf = KINDS.get(failure.kind, ProviderError)

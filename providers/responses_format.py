@@ -1,7 +1,7 @@
-"""Items of OpenAI's Responses API: those of a response are reported and kept, and those of a request are encoded.
+"""Items of OpenAI's Responses API: reports and keeps those of responses, and encodes those of requests.
 
-An item that has to be sent back (reasoning, calls of the provider's tools) is kept whole in a `Reasoning` block, as the
-JSON text that was received. Of a message or a call, a block keeps only the fields that our own messages do not hold.
+An item that must be sent back (reasoning, calls of the provider's tools) is kept whole in a `Reasoning` block, as the
+received JSON text. For a message or a call, a block keeps only the fields that our own messages do not have.
 Source: OpenAI API reference, "Responses" (create, and the types of items).
 """
 
@@ -32,30 +32,30 @@ from .event_stream import titled
 from .openai_format import NO_OUTPUT, encode_arguments, image_url
 
 VENDOR = "openai-responses"
-"""The name of this wire format in opaque items (`Reasoning.vendor`)."""
+"""Name of this wire format in opaque items (`Reasoning.vendor`)."""
 BREAK = "\n\n"
-"""Put between two messages, and between two parts of reasoning, of one response."""
+"""Separator of the messages of one response, and of its parts of reasoning."""
 CUSTOM_INPUT = "input"
-"""Name of the one parameter of a custom tool of ours. Its argument is the free text that the model wrote."""
+"""Name of the only parameter of a custom tool of the engine. Its argument is the free text that the model wrote."""
 LONGEST_RESULT = 20_000
-"""Characters of a tool's result that a report shows. The item that is sent back is not shortened."""
+"""Maximum length of a tool's result in a report, in characters. The item that is sent back is not shortened."""
 Item = Mapping[str, Any]
 
 # ---- items of a response
 
 _ARGUMENTS = ("arguments", "input", "code", "action", "queries", "operation")
-"""Fields that may hold a tool's arguments. The first that an item has is used."""
+"""Fields that may hold a tool's arguments, in order of preference."""
 _RESULTS = ("output", "results", "outputs", "result", "tools", "error")
-"""Fields that may hold a tool's result. The first that an item has is used."""
+"""Fields that may hold a tool's result, in order of preference."""
 _NO_TOOLS = frozenset({"compaction", "additional_tools", "configuration_update"})
 """Items that are not about a tool."""
 _RUN_BY_PROVIDER = frozenset(
     "web_search_call file_search_call code_interpreter_call image_generation_call mcp_call mcp_list_tools".split()
 )
-"""Items of tools that only the provider runs, whether or not they hold a result."""
+"""Items of tools that only the provider runs, with or without a result."""
 _PLAIN_CALL = frozenset({"id", "type", "status", "call_id", "name", "arguments"})
 _PLAIN_MESSAGE = frozenset({"id", "type", "status", "role", "content"})
-"""Fields of a call and of a message that our own messages hold, or that the vendor does not need back."""
+"""Fields of a call and of a message that our own messages have or that the vendor does not need back."""
 
 
 def text_of(item: Item, name: str) -> str:
@@ -67,13 +67,13 @@ def text_of(item: Item, name: str) -> str:
 
 
 def parts_of(item: Item, name: str) -> list[Item]:
-    """Return the parts that a field of an item lists; empty if it lists none."""
+    """Return the parts listed in a field of an item; empty if there are none."""
     parts = item.get(name)
     return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
 
 
 def report_item(item: Item) -> list[AnyChunk]:
-    """Report an item about a tool that is not ours: one that the provider ran, or that it wants a client to run."""
+    """Report an item about a tool that is not ours: one that the provider ran, or that it wants the client to run."""
     kind = text_of(item, "type")
     if kind in _NO_TOOLS:
         return []
@@ -90,9 +90,10 @@ def report_item(item: Item) -> list[AnyChunk]:
 
 
 def waits_for_client(item: Item) -> bool:
-    """Whether a client has to act on an item before the model goes on: run a command, apply a patch, approve a call.
+    """Return whether a client must act on an item before the model goes on.
 
-    The API's reference has no mark for this. A client answers an item by its `call_id`, which those of the provider's
+    It may have to run a command, apply a patch or approve a call.
+    The API's reference has no mark for this. A client answers an item by its `call_id`, which items of the provider's
     own tools do not have. An item of an unknown type counts as the provider's only if it holds a result.
     """
     kind = text_of(item, "type")
@@ -102,7 +103,7 @@ def waits_for_client(item: Item) -> bool:
 
 
 def title_of(item: Item) -> str:
-    """The type of an item, and the name in it if it has one, for messages."""
+    """Return the type of an item, followed by its name if it has one, for messages."""
     return titled(text_of(item, "type"), text_of(item, "name"))
 
 
@@ -119,10 +120,10 @@ def report_citations(id: str, annotations: Sequence[Any]) -> list[AnyChunk]:
 
 
 def keep_item(item: Item, raw: bytes) -> list[AnyChunk]:
-    """Return the item as an opaque block if it has to be sent back; otherwise nothing. `raw`: the JSON of the item.
+    """Return the item as an opaque block if it must be sent back; empty otherwise. `raw`: the item's JSON.
 
-    Reasoning without encrypted or readable content is dropped: it only refers to something that the vendor stores, and
-    the vendor stores nothing for a request with `store: false`.
+    Reasoning without encrypted or readable content is dropped: it only refers to something stored by the vendor, which
+    stores nothing for a request with `store: false`.
     """
     match item.get("type"):
         case "reasoning":
@@ -177,7 +178,7 @@ def _content(parts: Iterable[str | Image]) -> list[dict[str, Any]]:
 
 
 def _encode_response(message: AssistantMessage, custom: frozenset[str]) -> list[Any]:
-    items: list[tuple[Item, Any]] = []  # each with what is sent for it: the same, or the bytes that came
+    items: list[tuple[Item, Any]] = []  # each result with the version to send: unchanged, or the bytes as received
     for part in message_parts(message):
         if isinstance(part, str):
             text = part.removeprefix(BREAK) if items else part
@@ -195,7 +196,7 @@ def _same(item: Item) -> tuple[Item, Any]:
 
 
 def _add_kept(block: Reasoning, items: list[tuple[Item, Any]]) -> None:
-    """Add an item that the parser kept: a whole one, or further fields of the message or call before it."""
+    """Add an item that the parser kept: a whole one, or additional fields of the message or call before it."""
     item = msgspec.json.decode(block.signature)
     before = items[-1][0] if items else {}
     match item.get("type"):
@@ -219,7 +220,7 @@ def _encode_call(call: ToolCall, custom: frozenset[str]) -> dict[str, Any]:
 
 
 def _without_unpaired(items: Sequence[tuple[Item, Any]]) -> list[Any]:
-    """Return the encoded items without those that the API rejects because the item that belongs to them is missing.
+    """Return the encoded items without those that the API rejects because their counterpart is missing.
 
     These are calls without a result that a client has to run (a computer, a shell, an approval), and reasoning without
     the item that it led to.
@@ -246,7 +247,7 @@ def _is_open(item: Item, answered: set[Any]) -> bool:
 def encode_tools(tools: Sequence[ToolSpec], custom: frozenset[str]) -> list[dict[str, Any]]:
     """Encode tools as functions, without those that are sent as custom tools.
 
-    They are never strict: the API would then change schemas, and reject those that its strict form cannot express.
+    They are never strict: in strict mode, the API changes schemas and rejects those that it cannot express.
     """
     return [
         {

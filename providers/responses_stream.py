@@ -1,9 +1,9 @@
 """Parser for OpenAI's streamed responses (Responses API): bytes in, chunks out.
 
-A response is a list of items: messages, reasoning, calls of functions, and what tools of the provider did. Texts and
-arguments come in deltas, and each item comes once more as a whole when it is done. Servers differ: what the whole item
-has and no delta has brought is taken from the item, and items that never came are taken from the finished response.
-Source: OpenAI API reference, "Responses", "Streaming events".
+A response is a list of items: messages, reasoning, function calls, and reports of the provider's tools. Texts and
+arguments arrive in deltas, and each item is sent again as a whole when it is done. Servers differ: content missing
+from the deltas is taken from the whole item, and missing items are taken from the finished response. Source: OpenAI
+API reference, "Responses", "Streaming events".
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from .surrogate_pairs import encodable
 
 TEXT = "response.output_text.delta"
 NONE: Any = object()
-"""Stands for "no item yet". None cannot, because a server may leave out the indexes of all items."""
+"""Marks that there is no item yet. None cannot, because a server may leave out the indexes of all items."""
 
 
 class _Event(Struct, gc=False):
-    """One event. Any field may be missing, or of another type than documented."""
+    """One event. Any field may be missing or not of the documented type."""
 
     type: str | None = None
     output_index: int | None = None
@@ -83,10 +83,10 @@ _decode_response = msgspec.json.Decoder(_Response).decode
 
 
 class ResponsesStream(EventStream):
-    """Parses one response.
+    """Parser of one response.
 
-    custom: names of custom tools, whose calls are ours. runs_items: whether the client acts on items that are neither
-    functions nor custom tools; if not, a response that waits for that ends with an error that names the item.
+    custom: names of custom tools whose calls the engine runs. runs_items: whether the client acts on items other than
+    functions and custom tools. If False, a response that waits for that ends with an error that names the item.
     """
 
     def __init__(
@@ -100,25 +100,25 @@ class ResponsesStream(EventStream):
         self._custom = custom
         self._runs_items = runs_items
         self._waiting: dict[str, Item] = {}
-        """Items that wait for the client, by the id that an answer to them would name."""
+        """Items that wait for the client, by the id that a reply to them would name."""
         self._custom_waiting: list[str] = []
-        """The ids of the calls of custom tools among them."""
+        """Ids of the custom tool calls among them."""
         self._indexes: dict[Any, int] = {}
-        """Indexes by the items' ids, where the server sends none."""
+        """Indexes by item id, for servers that send no indexes."""
         self._received: dict[int, list[str]] = {}
-        """The deltas of each item that have been received, by its index."""
+        """The deltas received for each item, by its index."""
         self._begun: set[int] = set()
         """Indexes of the calls that have been announced."""
         self._whole: set[int] = set()
         """Indexes of the items that are done."""
         self._heard: set[tuple[str, str]] = set()
-        """The calls that have been announced, and the items that are done; see `_key_of`."""
+        """Keys of the calls that have been announced and of the items that are done; see `_key_of`."""
         self._message: Any = NONE
-        """Index of the message that the latest text belongs to."""
+        """Index of the message to which the latest text belongs."""
         self._texts: list[str] = []
         """The deltas of that message."""
         self._thought: Any = NONE
-        """Item and part that the latest reasoning belongs to."""
+        """Item and part to which the latest reasoning belongs."""
         self._refused = False
         self._is_ours = False
         """Whether an event of this wire format has been received."""
@@ -164,7 +164,7 @@ class ResponsesStream(EventStream):
         self._foreign = self._foreign or data
 
     def read_end(self, chunks: list[AnyChunk]) -> None:
-        """Raise Interrupted, or ProtocolError for another format: the event that ends a response has not come."""
+        """Raise Interrupted, or ProtocolError for another format: the event that ends a response is missing."""
         if self._foreign and not self._is_ours:
             raise ProtocolError(f"the stream is not in the format of the Responses API: {quoted(self._foreign)}")
         raise Interrupted("the stream ended without the end of the response")
@@ -220,7 +220,7 @@ class ResponsesStream(EventStream):
             chunks.append(ToolCallDelta(index, arguments=text))
 
     def _read_input(self, index: int, event: _Event, chunks: list[AnyChunk]) -> None:
-        """Append more of the free text for a custom tool of ours, as part of a JSON string."""
+        """Append more of the free text for a custom tool of the engine, as part of a JSON string."""
         text = event.delta
         if index in self._begun and type(text) is str and text:
             self._received.setdefault(index, []).append(text)
@@ -251,7 +251,7 @@ class ResponsesStream(EventStream):
         self._end_item(index, encodable(bytes(event.item)), chunks)
 
     def _end_item(self, index: int, raw: bytes, chunks: list[AnyChunk]) -> None:
-        """Append the parts of a finished item that came in no delta, and the item itself if it has to be sent back."""
+        """Append the parts of a finished item that no delta brought, and the item itself if it must be sent back."""
         item = _mapping(raw)
         if not item or index in self._whole:
             return
@@ -270,9 +270,9 @@ class ResponsesStream(EventStream):
             chunks += keep_item(item, raw)
 
     def _note_waiting(self, item: Item) -> None:
-        """Note an item that waits for the client, or that an earlier one waits no more."""
+        """Note an item that waits for the client, or remove an earlier one that no longer waits."""
         kind, id = text_of(item, "type"), text_of(item, "call_id") or text_of(item, "id")
-        if kind == "message":  # a provider's own custom tool: the model has gone on with its result
+        if kind == "message":  # a custom tool of the provider: the model has gone on with its result
             for called in self._custom_waiting:
                 if self._waiting.get(called, {}).get("type") == "custom_tool_call":
                     del self._waiting[called]
@@ -288,9 +288,9 @@ class ResponsesStream(EventStream):
                 self._custom_waiting.append(id)
 
     def _missing(self, index: int, texts: Sequence[str]) -> list[tuple[int, str]]:
-        """Return the ends of an item's texts that came in no delta, each with the number of its text.
+        """Return the ends of an item's texts that no delta brought, each with the number of its text.
 
-        Nothing is returned if the deltas differ from the texts: what was shown cannot be taken back.
+        Returns nothing if the deltas differ from the texts, because text that was shown cannot be retracted.
         """
         received = "".join(self._received.get(index, ()))
         left, missing = len(received), []
@@ -309,7 +309,7 @@ class ResponsesStream(EventStream):
         arguments = text_of(item, "arguments")
         chunks += [ToolCallDelta(index, arguments=rest) for _, rest in self._missing(index, [arguments])]
         if arguments.strip() in ("", "{}") and item.get("status") == "completed":
-            chunks.append(ToolCallDelta(index, whole=True))  # else it is known only at the end of the response
+            chunks.append(ToolCallDelta(index, whole=True))  # otherwise it is known only at the end of the response
 
     def _end_message(self, index: int, item: Item, chunks: list[AnyChunk]) -> None:
         parts = parts_of(item, "content")
@@ -336,7 +336,7 @@ class ResponsesStream(EventStream):
         self._finish(response, str(event.type).removeprefix("response."), chunks)
 
     def _finish(self, response: _Response, status: str, chunks: list[AnyChunk]) -> None:
-        """Append the end of the response. `status`: the status that the event names, used if the response has none."""
+        """Append the end of the response. `status`: the event's status, used if the response has none."""
         is_first = not self._whole and not self._received
         for index, raw in enumerate(_raw_items(response.output), max(self._whole | self._begun, default=-1) + 1):
             if is_first or self._is_unheard(_mapping(raw)):
@@ -350,7 +350,7 @@ class ResponsesStream(EventStream):
         chunks += [self._finish_report(word, response.incomplete_details), *usage]
 
     def _is_unheard(self, item: Item) -> bool:
-        """Whether an item of the finished response is a call, or about a tool, and no event before had it."""
+        """Return whether an item of the finished response is a call or about a tool, and was in no earlier event."""
         return item.get("type") not in ("message", "reasoning") and _key_of(item) not in self._heard
 
     def _finish_report(self, word: str, details: Any) -> FinishReport:
@@ -390,7 +390,7 @@ def _mapping_of(value: Any) -> Item:
 
 
 def _key_of(item: Item) -> tuple[str, str]:
-    """The type of an item with the id by which an answer names it, or else its own."""
+    """Return the type of an item, and the id by which a reply names it or, without that, its own id."""
     return text_of(item, "type"), text_of(item, "call_id") or text_of(item, "id")
 
 
@@ -417,7 +417,7 @@ def _mapping(raw: bytes | msgspec.Raw) -> Item:
 
 
 def _decode_event_loosely(data: bytes, error: Exception) -> _Event:
-    """Decode a malformed event: numbers that are not JSON. Raises ProtocolError."""
+    """Decode a malformed event, with invalid numbers. Raises ProtocolError."""
     value = loads(data)
     if not isinstance(value, dict):
         raise ProtocolError(f"an event of the stream cannot be read ({error}): {quoted(data)}") from error
@@ -433,7 +433,7 @@ def _decode_event_loosely(data: bytes, error: Exception) -> _Event:
 
 
 def _is_error(value: Any) -> bool:
-    """Whether a value in place of an event, or of a response, is an error."""
+    """Return whether a value in place of an event or response is an error."""
     if not isinstance(value, dict):
         return False
     if value.get("error") or value.get("type") == "error" or value.get("object") == "error":

@@ -1,4 +1,4 @@
-"""Retry: repeats a request to the same provider after a transient error."""
+"""Retry: a wrapper that repeats a request to the same provider after a transient error."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ DEFAULT_RETRIES: Mapping[str, int] = MappingProxyType(
 
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
-"""Seconds: the upper bound of the wait before the first retry, and of any."""
+"""Upper bounds of the wait before the first retry and before any retry, in seconds."""
 AWAY_WAIT = 15.0
-"""Seconds: the upper bound of a wait for a provider that is away, so that its return is noticed soon."""
+"""Upper bound of a wait for a provider that is away, in seconds: short, so that its return is noticed soon."""
 
 MOST_DOUBLINGS = 60
-"""How often a wait doubles at most: a float would overflow in the end."""
+"""Maximum number of times that a wait doubles; without a limit, a float would overflow."""
 
 
 class Retry(Wrapper):
-    """Retries transient errors with exponential backoff and full jitter.
+    """Wrapper that retries transient errors with exponential backoff and full jitter.
 
     times: retries per response by kind of error (`providers.errors.KINDS`), `DEFAULT_RETRIES` by default; or one number
-    for all of these kinds together. `backoff_sum` says how long they may wait in all.
+    for all of these kinds together. `backoff_sum` gives their longest total wait.
     first_wait, longest_wait: seconds. The upper bound of the wait is `first_wait` at first and doubles with each retry,
     up to `longest_wait`; the wait itself is random between 0 and that bound, so that many clients do not return at the
-    same moment. If the provider says how long to wait, that is used, unless it exceeds `longest_wait`: then its error
+    same time. If the provider says how long to wait, that is used, unless it exceeds `longest_wait`: then its error
     is raised.
-    provider_wait: seconds for which a provider that is away (`providers.errors.is_away`) is waited for, from its first
-    failure on, once `times` is used up. 0: not at all. An attempt that had output was no provider that is away.
+    provider_wait: how many seconds to wait for a provider that is away (`providers.errors.is_away`), from its first
+    failure on, once `times` is used up; 0 for none. A provider whose attempt had output does not count as away.
     after_output: whether to retry even if part of the response had been emitted, which is then retracted. Use False for
     readers that cannot discard what they have read.
 
-    Raises WrongUse for an unknown kind of error, a number of retries or `provider_wait` below 0, or waits that are not
+    Raises WrongUse for an unknown kind of error, a negative number of retries or `provider_wait`, or waits that are not
     0 <= first_wait <= longest_wait.
     """
 
@@ -71,7 +71,7 @@ class Retry(Wrapper):
                 f"Retry: first_wait is {first_wait}, longest_wait {longest_wait}: use 0 <= first_wait <= longest_wait"
             )
         if not 0 <= provider_wait < inf:
-            raise WrongUse(f"Retry: provider_wait is {provider_wait}: use seconds from 0 on")
+            raise WrongUse(f"Retry: provider_wait is {provider_wait}: use 0 or more seconds")
         self._times = by_kind
         self._most = times if isinstance(times, int) else sum(by_kind.values())
         self._waits = (first_wait, longest_wait)
@@ -99,7 +99,7 @@ class Retry(Wrapper):
             await attempts.aclose()
 
     def _wait(self, error: ProviderError, retries: _Retries, shown: bool) -> float | None:
-        """Seconds until the next attempt; None if there is none."""
+        """Return the seconds until the next attempt; None if there is none."""
         now = self._clock.now()
         if shown or not is_away(error):
             retries.away_since = None
@@ -124,12 +124,12 @@ class _Retries:
     def __init__(self, times: Mapping[str, int], most: int) -> None:
         self.made = 0
         self.away_since: float | None = None
-        """When the provider was found to be away, on the clock; None while it is not."""
+        """Clock time at which the provider was found to be away; None while it is not."""
         self._left = dict(times)
         self._most = most
 
     def take(self, kind: str) -> bool:
-        """Take one of the retries that are counted; False if none is left for this kind of error."""
+        """Take one of the counted retries. Return False if none is left for this kind of error."""
         if self._most < 1 or self._left.get(kind, 0) < 1:
             return False
         self._most -= 1
@@ -138,10 +138,10 @@ class _Retries:
 
 
 def backoff_sum(retries: int, first_wait: float = FIRST_WAIT, longest_wait: float = LONGEST_WAIT) -> float:
-    """Seconds that so many retries wait at most in all, where the provider does not say how long to wait."""
+    """Return the longest total wait of this many retries in seconds, if the provider does not say how long to wait."""
     return sum(_bound(made, first_wait, longest_wait) for made in range(retries))
 
 
 def _bound(made: int, first: float, longest: float) -> float:
-    """Upper bound of the wait after so many retries, in seconds."""
+    """Return the upper bound of the wait after this many retries, in seconds."""
     return min(longest, first * 2.0 ** min(made, MOST_DOUBLINGS))

@@ -1,4 +1,4 @@
-"""Scripted: a provider without a model, which plays a script. For tests, examples and demos.
+"""Scripted: a provider that plays a script instead of calling a model. For tests, examples and demos.
 
     provider = Scripted(
         [call("read_file", path="a.txt")],          # one response with one call
@@ -8,7 +8,7 @@
     )
 
 A response is a list of chunks, lists of chunks, exceptions and objects with an async `wait()` (an `anyio.Event` makes
-the stream stall until the test sets it). Each request takes the next response; where many runs share a script, pass a
+the stream stall until the test sets it). Each request takes the next response. If many runs share a script, pass a
 function from the request to a response instead.
 """
 
@@ -33,13 +33,13 @@ _ids = count(1)
 
 
 def say(text: str, pieces: int = 1) -> list[AnyChunk]:
-    """Text as a model streams it, in this many pieces."""
+    """Return the chunks of a text as a model streams it, in this many pieces."""
     size = max(1, -(-len(text) // pieces))
     return [TextDelta(text[i : i + size]) for i in range(0, len(text), size)]
 
 
 def call(name: str, /, *, id: str | None = None, pieces: int = 1, **arguments: Any) -> list[AnyChunk]:
-    """A tool call as a model streams it: first the name, then the arguments in this many pieces."""
+    """Return the chunks of a tool call as a model streams it: the name, then the arguments in this many pieces."""
     text = msgspec.json.encode(arguments).decode()
     size = max(1, -(-len(text) // pieces))
     number = next(_ids)
@@ -48,16 +48,16 @@ def call(name: str, /, *, id: str | None = None, pieces: int = 1, **arguments: A
 
 
 class Scripted:
-    """Plays a script. Raises Exhausted when there are no more responses.
+    """Provider that plays a script. Raises Exhausted when there are no more responses.
 
-    `requests` holds the requests so far, `sent` the number of chunks that were read of each response.
+    `requests` holds the requests so far, `sent` the number of chunks read from each response.
     """
 
     def __init__(self, *responses: Response, model: str = "scripted", usage: Usage | None = None) -> None:
         self.model = model
         self.requests: list[Request] = []
         self.sent: list[int] = []
-        """Chunks read of each response; fewer than the script has if the response was cut."""
+        """Number of chunks read from each response; fewer than the script has if the response was cut."""
         self._usage = usage or Usage(input_tokens=10, output_tokens=5)
         self._function: Callable[[Request], Response] | None = None
         self._responses: Iterator[Response] = iter(responses)
@@ -66,7 +66,7 @@ class Scripted:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """Play the next response."""
+        """Play the next response. Raises ProviderError."""
         number = len(self.requests)
         self.requests.append(replace(request, messages=tuple(request.messages)))  # the list keeps growing
         self.sent.append(0)

@@ -7,40 +7,40 @@ import re
 from .errors import ProtocolError
 
 LARGEST_EVENT = 32 * 1024 * 1024
-"""Bytes that one event may have; a larger one is an error."""
+"""Maximum size of an event in bytes; a larger one is an error."""
 
 WHITE_SPACE = b" \t\n\r\x0b\x0c"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SHOWN_BY = 16
-"""Bytes that show whether these are events, if there are so many before the first one ends."""
+"""Number of bytes at the start that show whether these are events, if the first one does not end before."""
 USUAL_EVENT = re.compile(rb"(?:event: (?!\s*error).*\n)?data: (.+)\n\n|[\s\S]+")
-"""An event with one line of data, and before it perhaps a name that is not an error's. In any other it finds b""."""
+"""Matches an event with one line of data, optionally after a name other than an error's. In any other it finds b""."""
 
 
 class ErrorEvent(bytes):
-    """Data of an event that reports an error: `event: error`, or a field named `error`, as llama.cpp sends it."""
+    """Data of an event that reports an error: `event: error`, or a field named `error`, which llama.cpp sends."""
 
 
 class SSEDecoder:
-    """Feed it blocks of bytes, cut anywhere; it returns the data of each complete event."""
+    """Decoder of blocks of bytes, cut anywhere, that returns the data of each complete event."""
 
     def __init__(self) -> None:
         self._started = False
-        """Whether the stream has begun as one of events does."""
+        """Whether the stream has begun like a stream of events."""
         self._line: list[bytes] = []
-        """Blocks of a line that has not ended; before the stream has begun, all that has come."""
+        """Blocks of an unfinished line; before the stream has begun, everything received."""
         self._after_return = False
-        """Whether the last block ended with a carriage return. A line feed after it belongs to it."""
+        """Whether the last block ended with a carriage return. A following line feed belongs to it."""
         self._data: list[bytes] = []
-        """Data of the event that has not ended."""
+        """Data of the unfinished event."""
         self._bare: list[bytes] = []
-        """Lines of that event that are JSON without the name of a field."""
+        """Lines of that event that are JSON without a field name."""
         self._failed = False
         """Whether that event reports an error."""
         self._open = False
-        """Whether lines of that event have been read that say something."""
+        """Whether a line of that event with content has been read."""
         self._size = 0
-        """Bytes since the last event ended."""
+        """Number of bytes since the last event ended."""
 
     def feed(self, block: bytes) -> list[bytes]:
         """Return the data of the events completed by this block. Raises ProtocolError for another format."""
@@ -53,7 +53,7 @@ class SSEDecoder:
         data = b"".join((*self._line, block)) if self._line else block
         end = data.rfind(b"\n\n") + 2
         if end > 1 and not self._open:
-            found: list[bytes] = USUAL_EVENT.findall(data, 0, end)  # in a third of the time of looking at each line
+            found: list[bytes] = USUAL_EVENT.findall(data, 0, end)  # takes a third of the time of examining each line
             if all(found):
                 self._size = 0
                 self._line.clear()
@@ -63,26 +63,26 @@ class SSEDecoder:
         return self._read_lines(data)
 
     def end(self) -> list[bytes]:
-        """Call it when the stream has ended. Returns the data of a last event that no blank line has ended."""
+        """Return the data of a last event that no blank line has ended. Call it when the stream has ended."""
         if not self._started:
             self._check_start(b"".join(self._line).lstrip())
         return self._read_lines(b"".join(self._line) + b"\n\n")
 
     def _begin(self, block: bytes) -> bytes:
-        """All that has come, once its first bytes show that these are events; nothing before that."""
+        """Return everything received, once its first bytes show that these are events; empty before that."""
         block = b"".join((*self._line, block))
         text = block.lstrip(WHITE_SPACE + BYTE_ORDER_MARK)
         before = block[: len(block) - len(text)]
-        block = block[len(before.rstrip(WHITE_SPACE)) :]  # without byte order marks, of which some servers send several
+        block = block[len(before.rstrip(WHITE_SPACE)) :]  # strip byte order marks, of which some servers send several
         if len(text) < _SHOWN_BY and (not text or b"\n\n" not in text):
-            self._line = [block[-len(text) - 1 :]]  # of white space, one sign is as good as many
+            self._line = [block[-len(text) - 1 :]]  # one white-space character is as good as many
             return b""
         self._check_start(text)
         self._line, self._started = [], True
         return block
 
     def _hold(self, rest: bytes) -> list[bytes]:
-        """Keep a part of an event. It holds no whole line, or follows an event that has just ended."""
+        """Keep part of an event. It has no whole line, or follows an event that has just ended."""
         if rest:
             self._line.append(rest)
             self._size += len(rest)
@@ -112,12 +112,12 @@ class SSEDecoder:
             self._open = True
         if name == b"error" or (name == b"event" and value.strip() == b"error"):
             self._failed = self._open = True
-        elif self._bare or line.lstrip()[:1] in (b"{", b"["):  # a gateway's own error, behind what it passed on
+        elif self._bare or line.lstrip()[:1] in (b"{", b"["):  # a gateway's own error after the data it passed on
             self._bare.append(line)
             self._open = True
 
     def _with_line_feeds(self, block: bytes) -> bytes:
-        """The block with a line feed for each end of a line."""
+        """Return the block with each line ending as a line feed."""
         if self._after_return and block:
             block = block.removeprefix(b"\n")
             self._after_return = False

@@ -1,9 +1,9 @@
-r"""Joins the halves of surrogate pairs that a server split between two events, and replaces what is no character.
+r"""Joins surrogate pairs that a server split between two events, and replaces invalid characters.
 
 A server that cuts its texts by UTF-16 code units ends one delta with `\ud83d` and begins the next with `\ude00`. Each
-half is valid JSON, and neither has a form in UTF-8 (RFC 8259, section 8.2). So an event whose text ends in a first half
-waits for the event that has the second. The pair then stands in the earlier one, and all readers see whole characters
-only, whatever the wire format. A half that stays alone becomes U+FFFD, as do bytes that are not UTF-8.
+half is valid JSON, but neither can be encoded in UTF-8 (RFC 8259, section 8.2). So an event whose text ends in a first
+half waits for the event with the second. The pair is then placed in the earlier event, and all readers see only whole
+characters, whatever the wire format. A half that stays alone becomes U+FFFD, like bytes that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from ..decision.call_arguments import with_whole_escapes
 S = TypeVar("S", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder().encode
 BACKSLASH = ord("\\")
-"""As a number: bytes are searched for it in a fraction of the time that they are searched for a text."""
+"""A number, because searching bytes for one takes a fraction of the time of searching for a text."""
 _HALF = re.compile("[\\ud800-\\udfff]")
 _FIRST_AT_END = re.compile("[\\ud800-\\udbff]\\Z")
 _SECOND = re.compile("[\\udc00-\\udfff]")
 _find_candidate = re.compile(rb"\\u[dD][89a-fA-F]").search
 MOST_HELD = 64
-"""Events that wait for a second half at most: then the first one counts as alone."""
+"""Maximum number of events that wait for a second half; after that, the first half counts as alone."""
 _GROWING = ("delta", "added", "start")
-"""How the types of events end whose texts may go on in a later event, in formats whose events have types."""
+"""Endings of the types of events whose texts may continue in a later event, in formats whose events have types."""
 _Place = tuple[str | int, ...]
-"""Where a text stands in an event: the event's type, the names of the members that lead to it, and the indexes beside
+"""Place of a text in an event: the event's type, the names of the members that lead to it, and the indexes next to
 them."""
 _AT_THE_TOP = 2
-"""Names in the place of a text that is itself a member of the event."""
+"""Number of names in the place of a text that is itself a member of the event."""
 _Text = tuple[_Place, Any, Any]
-"""A text of an event: its place, and the object or list that holds it, with its name or position there."""
+"""A text of an event: its place, the object or list that holds it, and its name or position there."""
 
 
 def whole_characters(text: str) -> str:
-    """Return a text that has a form in UTF-8: pairs are joined, and each half that stands alone becomes U+FFFD."""
+    """Return a text that can be encoded in UTF-8: pairs are joined, and each half that stays alone becomes U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _HALF.search(text) else text
 
 
 def ends_in_half(text: str) -> bool:
-    """Whether a text ends in the first half of a surrogate pair, so that a later one may have the second."""
+    """Return whether a text ends in the first half of a surrogate pair, so that a later text may have the second."""
     return _FIRST_AT_END.search(text, len(text) - 1) is not None
 
 
 def with_whole_characters(value: S) -> S:
-    """Return an event or a tool's description in which each half of a surrogate pair in a text is U+FFFD.
+    """Return an event or a tool's description with U+FFFD for each half of a surrogate pair in its texts.
 
     Names of files (`os.listdir`), texts cut by UTF-16 code units, and JSON from elsewhere may hold such halves, which
     neither a request nor a record can.
@@ -59,7 +59,7 @@ def with_whole_characters(value: S) -> S:
     except UnicodeEncodeError:
         return msgspec.convert(_whole(msgspec.to_builtins(value)), type(value))
     except (TypeError, ValueError):
-        pass  # it holds what JSON cannot express, of which a record keeps the `repr`
+        pass  # it holds a value that JSON cannot express; a record keeps its `repr`
     return value
 
 
@@ -72,7 +72,7 @@ def _whole(value: Any) -> Any:
 
 
 def is_encodable(data: bytes) -> bool:
-    """Whether JSON text is UTF-8, and no escape in it is half a surrogate pair."""
+    """Return whether JSON text is UTF-8, and no escape in it is half a surrogate pair."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -81,14 +81,14 @@ def is_encodable(data: bytes) -> bool:
 
 
 def encodable(data: bytes) -> bytes:
-    """Return JSON text with U+FFFD for what is not UTF-8, and for each escape of half a surrogate pair."""
+    """Return JSON text with U+FFFD for bytes that are not UTF-8 and for each escape of half a surrogate pair."""
     if is_encodable(data):
         return data
     return with_whole_escapes(data.decode("utf-8", "replace")).encode()
 
 
 class PairJoiner:
-    """Joins the pairs in the decoded events of one stream. Feed it the events in their order."""
+    """Joins the pairs in the decoded events of one stream. Pass it the events in order."""
 
     def __init__(self) -> None:
         self.held: list[Any] = []
@@ -97,10 +97,10 @@ class PairJoiner:
         """The texts that end in a first half, by their places: what holds each, and its name there."""
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the events that no later one can change, in their order.
+        """Return the events that no later one can change, in order.
 
-        An event waits for as long as only the same member of other items grows (calls that come in turns), or nothing
-        comes but signs of life, and for at most `MOST_HELD` events.
+        An event waits while only the same member of other items grows (calls that arrive in turns) or only keep-alives
+        arrive, and for at most `MOST_HELD` events.
         """
         earlier = dict(self._open)
         grows, awaited = _grows(event), {_names(place) for place in earlier}
@@ -122,14 +122,14 @@ class PairJoiner:
         return [] if self._open and len(self.held) < MOST_HELD else self.end()
 
     def end(self) -> list[dict[str, Any]]:
-        """Return the events that have waited: nothing more comes for them."""
+        """Return the waiting events when no more arrive."""
         held = self.held[:]
         self.held.clear()
         self._open.clear()
         return held
 
     def _without_second_half(self, place: _Place, text: str) -> str:
-        """Move a second half at the beginning of a text to the first half that waits for it. Returns the rest."""
+        """Move a second half at the beginning of a text to the first half that waits for it, and return the rest."""
         begins = _SECOND.match(text) is not None
         if place not in self._open:
             if not begins:
@@ -143,7 +143,7 @@ class PairJoiner:
 
 
 class EncodableEvents:
-    """Makes the data of the events of one stream encodable: see `PairJoiner`. Feed it the events in their order."""
+    """Makes the data of one stream's events encodable; see `PairJoiner`. Pass it the events in order."""
 
     def __init__(self) -> None:
         self._pairs = PairJoiner()
@@ -154,7 +154,7 @@ class EncodableEvents:
         """Return the data of the events that can be read now."""
         if not self.held:
             try:
-                for data in events:  # nearly all can be read as they are: no call of a function for these
+                for data in events:  # fast path without a function call: nearly all events can be read as they are
                     data.decode()
                     at = data.find(BACKSLASH)
                     if at >= 0 and _find_candidate(data, at) is not None and not is_encodable(data):
@@ -166,7 +166,7 @@ class EncodableEvents:
         return [ready for data in events for ready in self._next(data)]
 
     def end(self) -> list[bytes]:
-        """Return the data of the events that have waited."""
+        """Return the data of the waiting events."""
         return [encodable(json.dumps(event).encode()) for event in self._pairs.end()]
 
     def _next(self, data: bytes) -> list[bytes]:
@@ -182,7 +182,7 @@ class EncodableEvents:
 
 
 def _grows(event: dict[str, Any]) -> bool:
-    """Whether the texts of an event may go on in a later one: it is a delta, and ends no response."""
+    """Return whether the texts of an event may continue in a later one: it is a delta, and does not end a response."""
     kind = event.get("type")
     if isinstance(kind, str):
         return kind.endswith(_GROWING)

@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 
 class Timeouts(Wrapper):
-    """Fails a response that takes too long with `TimedOut` (kind `timeout`). All values in seconds, None for no limit.
+    """Wrapper that fails a response that takes too long with `TimedOut`. All values are in seconds, None for no limit.
 
-    connect: until the provider answers. first: from the answer to the first content. between: from one piece of content
+    connect: until the provider responds. first: from then to the first content. between: from one piece of content
     to the next; a usage report is not content, and a new attempt starts with `first` again. total: the whole response;
     the only limit on a model that never stops.
 
@@ -84,7 +84,7 @@ class Timeouts(Wrapper):
         raise self._late(None, ends, what)
 
     def _left(self, bound: float | None, ends: float | None) -> float | None:
-        """Seconds until the earlier of the two timeouts."""
+        """Return the seconds until the earlier of the two timeouts; None if there is none."""
         if ends is None:
             return bound
         left = max(0.0, ends - self._clock.now())
@@ -97,14 +97,15 @@ class Timeouts(Wrapper):
 
 
 class Watchdog:
-    """Times out waits for content: `first` seconds for the first content, `between` seconds for each further one.
+    """Timer for waits for content: `first` seconds for the first content, `between` seconds for each further one.
 
     Content counts, not bytes: a server that only sends comments or empty chunks to keep a connection open times out.
     Call `content_received` when a wait brought content, and `close` at the end. Without `between`, each wait has
-    `first` seconds, whatever it brings. One wait at a time; time between waits does not count. Seconds are above 0.
+    `first` seconds, whatever it brings. Only one wait at a time; time between waits does not count. Seconds must be
+    above 0.
 
     A timeout per chunk would cost as much as everything else the engine does for a chunk. So one timer serves all
-    waits of a stream: it fires now and then, checks whether the current wait is overdue, and is set again only then.
+    waits of a stream: when it fires, it checks whether the current wait is overdue, and only then is it set again.
     """
 
     def __init__(self, first: float, between: float | None = None) -> None:
@@ -118,7 +119,7 @@ class Watchdog:
         self._expired = False
 
     async def wait_for(self, awaited: Awaitable[T]) -> T:
-        """Wait for `awaited`. Raises TimeoutError when it takes too long; a cancellation from outside is passed on."""
+        """Wait for `awaited`. Raises TimeoutError when it takes too long; a cancellation from outside is raised."""
         task = asyncio.current_task()
         assert task is not None
         before = task.cancelling()
@@ -137,7 +138,7 @@ class Watchdog:
             self._left = self.seconds if self._between is None else max(0.0, self._due - self._loop.time())
 
     def content_received(self) -> None:
-        """Call it when a wait brought content: the next wait then has the timeout between two pieces of content."""
+        """Note that a wait brought content: the next wait then has the timeout between two pieces of content."""
         self._left = self.seconds = self.seconds if self._between is None else self._between
 
     def close(self) -> None:

@@ -138,7 +138,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "the key as a setting": (
         lambda: engine(model_options=ModelOptions(settings={"api_key": "k"})),
-        ("'api_key'", "settings stand in records"),
+        ("'api_key'", "settings are stored in records"),
     ),
     "settings that are a text": (
         lambda: engine(model_options=ModelOptions(settings="temperature=1")),

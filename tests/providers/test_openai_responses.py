@@ -433,7 +433,7 @@ async def test_server_tools_are_offered_beside_ours() -> None:
         ({"server_tools": [{"type": "custom"}]}, "needs the name"),
         ({"server_tools": [{"type": "mcp", "headers": object()}]}, "not JSON"),
         ({"settings": {"previous_response_id": "resp_1"}}, "whole session"),
-        ({"settings": {"input": "x"}}, "the prompt goes to"),
+        ({"settings": {"input": "x"}}, "pass the prompt to"),
         ({"settings": {"tools": []}}, "give tools to the engine"),
         ({"base_url": "http://127.0.0.1:1/v1/responses"}, "leave out /responses"),
         ({"base_url": "nowhere"}, "not a URL"),

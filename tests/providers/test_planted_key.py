@@ -148,7 +148,7 @@ async def test_wrong_use_shows_no_password(provider: str) -> None:
 def test_a_key_and_a_user_cannot_both_be_sent() -> None:
     with pytest.raises(WrongUse, match="only one of them"):
         OpenAICompatible("m", with_login("http://host/v1"), api_key=KEY)
-    with pytest.raises(WrongUse, match=re.escape("'http://***@host/v1' holds a user")):
+    with pytest.raises(WrongUse, match=re.escape("'http://***@host/v1' contains a user")):
         LiteLLM("m", api_base=with_login("http://host/v1"), api_key=KEY)
 
 

@@ -163,7 +163,7 @@ async def test_who_waits_too_long_for_a_place_is_sent_elsewhere() -> None:
     third = asyncio.create_task(chunks_of(limit))
     await clock.advance(3)
     assert heard(await second) == ("b", "here")
-    with pytest.raises(RateLimited, match="a: no place among 1 streams within 2 s"):
+    with pytest.raises(RateLimited, match="a: none of 1 streams became free within 2 s"):
         await third
     await clock.advance(9)
     assert heard(await first)[1] == "at last"
