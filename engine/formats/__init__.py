@@ -1,4 +1,4 @@
-"""Import of other loops' sessions as records, and export of records. `FORMATS` lists what can be imported."""
+"""Import of other loops' sessions as records, and export of records. `FORMATS` lists the import formats."""
 
 from .imported_session import (
     ImportedEnding,

@@ -1,7 +1,7 @@
-"""Sessions as Anthropic messages: separate system prompt, content in blocks, tool results in the user's role.
+"""Import of sessions as Anthropic messages: separate system prompt, content in blocks, tool results in the user's role.
 
-This module reads requests and responses of the Messages API. Text next to tool results in a user message is usually
-written by the loop; after the run is done, it is the user's. Source: Anthropic API reference, "Messages".
+This module reads requests and responses of the Messages API. Text next to tool results in a user message usually comes
+from the loop; after the end of the run, from the user. Source: Anthropic API reference, "Messages".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MESSAGE_FIELDS = frozenset(
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The sessions in a list of messages, an object with one, or a list of either."""
+    """Yield the sessions in a list of messages, an object with one, or a list of either."""
     if isinstance(data, list) and not is_message_list(data):
         for one in data:
             yield from sessions(one)
@@ -37,7 +37,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
     read_metadata(session, whole, request, _SESSION_FIELDS)
     session.usage = None
     if not messages:
-        raise Unreadable("it holds no list of messages")
+        raise Unreadable("it contains no list of messages")
     builder = SessionBuilder(session)
     builder.add_system(parse_content(request.get("system"), session).text)
     for message in messages:
@@ -48,7 +48,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def matches(data: Any) -> bool:
-    """Whether this looks like Anthropic messages, by system prompt or block types."""
+    """Return whether this looks like Anthropic messages, judged by the system prompt or block types."""
     if isinstance(data, list):
         return _has_blocks(data) if is_message_list(data) else any(matches(one) for one in data[:1])
     whole = as_dict(data)
@@ -68,7 +68,7 @@ def _has_blocks(messages: Iterable[Any]) -> bool:
 
 
 def _final_response(data: dict[str, Any]) -> list[Any]:
-    """The last response as the API returned it: a list of one message, or an empty one."""
+    """Return the last response as the API returned it: a list of one message, or an empty one."""
     response = as_dict(data.get("response"))
     response = as_dict(response.get("body")) or response
     for found in (response, data):

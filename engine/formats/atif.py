@@ -1,9 +1,10 @@
-"""Trajectories in the Agent Trajectory Interchange Format (ATIF) 1.x of Harbor, those of `export_atif.py` among them.
+"""Import of trajectories in Harbor's Agent Trajectory Interchange Format (ATIF) 1.x, including our own exports.
 
-A step of the user is a message, a step of the agent a response with its calls, their results and its token counts.
-What an agent's step observed without a call, such as a terminal's output, is the loop's word after it. Steps that were
-copied from an earlier trajectory, and steps of an agent without a model, are left out; a subagent's trajectory is a
-session of its own. Source: Harbor, RFC 0001 "Agent Trajectory Interchange Format (ATIF) Specification", v1.7.
+A user step is a message; an agent step is a response with its calls, their results and its token counts. What an
+agent step observed without a call, such as a terminal's output, is a message of the loop after it. Steps copied from
+an earlier trajectory, and steps of an agent without a model, are left out; a subagent's trajectory is a separate
+session. `export_atif.py` writes our own.
+Source: Harbor, RFC 0001 "Agent Trajectory Interchange Format (ATIF) Specification", v1.7.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _STEP_FIELDS = frozenset(
      "metrics", "extra", "is_copied_context"}
 )  # fmt: skip
 _OWN_EXTRA = frozenset({"finish_reason", "origin", "run_id", "step"})
-"""Fields of a step's `extra` that `export_atif.py` writes, and that are read or carry no content."""
+"""Fields of a step's `extra` written by `export_atif.py` that are read or carry no content."""
 _CALL_FIELDS = frozenset({"tool_call_id", "function_name", "arguments", "extra"})
 _RESULT_FIELDS = frozenset({"source_call_id", "content", "extra"})
 _METRIC_FIELDS = frozenset({"prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "extra"})
@@ -53,12 +54,12 @@ _RESULT_STATUSES = frozenset(get_args(ResultStatus))
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a trajectory, then those of its subagents."""
+    """Yield the session of a trajectory, then those of its subagents."""
     yield from _sessions(as_dict(data), "")
 
 
 def matches(data: Any) -> bool:
-    """Whether this is a trajectory in ATIF of any version."""
+    """Return whether this is a trajectory in ATIF of any version."""
     return as_text(as_dict(data).get("schema_version")).startswith("ATIF")
 
 
@@ -124,7 +125,7 @@ class _TrajectoryReader:
                 session.count_dropped(f"role: {as_text(source)[:40] or 'none'}", _contents(step))
 
     def finish(self) -> None:
-        """Read how the session ended, and token counts that only the whole has."""
+        """Read how the session ended, and the token counts given only for the whole session."""
         self.session.ending, self.session.verdict = _ending(self._last_run), _verdict(self._last_run)
         if all(imported.usage is None for imported in self.session.messages):
             totals = {name.removeprefix("total_"): value for name, value in self._metrics.items()}
@@ -160,7 +161,7 @@ class _TrajectoryReader:
         return usage if usage is None or extra.get("estimated") is not True else replace(usage, estimated=True)
 
     def _add_observation(self, step: dict[str, Any], t: float | None) -> None:
-        """Add the results of a step: of its calls, or what it observed without one."""
+        """Add the observation of a step: the results of its calls, or what it observed without a call."""
         for result in map(as_dict, as_list(as_dict(step.get("observation")).get("results"))):
             extra = as_dict(result.get("extra"))
             self.session.count_unread_fields("part field", result, _RESULT_FIELDS, "observation.")
@@ -179,7 +180,7 @@ class _TrajectoryReader:
 
 
 def _as_block(part: Any) -> Any:
-    """A content part; a picture by its address, if that is no path of a file that is not here."""
+    """Return a content part. A picture is kept by its URL, unless that is a path of a file that is not here."""
     source = as_dict(as_dict(part).get("source"))
     path = as_text(source.get("path"))
     if as_dict(part).get("type") != "image" or not path.startswith(("http://", "https://", "data:")):
@@ -188,7 +189,7 @@ def _as_block(part: Any) -> Any:
 
 
 def _contents(step: dict[str, Any]) -> dict[str, Any]:
-    """What a step holds, in the form in which it is counted."""
+    """Return the contents of a step in the form in which they are counted."""
     results = as_list(as_dict(step.get("observation")).get("results"))
     held = [{"type": "tool_result", "content": as_dict(result).get("content")} for result in results]
     parts = [step.get("message"), *held]
@@ -196,7 +197,7 @@ def _contents(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ending(run: dict[str, Any]) -> ImportedEnding | None:
-    """How the last run ended, if `export_atif.py` wrote it."""
+    """Return the ending of the last run, if `export_atif.py` wrote one."""
     reason, status = as_text(run.get("stop_reason")), run.get("status")
     if status not in _STATUSES or not (reason in STATUS_OF or reason.startswith("custom:")):
         return None
@@ -204,7 +205,7 @@ def _ending(run: dict[str, Any]) -> ImportedEnding | None:
 
 
 def _verdict(run: dict[str, Any]) -> ImportedVerdict | None:
-    """The verdict of the last run, if `export_atif.py` wrote one."""
+    """Return the verdict of the last run, if `export_atif.py` wrote one."""
     if run.get("verdict") not in ("passed", "failed"):
         return None
     details = dict(as_dict(run.get("evaluation")))

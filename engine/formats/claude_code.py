@@ -1,10 +1,11 @@
-"""Transcripts of Claude Code: `~/.claude/projects/<project>/<session>.jsonl`, and `agent-<id>.jsonl` of its sub-agents.
+"""Import of Claude Code transcripts: `~/.claude/projects/<project>/<session>.jsonl`, with `agent-<id>.jsonl` files.
 
-Each line wraps a message in Anthropic's form, or one block of it, with its time, its own id and that of the line before
-it. One response is spread over several lines with the same message id. The words in the user's role are the user's,
-Claude Code's own (`isMeta`, reminders, notices, summaries of a compaction), or what a local command printed; only the
-first begin a run. A transcript is a tree: where the user went back, the branch that was left stays in the file.
-Claude Code publishes no description of it; it is read as versions 1.0 to 2.1 write it.
+An `agent-<id>.jsonl` is the transcript of a sub-agent. Each line wraps a message in Anthropic's form, or one block of
+it, with its time, its id and the id of the line before it. One response is spread over several lines with the same
+message id. A text in the user's role comes from the user, from Claude Code (`isMeta`, reminders, notices, summaries of
+a compaction), or is the output of a local command; only the first kind begins a run. A transcript is a tree: if the
+user goes back, the abandoned branch stays in the file.
+Claude Code publishes no description of the format; it is read as versions 1.0 to 2.1 write it.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from .line_tree import leave_out_rewound
 from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
 
 SYNTHETIC_MODEL = "<synthetic>"
-"""Model name of messages that Claude Code writes itself: errors, and placeholders for an answer."""
+"""Model name of messages that Claude Code writes itself: errors, and placeholders for a response."""
 _INTERRUPT = "[Request interrupted by user"
 _COMMAND = ("<command-name>", "<command-message>")
 _LOCAL_OUTPUT = ("<local-command-stdout>", "<local-command-stderr>")
 _OWN_WORDS = ("<local-command-caveat>", "<task-notification>", "<bash-input>", "<bash-stdout>", "<bash-stderr>")
-"""How words in the user's role begin that are not the user's, apart from those in `NUDGE_PREFIXES`."""
+"""Beginnings of texts in the user's role that are not from the user, in addition to those in `NUDGE_PREFIXES`."""
 _REJECTED = "The user doesn't want to proceed with this tool use."
 _LINES_SAMPLED = 50
-"""A transcript has a message among so many lines at its beginning."""
+"""Number of lines at the beginning of a transcript among which there is a message."""
 _MESSAGE_FIELDS = frozenset(
     {"role", "content", "id", "type", "model", "stop_reason", "stop_sequence", "usage", "container",
      "context_management"}
@@ -44,7 +45,7 @@ _LINE_FIELDS = frozenset(
 
 
 def is_line(data: Any) -> bool:
-    """Whether this is a line of a transcript, with a message or without one."""
+    """Return whether this is a line of a transcript, with or without a message."""
     line = as_dict(data)
     if line.get("type") in ("user", "assistant"):
         return "role" in as_dict(line.get("message")) and ("sessionId" in line or "session_id" in line)
@@ -54,15 +55,15 @@ def is_line(data: Any) -> bool:
 
 
 def matches(data: Any) -> bool:
-    """Whether these are the lines of a transcript."""
+    """Return whether these are the lines of a transcript."""
     lines = as_list(data)[:_LINES_SAMPLED]
     return any(_is_message(as_dict(line)) for line in lines) and not any("role" in as_dict(line) for line in lines)
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the session of a transcript, then those of the sub-agents whose messages stand among its lines."""
+    """Yield the session of a transcript, then those of the sub-agents whose messages are among its lines."""
     if not matches(data):
-        raise Unreadable("it is no transcript of Claude Code")
+        raise Unreadable("it is not a Claude Code transcript")
     agents = _split_agents([as_dict(line) for line in data])
     main = agents.pop("", [])
     calls = _calls_of_agents(main)
@@ -79,7 +80,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def _calls_of_agents(lines: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """The call that started each sub-agent, by the sub-agent's id, as the results of the calls tell."""
+    """Return the call that started each sub-agent, by the sub-agent's id, as given in the calls' results."""
     calls = {}
     for line in lines:
         agent = as_text(as_dict(line.get("toolUseResult")).get("agentId"))
@@ -98,7 +99,7 @@ def _is_response(line: dict[str, Any]) -> bool:
 
 
 def _split_agents(lines: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The lines of each agent, by its id: empty for the main one. Sub-agents without an id are counted."""
+    """Return the lines of each agent, by its id (empty for the main agent). Sub-agents without an id are counted."""
     agents: dict[str, list[dict[str, Any]]] = {"": []}
     agent_of: dict[str, str] = {}
     for line in lines:
@@ -125,7 +126,7 @@ def _read_session(lines: Sequence[dict[str, Any]], agent: str) -> ImportedSessio
 
 
 def _is_prompt(line: dict[str, Any]) -> bool:
-    """Whether a line is the user's own."""
+    """Return whether a line is from the user."""
     return line.get("type") == "user" and not _has_result(line) and not line.get("isMeta")
 
 
@@ -135,7 +136,7 @@ def _has_result(line: dict[str, Any]) -> bool:
 
 
 def _following_texts(lines: Sequence[dict[str, Any]]) -> list[str]:
-    """For each line, how the next message begins; empty if it is a response or a result."""
+    """Return, for each line, the beginning of the next message; empty if that is a response or a result."""
     texts: list[str] = []
     text = ""
     for line in reversed(lines):
@@ -156,7 +157,7 @@ def _first_text(line: dict[str, Any]) -> str:
 
 
 def _merge_responses(lines: Sequence[dict[str, Any]], session: ImportedSession) -> list[dict[str, Any]]:
-    """The lines, with those of one response merged into the first of them. Its last token counts are the whole ones."""
+    """Return the lines, with those of a response merged into its first. Its last token counts are the complete ones."""
     merged: list[dict[str, Any]] = []
     first_of: dict[str, dict[str, Any]] = {}
     seen: set[str] = set()
@@ -188,9 +189,9 @@ def _as_blocks(content: Any) -> list[Any]:
 
 
 class _TranscriptReader:
-    """Adds the lines of one agent to a session.
+    """Reader that adds the lines of one agent to a session.
 
-    Words that are not the user's are held back until it is known what they precede: a prompt, which then begins the
+    Texts that are not from the user are held back until it is known what they precede: a prompt, which then begins the
     run, or a response. At the end of a session, nothing follows them.
     """
 
@@ -200,12 +201,12 @@ class _TranscriptReader:
         self._builder = SessionBuilder(session)
         self._held: list[tuple[MessageContent, float | None]] = []
         self._compacted: dict[str, Any] | None = None
-        """The line that says that the context was compacted, until the summary follows."""
+        """The line that reports a compaction, until its summary follows."""
         self._index_of: dict[str, int] = {}
-        """Where in the session's messages what a line holds begins, by the line's id."""
+        """Index in the session's messages at which a line's content begins, by the line's id."""
 
     def add_line(self, line: dict[str, Any], next_text: str) -> None:
-        """Add a line. `next_text`: how the next message in the user's role begins, if a response is not before it."""
+        """Add a line. `next_text`: beginning of the next message in the user's role, if no response comes before it."""
         t = parse_time(line.get("timestamp"))
         self._index_of[as_text(line.get("uuid"))] = len(self._session.messages)
         if not _is_message(line):
@@ -228,7 +229,7 @@ class _TranscriptReader:
             self._session.count_dropped("last words", content.text)
 
     def _count_compacted(self) -> None:
-        """Count a compaction whose summary is not there: what the model read from then on is not known."""
+        """Count a compaction whose summary is missing: what the model read from then on is not known."""
         if self._compacted is not None:
             self._session.count_dropped("line: system (compact_boundary)", self._compacted)
         self._compacted = None
@@ -241,7 +242,7 @@ class _TranscriptReader:
             session.id = ".".join(filter(None, (first_text(line, "sessionId", "session_id"), self._agent)))
 
     def _add_other(self, line: dict[str, Any], t: float | None) -> None:
-        """Add a line without a message: a failed request, words that were queued, or nothing that is read."""
+        """Add a line without a message: a failed request, queued words, or something that is not read."""
         type, inside = as_text(line.get("type"))[:40] or "none", as_dict(line.get("attachment"))
         if type == "system" and line.get("subtype") == "api_error":
             self._release()
@@ -286,7 +287,7 @@ class _TranscriptReader:
             self._builder.add_result(result.call_id, "", inside.text, status, inside.images, t)
 
     def _add_words(self, line: dict[str, Any], content: MessageContent, next_text: str, t: float | None) -> None:
-        """Add words in the user's role: those of the user begin a run, others are held back."""
+        """Add a text in the user's role: the user's words begin a run, others are held back."""
         if not content.text and (content.results or not content.images):
             return
         if line.get("isCompactSummary") is True and self._add_compaction(content, t):
@@ -300,7 +301,7 @@ class _TranscriptReader:
             self._release()
 
     def _add_compaction(self, summary: MessageContent, t: float | None) -> bool:
-        """Add a compaction with its summary. Returns False if nothing is before it."""
+        """Add a compaction with its summary. Return False if nothing comes before it."""
         counted = as_dict(as_dict(self._compacted).get("compactMetadata"))
         head = as_text(as_dict(counted.get("preservedSegment")).get("headUuid"))
         self._compacted = None
@@ -319,7 +320,7 @@ class _TranscriptReader:
 
 
 def _origin(line: dict[str, Any], text: str, next_text: str) -> Origin:
-    """Whose words these are. A command that prints something calls no model; any other is a prompt."""
+    """Return the origin of a text. A command that prints something calls no model; any other command is a prompt."""
     begins = text.lstrip()
     if begins.startswith(_INTERRUPT):
         return "interrupt"
@@ -337,12 +338,12 @@ def _result_status(text: str, is_error: bool) -> ResultStatus:
 
 
 def _is_placeholder(line: dict[str, Any]) -> bool:
-    """Whether Claude Code wrote this in the model's name, and it is not an error: no model was called."""
+    """Return whether Claude Code wrote this in the model's name without calling a model, and it is not an error."""
     return line["message"].get("model") == SYNTHETIC_MODEL and not _is_failure(line)
 
 
 def _is_failure(line: dict[str, Any]) -> bool:
-    """Whether Claude Code reports here, in the model's name, that a request failed."""
+    """Return whether this is Claude Code's report, in the model's name, of a failed request."""
     if line.get("isApiErrorMessage") is True or line.get("error"):
         return True
     return line["message"].get("model") == SYNTHETIC_MODEL and _first_text(line).startswith("API Error")

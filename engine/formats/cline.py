@@ -1,4 +1,4 @@
-"""Recordings of cline: a list of HTTP replies (path, status, response), of which those of the chat endpoint are read.
+"""Import of cline recordings: a list of HTTP replies (path, status, response), of which chat endpoint replies are read.
 
 Requests are not recorded, so prompts and tool results are unknown. Replies, streamed or not, are parsed with our own
 provider's parser. A reply after `attempt_completion` begins a new run, because cline continues only after the user has
@@ -46,7 +46,7 @@ class _Reply(Struct):
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the one session of a recording."""
+    """Yield the only session of a recording."""
     session = ImportedSession()
     builder = SessionBuilder(session)
     failures: list[str] = []
@@ -68,12 +68,12 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
         _add_reply(builder, reply, starts_run)
         starts_run = _ends_run(reply.message, session)
     if not builder.steps:
-        raise Unreadable(failures[-1] if failures else "it holds no reply of a chat endpoint")
+        raise Unreadable(failures[-1] if failures else "it contains no reply of a chat endpoint")
     yield session
 
 
 def matches(data: Any) -> bool:
-    """Whether this is a list of recorded HTTP replies."""
+    """Return whether this is a list of recorded HTTP replies."""
     first = as_dict(as_list(data)[0] if as_list(data) else None)
     return {"path", "status", "response"} <= first.keys()
 
@@ -96,7 +96,7 @@ def _add_reply(builder: SessionBuilder, reply: _Reply, starts_run: bool) -> None
 
 
 def _ends_run(message: AssistantMessage, session: ImportedSession) -> bool:
-    """Whether a run ends with this response.
+    """Return whether a run ends with this response.
 
     It does if the response calls `attempt_completion`, or is plain text in a session that has not called it so far.
     """
@@ -146,7 +146,7 @@ def _add_metadata(reply: _Reply, events: list[bytes]) -> _Reply:
 
 
 def _body(entry: dict[str, Any]) -> bytes:
-    """The bytes of a reply, which is recorded as text, as JSON, or as hexadecimal digits if it is binary."""
+    """Return the bytes of a reply, which is recorded as text, as JSON or, if it is binary, as hexadecimal digits."""
     response = entry.get("response")
     parts = response if isinstance(response, list) and all(isinstance(part, str) for part in response) else [response]
     if entry.get("responseIsBinary") is True or (isinstance(response, list) and _is_hex(parts)):
@@ -164,7 +164,7 @@ def _is_hex(parts: list[Any]) -> bool:
 
 
 def _decompress(body: bytes) -> bytes:
-    """The body, decompressed if it is gzip, cut to `MAX_REPLY_BYTES`."""
+    """Return the body, decompressed if it is gzip and cut to `MAX_REPLY_BYTES`."""
     if body[:2] != b"\x1f\x8b":
         return body
     try:

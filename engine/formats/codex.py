@@ -1,10 +1,10 @@
-"""Rollouts of Codex: `~/.codex/sessions/<year>/<month>/<day>/rollout-<time>-<id>.jsonl`.
+"""Import of Codex rollouts: `~/.codex/sessions/<year>/<month>/<day>/rollout-<time>-<id>.jsonl`.
 
 A line is a `session_meta`, a `turn_context` (the model), a `response_item` (an item of OpenAI's Responses API), a
-`compacted` history or an `event_msg` (what the interface showed: most of it repeats the items). Older rollouts have the
-items as they are, after a line with the session's id. Consecutive items of the model are one response, up to the next
-result or message; its token counts are in the `token_count` event before it, or after it and its results, by version.
-Source: Codex, `codex-rs/protocol/src/{protocol,models}.rs`.
+`compacted` history or an `event_msg` (what the interface showed: most of it repeats the items). Older rollouts have
+the plain items, after a line with the session's id. Consecutive items of the model are one response, up to the next
+result or message; its token counts are in the `token_count` event before it or, in other versions, after it and its
+results. Source: Codex, `codex-rs/protocol/src/{protocol,models}.rs`.
 """
 
 from __future__ import annotations
@@ -45,34 +45,34 @@ _COMPACTED_FIELDS = frozenset(
 _TAG = re.compile(r"<([a-z][\w-]*+)[^>]*+>")
 _EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)", re.MULTILINE)
 _HEAD = 400
-"""Characters of a result in which its exit code is looked for."""
+"""Number of characters at the start of a result in which its exit code is searched for."""
 
 
 def _is_own(text: str) -> bool:
-    """Whether Codex wrote this in the user's role: in a tag, such as `<environment_context>`, or from AGENTS.md."""
+    """Return whether Codex wrote this in the user's role: in a tag like `<environment_context>`, or from AGENTS.md."""
     text = text.strip().lower()
     tag = _TAG.match(text)
     return text.startswith("# agents.md instructions") or bool(tag and text.endswith(f"</{tag[1]}>", tag.end()))
 
 
 def is_line(data: Any) -> bool:
-    """Whether this is a line of a rollout of the present shape."""
+    """Return whether this is a line of a rollout in the current form."""
     return "payload" in as_dict(data) and as_text(data.get("type")) in _LINE_TYPES
 
 
 def is_old_line(data: Any) -> bool:
-    """Whether this is a line of the older shape that is no item: the first one, or one of `record_type`."""
+    """Return whether this is a line in the older form but not an item: the first line, or one with `record_type`."""
     line = as_dict(data)
     return "type" not in line and ("record_type" in line or _is_old_header(line))
 
 
 def matches(data: Any) -> bool:
-    """Whether these are the lines of a rollout."""
+    """Return whether these are the lines of a rollout."""
     return any(is_line(line) or is_old_line(line) for line in as_list(data)[:_LINES_SAMPLED])
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the session of a rollout. Raises Unreadable if nothing was said in it."""
+    """Yield the session of a rollout. Raises Unreadable if it has no message."""
     reader = _RolloutReader(data)
     for line in as_list(data):
         reader.add_line(as_dict(line))
@@ -87,9 +87,9 @@ def _is_old_header(line: dict[str, Any]) -> bool:
 
 
 class _RolloutReader:
-    """Adds the lines of a rollout to a session.
+    """Reader that adds the lines of a rollout to a session.
 
-    Words that are not the user's are held back until it is known what they precede, as in `claude_code.py`.
+    Texts that are not from the user are held back until it is known what they precede, as in `claude_code.py`.
     """
 
     def __init__(self, lines: Any) -> None:
@@ -99,9 +99,9 @@ class _RolloutReader:
         self._model = ""
         self._response: ResponseParts | None = None
         self._usage: Usage | None = None
-        """Token counts of a response whose items follow."""
+        """Token counts of the response whose items follow."""
         self._total: Any = None
-        """Token counts of the whole session, by which a count that is shown twice is recognised."""
+        """Token counts of the whole session, which show whether a count is a repetition."""
         self._held: list[tuple[MessageContent, float | None]] = []
         self._typed = frozenset(_typed_texts(as_list(lines)))
 
@@ -129,7 +129,7 @@ class _RolloutReader:
                 self.session.count_dropped(f"line: {named[:40]}", payload)
 
     def finish(self) -> None:
-        """Add what is left, and count what followed the last response."""
+        """Add the pending items, and count what followed the last response."""
         self._end_response()
         for content, _ in self._held:
             self.session.count_dropped("last words", content.text)
@@ -140,7 +140,7 @@ class _RolloutReader:
         session = self.session
         session.count_unread_fields("line field", meta, _META_FIELDS, "session_meta.")
         if session.id:
-            return  # a rollout that goes on from another one repeats that one's line
+            return  # a rollout that continues another one repeats its line
         session.id = first_text(meta, "id", "session_id")
         spawned = as_dict(as_dict(as_dict(meta.get("source")).get("subagent")).get("thread_spawn"))
         parent = first_text(meta, "parent_thread_id") or first_text(spawned, "parent_thread_id")
@@ -150,7 +150,7 @@ class _RolloutReader:
         self._builder.add_system(as_text(as_dict(instructions).get("text")) or as_text(instructions))
 
     def _add_compaction(self, compacted: dict[str, Any], t: float | None) -> None:
-        """Add a compaction: its summary, and the messages in the place of the history where the line has them."""
+        """Add a compaction: its summary, and the messages that replace the history if the line has them."""
         session = self.session
         session.count_unread_fields("line field", compacted, _COMPACTED_FIELDS, "compacted.")
         summary = parse_content(compacted.get("message"), session)
@@ -275,7 +275,7 @@ class _RolloutReader:
 
 
 def _typed_texts(lines: list[Any]) -> Iterator[str]:
-    """What the user typed, as the interface showed it."""
+    """Yield the texts that the user typed, as the interface showed them."""
     for line in lines:
         payload = as_dict(as_dict(line).get("payload"))
         if payload.get("type") == "user_message":
@@ -291,7 +291,7 @@ def _parse_call(kind: str, item: dict[str, Any]) -> RawCall:
 
 
 def _parse_usage(counted: dict[str, Any]) -> Usage | None:
-    """Token counts as Codex writes them: cached tokens are part of the input, reasoning is part of the output."""
+    """Return the token counts, in which cached tokens are part of the input and reasoning is part of the output."""
     return parse_usage(
         {
             "prompt_tokens": counted.get("input_tokens"),
@@ -303,7 +303,7 @@ def _parse_usage(counted: dict[str, Any]) -> Usage | None:
 
 
 def _exit_code(text: str) -> int:
-    """The exit code that a result names; 0 if it names none."""
+    """Return the exit code named in a result; 0 if there is none."""
     if text.startswith("{"):
         try:
             code = as_dict(as_dict(msgspec.json.decode(text)).get("metadata")).get("exit_code")

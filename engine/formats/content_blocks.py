@@ -1,4 +1,4 @@
-"""Content of a message: plain text, or a list of content parts (OpenAI) or content blocks (Anthropic).
+"""Parser for the content of a message: plain text, or a list of content parts (OpenAI) or content blocks (Anthropic).
 
 Sources: OpenAI API reference, "Chat Completions" (content parts); Anthropic API reference, "Messages" (content blocks).
 """
@@ -18,7 +18,7 @@ from .parsing import as_dict, as_json, as_list, as_text, first_text
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal"})
 _IMAGE_TYPES = frozenset({"image", "image_url", "input_image"})
 OPENAI = "openai"
-"""`vendor` of a block whose signature OpenAI encrypted. Providers of other vendors do not send such a block."""
+"""`vendor` of a block whose signature OpenAI encrypted. Other vendors' providers do not send such a block."""
 _COMMON_FIELDS = frozenset({"type", "cache_control", "id"})
 _FIELDS_READ: dict[str, frozenset[str]] = {
     **dict.fromkeys(_TEXT_TYPES, _COMMON_FIELDS | {"text", "refusal"}),
@@ -28,7 +28,7 @@ _FIELDS_READ: dict[str, frozenset[str]] = {
     "reasoning": _COMMON_FIELDS | {"thinking", "text", "reasoning", "signature", "vendor"},
     "redacted_thinking": _COMMON_FIELDS | {"data", "vendor"},
 }
-"""Fields that are read of each type of block; others are counted as losses."""
+"""Fields that are read, by type of block; others are counted as losses."""
 _SERVER_TOOL_TYPES = ("server_tool_use", "mcp_tool_use", "mcp_tool_result")
 
 
@@ -45,7 +45,7 @@ class MessageContent(Struct):
 
     text: str = ""
     parts: list[str | Image] = []
-    """Its texts and kept images, in their order."""
+    """Its texts and kept images, in order."""
     images: list[Image] = []
     reasoning: list[Reasoning] = []
     calls: list[RawCall] = []
@@ -73,7 +73,7 @@ def count_dropped_parts(
 
 
 def parse_content(content: Any, session: ImportedSession, *, pictures: bool = False) -> MessageContent:
-    """Parse the content of a message. `pictures`: whether it may keep images."""
+    """Parse the content of a message. `pictures`: whether the message may keep images."""
     if content is None or isinstance(content, str):
         return MessageContent(text=content or "", parts=[content] if content else [])
     found = MessageContent()
@@ -117,7 +117,7 @@ def _vendor_of(block: dict[str, Any]) -> str:
 
 
 def parse_reasoning(part: Any) -> Reasoning | None:
-    """A reasoning block; None if the block is of another type."""
+    """Return a reasoning block; None if the block is of another type."""
     block = as_dict(part)
     match block.get("type"):
         case "thinking" | "reasoning":
@@ -130,7 +130,7 @@ def parse_reasoning(part: Any) -> Reasoning | None:
 
 
 def message_reasoning(message: dict[str, Any]) -> list[Reasoning]:
-    """Reasoning next to the content, as servers with an OpenAI-compatible API and litellm send it."""
+    """Return the reasoning next to the content, in the form of OpenAI-compatible servers and litellm."""
     blocks = [parse_reasoning(part) for part in as_list(message.get("thinking_blocks"))]
     found = [block for block in blocks if block is not None]
     text = first_text(message, "reasoning_content", "reasoning")
@@ -150,7 +150,7 @@ def _parse_image(part: dict[str, Any]) -> Image | None:
 
 
 def decode_image(data: str, media_type: str) -> Image | None:
-    """An image from its bytes in Base64; None if they are no Base64."""
+    """Return an image from its Base64 data; None if that is invalid."""
     try:
         return Image(data=b64decode(data), media_type=media_type or "image/png")
     except (binascii.Error, ValueError):

@@ -1,7 +1,7 @@
-"""Sessions of GitHub Copilot CLI: `~/.copilot/session-state/<session>/events.jsonl`.
+"""Import of GitHub Copilot CLI sessions: `~/.copilot/session-state/<session>/events.jsonl`.
 
 A line is an event. A response may be several `assistant.message` of one request (`apiCallId`); its token counts are in
-the `session.usage_record` of that request, where a version writes one. Sub-agents' events name the call that started
+the `session.usage_record` of that request, in versions that write one. Sub-agents' events name the call that started
 them. Source: no description is published; read as versions 0.0.420 to 1.0.95 write it.
 """
 
@@ -47,7 +47,7 @@ _RESULT_FIELDS = frozenset(
 
 
 def is_line(data: Any) -> bool:
-    """Whether this is an event."""
+    """Return whether this is an event."""
     line = as_dict(data)
     return {"type", "data", "id", "timestamp", "parentId"} <= line.keys() and (
         line["type"] == "abort" or as_text(line["type"]).startswith(_PREFIXES)
@@ -55,14 +55,14 @@ def is_line(data: Any) -> bool:
 
 
 def matches(data: Any) -> bool:
-    """Whether these are the events of a session."""
+    """Return whether these are the events of a session."""
     return isinstance(data, list) and any(is_line(line) for line in data[:5])
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
     """Yield the session of a file, then those of its sub-agents."""
     if not matches(data):
-        raise Unreadable("it is no session of Copilot CLI")
+        raise Unreadable("it is not a Copilot CLI session")
     lines = [as_dict(line) for line in data]
     usages, prompts = _usages(lines), _prompts_of_agents(lines)
     agents: dict[str, list[dict[str, Any]]] = {"": []}
@@ -88,7 +88,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def _usages(lines: Sequence[dict[str, Any]]) -> dict[str, Usage]:
-    """The token counts of each request, by its id."""
+    """Return the token counts of each request, by its id."""
     usages: dict[str, Usage] = {}
     for line in lines:
         counted = as_dict(as_dict(line.get("data")).get("usage"))
@@ -98,12 +98,12 @@ def _usages(lines: Sequence[dict[str, Any]]) -> dict[str, Usage]:
 
 
 def _agent(line: dict[str, Any]) -> str:
-    """The call that started the sub-agent whose event this is; empty for the main one's. Newer ones have both."""
+    """Return the call that started the sub-agent of this event; empty for the main agent. Newer events have both."""
     return first_text(as_dict(line.get("data")), "parentToolCallId") or as_text(line.get("agentId"))
 
 
 def _whole_usage(lines: Sequence[dict[str, Any]]) -> Usage | None:
-    """The token counts of the whole session, as its end tells them; None if it does not, or was no end."""
+    """Return the token counts of the whole session from its end; None if it has none or did not end."""
     if any(line.get("type") == "session.resume" for line in lines):
         return None
     ends = [as_dict(line.get("data")) for line in lines if line.get("type") == "session.shutdown"]
@@ -113,7 +113,7 @@ def _whole_usage(lines: Sequence[dict[str, Any]]) -> Usage | None:
 
 
 def _prompts_of_agents(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What each call with a `prompt` asks a sub-agent to do, by the call's id: an event that older versions lack."""
+    """Return the `prompt` of each call to a sub-agent, by the call's id: older versions lack the event for it."""
     prompts: dict[str, dict[str, Any]] = {}
     for line in lines:
         for call in map(as_dict, as_list(as_dict(line.get("data")).get("toolRequests"))):
@@ -125,7 +125,7 @@ def _prompts_of_agents(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, A
 
 
 class _EventReader:
-    """Adds the events of one agent to a session. Words that are not the user's wait for what they precede."""
+    """Reader that adds the events of one agent to a session. Texts not from the user wait for what they precede."""
 
     def __init__(self, usages: dict[str, Usage]) -> None:
         self.session = ImportedSession()
@@ -136,7 +136,8 @@ class _EventReader:
         self._held: list[tuple[str, float | None]] = []
         self._model = ""
         self._compacting_from = 0
-        """Messages of the session when the last compaction began. It goes on beside them: they stay."""
+        """Number of messages of the session when the last compaction began. Messages after that stay, because it runs
+        in parallel."""
 
     def add_event(self, line: dict[str, Any]) -> None:
         """Add an event."""
@@ -178,14 +179,14 @@ class _EventReader:
                 self.session.count_dropped(f"line: {kind[:40] or 'none'}", data)
 
     def finish(self) -> None:
-        """Add what is left, and count what followed the last response."""
+        """Add the pending messages, and count what followed the last response."""
         self._end_response()
         for text, _ in self._held:
             self.session.count_dropped("last words", text)
         self.session.model = self.session.model or self._model
 
     def _add_system(self, text: str, t: float | None) -> None:
-        """Add the system prompt, which is written again with each prompt. The first one is kept."""
+        """Add the system prompt. It is written again with each prompt; only the first one is kept."""
         if not self.session.messages:
             self._builder.add_system(text, t)
         elif text != self.session.system:
@@ -255,7 +256,7 @@ class _EventReader:
 
 
 def _parse_usage(counted: dict[str, Any]) -> Usage | None:
-    """Token counts of a request: cached tokens are part of the input."""
+    """Return the token counts of a request, in which cached tokens are part of the input."""
     return parse_usage(
         {
             "prompt_tokens": counted.get("inputTokens"),

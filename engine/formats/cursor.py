@@ -1,8 +1,8 @@
-"""Conversations of Cursor: its database (`state.vscdb`), and the agent's transcripts.
+"""Import of Cursor conversations: from its database (`state.vscdb`) and from the agent's transcripts.
 
-In the database a conversation (`composerData:<id>`) lists bubbles (`bubbleId:<conversation>:<id>`); older ones hold
+In the database, a conversation (`composerData:<id>`) lists bubbles (`bubbleId:<conversation>:<id>`); older ones hold
 them themselves. A bubble of the model is a thought, a text or one call with its result: several are one response.
-A transcript (`~/.cursor/projects/<project>/agent-transcripts/<id>.jsonl`) has a message a line, without results.
+A transcript (`~/.cursor/projects/<project>/agent-transcripts/<id>.jsonl`) has one message per line, without results.
 Cursor publishes no description of either.
 """
 
@@ -47,7 +47,7 @@ _CUT_OFF = ("aborted", "cancelled")
 
 
 def is_line(data: Any) -> bool:
-    """Whether this is a line of a transcript."""
+    """Return whether this is a line of a transcript."""
     line = as_dict(data)
     if line.get("type") == "turn_ended":
         return "status" in line
@@ -55,7 +55,7 @@ def is_line(data: Any) -> bool:
 
 
 def matches(data: Any) -> bool:
-    """Whether this is a conversation as `read_store` finds it, or the lines of a transcript."""
+    """Return whether this is a conversation in the form of `read_store`, or the lines of a transcript."""
     if isinstance(data, list):
         return bool(data) and is_line(data[0]) and any(_is_message(as_dict(line)) for line in data[:2])
     return "composer" in as_dict(data) and "bubbles" in data
@@ -64,7 +64,7 @@ def matches(data: Any) -> bool:
 def sessions(data: Any) -> Iterator[ImportedSession]:
     """Yield the session of a conversation or a transcript."""
     if not matches(data):
-        raise Unreadable("it is no conversation of Cursor")
+        raise Unreadable("it is not a Cursor conversation")
     yield _read_transcript(data) if isinstance(data, list) else _read_conversation(data)
 
 
@@ -117,7 +117,7 @@ def _add_prompt(builder: SessionBuilder, line: dict[str, Any]) -> None:
 
 
 def _add_parts(response: ResponseParts, line: dict[str, Any], session: ImportedSession) -> None:
-    """Add a line of the model. Words that others follow ended nothing: Cursor leaves calls out between them."""
+    """Add a line of the model. Text that is followed by more did not end a run: Cursor leaves out the calls between."""
     content = parse_content(line["message"]["content"], session)
     count_dropped_parts(content, session, results=True)
     response.texts += [content.text] if content.text else []
@@ -129,7 +129,7 @@ def _add_parts(response: ResponseParts, line: dict[str, Any], session: ImportedS
 
 
 def read_store(path: Path) -> Iterator[FileValue] | None:
-    """The conversations of a database of Cursor; None if it is none."""
+    """Return the conversations of a Cursor database; None for any other file."""
     if not path.is_file() or not is_database(path):
         return None
     tables = {name.lower() for name in table_names(path)}
@@ -149,7 +149,7 @@ def _older_entries(connection: sqlite3.Connection) -> list[Any]:
 
 
 def _read_older(path: Path) -> Iterator[FileValue]:
-    """The conversations of a project, which versions of 2023 and 2024 keep in two entries."""
+    """Yield the conversations of a project, which versions of 2023 and 2024 keep in two entries."""
     with open_database(path) as connection:
         entries = [as_dict(entry) for entry in _older_entries(connection)]
     composers = [as_dict(one) for entry in entries for one in as_list(entry.get("allComposers"))]
@@ -162,7 +162,7 @@ def _read_older(path: Path) -> Iterator[FileValue]:
 
 
 def _composer_of_tab(tab: dict[str, Any]) -> dict[str, Any]:
-    """A tab of the chat as a conversation: its bubbles have other names for the same."""
+    """Return a tab of the chat as a conversation: its bubbles have the same content under other names."""
     types = {"user": _USER, "ai": _MODEL}
     bubbles = [as_dict(bubble) for bubble in as_list(tab.get("bubbles"))]
     return {
@@ -195,7 +195,7 @@ def _read_database(path: Path) -> Iterator[FileValue]:
 def _entries(
     connection: sqlite3.Connection, prefix: str, columns: str = "key, value", *, whole: bool = False
 ) -> list[tuple[str, Any]]:
-    """The entries whose keys begin with `prefix`; with `whole`, the one whose key it is. Uses the index."""
+    """Return the entries whose keys begin with `prefix`, or with `whole` the one with that key. Uses the index."""
     where, end = ("key = ?", ()) if whole else ("key >= ? AND key < ?", (prefix[:-1] + chr(ord(prefix[-1]) + 1),))
     return connection.execute(
         f"SELECT {columns} FROM cursorDiskKV WHERE {where} ORDER BY key", (prefix, *end)
@@ -222,7 +222,7 @@ def _read_conversation(data: dict[str, Any]) -> ImportedSession:
 
 
 def _bubbles(composer: dict[str, Any], found: dict[str, Any], session: ImportedSession) -> Iterator[dict[str, Any]]:
-    """The bubbles in the order of the conversation. Those that it does not list are counted."""
+    """Yield the bubbles in the order of the conversation. Bubbles that it does not list are counted."""
     headers = [
         as_text(as_dict(header).get("bubbleId")) for header in as_list(composer.get("fullConversationHeadersOnly"))
     ]
@@ -240,7 +240,7 @@ def _bubbles(composer: dict[str, Any], found: dict[str, Any], session: ImportedS
 
 
 class _ConversationReader:
-    """Adds the bubbles of a conversation to a session."""
+    """Reader that adds the bubbles of a conversation to a session."""
 
     def __init__(self) -> None:
         self.session = ImportedSession()
@@ -261,7 +261,7 @@ class _ConversationReader:
             self.session.count_dropped(f"role: {as_text(bubble.get('type'))[:40] or 'none'}", bubble)
 
     def finish(self, status: str) -> None:
-        """Add what is left. `status`: how the conversation ended."""
+        """Add the pending response. `status`: how the conversation ended."""
         self._end_response()
         self.session.model = self.session.model or self.model
         if status in _CUT_OFF:
@@ -284,7 +284,7 @@ class _ConversationReader:
             self._builder.add_failure(first_text(error, "message", "error"), t=t)
 
     def _open(self, call: dict[str, Any], t: float | None) -> ResponseParts:
-        """The response that a bubble belongs to: after a call another begins, unless one request made both calls."""
+        """Return the response that a bubble belongs to. A call begins a new one unless one request made both calls."""
         response = self._response
         if response is not None and response.calls:
             made_by = as_text(call.get("modelCallId"))
@@ -332,7 +332,7 @@ def _result_status(call: dict[str, Any]) -> ResultStatus:
 
 
 def _exit_code(result: Any) -> int:
-    """The exit code in a result of a terminal; 0 if there is none."""
+    """Return the exit code in a terminal's result; 0 if there is none."""
     if isinstance(result, str) and result.startswith("{"):
         try:
             result = msgspec.json.decode(result)
@@ -343,7 +343,7 @@ def _exit_code(result: Any) -> int:
 
 
 def _add_usage(usage: Usage | None, counted: dict[str, Any]) -> Usage | None:
-    """The token counts of a response with those of one more bubble, which are 0 where Cursor does not know them."""
+    """Return the token counts of a response plus those of one more bubble. Cursor writes unknown counts as 0."""
     more = parse_usage({"prompt_tokens": counted.get("inputTokens"), "completion_tokens": counted.get("outputTokens")})
     if usage is None or more is None:
         return usage or more

@@ -1,7 +1,7 @@
-"""Messages in Anthropic's form: roles `user` and `assistant` alone, each with a text or a list of content blocks.
+"""Export of messages in Anthropic's form: roles `user` and `assistant`, each with a text or a list of content blocks.
 
-The system prompt is no message there, so it is left out. So is reasoning without a signature: the API refuses it.
-Source: Anthropic API reference, "Messages".
+The system prompt is not a message in this form, so it is left out. Reasoning without a signature is left out because
+the API rejects it. Source: Anthropic API reference, "Messages".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..providers.anthropic_format import encode_turn
 
 
 def to_anthropic_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return the messages of a session without the system prompt. The results of a response are one message."""
+    """Return the messages of a session without the system prompt. The results of a response form one message."""
     out: list[dict[str, Any]] = []
     before: Message | None = None
     for message in messages:
@@ -33,7 +33,7 @@ def to_anthropic_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _text_or(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """Return the blocks, or only the text if they are one block of text."""
+    """Return the blocks, or only the text if they are a single text block."""
     match blocks:
         case [{"type": "text", "text": str(text)}]:
             return text

@@ -1,7 +1,7 @@
 """Export of a record in ATIF 1.7, the Agent Trajectory Interchange Format of Harbor (Terminal-Bench).
 
-Each user message and each response is a step. Tool results are the observation of the step with the calls. What ATIF
-has no field for goes into `extra` where the schema allows it: stop reasons, verdicts, statuses of results.
+Each user message and each response is a step. Tool results are the observation of the step with the calls. Data for
+which ATIF has no field goes into `extra` where the schema allows it: stop reasons, verdicts, statuses of results.
 Source: Harbor, RFC 0001 "Agent Trajectory Interchange Format (ATIF) Specification", v1.7 (April 2026).
 """
 
@@ -26,7 +26,7 @@ _LOSS_KINDS = frozenset({"decision", "signature", "attempt", "arguments"})
 
 
 def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Counter[str]]:
-    """The trajectory, and the counts of what it leaves out (`EXPORT_LOSSES`)."""
+    """Return the trajectory, and the counts of what it leaves out (`EXPORT_LOSSES`)."""
     builder = _TrajectoryBuilder()
     for event in events:
         builder.feed(event)
@@ -73,9 +73,10 @@ class _TrajectoryBuilder:
                 pass
 
     def add_results(self, messages: Iterable[Message]) -> None:
-        """Put the results, as the model read them, into the observation of the response that they follow.
+        """Add the results, as the model read them, to the observation of the response that they follow.
 
-        messages: those of the whole session. Two responses may have calls of one id, so the order decides.
+        messages: the messages of the whole session. Two responses may have calls with the same id, so the order
+        decides.
         """
         steps = {id(message): step for message, step in self._responses}
         step: dict[str, Any] | None = None
@@ -86,7 +87,7 @@ class _TrajectoryBuilder:
                 step.setdefault("observation", {"results": []})["results"].append(self._result(message))
 
     def trajectory(self, session_id: str) -> dict[str, Any]:
-        """The trajectory of all events and results so far."""
+        """Return the trajectory of all events and results so far."""
         whole: dict[str, Any] = {"schema_version": VERSION, "session_id": session_id, "agent": self._agent()}
         whole["steps"] = self._steps
         whole["final_metrics"] = _final_metrics(self._usage, len(self._steps))
@@ -152,7 +153,7 @@ class _TrajectoryBuilder:
         return result
 
     def _message(self, message: UserMessage) -> str | list[dict[str, Any]]:
-        """A prompt: its text, or its texts and images if one can be exported."""
+        """Return a prompt: its text, or its texts and images if an image can be exported."""
         parts: list[dict[str, Any]] = []
         exported = 0
         for part in message.parts:
@@ -175,7 +176,7 @@ class _TrajectoryBuilder:
 
 
 def _image_part(image: Image) -> dict[str, Any] | None:
-    """The image by its address; None if it has none, since ATIF refers to images by path or URL only."""
+    """Return the image by its URL; None if it has none, because ATIF refers to images only by path or URL."""
     if not image.url or image.media_type not in _IMAGE_TYPES:
         return None
     return {"type": "image", "source": {"media_type": image.media_type, "path": image.url}}

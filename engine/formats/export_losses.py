@@ -1,4 +1,4 @@
-"""What an export leaves out of a record: counted by kind, so that nobody takes an export for the whole record."""
+"""Losses of an export: what it leaves out, counted by kind, so that nobody takes an export for the whole record."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXPORT_LOSSES: dict[str, str] = {
 
 
 def count_losses(events: Iterable[ev.Event], kinds: Collection[str]) -> Counter[str]:
-    """How often each of these kinds of loss occurs in the events. Kinds that do not occur are left out."""
+    """Return how often each of these kinds of loss occurs in the events. Kinds that do not occur are left out."""
     counts = Counter(kind for event in events for kind in _event_losses(event))
     return Counter({kind: counts[kind] for kind in EXPORT_LOSSES if kind in kinds and counts[kind]})
 

@@ -1,6 +1,6 @@
 """Export of a record as OpenAI chat messages: one object with the messages that the model read and wrote.
 
-It has no fields of our own, so that any program that reads OpenAI messages can read it; what is known of the work is in
+It has only OpenAI's fields, so that any program that reads OpenAI messages can read it; data about the run is in
 `metadata`. Arguments of calls are exported exactly as the model wrote them.
 Source: OpenAI API reference, "Chat Completions".
 """
@@ -21,7 +21,7 @@ _LOSS_KINDS = EXPORT_LOSSES.keys() - {"arguments"}
 
 
 def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Counter[str]]:
-    """The session, and the counts of what it leaves out (`EXPORT_LOSSES`)."""
+    """Return the session, and the counts of what it leaves out (`EXPORT_LOSSES`)."""
     started: ev.RunStarted | None = None
     work: str | None = None
     for event in events:
@@ -41,7 +41,7 @@ def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Co
 
 
 def to_openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return the messages of a session. Images of tool results follow a response's last result, in a user's message."""
+    """Return the messages of a session. Images of tool results follow a response's last result, in a user message."""
     out: list[dict[str, Any]] = []
     seen: list[ToolResult] = []
     for message, following in zip(messages, [*messages[1:], None], strict=False):

@@ -1,8 +1,8 @@
 """Export of a record as spans of OpenTelemetry, in OTLP/JSON.
 
-A run is a trace: a span of the run, one of each request to the model, one of each call that ran, with the attributes
-that tracing gives them (`genai_attributes.py`, docs/guides/tracing.md) and with contents. Each request holds the whole
-conversation before it, as the conventions say, without what a compaction took out of it. The runs of a session have one
+A run is a trace: a span of the run, of each request to the model, and of each call that ran, with the attributes that
+tracing gives them (`genai_attributes.py`, docs/guides/tracing.md) and with contents. Each request contains the whole
+conversation before it, as the conventions require, except what a compaction removed. The runs of a session have one
 `gen_ai.conversation.id`.
 """
 
@@ -42,7 +42,7 @@ _INTERNAL, _CLIENT = 1, 3
 
 
 def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Counter[str]]:
-    """The spans, and the counts of what they leave out (`EXPORT_LOSSES`)."""
+    """Return the spans, and the counts of what they leave out (`EXPORT_LOSSES`)."""
     writer = _SpanWriter(session_id)
     for event in events:
         writer.feed(event)
@@ -54,7 +54,7 @@ def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Co
 
 
 class _Execution(Struct):
-    """One execution of a call: times in milliseconds of the run, and how it ended."""
+    """One execution of a call: its times in milliseconds of the run, and how it ended."""
 
     call_id: str
     began: int
@@ -71,23 +71,23 @@ class _SpanWriter:
         self._content = ContentAttributes(None)
         self._messages = _Messages(self._content)
         self._began = 0.0
-        """When the run began, in seconds since 1970."""
+        """Start of the run, in seconds since 1970."""
         self._now = 0.0
         self._run: ev.RunStarted | None = None
         self._root: dict[str, Any] = {}
         """The span of the run."""
         self._model = ""
         self._step: int | None = None
-        """When the current step began, in milliseconds, until its response has come."""
+        """Start of the current step in milliseconds, until its response has arrived."""
         self._attempt = ""
         self._events: list[dict[str, Any]] = []
         self._failed: ev.AttemptFailed | None = None
         """The latest attempt of the step, if it failed."""
         self._calls: dict[str, ToolCall] = {}
-        """Of all responses, as a call may be answered in a later run."""
+        """Calls of all responses, because a call may be answered in a later run."""
         self._running: dict[str, _Execution] = {}
         self._executed: list[_Execution] = []
-        """Those that ended while their response still streamed."""
+        """Executions that ended while their response was still streaming."""
         self._tools_told = False
 
     def feed(self, event: Event) -> None:
@@ -144,7 +144,7 @@ class _SpanWriter:
         self._failed = None if event.beside else event
 
     def _add_request(self, response: ev.ResponseFinished | None) -> None:
-        """Add the span of a step's request. response: None if it has none."""
+        """Add the span of a step's request. response: the response; None if there was none."""
         assert self._run is not None
         began, self._step = self._step, None
         model = (response.model if response is not None else "") or self._model
@@ -172,7 +172,7 @@ class _SpanWriter:
             }
         elif self._failed is not None:
             error, detail = self._failed.kind, self._failed.message
-            self._events.pop()  # it is the span's own error
+            self._events.pop()  # the span itself reports this error
         end = self._milliseconds()
         span = self._span(f"chat {self._run.model}", end if began is None else began, end, _CLIENT, attributes)
         span["events"], self._events = self._events, []
@@ -190,7 +190,7 @@ class _SpanWriter:
             self.lost["status"] += 1
 
     def _add_executions(self) -> None:
-        """Add the spans of calls that have ended, if their response is there already."""
+        """Add the spans of calls that have ended, if their response has already been added."""
         waiting = []
         for execution in self._executed:
             if execution.call_id in self._calls:
@@ -227,7 +227,7 @@ class _SpanWriter:
     def _span(
         self, name: str, start: int, end: int, kind: int, attributes: dict[str, Any], *, root: bool = False
     ) -> dict[str, Any]:
-        """Add a span. start, end: milliseconds of the run."""
+        """Add a span. start, end: times in milliseconds of the run."""
         assert self._run is not None
         mark = f"{self._session_id}\0{self._run.run_id}"
         span: dict[str, Any] = {"traceId": _id(mark, 16), "spanId": _id(f"{mark}\0{len(self.spans)}", 8)}
@@ -248,7 +248,7 @@ class _SpanWriter:
 
 
 def _finish_reasons(response: ev.ResponseFinished) -> list[str] | None:
-    """The finish reason; as the provider wrote it, where the word for ours says nothing to a reader. None for a cut."""
+    """Return the finish reason, as the provider wrote it if our word for it says nothing; None for a cut response."""
     if response.cut_at is not None and not response.raw_finish:
         return None
     known = parse_finish_reason(response.finish) == response.finish
@@ -273,7 +273,7 @@ def _definitions(run: ev.RunStarted) -> str:
 
 
 class _Messages:
-    """The messages of a session so far, each encoded once."""
+    """Messages of a session so far, each encoded once."""
 
     def __init__(self, content: ContentAttributes) -> None:
         self._transcript = Transcript()
@@ -281,7 +281,7 @@ class _Messages:
         self._edition = 0
         self._encoded: list[str] = []
         self._own: set[str] = set()
-        """Texts in the user's role that the loop wrote itself."""
+        """Texts in the user's role that the loop wrote."""
 
     def feed(self, event: Event) -> None:
         """Add one event."""
@@ -290,7 +290,7 @@ class _Messages:
         self._transcript.feed(event)
 
     def encoded(self) -> str:
-        """All messages, as `gen_ai.input.messages`."""
+        """Return all messages, as `gen_ai.input.messages`."""
         messages = self._transcript.messages
         if self._edition != self._transcript.edition:
             self._edition = self._transcript.edition

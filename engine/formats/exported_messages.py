@@ -1,4 +1,4 @@
-"""The messages of a session for an export: what the model read and wrote, as it was before any compaction."""
+"""The messages of a session for an export: what the model read and wrote, without any compaction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..decision import events as ev
 
 
 def exported_messages(events: Sequence[Event]) -> list[Message]:
-    """The messages of all runs of a session, with the results that stand beside a question that is still open."""
+    """Return the messages of all runs of a session, with the results of the step that has a question still open."""
     transcript = Transcript()
     answered: dict[str, ToolResult] = {}
     for event in events:
@@ -21,7 +21,7 @@ def exported_messages(events: Sequence[Event]) -> list[Message]:
 
 
 def _results_beside_question(transcript: Transcript, answered: dict[str, ToolResult]) -> list[Message]:
-    """Results of a last response with an open question: the transcript holds them back until it is answered."""
+    """Return the results of a last response with an open question: the transcript holds them back until the answer."""
     if not transcript.open_calls:
         return []
     response = transcript.messages[-1]

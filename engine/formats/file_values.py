@@ -1,7 +1,7 @@
-"""The JSON values of a file: one of JSON, or many of JSON Lines.
+"""Reader of the JSON values of a file: one value of JSON, or many of JSON Lines.
 
 JSON Lines are read line by line, so that a file may have any size. JSON is mapped into memory, and an array of sessions
-is split without decoding it as a whole. What cannot be read is reported with its place, and the rest is still read.
+is split without decoding it as a whole. Unreadable values are reported with their place, and the rest is still read.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ TOO_LARGE = (
 )
 TOO_DEEP = "nested too deeply to be a session"
 _WHOLE_BYTES = 64 * 1024 * 1024
-"""A file of at most so many bytes that begins as an object is decoded at once, on trial. Of JSON Lines, this reads no
+"""Size limit in bytes for decoding a file that begins like an object at once, on trial. For JSON Lines, this reads no
 more than the first line before it fails."""
 _LINES_SAMPLED = 20
-"""A file is JSON Lines if one of this many lines at its beginning is JSON."""
+"""Number of lines at the beginning of a file of which one must be JSON for the file to be JSON Lines."""
 _UNSUPPORTED_ENCODINGS: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xfe", "text in UTF-16: convert it to UTF-8"),
     (b"\xfe\xff", "text in UTF-16: convert it to UTF-8"),
@@ -42,14 +42,14 @@ _UNSUPPORTED_ENCODINGS: tuple[tuple[bytes, str], ...] = (
 )
 _TAR_MARK, _TAR_MARK_AT = b"ustar", 257
 _STRUCTURE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
-"""Strings, of which the last may be cut off, and the signs between values."""
+"""Pattern for strings (the last may be cut off) and for the punctuation between values."""
 _decode = msgspec.json.Decoder().decode
 
 MESSAGES = "messages"
-"""The owner of lines that are messages, or the like, of no particular program."""
+"""Owner of lines that are messages or similar, of no particular program."""
 Owner = Callable[[Any, str], str]
-"""Says whose session a value is a part of: the name of a format, `MESSAGES`, or empty if the value is none of many
-parts. Its second argument is the owner of the value before it."""
+"""Function that returns whose session a value is a part of: the name of a format, `MESSAGES`, or empty if the value is
+not one of many parts. Its second argument is the owner of the value before it."""
 
 
 class FileValue(Struct, kw_only=True):
@@ -61,20 +61,20 @@ class FileValue(Struct, kw_only=True):
     """Number of the line or element, from 1; 0 if it is the whole file."""
     data: Any = None
     error: str = ""
-    """Why it cannot be read; empty if it can."""
+    """Reason why it cannot be read; empty if it can."""
     torn: bool = False
-    """Whether the file ends after it in a line that cannot be read, so that how its session ended is not known."""
+    """Whether the file ends after it in an unreadable line, so that the end of its session is unknown."""
 
 
 def message_owner(data: Any, before: str) -> str:
-    """The `Owner` that knows messages only."""
+    """Return the owner of a value: the `Owner` function that only knows messages."""
     return MESSAGES if is_session_part(data) else ""
 
 
 def read_values(file: IO[bytes], owner: Owner = message_owner) -> Iterator[FileValue]:
-    """The values in a seekable file. Raises Unreadable if it is neither JSON nor JSON Lines.
+    """Yield the values in a seekable file. Raises Unreadable if it is neither JSON nor JSON Lines.
 
-    Lines that follow each other, and the elements of an array, are one value if they have the same `owner`.
+    Consecutive lines, and the elements of an array, are one value if they have the same `owner`.
     """
     head = file.read(4096)
     if not head.strip(BYTE_ORDER_MARK + b" \t\r\n") and len(head) < 4096:
@@ -97,7 +97,7 @@ def read_values(file: IO[bytes], owner: Owner = message_owner) -> Iterator[FileV
 
 
 def _read_object(file: IO[bytes], begins: int) -> FileValue | None:
-    """The file as one JSON object, decoded once; None if it is anything else, or too large to be tried."""
+    """Return the file as one JSON object, decoded once; None if it is anything else or too large to try."""
     size = file.seek(0, os.SEEK_END)
     file.seek(begins)
     if size > _WHOLE_BYTES or file.read(64).lstrip()[:1] != b"{":
@@ -109,7 +109,7 @@ def _read_object(file: IO[bytes], begins: int) -> FileValue | None:
 
 
 def _is_json_lines(file: IO[bytes], begins: int) -> bool:
-    """Whether it is JSON Lines: the first line is JSON and others follow, or another line is and the file is not."""
+    """Return whether it is JSON Lines: the first of several lines is JSON, or another line is and the file is not."""
     file.seek(begins)
     lines = islice(_bounded_lines(file), _LINES_SAMPLED)
     first = next(lines, None)
@@ -144,7 +144,7 @@ def _is_json(text: memoryview) -> bool:
 
 
 def _bounded_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
-    """The lines that are not blank, with their numbers; None instead of a line that is too long."""
+    """Yield the lines that are not blank, with their numbers, and None in place of a line that is too long."""
     number = 0
     while line := file.readline(MAX_SESSION_BYTES + 1):
         number += 1
@@ -171,7 +171,7 @@ def _read_lines(file: IO[bytes], begins: int, owner: Owner) -> Iterator[FileValu
 
 
 def _split_line(value: FileValue, owner: Owner) -> Iterator[FileValue]:
-    """Split a line that holds a list of sessions into its elements; yield any other line as it is."""
+    """Split a line that contains a list of sessions into its elements. Yield any other line unchanged."""
     if not isinstance(value.data, list) or not value.data or owner(value.data[0], ""):
         yield value
         return
@@ -180,7 +180,7 @@ def _split_line(value: FileValue, owner: Owner) -> Iterator[FileValue]:
 
 
 def _group_lines(values: Iterator[FileValue], owner: Owner) -> Iterator[FileValue]:
-    """Join consecutive lines of one owner into one session. A line that nobody owns stays with those of a format."""
+    """Join consecutive lines of one owner into one session. A line without an owner stays with its format's lines."""
     group: list[FileValue] = []
     current, others, torn = "", False, False
     for value in values:
@@ -215,7 +215,7 @@ def _join_lines(group: list[FileValue], alone: bool) -> FileValue:
 
 
 def is_session_part(data: Any) -> bool:
-    """Whether this is a part of a session: a message, a wrapped message, a response item or a recorded HTTP reply."""
+    """Return whether this is part of a session: a message, a wrapped message, a response item or an HTTP reply."""
     if not isinstance(data, dict):
         return False
     if isinstance(data.get("role"), str):
@@ -231,7 +231,7 @@ def is_session_part(data: Any) -> bool:
 
 
 def _map_file(file: IO[bytes], begins: int) -> memoryview:
-    """The file mapped into memory, until nothing refers to it any more."""
+    """Return the file mapped into memory for as long as something refers to it."""
     return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[begins:]
 
 
@@ -250,7 +250,7 @@ def _read_json(file: IO[bytes], begins: int, owner: Owner) -> Iterator[FileValue
 
 
 def _sessions_of_value(text: memoryview, alone: bool, owner: Owner) -> Iterator[FileValue]:
-    """The elements of an array of sessions; any other value as it is."""
+    """Yield the elements of an array of sessions, or any other value unchanged."""
     place = "" if alone else "one of several"
     if bytes(text[:64]).lstrip()[:1] != b"[":
         yield _read_value(text, place)
@@ -287,10 +287,10 @@ def _read_value(data: memoryview, place: str) -> FileValue:
 
 
 def decode_json(data: bytes | memoryview) -> Any:
-    """Decode JSON, including some that strict decoders refuse. Raises Unreadable that says where it is invalid.
+    """Decode JSON, including some that strict decoders reject. Raises Unreadable with the place of the error.
 
-    Python writes NaN and escapes lone surrogates; a file that was cut by bytes holds invalid UTF-8. NaN is read as a
-    number, surrogates and invalid bytes as replacement characters.
+    Python writes NaN and escapes lone surrogates; a file that was cut at a byte contains invalid UTF-8. NaN is read as
+    a number, surrogates and invalid bytes as replacement characters.
     """
     if len(data) > MAX_SESSION_BYTES:
         raise Unreadable(TOO_LARGE)
@@ -312,7 +312,7 @@ def _decode_tolerantly(data: bytes, strict: Exception) -> Any:
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """The value without lone surrogates, which UTF-8 cannot encode."""
+    """Return the value without lone surrogates, which UTF-8 cannot encode."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode() if not value.isascii() else value
@@ -328,9 +328,9 @@ def _replace_surrogates(value: Any) -> Any:
 
 
 def split_values(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
-    """Start and end of each top-level object or array, also in text that is not valid JSON.
+    """Yield the start and end of each top-level object or array, also in text that is not valid JSON.
 
-    Only strings and brackets are looked at, so that what is intact around an error is found. The last value may be cut
+    Only strings and brackets are examined, so that intact values around an error are found. The last value may be cut
     off.
     """
     depth, start = 0, -1
@@ -349,7 +349,7 @@ def split_values(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
 
 
 def split_array(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
-    """Start and end of each element of the array at the beginning of the text, also if it is not valid JSON."""
+    """Yield the start and end of each element of the array at the start of the text, even if it is not valid JSON."""
     depth, start, end = 0, -1, len(text)
     for mark in _STRUCTURE.finditer(text):
         sign = mark[0][:1]

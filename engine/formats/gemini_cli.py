@@ -1,6 +1,6 @@
-"""Sessions of Gemini CLI: `~/.gemini/tmp/<project>/chats/session-*.json`, and `.jsonl` of newer versions.
+"""Import of Gemini CLI sessions: `~/.gemini/tmp/<project>/chats/session-*.json`, and `.jsonl` of newer versions.
 
-A message of the model is a response, with its calls, their results and its token counts. In the newer shape a line is
+A message of the model is a response with its calls, their results and its token counts. In the newer form, a line is
 a message (which replaces one with the same id), a change of the session (`$set`) or a step back (`$rewindTo`).
 Source: gemini-cli, `packages/core/src/services/{chatRecordingTypes,chatRecordingService}.ts`.
 """
@@ -28,22 +28,22 @@ _STATUSES: dict[str, ResultStatus] = {"success": "ok", "error": "error", "cancel
 
 
 def is_line(data: Any) -> bool:
-    """Whether this is a line of a session of the newer shape, other than a message."""
+    """Return whether this is a line of a session in the newer form, other than a message."""
     line = as_dict(data)
     return "$set" in line or "$rewindTo" in line or (_is_header(line) and "messages" not in line)
 
 
 def matches(data: Any) -> bool:
-    """Whether this is a session, or the lines of one."""
+    """Return whether this is a session, or the lines of one."""
     if isinstance(data, list):
         return _is_header(as_dict(data[0] if data else None))
     return _is_header(as_dict(data)) and isinstance(data.get("messages"), list)
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the one session of a file."""
+    """Yield the only session of a file."""
     if not matches(data):
-        raise Unreadable("it is no session of Gemini CLI")
+        raise Unreadable("it is not a Gemini CLI session")
     session = ImportedSession()
     whole, messages = _replay(data, session) if isinstance(data, list) else (data, data["messages"])
     session.count_unread_fields("field", whole, _SESSION_FIELDS)
@@ -59,7 +59,7 @@ def _is_header(line: dict[str, Any]) -> bool:
 
 
 def _replay(lines: list[Any], session: ImportedSession) -> tuple[dict[str, Any], list[Any]]:
-    """The session and its messages, after every change that the lines tell."""
+    """Return the session and its messages, after all changes that the lines describe."""
     whole: dict[str, Any] = {}
     messages: dict[str, Any] = {}
     for line in map(as_dict, lines):
@@ -78,21 +78,21 @@ def _replay(lines: list[Any], session: ImportedSession) -> tuple[dict[str, Any],
 
 
 def _rewind(messages: dict[str, Any], id: str, session: ImportedSession) -> None:
-    """Leave out the message with this id and what follows it; everything if there is none, as Gemini CLI does."""
+    """Remove the message with this id and what follows it; everything if there is none, as Gemini CLI does."""
     ids = list(messages)
     for one in ids[ids.index(id) if id in messages else 0 :]:
         session.count_dropped("rewound", messages.pop(one))
 
 
 class _SessionReader:
-    """Adds the messages of a session."""
+    """Reader that adds the messages of a session."""
 
     def __init__(self, session: ImportedSession) -> None:
         self._session = session
         self._builder = SessionBuilder(session)
 
     def add_message(self, message: dict[str, Any], following: dict[str, Any]) -> None:
-        """Add a message. `following`: the next one, which says whether a command called the model."""
+        """Add a message. `following`: the next one, which tells whether a command called the model."""
         session, t = self._session, parse_time(message.get("timestamp"))
         session.count_unread_fields("message field", message, _MESSAGE_FIELDS)
         kind = as_text(message.get("type"))

@@ -1,4 +1,4 @@
-"""Content in the form of the Gemini API: a text, or a list of parts, as Gemini CLI and Qwen Code keep it.
+"""Parser for content in the form of the Gemini API: a text or a list of parts, as kept by Gemini CLI and Qwen Code.
 
 Source: Gemini API reference, "Content" (parts).
 """
@@ -19,7 +19,7 @@ _PART_FIELDS = frozenset(
 
 
 def parse_parts(content: Any, session: ImportedSession, *, pictures: bool = False) -> MessageContent:
-    """Parse a content: a text, one part or a list of parts. `pictures`: whether it may keep images."""
+    """Parse a content: a text, one part or a list of parts. `pictures`: whether the message may keep images."""
     found = MessageContent()
     for part in content if isinstance(content, list) else [content]:
         if isinstance(part, str):
@@ -73,7 +73,7 @@ def _add_file(found: MessageContent, part: dict[str, Any], session: ImportedSess
 
 
 def parse_token_counts(input: Any, output: Any, cached: Any, thoughts: Any) -> Usage | None:
-    """Token counts of a response. Cached tokens are part of the input; thoughts are not part of the output."""
+    """Return a response's token counts. Cached tokens are part of the input; thoughts are not part of the output."""
     return parse_usage(
         {
             "prompt_tokens": input,
@@ -85,5 +85,5 @@ def parse_token_counts(input: Any, output: Any, cached: Any, thoughts: Any) -> U
 
 
 def is_parts(content: Any) -> bool:
-    """Whether this is a list of parts."""
+    """Return whether this is a list of parts."""
     return any(_PART_FIELDS & as_dict(part).keys() for part in as_list(content))

@@ -1,6 +1,6 @@
-"""Attributes of spans, by OpenTelemetry's conventions for generative AI: what both tracing and an export write.
+"""Span attributes in OpenTelemetry's conventions for generative AI, as both tracing and exports write them.
 
-Tracing (`observers/otel/`) writes them while a run goes on, an export from its record. None of it needs OpenTelemetry.
+Tracing (`observers/otel/`) writes them during a run, an export from its record. Neither needs OpenTelemetry for this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..decision.events import AttemptFailed
 from ..records.event_redaction import Redact, TextRedactor
 
 FAILED_ATTEMPT = "endstop.attempt_failed"
-"""The event of a request's span for each attempt at it that came to nothing."""
+"""Name of the event that a request's span has for each failed attempt."""
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
 """The latest release of the conventions that includes generative AI; see `tracing.py`."""
 PROVIDER_NAMES: Mapping[str, str] = {
@@ -44,7 +44,7 @@ PROVIDER_NAMES: Mapping[str, str] = {
     "watsonx": "ibm.watsonx.ai",
     "xai": "x_ai",
 }
-"""`gen_ai.provider.name` by litellm's name of the provider, where the two differ."""
+"""`gen_ai.provider.name` by litellm's name of the provider, if the two differ."""
 MODEL_FAMILIES = {
     "claude": "anthropic",
     "gpt": "openai",
@@ -53,7 +53,7 @@ MODEL_FAMILIES = {
     "o3": "openai",
     "o4": "openai",
 }
-"""`gen_ai.provider.name` by the first part of a model's name, for names without a provider, as `claude-sonnet-4-5`."""
+"""`gen_ai.provider.name` by the first part of a model's name, for names without a provider like `claude-sonnet-4-5`."""
 REQUEST_SETTINGS: Mapping[str, tuple[str, type]] = {
     "frequency_penalty": ("gen_ai.request.frequency_penalty", float),
     "max_tokens": ("gen_ai.request.max_tokens", int),
@@ -64,17 +64,17 @@ REQUEST_SETTINGS: Mapping[str, tuple[str, type]] = {
     "top_k": ("gen_ai.request.top_k", int),
     "top_p": ("gen_ai.request.top_p", float),
 }
-"""The attribute and its type by the setting of a request."""
+"""Attribute and its type by the setting of a request."""
 
 
 def provider_of(model: str) -> str | None:
-    """The conventions' name of a model's provider, by litellm's name of the model; None if that does not say."""
+    """Return the conventions' name of a model's provider, by the model's litellm name; None if that does not tell."""
     vendor, slash, _ = model.partition("/")
     return PROVIDER_NAMES.get(vendor, vendor) if slash else MODEL_FAMILIES.get(model.partition("-")[0])
 
 
 def setting_attributes(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a request."""
+    """Return the attributes of a request's settings."""
     if not settings:
         return {}
     attributes: dict[str, Any] = {}
@@ -89,7 +89,7 @@ def setting_attributes(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def failed_attempt_attributes(ended: AttemptEnded | AttemptFailed, message: str | None) -> dict[str, Any]:
-    """The event of an attempt at a request that came to nothing. message: the error's, if contents are written."""
+    """Return the attributes of a failed attempt at a request. message: the error's message, if contents are written."""
     return {
         "gen_ai.request.model": ended.model or None,
         "error.type": ended.kind,
@@ -101,7 +101,7 @@ def failed_attempt_attributes(ended: AttemptEnded | AttemptFailed, message: str 
 
 
 def usage_attributes(usage: Usage) -> dict[str, Any]:
-    """Tokens and cost. Input tokens include cached tokens, as the conventions say."""
+    """Return the attributes of tokens and cost. Input tokens include cached tokens, as the conventions require."""
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
@@ -113,7 +113,7 @@ def usage_attributes(usage: Usage) -> dict[str, Any]:
 
 
 def call_attributes(call: ToolCall, kind: ToolKind) -> dict[str, Any]:
-    """The tool of a call, without its arguments."""
+    """Return the attributes of a call's tool, without its arguments."""
     return {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": call.name,
@@ -130,22 +130,22 @@ AGENT_FINISH_REASONS: Mapping[str, str] = {
     "provider_error": "error",
     "internal_error": "error",
 }
-"""`gen_ai.agent.finish_reason` by stop reason, where the proposal has a word for it and ours differs.
+"""`gen_ai.agent.finish_reason` by stop reason, if the proposal has a different word for it.
 
 No released version of the conventions has this attribute. Its values are those of issue 171 of
 open-telemetry/semantic-conventions-genai. Pull request 238 there has since been narrowed to another name, so this one
-may go; `endstop.stop_reason` stays."""
+may be removed; `endstop.stop_reason` stays."""
 
 
 def agent_finish_reason(outcome: Outcome) -> str:
-    """Why the loop of an agent ended, in the words of that proposal, or our stop reason where it has none."""
+    """Return why an agent's loop ended, in the words of that proposal, or our stop reason if it has no word for it."""
     if outcome.status == "completed":
         return "completed"
     return AGENT_FINISH_REASONS.get(outcome.stop_reason, outcome.stop_reason)
 
 
 def outcome_attributes(outcome: Outcome) -> dict[str, Any]:
-    """How a run ended, without its answer."""
+    """Return the attributes of how a run ended, without its answer."""
     return {
         "gen_ai.agent.finish_reason": agent_finish_reason(outcome),
         "endstop.stop_reason": outcome.stop_reason,
@@ -160,11 +160,11 @@ def outcome_attributes(outcome: Outcome) -> dict[str, Any]:
 # ---- contents
 
 FINISH_REASONS = {"tool_calls": "tool_call", "context_full": "length", "retry": "error"}
-"""Finish reasons that the conventions' schema of output messages names differently."""
+"""Finish reasons that have other names in the conventions' schema of output messages."""
 
 
 class ContentAttributes:
-    """Attributes that hold texts (messages, arguments, results), in the form of the conventions' JSON schemas.
+    """Attributes with texts (messages, arguments, results), in the form of the conventions' JSON schemas.
 
     The engine's redaction applies, as in records. Images are described, never copied.
     """
@@ -173,34 +173,34 @@ class ContentAttributes:
         self._texts = TextRedactor(redact or str)
 
     def prompt(self, prompt: str | None) -> dict[str, Any]:
-        """The prompt of a run; nothing for a run that continues after an answer."""
+        """Return the attributes of a run's prompt; empty for a run that continues after an answer."""
         if prompt is None:
             return {}
         return {"gen_ai.input.messages": _json([self.message(UserMessage(prompt))])}
 
     def answer(self, answer: str, finish: str) -> dict[str, Any]:
-        """The answer of a run."""
+        """Return the attributes of a run's answer."""
         return {"gen_ai.output.messages": _json([{**self.message(AssistantMessage(answer)), "finish_reason": finish}])}
 
     def response(self, message: AssistantMessage, finish: FinishReason) -> dict[str, Any]:
-        """The message of a response."""
+        """Return the attributes of a response's message."""
         output = {**self.message(message), "finish_reason": FINISH_REASONS.get(finish, finish)}
         return {"gen_ai.output.messages": _json([output])}
 
     def arguments(self, call: ToolCall) -> dict[str, Any]:
-        """The arguments of a call, as the model wrote them."""
+        """Return the attributes of a call's arguments, as the model wrote them."""
         return {"gen_ai.tool.call.arguments": self._texts.arguments(call.arguments)}
 
     def result(self, content: str) -> dict[str, Any]:
-        """The result of a call, as the model reads it."""
+        """Return the attributes of a call's result, as the model reads it."""
         return {"gen_ai.tool.call.result": self._texts.text(content)}
 
     def detail(self, text: str) -> str:
-        """The text of an error, which may quote contents."""
+        """Return the text of an error, which may quote contents."""
         return self._texts.text(text)
 
     def message(self, message: Message) -> dict[str, Any]:
-        """One message."""
+        """Return one message in the conventions' form."""
         match self._texts.struct(message):
             case SystemMessage(text):
                 return {"role": "system", "parts": [_text(text)]}
@@ -216,18 +216,18 @@ class ContentAttributes:
 
 
 class RequestMessages:
-    """The messages of one request after another, as an attribute: a message that comes again is not encoded again.
+    """Messages of successive requests as an attribute: a message that occurs again is not encoded again.
 
-    Only the messages of the latest request are kept, so those that a compaction drops are dropped here, too.
+    Only the messages of the latest request are kept, so messages dropped by a compaction are dropped here, too.
     """
 
     def __init__(self, content: ContentAttributes) -> None:
         self._content = content
         self._latest: dict[int, tuple[Message, str]] = {}
-        """Each message of the latest request with its JSON, by its identity, which it keeps while it is in here."""
+        """Each message of the latest request with its JSON, by its `id()`, which is unique while it is kept here."""
 
     def attributes(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """The messages of a request."""
+        """Return the attributes of a request's messages."""
         latest = self._latest
         self._latest = {
             id(message): latest.get(id(message)) or (message, _json(self._content.message(message)))

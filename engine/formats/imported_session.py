@@ -1,7 +1,7 @@
-"""A session of another loop, in the types that all formats share, before it becomes the events of a record.
+"""A session of another loop, in types that all formats share, before it becomes the events of a record.
 
-`SessionBuilder` puts the session together from messages in their order. Two things are guessed from fixed tables: what
-kind of tool a name stands for, and whether a message in the user's role was written by the loop itself (a nudge).
+`SessionBuilder` builds the session from messages in order. Two things are guessed from fixed tables: the kind of a
+tool, from its name, and whether a message in the user's role was written by the loop itself (a nudge).
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ LOSSES: dict[str, str] = {
     "provider tool": "tool(s) that the provider ran itself: left out",
     "reply": "(reply|replies) of chat endpoints in a format that is not supported: left out",
     "side chain": "message(s) of subagents: left out",
-    "no message": "(entry that is no message|entries that are not messages): left out",
+    "no message": "(entry that is not a message|entries that are not messages): left out",
     "no part": "part(s) of messages that cannot be read: left out",
     "another form": "message(s) in an unknown form: left out",
     "last words": "final user message(s) that only ended the session: left out",
     "rewound": "message(s) of branches that the user went back from: left out",
-    "repeated line": "line(s) that (stands|stand) in the transcript twice: left out",
+    "repeated line": "line(s) that (occurs|occur) in the transcript twice: left out",
     "other request": "request(s) outside of the conversation, such as a grader's: left out",
     "user's tool": "(call or result|calls and results) of a simulated user's own tools: left out",
-    "other span": "span(s) that (is no request|are no requests) to a model: left out",
+    "other span": "span(s) that (is not a request|are not requests) to a model: left out",
     "copied step": "response(s) copied from an earlier trajectory: left out",
-    "local command": "command(s) that called no model, with what (it|they) printed: left out",
-    "failed response": "(response that failed|responses that failed), with what was said in (it|them): left out",
+    "local command": "command(s) that called no model, with (its|their) output: left out",
+    "failed response": "(response that failed|responses that failed), with (its|their) content: left out",
     "own words": "message(s) that the loop wrote in the model's name: left out",
     "step": "step(s) whose place in the history is unknown: left out",
     "choice": "further choice(s) of a response: left out",
@@ -98,17 +98,17 @@ LOSS_GROUPS: dict[str, str] = {
     "item": "response item(s) of an unknown type ({}): left out",
     "item field": "field(s) of response items that (is|are) not read ({}): left out",
     "call field": "field(s) of calls that (is|are) not read ({}): left out",
-    "line": "line(s) that (holds|hold) no message ({}): left out",
+    "line": "line(s) that (has|have) no message ({}): left out",
     "line field": "field(s) of lines that (is|are) not read ({}): left out",
 }
-"""Kinds of loss that carry a name from the data, written `role: NAME`."""
+"""Kinds of loss that contain a name from the data, written `role: NAME`."""
 
 NAMES_SHOWN = 12
-"""Names of one group of losses that `describe_losses` gives at most."""
+"""Maximum number of names that `describe_losses` gives for one group of losses."""
 
 
 def describe_losses(losses: Mapping[str, int]) -> list[str]:
-    """Each kind of loss in words, with its number, the largest first. Kinds of one group stand together."""
+    """Describe each kind of loss with its number, the largest first. Kinds of one group are put together."""
     groups: dict[str, Counter[str]] = {}
     for kind, times in losses.items():
         group, named, name = kind.partition(": ")
@@ -130,13 +130,14 @@ def _describe_loss(group: str, names: Counter[str]) -> str:
 
 
 MAX_LOSS_KINDS = 60
-"""Names can come from the data. Beyond this many kinds in one session, losses are counted together as `other`."""
+"""Maximum number of kinds in one session, because names can come from the data. Further losses are counted as
+`other`."""
 
 
 class ImportedMessage(Struct, frozen=True, kw_only=True, rename={"failure": "failed", "starts_run": "begins"}):
-    """One message, and what the other loop recorded beside it.
+    """One message, with everything else that the other loop recorded about it.
 
-    The old names of two fields stay in the encoded form, from which the ids of imported runs are derived.
+    Two fields keep their old names in the encoded form, from which the ids of imported runs are derived.
     """
 
     message: Message
@@ -151,16 +152,16 @@ class ImportedMessage(Struct, frozen=True, kw_only=True, rename={"failure": "fai
     starts_run: bool = False
     """Only for responses: a run begins here although its user message was not recorded."""
     failure: AttemptEnded | None = None
-    """How the request failed, if no response came. `message` is then an empty assistant message."""
+    """How the request failed, if there was no response. `message` is then an empty assistant message."""
 
 
 class ImportedCompaction(ImportedMessage, frozen=True, kw_only=True):
-    """A compaction of the context, where it happened. `message` is empty, and no message of the session."""
+    """A compaction of the context, at the point where it happened. `message` is empty and not part of the session."""
 
     put_first: tuple[UserMessage, ...]
-    """What the model read from then on in the place of what it had read before."""
+    """Messages that the model read from then on in place of earlier ones."""
     kept_from: int | None = None
-    """Index in `ImportedSession.messages` of the first message that it still read. None: it read none of them."""
+    """Index in `ImportedSession.messages` of the first message that it still read; None if it read none of them."""
     before_tokens: int = 0
     """Tokens of the context before it; 0 if not recorded."""
     after_tokens: int = 0
@@ -182,7 +183,7 @@ class ImportedVerdict(Struct, frozen=True, kw_only=True):
 
     passed: bool
     name: str
-    """Who judged: `tau-bench:reward`."""
+    """Name of the judge, such as `tau-bench:reward`."""
     details: dict[str, Any] = {}
 
 
@@ -194,10 +195,10 @@ class ImportedSession(Struct, kw_only=True):
     within_file: bool = False
     """Whether `id` is unique only within its file."""
     source: SessionSource | None = None
-    """Where it was found; None if it did not come from a file or a stream."""
+    """Where it was found; None if it did not come from a file or stream."""
     parent: ParentCall | None = None
-    """For a sub-agent's session: the session that started it, by that session's own id, with the call if it is named
-    (and no run). None for any other, and for one whose files do not tell."""
+    """For a sub-agent's session: the session that started it, by that session's id, with the call if it is named
+    (and no run). None for any other session, and for one whose files do not tell."""
     model: str = ""
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
@@ -205,13 +206,13 @@ class ImportedSession(Struct, kw_only=True):
     settings: dict[str, Any] = {}
     messages: list[ImportedMessage] = []
     usage: Usage | None = None
-    """Token counts of the whole session, for a session whose responses have none of their own; None if not recorded."""
+    """Token counts of the whole session, if its responses have none; None if not recorded."""
     ending: ImportedEnding | None = None
     torn: bool = False
-    """Whether its file is torn after it. If nothing says how it ended, that is not known then."""
+    """Whether its file is torn after it. If nothing then tells how it ended, that is unknown."""
     verdict: ImportedVerdict | None = None
     losses: Counter[str] = field(default_factory=Counter)
-    """How often each kind of loss occurred: a key of `LOSSES`, or `GROUP: NAME` with a key of `LOSS_GROUPS`."""
+    """Count of each kind of loss: a key of `LOSSES`, or `GROUP: NAME` with a key of `LOSS_GROUPS`."""
 
     def count_loss(self, kind: str, times: int = 1) -> None:
         """Add to the losses of one kind."""
@@ -227,7 +228,7 @@ class ImportedSession(Struct, kw_only=True):
         self.count_contents(value)
 
     def count_contents(self, value: Any) -> None:
-        """Count the contents of what is left out, but not the thing itself."""
+        """Count the contents of something that is left out, but not the thing itself."""
         for content, times in count_contents(value).items():
             self.count_loss(content, times)
 
@@ -241,13 +242,13 @@ class ImportedSession(Struct, kw_only=True):
 
 
 class Unreadable(ValueError):
-    """The data holds no session of the format, or a broken one. The message says why."""
+    """The data contains no session of the format, or a broken one. The message says why."""
 
 
 def with_responses(sessions: Iterable[ImportedSession], called: str) -> Iterator[ImportedSession]:
-    """Yield the sessions that hold a response. If others do not, raise Unreadable at the end with their ids.
+    """Yield the sessions that have a response. If others have none, raise Unreadable at the end with their ids.
 
-    called: what the format calls its sessions, such as `samples`.
+    called: the format's word for its sessions, such as `samples`.
     """
     silent: list[str] = []
     for session in sessions:
@@ -265,10 +266,10 @@ _STATUS_PATTERN = re.compile(
 
 
 class ResponseParts:
-    """The parts of a response as they are read, for a format that writes each of them by itself."""
+    """Parts of a response as they are read, for a format that writes each of them separately."""
 
     def __init__(self, t: float | None = None, model: str = "", id: str = "") -> None:
-        """t: when it began, in seconds since 1970. id: of the request, where the parts name one; empty if not."""
+        """t: start time, in seconds since 1970. id: the request's id, if the parts name one; empty if not."""
         self.t = t
         self.model = model
         self.id = id
@@ -276,19 +277,19 @@ class ResponseParts:
         self.calls: list[RawCall] = []
         self.reasoning: list[Reasoning] = []
         self.results: list[tuple[dict[str, Any], float | None]] = []
-        """Results of its calls, as the data has them, each with its time: they are added once the response is."""
+        """Results of its calls, in the data's form, each with its time: they are added after the response."""
         self.usage: Usage | None = None
         self.finish = ""
         """The finish reason as the provider wrote it."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing came: of a request that was cancelled, for instance."""
+        """Whether nothing arrived, for example because the request was cancelled."""
         return not (self.texts or self.calls or self.reasoning or self.finish)
 
 
 class SessionBuilder:
-    """Adds messages to an imported session, in their order.
+    """Builder that adds messages to an imported session, in order.
 
     Every call id is unique in the session: a call without an id, or with one that is taken, becomes `{step}.{index}`,
     as in the engine. Each call gets at most one result, the first.
@@ -315,7 +316,7 @@ class SessionBuilder:
             self._add(ImportedMessage(message=UserMessage(text), origin="nudge", t=t))
 
     def add_user(self, message: UserMessage, origin: Origin = "user", t: float | None = None) -> None:
-        """Add a message in the user's role. A text that is known to be a loop's own is a nudge in any case."""
+        """Add a message in the user's role. A text that a loop is known to write is always a nudge."""
         own = origin != "interrupt" and is_nudge(message.text)
         self._add(ImportedMessage(message=message, origin="nudge" if own else origin, t=t))
 
@@ -347,7 +348,7 @@ class SessionBuilder:
         )
 
     def add_parts(self, parts: ResponseParts) -> None:
-        """Add a response that was read part by part, without its results. Its model is the session's if none is."""
+        """Add a response that was read part by part, without its results. If it has no model, it gets the session's."""
         self.session.model = self.session.model or parts.model
         self.add_response(
             "\n".join(parts.texts),
@@ -370,8 +371,8 @@ class SessionBuilder:
     ) -> None:
         """Add a request that failed, with the provider's error message.
 
-        status: the HTTP status, where the data has it apart from the message. Without it the message's counts, if it
-        names one; nothing is assumed.
+        status: the HTTP status, if the data has it separately from the message. If not, the status in the message is
+        used; none is assumed.
         """
         message = message.strip() or "the provider failed, and does not say why"
         error = build_error(parse_error_body(message), status=status or _parse_status(message))
@@ -388,7 +389,7 @@ class SessionBuilder:
         images: Sequence[Image] = (),
         t: float | None = None,
     ) -> None:
-        """Add a result to a call of the latest response, found by id, else by tool name, else the next pending one."""
+        """Add a result to a call of the latest response, found by id, else by tool name, else the next pending call."""
         call = self._take_pending(raw_id, name)
         if call is None:
             self.session.count_loss("second result" if raw_id in self._raw_ids else "result without a call")
@@ -408,8 +409,8 @@ class SessionBuilder:
     ) -> bool:
         """Add a compaction of the context: see `ImportedCompaction`.
 
-        before_tokens, after_tokens: as the data has them; what is no number counts as not recorded. Returns False, and
-        adds nothing, if there is nothing before it: a session that goes on from another one may begin so.
+        before_tokens, after_tokens: the data's values; one that is not a number counts as not recorded. Returns False
+        without adding anything if nothing comes before it: a session that continues another one may begin like this.
         """
         if not self.session.messages:
             return False
@@ -469,7 +470,7 @@ def _parse_status(message: str) -> int | None:
 
 
 def without_repeated_lines(lines: Iterable[Any], session: ImportedSession) -> Iterator[Any]:
-    """The lines without those that were written twice, which are counted: the same as the one before, with an `id`."""
+    """Yield the lines without those written twice (identical to the previous one, with an `id`), which are counted."""
     before: Any = None
     for line in lines:
         if line == before and isinstance(line, dict) and as_text(line.get("id")):
@@ -479,7 +480,7 @@ def without_repeated_lines(lines: Iterable[Any], session: ImportedSession) -> It
         before = line
 
 
-# ---- what a tool is for, by its name
+# ---- kinds of tools, by name
 
 
 FORMAT_COMPLETION_NAMES: dict[str, frozenset[str]] = {
@@ -490,19 +491,20 @@ FORMAT_COMPLETION_NAMES: dict[str, frozenset[str]] = {
 
 
 class ImportOptions(Struct, frozen=True, kw_only=True):
-    """What the user says about the sessions, in place of guesses."""
+    """User-given facts about the sessions, which replace guesses."""
 
     completion: tuple[str, ...] = ()
-    """Exact names of the completion tools. If empty, tools with a usual name are (`decision/tool_names.py`)."""
+    """Exact names of the completion tools. If empty, tools with a usual name count as such
+    (`decision/tool_names.py`)."""
     question: tuple[str, ...] = ()
-    """Exact names of the tools that ask the user. If empty, tools with a usual name do."""
+    """Exact names of the tools that ask the user. If empty, tools with a usual name count as such."""
     finish_words: dict[str, FinishReason] = {}
     """The meaning of finish words that `decision/finish_words.py` does not list."""
     model: str = ""
-    """The model of the sessions, whatever they say themselves. Empty: as they say."""
+    """The model of the sessions, which replaces the recorded one. If empty, the recorded one is used."""
 
     def tool_kind(self, name: str, format: str) -> ToolKind:
-        """The kind of a tool in a session of this format."""
+        """Return the kind of a tool in a session of this format."""
         if name in self.completion:
             return "completion"
         if name in self.question:
@@ -512,12 +514,12 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
         return "ordinary" if named_otherwise else kind
 
     def unmatched_names(self, tool_names: Collection[str]) -> list[str]:
-        """Names given by the user that are not among these tools."""
+        """Return the names given by the user that are not among these tools."""
         return [name for name in (*self.completion, *self.question) if name not in tool_names]
 
 
 def tool_specs(session: ImportedSession, options: ImportOptions, format: str) -> tuple[ToolSpec, ...]:
-    """The tools that were offered, then those that were called without being offered, each with its kind."""
+    """Return the tools that were offered, then those that were called without being offered, each with its kind."""
     specs = {spec.name: spec for spec in session.tools}
     for name in _called_tools(session):
         if name and name not in specs:
@@ -547,7 +549,8 @@ NUDGE_PREFIXES: tuple[tuple[str, str], ...] = (
     ("[Request interrupted by user", "Claude Code"),
     ("Caveat: The messages below were generated by the user while running local commands.", "Claude Code"),
 )
-"""Beginnings of messages that a loop writes in the user's role, and the name of the loop. Such a message begins no run.
+"""Beginnings of messages that a loop writes in the user's role, and the loop's name. Such a message does not begin a
+run.
 
 Sources: the prompts of cline, OpenHands, SWE-agent and mini-SWE-agent; the transcripts of Claude Code.
 """
@@ -555,5 +558,5 @@ _PREFIXES = tuple(prefix for prefix, _ in NUDGE_PREFIXES)
 
 
 def is_nudge(text: str) -> bool:
-    """Whether this text in the user's role is known to be written by a loop."""
+    """Return whether a loop is known to write this text in the user's role."""
     return text.lstrip().startswith(_PREFIXES)

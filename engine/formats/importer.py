@@ -1,4 +1,4 @@
-"""Writes imported sessions as records into a folder: one record per session.
+"""Importer that writes imported sessions as records into a folder, one record per session.
 
 Existing records are never overwritten unless the caller asks for it, and no record appears before it is complete.
 """
@@ -34,11 +34,11 @@ from .to_events import Sink, write_events
 
 PLAIN, COMPRESSED = ".jsonl", f".jsonl{zst.SUFFIX}"
 MAX_NAME_BYTES = 120
-"""Bytes of a name without suffixes; file systems allow 255."""
+"""Maximum length of a name without suffixes, in bytes; file systems allow 255."""
 _DEVICE_NAMES = frozenset(
     {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
 )
-"""Names of devices on Windows, which no file can have, whatever follows the first dot of its name."""
+"""Names of devices on Windows, which no file can have, regardless of what follows the first dot of its name."""
 T = TypeVar("T")
 Complete = Callable[[str, ImportedSession], None]
 
@@ -70,11 +70,11 @@ class Importer:
         assign: Callable[[str], str] | None = None,
         now: float | None = None,
     ) -> None:
-        """Say where to import to, and how.
+        """Set the target folder and how sessions are imported.
 
-        complete: called with each session and the name of its record before that is written; may add to it.
+        complete: called with each session and the name of its record before that is written; may add to the session.
         assign: returns the name of the record for a session's id (default: `RecordNames`).
-        now: seconds since the epoch at which the records are made.
+        now: time at which the records are made, in seconds since the epoch.
         """
         self._folder = folder
         self._options = options
@@ -85,7 +85,7 @@ class Importer:
         """Names of all tools that were offered or called so far."""
 
     def import_all(self, found: Iterable[FoundSession | SkippedSession]) -> Iterator[ImportedRecord | SkippedSession]:
-        """Import each session. One that cannot be imported is skipped, and the others are imported.
+        """Import each session. A session that cannot be imported is skipped.
 
         Raises WrongUse or OSError if the folder cannot be written.
         """
@@ -128,7 +128,7 @@ class Importer:
 
 
 def total_losses(results: Iterable[ImportedRecord | SkippedSession]) -> Counter[str]:
-    """The losses of all imported sessions, by kind."""
+    """Return the losses of all imported sessions, by kind."""
     total: Counter[str] = Counter()
     for result in results:
         if isinstance(result, ImportedRecord):
@@ -140,11 +140,11 @@ def total_losses(results: Iterable[ImportedRecord | SkippedSession]) -> Counter[
 
 
 class RecordExists(Exception):
-    """The folder already has a record of this name."""
+    """Raised if the folder already has a record of this name."""
 
 
 class RecordFolder:
-    """The folder into which records are written. Raises WrongUse if it cannot be created."""
+    """Folder into which records are written. Raises WrongUse if it cannot be created."""
 
     def __init__(
         self,
@@ -198,18 +198,18 @@ class RecordFolder:
 
     @property
     def target(self) -> Path:
-        """The folder that the records are for."""
+        """The folder for the records."""
         return self.path if self._staged_for is None else self._staged_for.path
 
     def staged(self, path: Path) -> RecordFolder:
-        """Return a folder for records that this one takes in later. A name that is taken here is taken there."""
+        """Return a folder for records that this one takes in later. A name that is taken here is also taken there."""
         other = copy(self)
         other.path, other._staged_for = path, self
         path.mkdir(parents=True)
         return other
 
     def take_in(self, record: Path) -> Path:
-        """Move a record and its attachments here from a folder that is `staged`, and return its path.
+        """Move a record and its attachments here from a `staged` folder, and return its path.
 
         Raises RecordExists as `write` does.
         """
@@ -224,7 +224,7 @@ class RecordFolder:
         return path
 
     def records_to_replace(self, name: str) -> list[Path]:
-        """The records of this name that a new one takes the place of. Raises RecordExists if they stay."""
+        """Return the records of this name that a new one replaces. Raises RecordExists if they must stay."""
         paths = (self.path / f"{name}{ending}" for ending in (PLAIN, COMPRESSED))
         there = [old for old in paths if os.path.lexists(old)]
         if there and not (self._replace and all(map(_is_record, there))):
@@ -236,7 +236,7 @@ class RecordFolder:
 
 
 def _compress(part: Path) -> None:
-    """Compress a complete record in its place."""
+    """Compress a complete record in place."""
     packed = part.with_name(f"{part.name}{zst.SUFFIX}")
     with open(part, "rb") as plain, zst.create_file(packed) as file:
         copyfileobj(plain, file, 1024 * 1024)
@@ -255,7 +255,7 @@ def _appear(part: Path, path: Path, there: list[Path]) -> None:
                 old.unlink()
         return
     try:
-        os.link(part, path)  # unlike a replacement, fails if another process was faster
+        os.link(part, path)  # unlike a replacement, this fails if another process was faster
     except FileExistsError:
         raise RecordExists(path.name) from None
     except OSError:  # the file system has no hard links
@@ -275,14 +275,14 @@ def _is_record(path: Path) -> bool:
 
 
 def record_name(id: str) -> str:
-    """A file name for a session id, which may be any text.
+    """Return a file name for a session id, which may be any text.
 
     Letters, digits, `.`, `_` and `-` are kept, anything else becomes `_`. If that changes or cuts the id, eight digits
     of its hash are added, so that different ids have different names.
     """
     letters = unicodedata.normalize("NFC", id)
     name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in letters)
-    name = name.lstrip(".-").rstrip(".")  # no hidden file, no command-line option, no trailing dot (Windows)
+    name = name.lstrip(".-").rstrip(".")  # not a hidden file or command-line option, and no trailing dot (Windows)
     name = name.encode("utf-8", "replace")[:MAX_NAME_BYTES].decode("utf-8", "ignore")
     if not name.strip("._-") or name.partition(".")[0].lower() in _DEVICE_NAMES:
         name = f"session_{name}".rstrip("._")
@@ -297,7 +297,7 @@ class RecordNames:
         self._next: dict[str, int] = {}
 
     def assign(self, id: str) -> str:
-        """A name that differs from all assigned before, also on file systems that ignore case."""
+        """Return a name that differs from all assigned before, also on file systems that ignore case."""
         name = wanted = record_name(id)
         while name.casefold() in self._given:
             number = self._next.get(wanted.casefold(), 2)

@@ -1,8 +1,8 @@
-"""Logs of Inspect: `.eval`, a ZIP archive with a file for each sample, and `.json` with all of them.
+"""Import of Inspect logs: `.eval`, a ZIP archive with a file for each sample, and `.json` with all of them.
 
-A sample is a session: its `messages`, its `scores` as the verdict, its `error` or `limit` as the end. Token counts,
-finish reasons, times and the tools come from the events of its requests; requests that are not in the conversation,
-such as a grader's, are left out and counted. Source: Inspect, `inspect_ai/log/_log.py`, `model/_chat_message.py`.
+A sample is a session: its `messages`, its `scores` as the verdict, its `error` or `limit` as the ending. Token counts,
+finish reasons, times and the tools come from the events of its requests; requests outside the conversation, such as a
+grader's, are left out and counted. Source: Inspect, `inspect_ai/log/_log.py`, `model/_chat_message.py`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _GRADES = {"C": True, "I": False}
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the sessions of a log, or of one sample. Those without a response are counted at the end, as unreadable."""
+    """Yield the sessions of a log or of one sample. Those without a response are reported at the end, as unreadable."""
     log = data if "samples" in as_dict(data) else {"samples": [data]}
     version = log.get("version", _VERSIONS[-1])
     if version not in _VERSIONS:
@@ -71,7 +71,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def matches(data: Any) -> bool:
-    """Whether this is a log, or a sample of one."""
+    """Return whether this is a log, or a sample of a log."""
     whole = as_dict(data)
     if "task" in as_dict(whole.get("eval")) and "status" in whole:
         return True
@@ -79,7 +79,7 @@ def matches(data: Any) -> bool:
 
 
 def read_store(path: Path) -> Iterator[FileValue] | None:
-    """The samples of a log in an archive, each with what the log says of all of them; None if it is none.
+    """Return the samples of a log in an archive, each with the log's data about all of them; None for any other file.
 
     Any other ZIP archive may be called `.eval`, too: a log has a header, or the journal of one that is being written.
     """
@@ -113,7 +113,7 @@ def _read_archive(path: Path) -> Iterator[FileValue]:
 
 
 class _SampleReader:
-    """Reads one sample into a session."""
+    """Reader of one sample, as a session."""
 
     def __init__(self, log: dict[str, Any], sample: dict[str, Any]) -> None:
         self._sample = sample
@@ -144,7 +144,7 @@ class _SampleReader:
         return session
 
     def _resolve(self, value: Any) -> Any:
-        """The value with its attachments, which stand aside because they are long or repeat."""
+        """Return the value with its attachments, which are stored separately because they are long or repeat."""
         if isinstance(value, str) and value.startswith(_ATTACHMENT):
             return self._attachments.get(value.removeprefix(_ATTACHMENT), value)
         if isinstance(value, dict):
@@ -187,7 +187,7 @@ class _SampleReader:
         )
 
     def _take_request(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The request that a response came from, by its id; without one, the first with the same words."""
+        """Return the request that a response came from, by its id; without an id, the first one with the same text."""
         for event in self._requests:
             said = _said(event)
             same = said.get("id") == message["id"] if message.get("id") else self._is_same(said, message)
@@ -201,7 +201,7 @@ class _SampleReader:
         return bool(said) and self._resolve(said.get("content")) == message.get("content") and calls[0] == calls[1]
 
     def _last_output(self, message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The sample's output, for its last response in a log without events."""
+        """Return the sample's output, for the last response of a log without events."""
         output = as_dict(self._sample.get("output"))
         choice = as_dict(as_list(output.get("choices"))[0])
         said = as_dict(choice.get("message"))
@@ -226,7 +226,7 @@ class _SampleReader:
         return parse_content(parts, self.session, pictures=True)
 
     def _part(self, part: Any) -> Any:
-        """A part of a message in the form that other formats have, too."""
+        """Return a part of a message in the form shared with other formats."""
         entry = as_dict(part)
         match entry.get("type"):
             case "reasoning":
@@ -245,7 +245,7 @@ class _SampleReader:
                 return part
 
     def _verdict(self) -> ImportedVerdict | None:
-        """The verdict of the first scorer; scores of others are in the details."""
+        """Return the verdict of the first scorer; the scores of others are in its details."""
         scores = {name: as_dict(score).get("value") for name, score in as_dict(self._sample.get("scores")).items()}
         for name, value in scores.items():
             number = as_number(value)
@@ -259,19 +259,19 @@ class _SampleReader:
 
 
 def _sample_id(sample: dict[str, Any]) -> str:
-    """The sample's id and epoch, as far as it has them: only the two together are unique in a log."""
+    """Return the sample's id and epoch, as far as it has them: only both together are unique in a log."""
     id, epoch = as_text(sample.get("id")), as_text(sample.get("epoch"))
     return ".".join(part for part in (id, f"epoch-{epoch}" if epoch else "") if part)
 
 
 def _said(event: dict[str, Any]) -> dict[str, Any]:
-    """The message of the response of a request."""
+    """Return the message of a request's response."""
     choice = next(iter(as_list(as_dict(event.get("output")).get("choices"))), None)
     return as_dict(as_dict(choice).get("message"))
 
 
 def _usage(counted: Any) -> Usage | None:
-    """Token counts; of the input, whatever the total holds beside the output, cached tokens among it."""
+    """Return the token counts. The input, including cached tokens, is the part of the total that is not output."""
     tokens = as_dict(counted)
     total, output = as_number(tokens.get("total_tokens")), as_number(tokens.get("output_tokens")) or 0
     input = tokens.get("input_tokens") if total is None else max(0, total - output)
@@ -287,7 +287,7 @@ def _usage(counted: Any) -> Usage | None:
 
 
 def _ending(sample: dict[str, Any]) -> ImportedEnding | None:
-    """How a sample ended, if by an error or a limit."""
+    """Return the ending of a sample, if an error or a limit ended it."""
     error, limit = as_dict(sample.get("error")), as_dict(sample.get("limit"))
     if error:
         return ImportedEnding(reason="custom:error", status="failed", detail=as_text(error.get("message"))[:500])

@@ -1,8 +1,8 @@
-"""Sessions of Kimi CLI: `wire.jsonl` of Kimi Code CLI, and `context.jsonl` of the Kimi CLI before it.
+"""Import of Kimi CLI sessions: `wire.jsonl` of Kimi Code CLI, and `context.jsonl` of the Kimi CLI before it.
 
-The wire (protocol 1.4) has steps: what is between `step.begin` and `step.end` is one response with its results. The
+The wire (protocol 1.4) has steps: everything between `step.begin` and `step.end` is one response with its results. The
 context has messages in OpenAI's form, with `_checkpoint` and `_usage` among them.
-Source: kimi-cli, `src/kimi_cli/soul/context.py`; for the wire, files that were found.
+Source: kimi-cli, `src/kimi_cli/soul/context.py`; for the wire, published files.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _WIRE_PREFIXES = ("context.", "turn.", "llm.", "config.", "tools.", "permission.
 _CONTEXT_ROLES = ("_checkpoint", "_usage", "_system_prompt")
 _USERS_OWN = ("user", "")
 _ERROR = "<system>ERROR"
-"""How a result in a context begins whose tool failed."""
+"""Beginning of a failed tool's result in a context."""
 _EVENT_FIELDS = frozenset({"type", "uuid", "parentUuid", "turnId", "step", "stepUuid", "part", "toolCallId", "name",
                            "args", "result", "usage", "finishReason", "messageId", "description"})  # fmt: skip
 
 
 def is_line(data: Any) -> bool:
-    """Whether this is a line of a wire. Those of a context are messages."""
+    """Return whether this is a line of a wire. Lines of a context are messages."""
     line = as_dict(data)
     if line.get("type") == "metadata" and "protocol_version" in line:
         return True
@@ -36,18 +36,18 @@ def is_line(data: Any) -> bool:
 
 
 def matches(data: Any) -> bool:
-    """Whether these are the lines of a wire or a context."""
+    """Return whether these are the lines of a wire or a context."""
     return _is_wire(data) or _is_context(data)
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the one session of a wire or a context."""
+    """Yield the only session of a wire or a context."""
     if _is_wire(data):
         yield _read_wire([as_dict(line) for line in data])
     elif _is_context(data):
         yield _read_context([as_dict(line) for line in data])
     else:
-        raise Unreadable("it is no session of Kimi CLI")
+        raise Unreadable("it is not a Kimi CLI session")
 
 
 def _is_wire(data: Any) -> bool:
@@ -100,7 +100,7 @@ def _read_wire(lines: list[dict[str, Any]]) -> ImportedSession:
 
 
 class _WireReader:
-    """Adds the lines of a wire to a session. Words that are not the user's wait for what they precede."""
+    """Reader that adds the lines of a wire to a session. Texts not from the user wait for what they precede."""
 
     def __init__(self) -> None:
         self.session = ImportedSession()
@@ -129,12 +129,12 @@ class _WireReader:
                 self._end_step()
                 self._add_compaction(line, t)
             case "metadata" | "turn.prompt" | "turn.steer":
-                self.session.count_loss(f"line: {kind}")  # what was typed is appended as a message, too
+                self.session.count_loss(f"line: {kind}")  # typed text is also appended as a message
             case _:
                 self.session.count_dropped(f"line: {kind[:40] or 'none'}", line)
 
     def finish(self) -> None:
-        """Add what is left, and count what followed the last response."""
+        """Add the pending response, and count what followed the last response."""
         self._end_step()
         for text, _ in self._held:
             self.session.count_dropped("last words", text)
@@ -190,7 +190,7 @@ class _WireReader:
     def _end_step(self) -> None:
         step, self._step = self._step, None
         if step is None or step.is_empty:
-            return  # a request that was cancelled before anything came
+            return  # a request that was cancelled before anything arrived
         self._release()
         step.model = self._model
         self._builder.add_parts(step)
@@ -213,7 +213,7 @@ class _WireReader:
 
 
 def _parse_usage(usage: dict[str, Any]) -> Usage | None:
-    """Token counts: what was written to a cache or read from one is not part of `inputOther`."""
+    """Return the token counts. Tokens written to or read from a cache are not part of `inputOther`."""
     return parse_usage(
         {
             "input_tokens": usage.get("inputOther"),

@@ -1,7 +1,7 @@
-"""Formats that are recognised and not read: each with what recognises it, and what to call it.
+"""Formats that are recognised but not read, each with a test that recognises it and its name.
 
-They are asked when no format in `FORMATS` matches, or only one that reads whatever looks like messages. A format that
-gets a reader of its own leaves this list.
+They are tried when no format in `FORMATS` matches, or only one that reads anything that looks like messages. A format
+that gets a reader leaves this list.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from .parsing import as_dict, as_list, as_text
 
 
 class KnownFormat(Struct, frozen=True):
-    """A format that is recognised and not read."""
+    """A format that is recognised but not read."""
 
     name: str
-    """What people call it, with its article."""
+    """Its usual name, with the article."""
     matches: Callable[[Any], bool]
-    """Whether decoded JSON is of the format: a whole file, or a line of JSON Lines."""
+    """Whether decoded JSON (a whole file, or a line of JSON Lines) has this format."""
     version: Callable[[dict[str, Any]], str] = lambda data: ""
-    """The version that the data names; empty if it names none."""
+    """The version named in the data; empty if there is none."""
     sessions: bool = True
-    """Whether it holds sessions: a list of prompts has none to lose."""
+    """Whether it contains sessions; a list of prompts, for example, does not."""
 
     def describe(self, data: Any) -> str:
-        """What this data is, and that it is not read: "this is an HTTP archive of version 1.2, which ..."."""
+        """Describe the data and say that it is not read: "this is an HTTP archive of version 1.2, which ..."."""
         first = as_dict(data) or as_dict(next(iter(as_list(data)), None))
         version = self.version(first)[:40]
         named = f"{self.name} of version {version}" if version else self.name
@@ -35,39 +35,39 @@ class KnownFormat(Struct, frozen=True):
 
 
 def find_known(data: Any) -> KnownFormat | None:
-    """The format of this decoded JSON, if it is one of `KNOWN`."""
+    """Return the format of this decoded JSON if it is in `KNOWN`."""
     return next((known for known in KNOWN if known.matches(data)), None)
 
 
 def describe_database(tables: Collection[str]) -> str | None:
-    """What an SQLite database with these tables is; None if it is not known."""
+    """Describe an SQLite database with these tables; None if it is not known."""
     names = {name.lower() for name in tables}
     return next((what for needed, what in _DATABASES if needed <= names), None)
 
 
 def _has(*names: str) -> Callable[[Any], bool]:
-    """Whether data is an object with all of these fields."""
+    """Return a test: whether data is an object with all of these fields."""
     wanted = set(names)
     return lambda data: isinstance(data, dict) and wanted <= data.keys()
 
 
 def _has_text(name: str, *values: str, also: Collection[str] = ()) -> Callable[[Any], bool]:
-    """Whether data is an object with one of these texts in a field, and with all fields of `also`."""
+    """Return a test: whether data is an object with one of these texts in a field, and with all fields of `also`."""
     return lambda data: isinstance(data, dict) and data.get(name) in values and data.keys() >= set(also)
 
 
 def _elements(matches: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Whether data, or the first element of a list, matches."""
+    """Return a test: whether data, or the first element of a list, matches."""
     return lambda data: matches(data[0]) if isinstance(data, list) and data else matches(data)
 
 
 def _listed(name: str, matches: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Whether data is an object with a list in a field whose first element matches."""
+    """Return a test: whether data is an object with a list in a field whose first element matches."""
     return lambda data: any(matches(one) for one in as_list(as_dict(data).get(name))[:1])
 
 
 def _inside(name: str, matches: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Whether data is an object with something in a field that matches."""
+    """Return a test: whether data is an object with a matching value in a field."""
     return lambda data: matches(as_dict(data).get(name))
 
 
@@ -80,7 +80,7 @@ def _all(*matches: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _field(*path: str) -> Callable[[dict[str, Any]], str]:
-    """The text at the end of a path of fields."""
+    """Return a function that returns the text at the end of a path of fields."""
 
     def read(data: dict[str, Any]) -> str:
         for name in path[:-1]:
@@ -104,7 +104,7 @@ _GROK_ENTRY = _all(
     _has_text("type", "user", "assistant", "tool_call", "tool_result", also=("content", "timestamp")),
     lambda data: not ({"role", "message", "uuid", "sessionId"} & data.keys()),
 )
-"""An entry of the history that Grok CLI keeps of a chat (`ChatEntry` in its `src/types/index.ts`)."""
+"""Test for an entry of Grok CLI's chat history (`ChatEntry` in its `src/types/index.ts`)."""
 
 KNOWN: tuple[KnownFormat, ...] = (
     KnownFormat("a list of Codex prompts", _elements(_has("session_id", "ts", "text")), sessions=False),
@@ -140,7 +140,7 @@ KNOWN: tuple[KnownFormat, ...] = (
     KnownFormat("a Continue session", _all(_has("sessionId"), _listed("history", _has("message", "contextItems")))),
     KnownFormat("an HTTP archive (HAR)", _inside("log", _has("entries", "creator")), _field("log", "version")),
 )
-"""The formats that are recognised, the most specific first."""
+"""Formats that are recognised, the most specific first."""
 
 _DATABASES: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"workspaces", "messages", "tool_results", "usage_events"}), "a database of Grok CLI"),
@@ -149,4 +149,4 @@ _DATABASES: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"app_states", "sessions", "events"}), "a database of Google ADK sessions"),
     (frozenset({"itemtable"}), "a database of VS Code or Cursor"),
 )
-"""Tables, in lower case, that tell what a database is."""
+"""Tables, in lower case, that identify a database."""

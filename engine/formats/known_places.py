@@ -1,4 +1,4 @@
-"""Where agents keep their sessions on the disk of whoever uses them, and which of those is the newest."""
+"""Folders in which agents keep their sessions, and the newest session in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _ENVIRONMENT_PLACES: tuple[tuple[str, str, str, str], ...] = (
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
     ("OpenCode", "XDG_DATA_HOME", ".local/share", "opencode"),
 )
-"""A program, the variable that may name its folder, that folder below the home folder, and where in it sessions are."""
+"""A program, the variable that may name its folder, that folder below the home folder, and the place of sessions in
+it."""
 _HOME_PLACES: tuple[tuple[str, str], ...] = (
     ("Gemini CLI", ".gemini/tmp"),
     ("Qwen Code", ".qwen/projects"),
@@ -36,13 +37,13 @@ class NewestSession(Struct, frozen=True, kw_only=True):
     """The newest session of some places."""
 
     found: FoundSession | None
-    """None if there is none."""
+    """The session; None if there is none."""
     searched: tuple[tuple[Place, int], ...]
-    """The places in their order, each with the number of its files and stores."""
+    """The places in order, each with its number of files and stores."""
 
 
 def known_places(home: Path, environment: Mapping[str, str]) -> list[Place]:
-    """The places where the programs that are known keep their sessions; not all of them need exist."""
+    """Return the places where known programs keep their sessions. Not all of them need to exist."""
     places = [
         Place(Path(environment.get(variable) or home / default) / inside, program)
         for program, variable, default, inside in _ENVIRONMENT_PLACES
@@ -51,7 +52,7 @@ def known_places(home: Path, environment: Mapping[str, str]) -> list[Place]:
 
 
 def newest_session(places: Sequence[Place], format: str = AUTO) -> NewestSession:
-    """The newest session below these places: the latest of the file that was written last and holds any."""
+    """Return the newest session below these places: the latest one of the most recently written file that has any."""
     files = [[file for file, _ in list_files(place.path, format)] if place.path.exists() else [] for place in places]
     newest_first = sorted({file for listed in files for file in listed}, key=_written_at, reverse=True)
     latest = (_latest(find_sessions(file, format)) for file in newest_first)
@@ -69,7 +70,7 @@ def _last_time(found: FoundSession) -> float:
 
 
 def _written_at(path: Path) -> float:
-    """When a file was last written, or the last file of a folder; of a database also what it has not taken in yet."""
+    """Return when a file, or the last file of a folder, was written; for a database, including its write-ahead log."""
     files: Iterator[Path] = path.rglob("*") if path.is_dir() else iter((path, path.with_name(f"{path.name}-wal")))
     return max(map(_modified, files), default=0.0)
 

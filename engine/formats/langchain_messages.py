@@ -1,4 +1,4 @@
-"""Messages of LangChain and LangGraph: of `messages_to_dict`, of `dumpd` (`lc`), or as their models are dumped.
+"""Import of LangChain and LangGraph messages: from `messages_to_dict`, from `dumpd` (`lc`), or as model dumps.
 
 Source: LangChain, `langchain_core/messages`, `langchain_core/load/dump.py`.
 """
@@ -31,20 +31,20 @@ _CALL_FIELDS = frozenset({"id", "name", "args", "type", "error", "index"})
 
 
 def is_line(data: Any) -> bool:
-    """Whether this is a message, in any of the three forms."""
+    """Return whether this is a message, in any of the three forms."""
     return _unwrap(data) is not None
 
 
 def matches(data: Any) -> bool:
-    """Whether these are messages, or an object with a list of them."""
+    """Return whether these are messages, or an object with a list of them."""
     return bool(_find(data)[1])
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the one session that these messages are."""
+    """Yield the session that these messages form."""
     name, messages = _find(data)
     if not messages:
-        raise Unreadable("it holds no messages of LangChain")
+        raise Unreadable("it contains no LangChain messages")
     session = ImportedSession(id=first_text(as_dict(data), *_ID_FIELDS))
     session.count_unread_fields("field", as_dict(data), (name, *_ID_FIELDS))
     reader = _MessageReader(session)
@@ -54,7 +54,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def _find(data: Any) -> tuple[str, list[Any]]:
-    """The messages, and the field that holds them; none if there are none."""
+    """Return the messages and the field that holds them; empty if there are none."""
     if isinstance(data, list):
         return "", data if data and is_line(data[0]) else []
     whole = as_dict(data)
@@ -67,7 +67,7 @@ def _find(data: Any) -> tuple[str, list[Any]]:
 
 
 def _unwrap(data: Any) -> tuple[str, dict[str, Any]] | None:
-    """Type and fields of a message; None if it is none."""
+    """Return the type and fields of a message; None for anything else."""
     message = as_dict(data)
     inside = as_dict(message.get("data"))
     if "lc" in message and "kwargs" in message:
@@ -83,12 +83,12 @@ def _unwrap(data: Any) -> tuple[str, dict[str, Any]] | None:
 
 
 def _plain_type(name: str) -> str:
-    """`ai` for `ai`, `AIMessage` and `AIMessageChunk`."""
+    """Return `ai` for `ai`, `AIMessage` and `AIMessageChunk`."""
     return name.removesuffix("Chunk").removesuffix("Message").lower()
 
 
 class _MessageReader:
-    """Adds messages to a session."""
+    """Reader that adds messages to a session."""
 
     def __init__(self, session: ImportedSession) -> None:
         self._session = session
@@ -154,7 +154,7 @@ class _MessageReader:
 
 
 def _rename(block: Any) -> Any:
-    """A content block; an item of the Responses API becomes the block that means the same."""
+    """Return a content block. An item of the Responses API becomes the equivalent block."""
     match as_dict(block).get("type"):
         case "function_call":
             id, arguments = first_text(block, "call_id", "id"), block.get("arguments")
@@ -166,7 +166,7 @@ def _rename(block: Any) -> Any:
 
 
 def _usage(message: dict[str, Any]) -> Usage | None:
-    """Token counts in the library's own form, in which cached tokens are part of the input."""
+    """Return the token counts in the library's own form, in which cached tokens are part of the input."""
     usage = as_dict(message.get("usage_metadata"))
     return parse_usage(
         {

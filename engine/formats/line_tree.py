@@ -1,6 +1,6 @@
-"""Transcripts whose lines form a tree: each names the line before it, so that one that the user went back from stays.
+"""Transcripts whose lines form a tree: each line names the one before it, so abandoned lines stay in the file.
 
-Not every fork is a branch that was left: the results of parallel calls fork, too.
+Not every fork is an abandoned branch: the results of parallel calls fork, too.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ Asks = Callable[[Line], bool]
 
 
 def leave_out_rewound(lines: Sequence[Line], session: ImportedSession, is_message: Asks, is_prompt: Asks) -> list[Line]:
-    """The lines without the branches that the user left by going back, which are counted.
+    """Return the lines without the branches that the user abandoned by going back. Those are counted.
 
-    A branch was left if, where it forks off, what goes on is a prompt. `is_message`: whether a line has a message.
-    `is_prompt`: whether it is the user's next word after going back.
+    A branch was abandoned if the line that continues at its fork is a prompt. `is_message`: whether a line has a
+    message. `is_prompt`: whether it is the user's next prompt after going back.
     """
     known = {as_text(line.get("uuid")): line for line in lines if line.get("uuid")}
     path = _active_path(lines, known, is_message)
@@ -41,9 +41,9 @@ def _parent_id(line: Line) -> str:
 
 
 def _active_path(lines: Sequence[Line], known: dict[str, Line], is_message: Asks) -> dict[str, str]:
-    """Ids of the lines from the first to the last message, each with the one that follows it.
+    """Return the ids of the lines from the first to the last message, each with the id of the next one.
 
-    Where a line names a parent that is not in the file, the line before it is taken.
+    If a line names a parent that is not in the file, the line before it is used.
     """
     before = _lines_before(lines)
     id = next((as_text(line.get("uuid")) for line in reversed(lines) if is_message(line)), "")

@@ -1,4 +1,4 @@
-"""Trajectories of mini-SWE-agent (`.traj.json`): the conversation in `messages`, how it ended in `info.exit_status`.
+"""Import of mini-SWE-agent trajectories (`.traj.json`): conversation in `messages`, ending in `info.exit_status`.
 
 Version 1 writes an action as a code block in the response's text, version 2 as calls of `bash` (in the chat API's form,
 or in the Responses API's). Each response is a step, and an action in text becomes a call of `bash`. The session ends at
@@ -52,19 +52,19 @@ _EXIT_STATUSES: dict[str, tuple[str, Status | None]] = {
     "UserInterruption": ("cancelled", None),
 }
 _LIMITS = "LimitsExceeded"
-"""The exit status of a session that a limit ended: `_limit` says which."""
+"""Exit status of a session that a limit ended: `_limit` tells which limit."""
 _PROVIDER_ERRORS = frozenset(
     {"APIConnectionError", "APIError", "AuthenticationError", "BadRequestError", "ContentPolicyViolationError",
      "InternalServerError", "NotFoundError", "PermissionDeniedError", "RateLimitError", "ServiceUnavailableError",
      "Timeout"}
 )  # fmt: skip
-"""Exceptions of litellm, by whose name a session ends that one of them ended."""
+"""litellm exceptions that end a session with their name as its exit status."""
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a trajectory, or of a bare list of its messages."""
+    """Yield the session of a trajectory, or of a bare list of its messages."""
     if not matches(data):
-        raise Unreadable("it is no trajectory of mini-SWE-agent")
+        raise Unreadable("it is not a mini-SWE-agent trajectory")
     whole = {"messages": data} if isinstance(data, list) else data
     reader = _TrajectoryReader(whole)
     reader.read()
@@ -72,7 +72,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def matches(data: Any) -> bool:
-    """Whether this is a trajectory, or the messages of one with actions in text."""
+    """Return whether this is a trajectory, or the messages of one with actions in text."""
     if isinstance(data, list):
         return any(_is_observation(message) for message in data[:6])
     whole = as_dict(data)
@@ -86,7 +86,7 @@ def _is_observation(message: Any) -> bool:
 
 
 class _TrajectoryReader:
-    """Adds the messages of a trajectory to a session."""
+    """Reader that adds the messages of a trajectory to a session."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.session = ImportedSession(id=as_text(data.get("instance_id")), verdict=read_verdict(data))
@@ -96,7 +96,7 @@ class _TrajectoryReader:
         self._begun = False
         """Whether the prompt was read."""
         self._exit_status = ""
-        """The exit status as the last messages say it; empty as long as none does."""
+        """Exit status according to the last messages; empty until one of them names it."""
         self.session.count_unread_fields("field", data, _SESSION_FIELDS)
         self.session.count_unread_fields("field", self._info, _INFO_FIELDS, "info.")
 
@@ -117,7 +117,7 @@ class _TrajectoryReader:
             self.session.count_dropped("field: info.submission", submission)
 
     def _merged(self, message: Any) -> list[Any]:
-        """A message of the chat API for each message of the Responses API; any other message as it is."""
+        """Return chat API messages: one for each message of the Responses API, and any other message unchanged."""
         entry = as_dict(message)
         if entry.get("object") == "response":
             merged = merge_items([{"type": "reasoning"}, *as_list(entry.get("output"))], self.session)
@@ -168,7 +168,7 @@ class _TrajectoryReader:
             self.session.messages[-1] = replace(last, usage=replace(last.usage, cost_usd=cost))
 
     def _told(self, response: dict[str, Any]) -> dict[str, Any]:
-        """What the provider's response says beside the message: reasoning, usage, model, finish reason, time."""
+        """Return the response's data other than the message: reasoning, usage, model, finish reason, time."""
         choice = as_dict(next(iter(as_list(response.get("choices"))), None))
         message = as_dict(choice.get("message"))
         reasoning: dict[str, Any] = {name: message[name] for name in _REASONING_FIELDS if name in message}
@@ -180,7 +180,7 @@ class _TrajectoryReader:
         return {**told, **reasoning, "finish_reason": choice.get("finish_reason"), "created": response.get("created")}
 
     def _add_observation(self, entry: dict[str, Any], extra: dict[str, Any]) -> None:
-        """Add the message after an action in text, which is its result whatever it says."""
+        """Add the message after an action in text. It is the action's result, whatever it says."""
         content = parse_content(entry.get("content"), self.session, pictures=True)
         self._count_hidden_output(entry, extra)
         code = extra.get("returncode", _return_code(content.text))
@@ -199,7 +199,7 @@ class _TrajectoryReader:
         self._builder.add_user(UserMessage.of(content.parts), origin, parse_time(extra.get("timestamp")))
 
     def _add_refused_response(self, extra: dict[str, Any]) -> None:
-        """Add the response that version 2 keeps beside the words that refuse it."""
+        """Add the response that version 2 keeps next to the message that rejects it."""
         response = as_dict(extra.get("response"))
         text = as_text(extra.get("model_response"))
         if response.get("object") == "response":
@@ -212,7 +212,7 @@ class _TrajectoryReader:
             self._add_to_builder(whole, as_number(extra.get("cost")))
 
     def _add_exit(self, entry: dict[str, Any]) -> None:
-        """Add the last entry: the result of the command that submitted, or the loop's own words."""
+        """Add the last entry: the result of the command that submitted, or the loop's own message."""
         pending = self._builder.pending_calls
         extra, content = as_dict(entry.get("extra")), as_json(entry.get("content"))
         submitting = [call.id for call in pending if _submits(call)]
@@ -227,14 +227,14 @@ class _TrajectoryReader:
             self.session.count_dropped("own words", content)
 
     def _count_hidden_output(self, entry: dict[str, Any], extra: dict[str, Any]) -> None:
-        """Count output of a command that the model was not shown whole."""
+        """Count output of a command that was not shown to the model in full."""
         raw = as_text(extra.get("raw_output")).strip()
         if raw and raw not in parse_content(entry.get("content"), ImportedSession(), pictures=True).text:
             self.session.count_dropped("message field: extra.raw_output", raw)
 
 
 def _text_action(entry: dict[str, Any], extra: dict[str, Any], steps: int) -> dict[str, Any]:
-    """The call that a response's text makes, and the text without it; nothing if it makes none, or several."""
+    """Return the call in a response's text and the text without it; empty if it has no call or several."""
     text = as_text(entry.get("content"))
     found = [action for action in _ACTION.finditer(text) if action[1] is not None]
     noted = [as_text(as_dict(action).get("command")) for action in as_list(extra.get("actions"))]
@@ -261,18 +261,18 @@ def _time(extra: dict[str, Any]) -> dict[str, Any]:
 
 
 def _return_code(content: Any) -> int:
-    """The exit code that an observation begins with; 0 if it names none."""
+    """Return the exit code at the start of an observation; 0 if there is none."""
     found = _RETURN_CODE.match(as_text(content))
     return int(found[1]) if found else 0
 
 
 def _submits(call: ToolCall) -> bool:
-    """Whether a call is that of a command that submits the work: what it prints after its mark is the submission."""
+    """Return whether a call's command submits the work: the output after its mark is the submission."""
     return any(mark in call.arguments for mark in _SUBMITTED)
 
 
 def _ending(status: str, info: dict[str, Any], agent: dict[str, Any]) -> ImportedEnding | None:
-    """The ending for an exit status: the name of the exception that ended the loop."""
+    """Return the ending for an exit status, which is the name of the exception that ended the loop."""
     if not status:
         return None
     detail = f"mini-SWE-agent's exit status: {status}"
@@ -286,6 +286,6 @@ def _ending(status: str, info: dict[str, Any], agent: dict[str, Any]) -> Importe
 
 
 def _limit(stats: dict[str, Any], agent: dict[str, Any]) -> str:
-    """Which limit a session exceeded: its steps, else its cost."""
+    """Return the limit that a session exceeded: its steps, otherwise its cost."""
     limit, calls = as_number(agent.get("step_limit")), as_number(stats.get("api_calls"))
     return "step_limit" if limit and calls is not None and calls >= limit else "cost_limit"

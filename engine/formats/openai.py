@@ -1,6 +1,6 @@
-"""Sessions as OpenAI chat messages: a list of messages, or an object with such a list.
+"""Import of sessions as OpenAI chat messages: a list of messages, or an object with such a list.
 
-An object may also hold the session's `id`, `model`, `tools`, `usage` and so on, and the last response (`choices`, as
+An object may also contain the session's `id`, `model`, `tools`, `usage` and so on, and the last response (`choices`, as
 the API returns it, possibly under `response`). Request logs have the messages under `request`.
 Source: OpenAI API reference, "Chat Completions".
 """
@@ -79,7 +79,7 @@ HTTP_ERROR = 400
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The sessions in a list of messages, an object with one, or a list of either."""
+    """Yield the sessions in a list of messages, an object with one, or a list of either."""
     if isinstance(data, list) and not is_message_list(data):
         for one in data:
             yield from sessions(one)
@@ -89,7 +89,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
     request, response = _request_and_response(whole)
     messages = find_messages(request)
     if messages is None and not as_list(response.get("output")):
-        raise Unreadable("it holds no list of messages")
+        raise Unreadable("it contains no list of messages")
     read_metadata(session, whole, request)
     builder = SessionBuilder(session)
     builder.add_system(as_text(request.get("instructions")))
@@ -105,7 +105,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def matches(data: Any) -> bool:
-    """Whether this looks like one or more sessions of OpenAI messages."""
+    """Return whether this looks like one or more sessions of OpenAI messages."""
     if isinstance(data, list):
         return is_message_list(data) or any(matches(one) for one in data[:1])
     request, response = _request_and_response(as_dict(data))
@@ -113,17 +113,17 @@ def matches(data: Any) -> bool:
 
 
 def is_message_list(data: Any) -> bool:
-    """Whether this is a list of messages or response items, by its first entry."""
+    """Return whether this is a list of messages or response items, judged by its first entry."""
     return bool(as_list(data)) and (isinstance(as_dict(data[0]).get("role"), str) or is_item(data[0]))
 
 
 def find_messages(data: dict[str, Any]) -> list[Any] | None:
-    """The list of messages in a session; None if there is none."""
+    """Return the list of messages in a session; None if there is none."""
     return next((data[name] for name in MESSAGE_LIST_FIELDS if is_message_list(data.get(name))), None)
 
 
 def _request_and_response(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The objects that hold the messages and the response to them: parts of `data`, or `data` itself."""
+    """Return the objects with the messages and with the response to them: parts of `data`, or `data` itself."""
     inside = (as_dict(data.get(name)) for name in ("request", "body", "params"))
     request = next((part for part in inside if find_messages(part) is not None), data)
     response = as_dict(data.get("response"))
@@ -150,7 +150,7 @@ def read_metadata(
 
 
 def read_verdict(data: dict[str, Any]) -> ImportedVerdict | None:
-    """The verdict of a session: a `reward` (passed from 1 on), or a `success`, `passed` or `resolved` flag."""
+    """Return the verdict of a session: a `reward` (passed from 1 on), or a `success`, `passed` or `resolved` flag."""
     reward = as_number(data.get("reward"))
     if reward is not None:
         return ImportedVerdict(passed=reward >= 1 - 1e-6, name="import:reward", details={"reward": reward})
@@ -161,7 +161,7 @@ def read_verdict(data: dict[str, Any]) -> ImportedVerdict | None:
 
 
 def parse_tools(tools: Any) -> tuple[ToolSpec, ...]:
-    """Tool definitions in OpenAI's or Anthropic's form. Of several with one name, the first counts."""
+    """Parse tool definitions in OpenAI's or Anthropic's form. If several have the same name, the first counts."""
     specs: dict[str, ToolSpec] = {}
     for tool in as_list(tools):
         spec = as_dict(as_dict(tool).get("function")) or as_dict(tool)
@@ -173,7 +173,7 @@ def parse_tools(tools: Any) -> tuple[ToolSpec, ...]:
 
 
 def add_message(builder: SessionBuilder, message: Any) -> None:
-    """Add one message in OpenAI's form. What cannot be read of it is counted as a loss."""
+    """Add one message in OpenAI's form. Unreadable parts of it are counted as losses."""
     session = builder.session
     if not isinstance(message, dict):
         session.count_loss("no message")
@@ -248,7 +248,7 @@ def _add_assistant_message(
 
 
 def parse_calls(message: dict[str, Any]) -> list[RawCall]:
-    """The calls of an assistant message, including the deprecated `function_call`."""
+    """Return the calls of an assistant message, including the deprecated `function_call`."""
     calls: list[RawCall] = []
     for call in as_list(message.get("tool_calls")):
         entry = as_dict(call)
@@ -277,7 +277,7 @@ def _add_response(builder: SessionBuilder, response: dict[str, Any]) -> None:
 
 
 def _add_output_items(builder: SessionBuilder, response: dict[str, Any]) -> None:
-    """Add the output items of the Responses API. The response's status is the finish reason of the last message."""
+    """Add the output items of the Responses API. The response's status is the last message's finish reason."""
     messages = merge_items(as_list(response.get("output")), builder.session)
     reason = first_text(as_dict(response.get("incomplete_details")), "reason") or as_text(response.get("status"))
     known = {"usage": response.get("usage"), "model": response.get("model"), "finish_reason": reason}
@@ -307,7 +307,7 @@ def add_failure(builder: SessionBuilder, data: dict[str, Any]) -> None:
 
 
 def _parse_exit_status(status: str) -> ImportedEnding:
-    """The ending for an `exit_status`, which mini-swe-agent and others write."""
+    """Return the ending for an `exit_status`, which mini-swe-agent and others write."""
     named = re.sub(r"[^a-z0-9]+", "_", status.lower())[:60].strip("_") or "ended"
     says = f"the loop's exit status: {status}"
     if named in ("submitted", "completed", "success", "done", "finished"):

@@ -1,4 +1,4 @@
-"""Sessions that the OpenAI Agents SDK keeps in SQLite: `SQLiteSession`, one row an item of the Responses API.
+"""Import of OpenAI Agents SDK sessions in SQLite: `SQLiteSession`, with one Responses API item per row.
 
 Lists of such items in JSON are read by `openai.py`. Source: openai-agents, `agents/memory/sqlite_session.py`.
 """
@@ -21,21 +21,21 @@ _MARK = "agent_messages"
 
 
 def matches(data: Any) -> bool:
-    """Whether this is a session as `read_store` finds it."""
+    """Return whether this is a session in the form of `read_store`."""
     return _MARK in as_dict(data)
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the session of one row of `agent_sessions`, as `read_store` finds it with its items."""
+    """Yield the session of one row of `agent_sessions` with its items, in the form of `read_store`."""
     if not matches(data):
         raise Unreadable(
-            "it is no session of the OpenAI Agents SDK: import its database, or lists of items as `openai`"
+            "it is not a session of the OpenAI Agents SDK: import its database, or lists of items as `openai`"
         )
     yield from openai.sessions({"session_id": data["session_id"], "messages": data[_MARK]})
 
 
 def read_store(path: Path) -> Iterator[FileValue] | None:
-    """The sessions of a database; None if it is none of the SDK's."""
+    """Return the sessions of a database; None if it is not one of the SDK."""
     if not path.is_file() or not is_database(path) or not table_names(path) >= _TABLES:
         return None
     return _read_sessions(path)
@@ -53,7 +53,7 @@ def _read_sessions(path: Path) -> Iterator[FileValue]:
 
 
 def _decode(text: Any) -> Any:
-    """An item; what cannot be decoded becomes a message in a role that is counted as unknown."""
+    """Return an item. One that cannot be decoded becomes a message in a role that is counted as unknown."""
     try:
         return decode_json(text.encode("utf-8", "replace") if isinstance(text, str) else bytes(text))
     except (Unreadable, TypeError):

@@ -1,8 +1,8 @@
-"""Sessions of OpenCode, as `opencode export` writes them, or as `opencode_store.py` finds them.
+"""Import of OpenCode sessions, as written by `opencode export` or read by `opencode_store.py`.
 
-A message of the model has parts. From each `step-start` to its `step-finish` they are one response, with the results
-of its calls. Version 2 keeps a message as one row, whose content holds the same in another form.
-Source: opencode, `packages/opencode/src/session/message-v2.ts`; for version 2, files that were found.
+A message of the model has parts. Those from each `step-start` to its `step-finish` are one response, with the results
+of its calls. Version 2 keeps a message as one row, whose content has the same data in another form.
+Source: opencode, `packages/opencode/src/session/message-v2.ts`; for version 2, published files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FINISH_WORDS = {"tool-calls": "tool_calls", "content-filter": "content_filter"}
 
 
 def matches(data: Any) -> bool:
-    """Whether this is a session."""
+    """Return whether this is a session."""
     whole = as_dict(data)
     if "info" not in whole:
         return False
@@ -41,9 +41,9 @@ def matches(data: Any) -> bool:
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the one session, as `opencode export` writes it or `opencode_store.py` finds it."""
+    """Yield the only session, in the form of `opencode export` or of `opencode_store.py`."""
     if not matches(data):
-        raise Unreadable("it is no session of OpenCode")
+        raise Unreadable("it is not an OpenCode session")
     info = as_dict(data.get("info"))
     reader = _SessionReader()
     reader.session.id = as_text(info.get("id"))
@@ -60,7 +60,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 class _SessionReader:
-    """Adds messages to a session. Words that are not the user's wait for what they precede."""
+    """Reader that adds messages to a session. Texts not from the user wait for what they precede."""
 
     def __init__(self) -> None:
         self.session = ImportedSession()
@@ -75,7 +75,7 @@ class _SessionReader:
     # ---- version 1
 
     def add_message(self, message: dict[str, Any], reverted: str) -> None:
-        """Add a message with its parts. `reverted`: id of the first message that the user took back."""
+        """Add a message with its parts. `reverted`: id of the first message that the user reverted."""
         session, info, parts = self.session, as_dict(message.get("info")), as_list(message.get("parts"))
         if not info:
             session.count_loss("no message")
@@ -131,7 +131,7 @@ class _SessionReader:
         for step in made:
             step.finish = step.finish or (as_text(info.get("finish")) if step is made[-1] else "")
             self._add_step(step)
-        if info.get("summary") is True:  # from here on the model reads this answer, and nothing before it
+        if info.get("summary") is True:  # from here on, the model reads this response and nothing before it
             self._builder.add_compaction((), kept_from=begin, t=t)
         error = as_dict(info.get("error"))
         if error:
@@ -224,7 +224,7 @@ class _SessionReader:
             self._builder.add_failure(_describe_error(error), model=model, t=t)
 
     def _hold(self, text: str, t: float | None, *, seen: bool) -> None:
-        """Keep words of the loop. `seen`: whether the model saw them."""
+        """Keep text of the loop. `seen`: whether the model saw it."""
         if seen and text:
             self._held.append((text, t))
         elif text:
@@ -244,7 +244,7 @@ def _describe_error(error: dict[str, Any]) -> str:
 
 
 def _parse_tokens(part: dict[str, Any]) -> Usage | None:
-    """Token counts: neither what a cache held nor the reasoning is part of the input and the output."""
+    """Return the token counts. Neither cached tokens nor reasoning are part of the input and output."""
     tokens = as_dict(part.get("tokens"))
     cache = as_dict(tokens.get("cache"))
     return parse_usage(

@@ -1,8 +1,8 @@
-"""Where OpenCode keeps its sessions: a folder of JSON files, or a SQLite database; each session as one value.
+"""Reader of OpenCode's session store: a folder of JSON files or a SQLite database, each session as one value.
 
 The folder is `~/.local/share/opencode/storage` (`session/<project>/<id>.json`, `message/<session>/<id>.json`,
-`part/<message>/<id>.json`), the database `opencode.db` beside it: of version 1 with the tables `session`, `message` and
-`part`, of version 2 with `session_message`. A session is read as `opencode export` writes one: `info`, and `messages`
+`part/<message>/<id>.json`), the database `opencode.db` next to it: version 1 has the tables `session`, `message` and
+`part`, version 2 has `session_message`. A session is returned in the form of `opencode export`: `info`, and `messages`
 with an `info` and `parts` each; one of version 2 has `info` and `rows`.
 """
 
@@ -24,7 +24,7 @@ _COLUMNS_2 = frozenset({"id", "session_id", "type", "data", "time_created"})
 
 
 def read_store(path: Path) -> Iterator[FileValue] | None:
-    """The sessions of a folder or a database of OpenCode; None if it is none."""
+    """Return the sessions of an OpenCode folder or database; None for any other path."""
     if path.is_dir():
         return _read_folder(path) if (path / "message").is_dir() and (path / "session").is_dir() else None
     if not is_database(path):
@@ -59,7 +59,7 @@ def _read_message(folder: Path, file: Path) -> dict[str, Any]:
 
 
 def _read_file(file: Path) -> Any:
-    """What a file holds; a text that says why it cannot be read, which counts as no message and no part."""
+    """Return the content of a file, or a text with the reason why it cannot be read: neither a message nor a part."""
     try:
         return decode_json(file.read_bytes())
     except (OSError, Unreadable) as error:
@@ -95,7 +95,7 @@ def _has_columns(connection: sqlite3.Connection) -> bool:
 
 
 def _parents(connection: sqlite3.Connection) -> dict[str, Any]:
-    """The session that started each sub-agent's, by its id."""
+    """Return the id of the session that started each sub-agent's session, by the latter's id."""
     if "parent_id" not in {row[1] for row in connection.execute("PRAGMA table_info(session)")}:
         return {}
     return dict(connection.execute("SELECT id, parent_id FROM session").fetchall())

@@ -1,9 +1,9 @@
-"""Sessions of OpenHands before its SDK: lists of actions and observations, and rows of its evaluations with such lists.
+"""Import of OpenHands sessions before its SDK: lists of actions and observations, and evaluation rows with such lists.
 
 An action keeps the model's response in `tool_call_metadata`, so the actions of one response are one step. Actions
 without it are calls by their name, or plain messages; an observation is the result of the action that is its `cause`.
-What the program tells itself (states, recalls) is left out, and so are the events of delegates. A conversation's
-folder has a file for each event. Source: OpenHands, `openhands/events/serialization`, `evaluation/utils/shared.py`.
+Internal events of the program (states, recalls) and events of delegates are left out. A conversation's folder has a
+file for each event. Source: OpenHands, `openhands/events/serialization`, `evaluation/utils/shared.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MACHINERY = frozenset(
     {"agent_state_changed", "change_agent_state", "null", "recall", "condensation", "condensation_request", "pause",
      "resume", "loop_recovery", "task_tracking_state"}
 )  # fmt: skip
-"""Actions and observations that no model was shown as its own, or that only the program sees."""
+"""Actions and observations that were not shown to a model as its own, or that only the program sees."""
 _ROW_FIELDS = frozenset({"instance_id", "instruction", "history", "metadata", "error", "report", "resolved"})
 _EVENT_FIELDS = frozenset(
     {"id", "timestamp", "source", "message", "action", "observation", "args", "content", "extras", "cause",
@@ -49,28 +49,28 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     ("StuckInLoop", "stuck"),
     ("stuck in a loop", "stuck"),
 )
-"""Words in an error that say which limit ended a session, with the stop reason."""
+"""Words in an error that name the limit that ended a session, with the stop reason."""
 _EVENT_FILE = re.compile(r"(?:event-)?\d+(?:-[\w-]+)?\.json\Z")
 
 
 def is_line(data: Any) -> bool:
-    """Whether this is an event."""
+    """Return whether this is an event."""
     event = as_dict(data)
     told = isinstance(event.get("action"), str) or isinstance(event.get("observation"), str)
     return told and as_text(event.get("source")) in _SOURCES and "timestamp" in event and "kind" not in event
 
 
 def matches(data: Any) -> bool:
-    """Whether these are events, or a row of an evaluation with events."""
+    """Return whether these are events, or a row of an evaluation with events."""
     if isinstance(data, list):
         return any(is_line(event) for event in _flat(data[:5]))
     return any(is_line(event) for event in _flat(as_list(as_dict(data).get("history"))[:5]))
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the one session that these events, or a row of an evaluation, tell of."""
+    """Yield the only session of these events, or of a row of an evaluation."""
     if not matches(data):
-        raise Unreadable("it holds no events of OpenHands")
+        raise Unreadable("it contains no OpenHands events")
     row = {} if isinstance(data, list) else data
     reader = _EventReader(row)
     for event in without_repeated_lines(_flat(data if isinstance(data, list) else row["history"]), reader.session):
@@ -80,12 +80,12 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def read_store(path: Path) -> Iterator[FileValue] | None:
-    """The events of a conversation's folder, in their order; None if it is none of this kind."""
+    """Return the events of a conversation's folder in order; None for any other path."""
     return read_event_folder(path, is_line)
 
 
 def read_event_folder(path: Path, is_event: Callable[[Any], bool]) -> Iterator[FileValue] | None:
-    """The events of a folder with a file for each of them, in the order of their numbers; None if it is no such one."""
+    """Return the events of a folder with one file per event, ordered by number; None for any other path."""
     folder = path / "events"
     if not path.is_dir() or not folder.is_dir():
         return None
@@ -94,7 +94,7 @@ def read_event_folder(path: Path, is_event: Callable[[Any], bool]) -> Iterator[F
 
 
 def _first_events(files: list[Path]) -> Iterator[Any]:
-    """What is in the first few files, as far as it can be read."""
+    """Yield the content of the first few files, as far as it can be read."""
     for file in files[:3]:
         try:
             yield decode_json(file.read_bytes())
@@ -117,13 +117,13 @@ def _read_files(path: Path, files: list[Path]) -> Iterator[FileValue]:
 
 
 def _flat(history: list[Any]) -> Iterator[Any]:
-    """The events of a history; older ones keep pairs of an action and its observation."""
+    """Yield the events of a history; older ones keep pairs of an action and its observation."""
     for entry in history:
         yield from entry if isinstance(entry, list) else [entry]
 
 
 class _EventReader:
-    """Adds events to a session."""
+    """Reader that adds events to a session."""
 
     def __init__(self, row: dict[str, Any]) -> None:
         metadata = as_dict(row.get("metadata"))
@@ -133,9 +133,9 @@ class _EventReader:
         self.session.count_unread_fields("field", metadata, ("llm_config",), "metadata.")
         self._builder = SessionBuilder(self.session)
         self._response_id = ""
-        """The id of the response to which the latest action belonged."""
+        """Id of the response to which the latest action belonged."""
         self._call_of: dict[str, str] = {}
-        """The id of the call of each action, by the id of its event."""
+        """Id of each action's call, by the id of its event."""
         self._counted = Usage()
         """Token counts of the session so far."""
         self._delegated = False
@@ -185,7 +185,7 @@ class _EventReader:
         usage = self._spent(as_dict(event.get("llm_metrics")))
         self._call_of[as_text(event.get("id"))] = as_text(metadata.get("tool_call_id"))
         if id and id == self._response_id:
-            return  # its call stands in the response that was added with the first action
+            return  # its call is in the response that was added with the first action
         self._response_id = id
         choice = as_dict(next(iter(as_list(response.get("choices"))), None))
         message = as_dict(choice.get("message"))
@@ -207,7 +207,7 @@ class _EventReader:
         )
 
     def _spent(self, metrics: dict[str, Any]) -> Usage | None:
-        """What was spent since the event before, by the counts of the session so far."""
+        """Return the usage since the previous event, from the session's running counts."""
         total = as_dict(metrics.get("accumulated_token_usage"))
         counted = parse_usage(total)
         if counted is None:
@@ -260,7 +260,7 @@ def _status(event: dict[str, Any], extras: dict[str, Any]) -> ResultStatus:
 
 
 def _contents(event: dict[str, Any]) -> dict[str, Any]:
-    """What an event holds, in the form in which it is counted."""
+    """Return the contents of an event in the form in which they are counted."""
     args = as_dict(event.get("args"))
     return {"content": [as_text(event.get("content")), as_text(args.get("content")), as_text(args.get("thought"))]}
 

@@ -1,7 +1,7 @@
-"""Conversations of the OpenHands SDK: events with a `kind`, in a folder with a file for each, or in a list or lines.
+"""Import of OpenHands SDK conversations: events with a `kind`, in a folder with a file for each, a list, or lines.
 
 The actions of one response (`llm_response_id`) are one step, with the results that name their calls. Token counts are
-those of the conversation so far, which the program notes before the events of the response that raised them.
+totals of the conversation so far, which the program writes before the events of the response that increased them.
 Source: OpenHands SDK, `openhands/sdk/event`.
 """
 
@@ -55,20 +55,20 @@ _ENDINGS = {"MaxIterationsReached": "step_limit", "stuck": "stuck"}
 
 
 def is_line(data: Any) -> bool:
-    """Whether this is an event of the SDK."""
+    """Return whether this is an event of the SDK."""
     event = as_dict(data)
     return as_text(event.get("kind")) in _KINDS and "source" in event and "timestamp" in event
 
 
 def matches(data: Any) -> bool:
-    """Whether these are events of the SDK."""
+    """Return whether these are events of the SDK."""
     return any(is_line(event) for event in as_list(data)[:5])
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the one session that these events tell of."""
+    """Yield the only session of these events."""
     if not matches(data):
-        raise Unreadable("it holds no events of the OpenHands SDK")
+        raise Unreadable("it contains no events of the OpenHands SDK")
     session = ImportedSession()
     events = list(without_repeated_lines(as_list(data), session))
     reader = _EventReader(events, session)
@@ -79,25 +79,25 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def read_store(path: Path) -> Iterator[FileValue] | None:
-    """The events of a conversation's folder, in their order; None if it is none of this kind."""
+    """Return the events of a conversation's folder in order; None for any other path."""
     return read_event_folder(path, is_line)
 
 
 class _EventReader:
-    """Adds events to a session."""
+    """Reader that adds events to a session."""
 
     def __init__(self, events: list[Any], session: ImportedSession) -> None:
         self.session = session
         self._builder = SessionBuilder(self.session)
         self._calls: dict[str, list[RawCall]] = {}
-        """The calls of each response, which stand in events between which results may stand."""
+        """The calls of each response: they are in separate events, possibly with results between them."""
         for event in map(as_dict, events):
             if event.get("kind") == "ActionEvent":
                 self._calls.setdefault(as_text(event.get("llm_response_id")), []).append(_call(event))
         self._response_id: str | None = None
         self._counted: dict[str, Usage] = {}
         self._spent: Usage | None = None
-        """What was spent since the latest response."""
+        """Usage since the latest response."""
 
     def add_event(self, event: dict[str, Any]) -> None:
         kind, t = as_text(event.get("kind")), parse_time(event.get("timestamp"))
@@ -123,7 +123,7 @@ class _EventReader:
                 self.session.count_dropped(f"line: {kind[:40] or 'none'}", {"content": as_text(event.get("summary"))})
 
     def finish(self) -> None:
-        """Give what was spent at last to the last response, if it has no counts of its own."""
+        """Assign the remaining usage to the last response, if it has no counts of its own."""
         spent, self._spent = self._spent, None
         if spent is None:
             return
@@ -177,7 +177,7 @@ class _EventReader:
         self._builder.add_result(id, name, content.text, status, content.images, t)
 
     def _content(self, content: Any) -> MessageContent:
-        """Texts and pictures of content; a part with several pictures is one part for each."""
+        """Return the texts and pictures of a content. A part with several pictures becomes one part for each."""
         parts: list[Any] = []
         for part in content if isinstance(content, list) else [content]:
             urls = as_list(as_dict(part).get("image_urls"))

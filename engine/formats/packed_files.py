@@ -1,7 +1,7 @@
-"""Files in gzip, zstandard and ZIP: what is in them is unpacked into temporary files, one after the other.
+"""Files in gzip, zstandard and ZIP: their contents are unpacked into temporary files, one after the other.
 
-Memory is bounded by a block, and disk by the largest file and `MAX_UNPACKED_BYTES`, which a small file that unpacks
-without end reaches at once. A torn file yields what stands before the tear, and says that it is torn.
+Memory is bounded by one block, and disk by the largest file and by `MAX_UNPACKED_BYTES`, which a decompression bomb
+reaches at once. A torn file yields the data before the tear, and says that it is torn.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..records import compression as zst
 from .imported_session import Unreadable
 
 MAX_UNPACKED_BYTES = 4 * 1024**3
-"""Size limit of what is unpacked from one file, files packed inside it included."""
+"""Size limit of the data unpacked from one file, including files packed inside it."""
 MAX_NESTING = 3
-"""How many layers are unpacked: a ZIP with files in gzip has two."""
+"""Number of layers that are unpacked: a ZIP with files in gzip has two."""
 _BLOCK = 256 * 1024
 _GZIP, _ZIP, _EMPTY_ZIP = b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06"
 _PLAIN_NAME = re.compile(r"[\w.\- ]{1,100}")
@@ -32,24 +32,24 @@ _ENCRYPTED = 0x1
 
 
 class UnpackedFile(Struct, frozen=True, kw_only=True):
-    """A file that was packed. Its copy is deleted when the next one is asked for."""
+    """An unpacked file. Its copy is deleted when the next one is requested."""
 
     name: str
-    """Its path in the archive; empty if it is all that was packed."""
+    """Its path in the archive; empty if it was packed alone."""
     path: Path
-    """The copy, whose name ends as the file's does."""
+    """The copy, whose name has the same suffix as the file's."""
     error: str = ""
-    """Why it is not whole; empty if it is."""
+    """Reason why it is incomplete; empty if it is complete."""
 
 
 class Allowance:
-    """How many bytes may still be unpacked from one file."""
+    """Number of bytes that may still be unpacked from one file."""
 
     def __init__(self, bytes: int | None = None) -> None:
         self._left = MAX_UNPACKED_BYTES if bytes is None else bytes
 
     def take(self, count: int) -> None:
-        """Take so many bytes. Raises Unreadable if there are not so many left."""
+        """Take this many bytes. Raises Unreadable if not enough are left."""
         self._left -= count
         if self._left < 0:
             limit = f"{MAX_UNPACKED_BYTES // 1024**2:,} MiB"
@@ -57,12 +57,12 @@ class Allowance:
 
 
 def is_packed(head: bytes) -> bool:
-    """Whether a file that begins with these bytes is in gzip, zstandard or ZIP."""
+    """Return whether a file that begins with these bytes is in gzip, zstandard or ZIP."""
     return head.startswith((_GZIP, zst.MAGIC, _ZIP, _EMPTY_ZIP))
 
 
 def unpack(path: Path, allowance: Allowance) -> Iterator[UnpackedFile]:
-    """The files in a packed file. Raises Unreadable for a damaged archive, or one that is too large when unpacked."""
+    """Yield the files in a packed file. Raises Unreadable for an archive that is damaged or too large when unpacked."""
     with open(path, "rb") as file:
         head = file.read(4)
         file.seek(0)
@@ -75,7 +75,7 @@ def unpack(path: Path, allowance: Allowance) -> Iterator[UnpackedFile]:
 
 
 def member_names(path: Path) -> frozenset[str]:
-    """Names of the files in a ZIP archive; none for any other file, and for an archive that is damaged."""
+    """Return the names of the files in a ZIP archive; empty for any other file and for a damaged archive."""
     zipfile = _zipfile()
     try:
         with zipfile.ZipFile(path) as archive:
@@ -85,7 +85,7 @@ def member_names(path: Path) -> frozenset[str]:
 
 
 def plain_name(name: str) -> str:
-    """The name without the suffix of its compression: `chat.jsonl` for `chat.jsonl.gz`."""
+    """Return the name without the suffix of its compression: `chat.jsonl` for `chat.jsonl.gz`."""
     stem, dot, suffix = name.rpartition(".")
     return stem if dot and stem and suffix.lower() in ("gz", "gzip", "zst", "zstd") else name
 
@@ -102,7 +102,7 @@ def _temporary_folder() -> AbstractContextManager[str]:
 
 
 def _write(path: Path, blocks: Iterator[bytes], allowance: Allowance) -> str:
-    """Write the blocks to a file. Returns why it is not whole; empty if it is."""
+    """Write the blocks to a file. Return why it is incomplete; empty if it is complete."""
     try:
         with open(path, "wb") as copy:
             for block in blocks:
@@ -116,11 +116,11 @@ def _write(path: Path, blocks: Iterator[bytes], allowance: Allowance) -> str:
 
 
 class _Torn(Exception):
-    """The packed data ends early or is damaged. What came before is valid."""
+    """The packed data ends early or is damaged. Data before that point is valid."""
 
 
 def _read_gzip(file: IO[bytes]) -> Iterator[bytes]:
-    """The data of all streams of a file in gzip (RFC 1952), up to its tear: the standard reader loses a block there."""
+    """Yield the data of all streams of a gzip file (RFC 1952) up to a tear, where the standard reader loses a block."""
     block = file.read(_BLOCK)
     while block.startswith(_GZIP):
         stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
@@ -171,7 +171,7 @@ def _unpack_zip(file: IO[bytes], allowance: Allowance) -> Iterator[UnpackedFile]
 
 
 def _is_by_the_way(name: str) -> bool:
-    """Whether it is one of the files that macOS adds to each file of an archive."""
+    """Return whether this is one of the extra files that macOS adds to an archive."""
     return name.startswith("__MACOSX/") or name.rpartition("/")[2].startswith("._")
 
 
@@ -199,7 +199,7 @@ def _read_member(archive: Any, member: Any) -> Iterator[bytes]:
 
 
 def _safe_name(name: str) -> str:
-    """The name for a copy: as it is if that is safe, else one that ends the same way."""
+    """Return a name for a copy: unchanged if it is safe, otherwise one with the same suffix."""
     if _PLAIN_NAME.fullmatch(name) and name.strip(". "):
         return name
     suffix = re.search(r"\.[A-Za-z0-9]{1,16}\Z", name)
@@ -207,7 +207,7 @@ def _safe_name(name: str) -> str:
 
 
 def _zipfile() -> Any:
-    """The module that reads ZIP, imported when first used. It also knows members in zstandard."""
+    """Return the module that reads ZIP, imported on first use. It also supports members in zstandard."""
     if sys.version_info >= (3, 14):
         import zipfile
     else:

@@ -1,8 +1,8 @@
-"""Imports the sessions of many files in several processes, with the same records as in one.
+"""Import of sessions from many files in several processes, with the same records as in one process.
 
-The name of a record depends on the files before it: a second session of an id is `x-2`. So each file is imported into a
-folder of its own as if it were the only one, and its records are taken from there in the order of the files. A file
-whose sessions get other names than that is imported once more.
+The name of a record depends on the files before it: the second session with an id is `x-2`. So each file is imported
+into a separate folder as if it were the only one, and its records are taken from there in the order of the files. A
+file whose sessions get other names than that is imported once more.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class ImportPlan(Struct, frozen=True, kw_only=True):
     options: ImportOptions
     format: str = AUTO
     complete: Complete | None = None
-    """As for `Importer`. It is sent to other processes."""
+    """As for `Importer`. It is pickled for other processes."""
 
 
 def import_files(
     plan: ImportPlan, searched: Sequence[Path], *, processes: int | None = None, progress: Progress | None = None
 ) -> tuple[list[Result], set[str]]:
-    """Import files and folders. Returns what became of each session, and the names of all tools.
+    """Import files and folders, and return the result for each session and the names of all tools.
 
-    processes: as for `map_files`. A file whose process died is skipped, with the reason. What can be read only once,
-        such as a pipe, and files that are named twice are read in this process.
+    processes: as for `map_files`. A file whose process died is skipped, with the reason. Files that can be read only
+        once, such as pipes, and files that are named twice are read in this process.
 
     Raises WrongUse or OSError if the folder cannot be written.
     """
@@ -86,7 +86,7 @@ def _import_in_processes(
 
 
 def _in_order(names: list[str]) -> Callable[[str], str]:
-    """A function that gives these names away, one at each call."""
+    """Return a function that returns the next of these names at each call."""
     left = iter(names)
 
     def assign(id: str) -> str:
@@ -99,7 +99,7 @@ def _in_order(names: list[str]) -> Callable[[str], str]:
 
 
 def _take_in(folder: RecordFolder, result: Result) -> Result:
-    """Move a record from the folder in which a worker wrote it."""
+    """Move a record here from the folder in which a worker wrote it."""
     if isinstance(result, SkippedSession):
         return result
     try:
@@ -110,12 +110,12 @@ def _take_in(folder: RecordFolder, result: Result) -> Result:
 
 
 class _ImportedFile(Struct, frozen=True):
-    """What became of the sessions of a file."""
+    """Results for the sessions of a file."""
 
     results: list[Result]
     tool_names: set[str]
     ids: list[str]
-    """Ids of the sessions, and the names that their records got."""
+    """Ids of the sessions, in parallel with the names of their records."""
     names: list[str]
 
 
@@ -137,7 +137,7 @@ def _import_file(
 
 
 class _ImportStaged(Struct, frozen=True):
-    """Imports a file into a folder of its own, as if it were the only one."""
+    """Function that imports a file into a separate folder, as if it were the only one."""
 
     plan: ImportPlan
     places: dict[str, Path]
@@ -145,7 +145,7 @@ class _ImportStaged(Struct, frozen=True):
     now: float
 
     def __call__(self, path: Path) -> _ImportedFile | Exception:
-        """What became of the sessions; or why the folder cannot be written."""
+        """Return the results for the sessions, or the error if the folder cannot be written."""
         try:
             folder = self.plan.folder.staged(Path(self.folders[str(path)]))
             return _import_file(self.plan, folder, self.places[str(path)], path, self.now, RecordNames().assign)

@@ -1,6 +1,6 @@
-"""Tolerant parsing: any field may be missing, null or of another type than its format says.
+"""Tolerant parsing: any field may be missing, null or not of the type that its format documents.
 
-Nothing here raises. What cannot be read comes back empty or as None.
+These functions do not raise. Unreadable values are returned as empty or None.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ _FAILURE_STATUSES = frozenset({"crashed", "error", "errored", "failed", "failure
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """The value if it is an object, else an empty one."""
+    """Return the value if it is an object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """The value if it is an array, else an empty one."""
+    """Return the value if it is an array, otherwise an empty one."""
     return value if isinstance(value, list) else []
 
 
 def as_text(value: Any) -> str:
-    """The value if it is text; the digits of a whole number; else empty."""
+    """Return the value if it is text, or the digits of a whole number; otherwise an empty text."""
     if isinstance(value, str):
         return value
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
 
 
 def first_text(data: Mapping[str, Any], *names: str) -> str:
-    """The text (`as_text`) of the first of these fields that has any; empty if none has."""
+    """Return the text (`as_text`) of the first of these fields that has one; empty if none has."""
     return next((found for name in names if (found := as_text(data.get(name)))), "")
 
 
 def as_json(value: Any) -> str:
-    """Text as it is, empty for None, anything else encoded as JSON."""
+    """Return the text unchanged, an empty text for None, and anything else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
 def decode_if_json(value: Any) -> Any:
-    """The value, decoded if it is text that holds JSON."""
+    """Return the value, decoded if it is text with JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -68,7 +68,7 @@ def decode_if_json(value: Any) -> Any:
 
 
 def as_number(value: Any) -> float | None:
-    """The value if it is a finite number, else None."""
+    """Return the value if it is a finite number, otherwise None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -78,7 +78,7 @@ def as_number(value: Any) -> float | None:
 
 
 def parse_time(value: Any) -> float | None:
-    """Seconds since 1970, from ISO 8601 or a number of seconds, milliseconds or microseconds; else None."""
+    """Return the seconds since 1970 from ISO 8601 or from seconds, milliseconds or microseconds; otherwise None."""
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
@@ -94,17 +94,17 @@ def parse_time(value: Any) -> float | None:
 
 
 def moment_of(t: float) -> datetime:
-    """The moment so many seconds after the beginning of 1970, in UTC; the nearest that ISO 8601 can write."""
+    """Return the time this many seconds after the start of 1970 in UTC, limited to what ISO 8601 can write."""
     return datetime.fromtimestamp(min(max(t, _FIRST_YEAR), _LAST_YEAR), UTC)
 
 
 def format_time(t: float) -> str:
-    """ISO 8601 in UTC with milliseconds, as in records."""
+    """Return the time in ISO 8601, in UTC with milliseconds, as in records."""
     return moment_of(t).isoformat(timespec="milliseconds")
 
 
 def message_time(data: Mapping[str, Any]) -> float | None:
-    """Time of a message in seconds since 1970, from the first of `TIME_FIELDS` that holds one."""
+    """Return the time of a message in seconds since 1970, from the first of `TIME_FIELDS` that has one."""
     for name in TIME_FIELDS:
         if name in data and (t := parse_time(data[name])) is not None:
             return t
@@ -112,7 +112,7 @@ def message_time(data: Mapping[str, Any]) -> float | None:
 
 
 def parse_usage(value: Any) -> Usage | None:
-    """Token counts as OpenAI or Anthropic report them; None if there are none.
+    """Parse token counts as OpenAI or Anthropic report them. Returns None if there are none.
 
     Anthropic reports cached input tokens in addition to the other input tokens, OpenAI as a part of them.
     """
@@ -132,7 +132,7 @@ def parse_usage(value: Any) -> Usage | None:
 
 
 def parse_cost(usage: Mapping[str, Any]) -> float | None:
-    """Cost in US dollars as reported. None if it is missing or 0, since many loops write 0 for an unknown cost."""
+    """Return the reported cost in US dollars; None if missing or 0, because many loops write 0 for an unknown cost."""
     for name in ("cost", "cost_usd", "total_cost", "market_cost"):
         if cost := dollars(usage.get(name)):
             return cost
@@ -140,12 +140,12 @@ def parse_cost(usage: Mapping[str, Any]) -> float | None:
 
 
 def _first(usage: Mapping[str, Any], *names: str) -> int | None:
-    """The first of these fields that is a count of tokens."""
+    """Return the first of these fields that is a count of tokens."""
     return next((count for name in names if (count := token_count(usage.get(name))) is not None), None)
 
 
 def count_characters(text: str) -> int:
-    """Number of characters that are not white space."""
+    """Return the number of characters that are not white space."""
     return len("".join(text.split()))
 
 
@@ -180,7 +180,7 @@ def _count_into(held: Counter[str], value: Any) -> None:
 
 
 def describe_failure(data: Mapping[str, Any]) -> str:
-    """The error that a message, response or session reports; empty if it reports none."""
+    """Return the error reported by a message, response or session; empty if there is none."""
     error = data.get("error")
     if isinstance(error, dict):
         message = first_text(error, "message", "detail", "type", "code") or as_json(error)

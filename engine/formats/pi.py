@@ -1,7 +1,7 @@
-"""Sessions of pi: `~/.pi/agent/sessions/<project>/<time>_<id>.jsonl`.
+"""Import of pi sessions: `~/.pi/agent/sessions/<project>/<time>_<id>.jsonl`.
 
 A line is the session, a message, a change of the model, a compaction or the like. From version 2 on, lines form a
-tree: each names the one before it, and what is not on the way to the last line was left.
+tree: each line names the one before it, and lines that are not on the path to the last line were abandoned.
 Source: pi-mono, `packages/coding-agent/src/core/session-manager.ts`, `packages/ai/src/types.ts`.
 """
 
@@ -29,7 +29,7 @@ _FINISH_WORDS = {"stop": "stop", "length": "length", "toolUse": "tool_calls"}
 
 
 def is_line(data: Any) -> bool:
-    """Whether this is a line of a session."""
+    """Return whether this is a line of a session."""
     line = as_dict(data)
     if _is_header(line):
         return True
@@ -39,14 +39,14 @@ def is_line(data: Any) -> bool:
 
 
 def matches(data: Any) -> bool:
-    """Whether these are the lines of a session."""
+    """Return whether these are the lines of a session."""
     return _is_header(as_dict(as_list(data)[0] if as_list(data) else None))
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the one session of a file."""
+    """Yield the only session of a file."""
     if not matches(data):
-        raise Unreadable("it is no session of pi")
+        raise Unreadable("it is not a pi session")
     session = ImportedSession()
     reader = _SessionReader(session)
     for line in _without_left([as_dict(line) for line in without_repeated_lines(data, session)], session):
@@ -60,7 +60,7 @@ def _is_header(line: dict[str, Any]) -> bool:
 
 
 def _without_left(lines: Sequence[dict[str, Any]], session: ImportedSession) -> list[dict[str, Any]]:
-    """The lines on the way to the last one. Without a tree, all of them."""
+    """Return the lines on the path to the last one; all lines if they form no tree."""
     known = {as_text(line.get("id")): line for line in lines if "parentId" in line}
     if not known:
         return list(lines)
@@ -79,14 +79,14 @@ def _without_left(lines: Sequence[dict[str, Any]], session: ImportedSession) -> 
 
 
 class _SessionReader:
-    """Adds the lines of a session. Words that are not the user's wait for what they precede."""
+    """Reader that adds the lines of a session. Texts not from the user wait for what they precede."""
 
     def __init__(self, session: ImportedSession) -> None:
         self._session = session
         self._builder = SessionBuilder(session)
         self._held: list[tuple[str, float | None]] = []
         self._index_of: dict[str, int] = {}
-        """Where in the session's messages what a line holds begins, by the line's id."""
+        """Index in the session's messages at which a line's content begins, by the line's id."""
 
     def add_line(self, line: dict[str, Any]) -> None:
         """Add a line."""
@@ -168,7 +168,7 @@ class _SessionReader:
             self._builder.add_user(UserMessage(""), "interrupt", t)
 
     def _add_command(self, message: dict[str, Any], t: float | None) -> None:
-        """Add a command that the user ran: words before the next prompt, unless the model never saw it."""
+        """Add a command that the user ran: text before the next prompt, unless the model never saw it."""
         text = f"{as_text(message.get('command'))}\n{as_text(message.get('output'))}"
         if message.get("excludeFromContext") is True:
             self._session.count_dropped("local command", text)
@@ -210,7 +210,7 @@ def _rename(block: Any) -> Any:
 
 
 def _parse_usage(usage: dict[str, Any]) -> Usage | None:
-    """Token counts: what was written to a cache or read from one is not part of the input."""
+    """Return the token counts. Tokens written to or read from a cache are not part of the input."""
     return parse_usage(
         {
             "input_tokens": usage.get("input"),

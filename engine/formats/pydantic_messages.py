@@ -1,6 +1,6 @@
-"""Messages of Pydantic AI, as `ModelMessagesTypeAdapter` writes them: requests and responses made of parts.
+"""Import of Pydantic AI messages in the form of `ModelMessagesTypeAdapter`: requests and responses made of parts.
 
-A request holds prompts, results and words of the library that ask for another try; a response is a step. Tools that the
+A request contains prompts, results and the library's requests to try again; a response is a step. Tools that the
 provider ran are left out and counted. Source: Pydantic AI, `pydantic_ai/messages.py`, `usage.py`.
 """
 
@@ -42,22 +42,22 @@ _OUTCOMES: dict[str, ResultStatus] = {
 
 
 def is_line(data: Any) -> bool:
-    """Whether this is a message."""
+    """Return whether this is a message."""
     message = as_dict(data)
     parts = as_list(message.get("parts"))
     return message.get("kind") in ("request", "response") and all("part_kind" in as_dict(part) for part in parts[:1])
 
 
 def matches(data: Any) -> bool:
-    """Whether these are messages, or an object with a list of them."""
+    """Return whether these are messages, or an object with a list of them."""
     return bool(_find(data)[1])
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the one session that these messages are."""
+    """Yield the session that these messages form."""
     name, messages = _find(data)
     if not messages:
-        raise Unreadable("it holds no messages of Pydantic AI")
+        raise Unreadable("it contains no Pydantic AI messages")
     session = ImportedSession(id=first_text(as_dict(data), "id", "session_id", "conversation_id", "run_id"))
     known = (name, "id", "session_id", "conversation_id", "run_id")
     session.count_unread_fields("field", as_dict(data), known)
@@ -68,7 +68,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def _find(data: Any) -> tuple[str, list[Any]]:
-    """The messages, and the field that holds them; none if there are none."""
+    """Return the messages and the field that holds them; empty if there are none."""
     if isinstance(data, list):
         return "", data if any(is_line(message) for message in data[:3]) else []
     for name in _LISTS:
@@ -79,7 +79,7 @@ def _find(data: Any) -> tuple[str, list[Any]]:
 
 
 class _MessageReader:
-    """Adds messages to a session."""
+    """Reader that adds messages to a session."""
 
     def __init__(self, session: ImportedSession) -> None:
         self._session = session
@@ -162,7 +162,7 @@ class _MessageReader:
 
 
 def _whole(message: dict[str, Any]) -> dict[str, Any]:
-    """The message without its state, if that says only that it is complete."""
+    """Return the message without its state, if that only says that it is complete."""
     return {name: value for name, value in message.items() if (name, value) != ("state", "complete")}
 
 
@@ -172,7 +172,7 @@ def _thought(part: dict[str, Any]) -> Reasoning:
 
 
 def _as_block(content: Any) -> Any:
-    """A part of a prompt in the form that other formats have, too."""
+    """Return a part of a prompt in the form shared with other formats."""
     one = as_dict(content)
     match one.get("kind"):
         case "image-url":
@@ -193,7 +193,7 @@ def _contents(part: dict[str, Any]) -> Any:
 
 
 def _usage(usage: dict[str, Any]) -> Usage | None:
-    """Token counts by their names of today, or of version 0."""
+    """Return the token counts, under their current names or those of version 0."""
     details = as_dict(usage.get("details"))
     spent = usage.get("output_reasoning_tokens") or details.get("reasoning_tokens")
     return parse_usage(

@@ -1,7 +1,7 @@
-"""Transcripts of Qwen Code: `~/.qwen/projects/<project>/chats/<session>.jsonl`.
+"""Import of Qwen Code transcripts: `~/.qwen/projects/<project>/chats/<session>.jsonl`.
 
-Each line wraps a content of the Gemini API with its time, its own id and that of the line before it. Lines with one id
-are one message. Requests that failed are in the telemetry (`qwen-code.api_error`).
+Each line wraps a content of the Gemini API with its time, its id and the id of the line before it. Lines with the same
+id are one message. Requests that failed are in the telemetry (`qwen-code.api_error`).
 Source: qwen-code, `packages/core/src/services/chatRecordingService.ts`.
 """
 
@@ -26,12 +26,12 @@ _LINE_FIELDS = frozenset(
 )  # fmt: skip
 _LINES_SAMPLED = 20
 _USERS_OWN = ("", "mid_turn_user_message")
-"""Subtypes of lines of the user that are the user's own; others are notices and the like."""
+"""Subtypes of user lines that are from the user; others are notices and the like."""
 _API_ERROR = "qwen-code.api_error"
 
 
 def is_line(data: Any) -> bool:
-    """Whether this is a line of a transcript."""
+    """Return whether this is a line of a transcript."""
     line = as_dict(data)
     return {"uuid", "parentUuid", "sessionId"} <= line.keys() and (
         isinstance(as_dict(line.get("message")).get("parts"), list) or "systemPayload" in line
@@ -39,14 +39,14 @@ def is_line(data: Any) -> bool:
 
 
 def matches(data: Any) -> bool:
-    """Whether these are the lines of a transcript."""
+    """Return whether these are the lines of a transcript."""
     return any(_is_message(as_dict(line)) for line in as_list(data)[:_LINES_SAMPLED] if is_line(line))
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """Yield the one session of a transcript."""
+    """Yield the only session of a transcript."""
     if not matches(data):
-        raise Unreadable("it is no transcript of Qwen Code")
+        raise Unreadable("it is not a Qwen Code transcript")
     session = ImportedSession()
     lines = [as_dict(line) for line in data]
     reader = _TranscriptReader(session)
@@ -61,12 +61,12 @@ def _is_message(line: dict[str, Any]) -> bool:
 
 
 def _goes_on(line: dict[str, Any]) -> bool:
-    """Whether the user goes on from an earlier line here."""
+    """Return whether the user continues from an earlier line here."""
     return line.get("type") == "user" or line.get("subtype") == "rewind"
 
 
 def _merge_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lines, with those of one id merged into the first of them."""
+    """Return the lines, with those of the same id merged into the first of them."""
     merged: dict[Any, dict[str, Any]] = {}
     for number, line in enumerate(lines):
         key = as_text(line.get("uuid")) or number
@@ -81,7 +81,7 @@ def _merge_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class _TranscriptReader:
-    """Adds the lines of a transcript to a session. Words that are not the user's wait for what they precede."""
+    """Reader that adds the lines of a transcript to a session. Texts not from the user wait for what they precede."""
 
     def __init__(self, session: ImportedSession) -> None:
         self._session = session
@@ -128,7 +128,7 @@ class _TranscriptReader:
         self._session.count_dropped(f"line: {kind}{f' ({detail[:40]})' if detail else ''}", line)
 
     def _add_compaction(self, payload: dict[str, Any], t: float | None) -> bool:
-        """Add a compaction. Returns False if the history that it left is not there, or nothing is before it."""
+        """Add a compaction. Return False if the history that it kept is missing or nothing comes before it."""
         put_first = []
         for content in map(as_dict, as_list(payload.get("compressedHistory"))):
             if content.get("role") == "user":

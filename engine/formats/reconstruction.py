@@ -1,4 +1,4 @@
-"""What a transcript does not say, reconstructed: the policy, the decision that ended each run, the token usage."""
+"""Reconstruction of what a transcript lacks: the policy, the decision that ended each run, the token usage."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ IMPORTED_POLICY = Policy(
     closing_tokens=None,
     echo=Echo(phrases=(), shorter_than=0),
 )
-"""A policy without effect of its own: it never stops, cuts or nudges. What the other loop did is in the events."""
+"""A policy without effect: it never stops, cuts or nudges. The actions of the other loop are in the events."""
 
 
 def infer_policy(session: ImportedSession, tools: Sequence[ToolSpec]) -> Policy:
-    """The policy of an imported session: `IMPORTED_POLICY`, changed to nudge after plain text if the other loop did."""
+    """Return the policy of an imported session: `IMPORTED_POLICY`, with nudges after text if the other loop nudged."""
     if not any(spec.kind == "completion" for spec in tools):
         return IMPORTED_POLICY
     before: Message | None = None
@@ -79,7 +79,7 @@ def infer_policy(session: ImportedSession, tools: Sequence[ToolSpec]) -> Policy:
     return IMPORTED_POLICY
 
 
-# ---- how a run ended
+# ---- endings of runs
 
 
 _CANCELLED = ImportedEnding(reason="cancelled", detail="cancelled from outside: user")
@@ -88,12 +88,12 @@ _CANCELLED = ImportedEnding(reason="cancelled", detail="cancelled from outside: 
 def final_decision(
     facts: Facts, policy: Policy, session: ImportedSession, *, last: bool, user_speaks: bool, interrupted: bool = False
 ) -> Stop | Pause:
-    """The decision that ended a run: as the other loop reports it, else inferred from the state at the end of the run.
+    """Return the decision that ended a run: as the other loop reports it, otherwise inferred from the run's last state.
 
     `last`: it is the last run of the session, so that the ending of the session is the run's. `user_speaks`: the user's
-    next message ended the run, so that a run that was in the middle of its work counts as cancelled by the user.
+    next message ended the run, so that a run in the middle of its work counts as cancelled by the user.
     `interrupted`: the other loop noted that the user interrupted the run.
-    If our own rules decide the same, the decision is theirs, without a trace: no rule was asked while the run went on.
+    If our own rules decide the same, the decision is theirs, without a trace: no rule was asked during the run.
     `endstop replay` asks them again.
     """
     ending = session.ending if last else None
@@ -111,7 +111,7 @@ def final_decision(
 
 
 def infer_ending(facts: Facts, *, user_speaks: bool) -> ImportedEnding:
-    """How a run ended that no decision of ours ended, by what happened last."""
+    """Infer how a run ended that no decision of ours ended, from what happened last."""
     if facts.accepted is not None:
         return ImportedEnding(reason="completed", detail="a completion was accepted")
     if facts.questions:

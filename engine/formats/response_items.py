@@ -1,6 +1,6 @@
 """Items of OpenAI's Responses API, merged into messages.
 
-That API lists every call and every reasoning block as an item of its own. Consecutive items of the model form one
+That API lists every call and every reasoning block as a separate item. Consecutive items of the model form one
 response, up to the next tool result or message in another role.
 Source: OpenAI API reference, "Responses" (input items, output items).
 """
@@ -17,7 +17,7 @@ from .parsing import as_dict, as_list, as_text, first_text
 CALL_ITEMS = frozenset({"function_call", "custom_tool_call"})
 RESULT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
 ITEM_TYPES = CALL_ITEMS | RESULT_ITEMS | {"reasoning"}
-"""Types of the items that are read, apart from messages."""
+"""Types of the items that are read, other than messages."""
 _ITEM_FIELDS = frozenset(
     {"type", "id", "call_id", "name", "arguments", "input", "output", "status", "summary", "content",
      "encrypted_content", "role"}
@@ -25,13 +25,13 @@ _ITEM_FIELDS = frozenset(
 
 
 def is_item(data: Any) -> bool:
-    """Whether this is an item other than a message."""
+    """Return whether this is an item other than a message."""
     kind = as_text(as_dict(data).get("type"))
     return "role" not in as_dict(data) and (kind in ITEM_TYPES or kind.endswith(("_call", "_call_output")))
 
 
 def merge_items(messages: list[Any], session: ImportedSession) -> list[Any]:
-    """The messages, with all items merged into messages. Without items, the list comes back unchanged."""
+    """Return the messages, with all items merged into messages. Without items, return the list unchanged."""
     if not any(is_item(message) for message in messages):
         return messages
     merger = _ItemMerger(session)
@@ -95,7 +95,7 @@ class _ItemMerger:
 
 
 def reasoning_block(item: dict[str, Any]) -> dict[str, str]:
-    """A reasoning item as a block of a message: its text and its summary, or only what is encrypted."""
+    """Return a reasoning item as a block of a message: its text and its summary, or only its encrypted content."""
     parts: Iterable[Any] = [*as_list(item.get("content")), *as_list(item.get("summary"))]
     text = "\n".join(first_text(as_dict(part), "text") for part in parts)
     hidden = as_text(item.get("encrypted_content"))

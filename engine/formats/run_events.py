@@ -1,6 +1,6 @@
-"""Writes the events of a run whose loop is not ours, as the engine would have written them.
+"""Writer of the events of a run whose loop is not ours, as the engine would have written them.
 
-An import passes what a transcript holds, a follower what a live loop reports (`follow/follower.py`).
+An import passes the contents of a transcript, a follower the reports of a live loop (`follow/follower.py`).
 """
 
 from __future__ import annotations
@@ -41,16 +41,17 @@ from .parsing import as_dict, as_list
 NO_RESULT = "The transcript that was imported holds no result of this call."
 CANCELLED = "Cancelled while it was running or waiting to run."
 MAX_OPEN_QUESTIONS = 100
-"""Open questions of a step at most, since the facts of a run hold each of them. Further ones are ordinary calls."""
+"""Maximum number of open questions of a step, because a run's facts hold each of them. Further ones are ordinary
+calls."""
 PREPARED = ev.StageFinished(stage="prepare", status="absent")
-"""What stands after RUN_STARTED: nothing was prepared."""
+"""Event after RUN_STARTED: nothing was prepared."""
 _ANSWER_ARGUMENTS = (*ANSWER_FIELDS, "reason")
 _QUESTION_ARGUMENTS = ("question", "questions", "message", "text", "prompt", "query", "response")
 _THOUGHT_ARGUMENTS = ("thought", "thinking", "thoughts", "text", "content", "message")
 
 
 class RunLog(Protocol):
-    """The log of one run: it numbers, dates and folds each event that is appended."""
+    """Log of one run, which numbers, dates and folds each event that is appended."""
 
     facts: Facts
 
@@ -79,7 +80,7 @@ def write_outcome(
 
 
 class CallResolver:
-    """Writes the events of the calls of one step, with the recorded results, or inferred ones where none is recorded.
+    """Writer of the events of one step's calls, with recorded results, or inferred ones if none are recorded.
 
     `goes_on`: whether the run has a later response.
     """
@@ -97,7 +98,7 @@ class CallResolver:
         """Number of calls whose result is unknown."""
 
     def is_answer(self, call: ToolCall, result: ToolResult) -> bool:
-        """Whether the result is the user's answer to a question of the model."""
+        """Return whether the result is the user's answer to a question of the model."""
         asks = self._kinds.get(call.name) == "question" and self._may_ask
         return asks and result.status == "ok" and not result.images
 
@@ -119,7 +120,8 @@ class CallResolver:
     def resolve_missing(self, call: ToolCall) -> None:
         """Write a call without a recorded result.
 
-        By its kind and what follows, it is an accepted completion, an open question, skipped, unknown or cancelled.
+        Depending on its kind and on what follows, it is an accepted completion, an open question, skipped, unknown or
+        cancelled.
         """
         log, kind = self._log, self._kinds.get(call.name, "ordinary")
         if kind == "completion" and log.facts.accepted is None:
@@ -149,7 +151,7 @@ class CallResolver:
         self._log.append(QuestionAsked(call_id=call.id, text=_text_argument(call, _QUESTION_ARGUMENTS)))
 
     def _complete(self, call: ToolCall, result: ToolResult) -> ResultStatus:
-        """Accept or reject a completion. Returns the status of its result."""
+        """Accept or reject a completion, and return the status of its result."""
         imported = parse_completion(result.content, {})
         if result.status == "ok" and isinstance(imported, Completion):
             self._write_accepted(call, _text_argument(call, _ANSWER_ARGUMENTS) or imported.answer)
@@ -189,7 +191,7 @@ class CallResolver:
 
 
 def _text_argument(call: ToolCall, names: Sequence[str]) -> str:
-    """The text in a call's arguments: the first of these that has one, else any other but `command`."""
+    """Return the text in a call's arguments: the first of these that has one, otherwise any other except `command`."""
     try:
         arguments: Any = msgspec.json.decode(call.arguments)
     except (msgspec.DecodeError, RecursionError):
@@ -201,7 +203,7 @@ def _text_argument(call: ToolCall, names: Sequence[str]) -> str:
 
 
 def _plain_text(value: Any) -> str:
-    """The text itself, or the texts of a list of questions."""
+    """Return the text, or the joined texts of a list of questions."""
     if isinstance(value, str):
         return value.strip() and value
     parts = [as_dict(part).get("question", part) for part in as_list(value)]

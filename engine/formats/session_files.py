@@ -1,7 +1,7 @@
 """Finds the sessions in files of other loops, in any of the formats in `FORMATS`, packed or not.
 
-A format reads decoded JSON (`file_values.py` finds it in a file), and may read files and folders of its own shape by
-a `store`. What cannot be read is reported with its place, and the rest is still read.
+A format reads decoded JSON (`file_values.py` finds it in a file), and may read files and folders in its own form
+through a `store`. What cannot be read is reported with its place, and the rest is still read.
 """
 
 from __future__ import annotations
@@ -56,26 +56,26 @@ from .packed_files import MAX_NESTING, Allowance, is_packed, plain_name, unpack
 from .sqlite_files import is_database, table_names
 
 AUTO = "auto"
-"""Given instead of the name of a format: the format of each value is detected."""
+"""Value used instead of a format's name: the format of each value is detected."""
 
 
 class Format(Struct, frozen=True):
-    """A format that can be imported, with the function that reads its sessions and the one that recognises its data."""
+    """A format that can be imported, with functions that read its sessions and recognise its data."""
 
     name: str
     sessions: Callable[[Any], Iterator[ImportedSession]]
-    """The sessions in data as it comes out of JSON. Raises Unreadable if there are none, or a broken one."""
+    """Yields the sessions in decoded JSON. Raises Unreadable if there are none, or a broken one."""
     matches: Callable[[Any], bool]
     description: str
     """Description for help texts."""
     is_part: Callable[[Any], bool] | None = None
-    """Whether this is one of many parts of a session, such as a line of a transcript: the lines that follow each other,
-    or the elements of an array, are then read as one list. A line that no format knows stays in the list."""
+    """Whether this is one of many parts of a session, such as a line of a transcript. Consecutive lines, or the
+    elements of an array, are then read as one list. A line that no format knows stays in the list."""
     store: Callable[[Path], Iterator[FileValue] | None] | None = None
-    """What is in a file or folder that the format reads by itself, such as a database or a session in several files:
-    values for `sessions`, each with its place, or with an error. None if the path is nothing of the kind; nothing at
-    all if it belongs to a session that is read elsewhere. Asked for each folder before its files, so it must be quick
-    to say no; below a folder that it reads nothing else is looked for."""
+    """Yields the values in a file or folder that the format reads itself, such as a database or a session in several
+    files, each with its place or an error, for `sessions`. None if the path is something else; no values if it belongs
+    to a session that is read elsewhere. Asked for each folder before its files, so it must say no quickly. Nothing else
+    is searched below a folder that it reads."""
 
 
 FORMATS: dict[str, Format] = {
@@ -152,9 +152,9 @@ FORMATS: dict[str, Format] = {
         Format("openai", openai.sessions, openai.matches, "OpenAI messages"),
     )
 }
-"""The formats that can be imported, by name, in the order in which they are tried: the most specific first."""
+"""Formats that can be imported, by name, in the order in which they are tried: the most specific first."""
 GENERIC = frozenset({"anthropic", "openai"})
-"""Formats that read whatever looks like messages: what `find_known` knows by name is not taken for one of them."""
+"""Formats that read anything that looks like messages, except data that `find_known` recognises."""
 
 
 class FoundSession(Struct, frozen=True, kw_only=True):
@@ -163,7 +163,7 @@ class FoundSession(Struct, frozen=True, kw_only=True):
     session: ImportedSession
     format: str
     id: str
-    """The session's own id; made with the file's name if it has none, or one that is unique only in its file."""
+    """The session's id; derived from the file's name if it has none, or one that is unique only in its file."""
     source: str
     """Path of the file it came from."""
     place: str
@@ -171,20 +171,20 @@ class FoundSession(Struct, frozen=True, kw_only=True):
 
 
 class SkippedSession(Struct, frozen=True, kw_only=True):
-    """Something that was not imported, and why."""
+    """Something that was not imported, with the reason."""
 
     source: str
     place: str
     why: str
     known: bool = False
-    """Whether there is already a record of it."""
+    """Whether a record of it already exists."""
     aside: bool = False
-    """Whether it is a file of a folder that simply holds no sessions, which is not an error."""
+    """Whether it is a file of a folder that has no sessions, which is not an error."""
 
 
 Found = FoundSession | SkippedSession
 Store = tuple[str, Iterator[FileValue]]
-"""The format that reads a file or folder by itself, and what it reads there."""
+"""Name of a format that reads a file or folder itself, and the values that it reads there."""
 
 
 def find_sessions(
@@ -192,7 +192,7 @@ def find_sessions(
 ) -> Iterator[Found]:
     """Find the sessions of a file, or of all files below a folder.
 
-    progress: called before each file with the number of files that are done, and of all.
+    progress: called before each file with the number of finished files and of all files.
     """
     place = Path(path)
     files = list_files(place, format)
@@ -203,9 +203,9 @@ def find_sessions(
 
 
 def find_sessions_below(searched: Path, file: Path, format: str, store: Store | str | None = None) -> Iterator[Found]:
-    """Find the sessions of one of the files that `list_files(searched)` names.
+    """Find the sessions of one of the files returned by `list_files(searched)`.
 
-    store: what stands beside it there; asked for if it is a folder.
+    store: its entry in that list; looked up if it is a folder.
     """
     folder = searched if searched.is_dir() else searched.parent
     below = SearchedFile(source=str(file), file=_path_below(file, folder), format=format, inside=searched != file)
@@ -218,7 +218,7 @@ def find_sessions_below(searched: Path, file: Path, format: str, store: Store | 
 
 
 def _find_in_device(path: Path, format: str) -> Iterator[Found]:
-    """The sessions of a pipe, or why it cannot be opened."""
+    """Yield the sessions of a pipe, or the reason why it cannot be opened."""
     try:
         opened = open(path, "rb")  # noqa: SIM115  closed below
     except OSError as error:
@@ -235,13 +235,13 @@ def find_sessions_in_stream(stream: IO[bytes], format: str = AUTO, source: str =
 
 
 def detect_format(data: Any) -> str | None:
-    """The name of the format of this decoded JSON; None if it is none of `FORMATS`."""
+    """Return the name of the format of this decoded JSON; None if it is none of `FORMATS`."""
     name = next((format.name for format in FORMATS.values() if format.matches(data)), None)
     return None if name in GENERIC and find_known(data) is not None else name
 
 
 def explain_error(error: Exception) -> str:
-    """Why a session could not be read."""
+    """Return why a session could not be read."""
     match error:
         case Unreadable():
             return str(error)
@@ -252,9 +252,9 @@ def explain_error(error: Exception) -> str:
 
 
 def part_owner(data: Any, before: str) -> str:
-    """The format that has parts of sessions like this one (see `Format.is_part`); `MESSAGES` for those of no program.
+    """Return the format that has such parts of sessions (see `Format.is_part`); `MESSAGES` for those of no program.
 
-    before: the owner of the part before it, which is asked first.
+    before: owner of the previous part, which is tried first.
     """
     known = FORMATS.get(before)
     if known is not None and known.is_part is not None and known.is_part(data):
@@ -266,22 +266,22 @@ def part_owner(data: Any, before: str) -> str:
 
 
 class SearchedFile(Struct, frozen=True, kw_only=True):
-    """Where sessions are looked for: a file, or one that is packed in it."""
+    """A file that is searched for sessions, possibly packed in another file."""
 
     source: str
     """Path of the file, for people."""
     file: str
-    """Its path below the folder that was searched, for records."""
+    """Path below the searched folder, for records."""
     format: str
     inside: bool
-    """Whether it is one of many files, of which some hold no sessions."""
+    """Whether it is one of many files, some of which have no sessions."""
     member: str = ""
-    """Its path in an archive; empty if it is not in one."""
+    """Path in an archive; empty if it is not in one."""
     depth: int = 0
-    """How many layers were unpacked."""
+    """Number of unpacked layers."""
 
     def read_file(self, path: Path, allowance: Allowance | None = None) -> Iterator[Found]:
-        """The sessions of a file, which may be packed, or a store."""
+        """Yield the sessions of a file, which may be packed, or a store."""
         try:
             with open(path, "rb") as file:
                 head = file.read(8)
@@ -303,9 +303,9 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
             yield self._skip(f"cannot be read: {error.strerror}", aside=False)
 
     def read_folder(self, path: Path, store: Store | str | None = None) -> Iterator[Found]:
-        """The sessions of a folder that a format reads by itself, or why it cannot be read.
+        """Yield the sessions of a folder that a format reads itself, or the reason why it cannot be read.
 
-        store: what `list_files` found there; asked for if it is None.
+        store: what `list_files` found there; looked up if it is None.
         """
         store = store or _find_store(path, self.format)
         if isinstance(store, str):
@@ -314,7 +314,7 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
             yield from self.read_store(*store)
 
     def read_store(self, name: str, values: Iterator[FileValue]) -> Iterator[Found]:
-        """The sessions of what a format reads by itself."""
+        """Yield the sessions of values that a format read itself."""
         try:
             yield from self._read_values(values, name)
         except Exception as error:
@@ -331,7 +331,7 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
                 yield inner._skip(unpacked.error, aside=False)
 
     def _inner(self, name: str) -> SearchedFile:
-        """What was packed here under this name; empty if it is all there is."""
+        """Return the file packed here under this name; the name is empty if it was packed alone."""
         member = "/".join(part for part in (self.member, name) if part)
         return replace(self, member=member, inside=self.inside or bool(name), depth=self.depth + 1)
 
@@ -344,7 +344,7 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
     # ---- values
 
     def _read_values(self, values: Iterator[FileValue], format: str) -> Iterator[Found]:
-        """The sessions of all values. What is in no format, or in one that is not read, is named once."""
+        """Yield the sessions of all values. Values in no format, or in one that is not read, are reported once."""
         named: dict[str, SkippedSession] = {}
         unknown, others = 0, False
         for value in values:
@@ -359,7 +359,7 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
             if kind not in named:
                 named[kind] = self._name_unread(value, known)
         if len(named) > 1:
-            named.pop("", None)  # lines of a format that is named
+            named.pop("", None)  # lines of the given format
         if "" in named:
             first = named[""]
             more = f", nor are {unknown - 1:,} more values of the file" if unknown > 1 else ""
@@ -373,7 +373,7 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
         return self._skip(known.describe(value.data), aside=aside, place=value.place)
 
     def _read_value(self, value: FileValue, format: str) -> Iterator[Found]:
-        """The sessions of a value. After the first one that cannot be read, the rest of the value is skipped."""
+        """Yield the sessions of a value. After the first unreadable one, the rest of the value is skipped."""
         try:
             if value.error:
                 raise Unreadable(value.error)
@@ -384,7 +384,7 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
             yield self._skip(why, aside=False, place=value.place)
 
     def _found(self, session: ImportedSession, value: FileValue, format: str) -> FoundSession:
-        """Say where a session was found. Raises Unreadable if it holds no response."""
+        """Return where a session was found. Raises Unreadable if it has no response."""
         if not any(isinstance(imported.message, AssistantMessage) for imported in session.messages):
             raise Unreadable(_no_response(session))
         place = self._place(value.place)
@@ -395,9 +395,9 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
 
 
 def _find_store(path: Path, format: str) -> Store | str | None:
-    """The format that reads this file or folder by itself, with what it reads there; None if no format does.
+    """Return the format that reads this file or folder itself, with what it reads there; None if no format does.
 
-    If none does, and a format failed when it was asked: why it failed.
+    If no format does and one of them failed when asked, return why it failed.
     """
     failed = None
     for one in FORMATS.values() if format == AUTO else (FORMATS[format],):
@@ -415,7 +415,7 @@ def _find_store(path: Path, format: str) -> Store | str | None:
 
 
 def _describe_database(path: Path, format: str) -> str:
-    """Why a database is not read: no format does, or another one than was asked for."""
+    """Return why a database is not read: no format reads it, or not the requested one."""
     other = _find_store(path, AUTO) if format != AUTO else None
     if isinstance(other, tuple):
         return f"an SQLite database that {format} does not read (it looks like {other[0]})"
@@ -427,11 +427,11 @@ def _describe_database(path: Path, format: str) -> str:
 
 
 def _no_response(session: ImportedSession) -> str:
-    """Why the session cannot be imported, with the names of roles and fields that are not supported."""
+    """Return why the session cannot be imported, with the names of unsupported roles and fields."""
     unread = [kind.partition(": ")[2] for kind in session.losses if kind.startswith(("role: ", "message field: "))]
     if not unread:
-        return "it holds no response of a model"
-    return f"it holds no response of a model in a supported form (not supported: {', '.join(sorted(unread)[:8])})"
+        return "it contains no response of a model"
+    return f"it contains no response of a model in a supported form (not supported: {', '.join(sorted(unread)[:8])})"
 
 
 def _hint(value: FileValue, format: str) -> str:
@@ -447,13 +447,13 @@ def _session_id(session: ImportedSession, stem: str, number: int) -> str:
 
 
 def _path_below(file: Path, folder: Path) -> str:
-    """The path of a file from this folder on, whose name comes first: nothing above it is written into records."""
+    """Return the path of a file starting with this folder's name. Nothing above it is written into records."""
     above = os.path.dirname(os.path.abspath(folder))
     return Path(os.path.relpath(os.path.abspath(file), above)).as_posix()
 
 
 def file_stem(path: str) -> str:
-    """The name of a file without its folder and its extension."""
+    """Return the name of a file without its folder and its extension."""
     name = plain_name(path.rpartition("/")[2])
     return name.rsplit(".", 1)[0] if "." in name.strip(".") else name
 
@@ -471,10 +471,10 @@ def _temporary_copy(stream: IO[bytes]) -> Iterator[Path]:
 
 
 def list_files(path: Path, format: str = AUTO) -> list[tuple[Path, Store | str | None]]:
-    """The file itself; or, of a folder, the files and the folders that a format reads by itself, sorted by name.
+    """Return the file itself or, for a folder, the files and the folders that a format reads itself, sorted by name.
 
-    A folder that a format could not look at stands with the reason, and what is in it is listed, too. Hidden ones below
-    the folder are left out.
+    A folder that a format could not examine is listed with the reason, and its contents are listed, too. Hidden files
+    and folders below the folder are left out.
     """
     return list(_walk(path, format)) if path.is_dir() else [(path, None)]
 
@@ -495,5 +495,5 @@ def _walk(folder: Path, format: str) -> Iterator[tuple[Path, Store | str | None]
 def _visible_entries(folder: Path) -> list[Path]:
     try:
         return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    except OSError:  # it may not be read
+    except OSError:  # no permission to read it
         return []

@@ -1,7 +1,7 @@
-"""Conversations in ShareGPT's form, as data sets for fine-tuning have them: `conversations` of `from` and `value`.
+"""Import of conversations in ShareGPT's form, used by fine-tuning data sets: `conversations` of `from` and `value`.
 
-Calls stand in turns of their own (`function_call`, with an `observation` after them) or in the model's text
-(`<tool_call>`, with `<tool_response>` in the next turn). Lines of `messages` are read by `openai.py`.
+Calls are in separate turns (`function_call`, followed by an `observation`) or in the model's text (`<tool_call>`, with
+`<tool_response>` in the next turn). Lines of `messages` are read by `openai.py`.
 Sources: LLaMA-Factory, `data/README.md`; Hermes function calling, `README.md`.
 """
 
@@ -28,18 +28,18 @@ _RESULT = re.compile(r"<tool_response>([^<]*+(?:<(?!/?tool_response>)[^<]*+)*+)<
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a conversation, or of each in a list."""
+    """Yield the session of a conversation, or of each in a list."""
     for one in data if isinstance(data, list) else [data]:
         yield _session(as_dict(one))
 
 
 def matches(data: Any) -> bool:
-    """Whether this is a conversation, or a list of them."""
+    """Return whether this is a conversation, or a list of them."""
     return bool(_turns(as_dict(data[0] if isinstance(data, list) and data else data)))
 
 
 def _turns(data: dict[str, Any]) -> list[Any]:
-    """The turns of a conversation; none if it has no such ones."""
+    """Return the turns of a conversation; empty if it has none of this form."""
     lists = (as_list(data.get(name)) for name in _LISTS)
     return next((turns for turns in lists if turns and {"from", "value"} <= as_dict(turns[0]).keys()), [])
 
@@ -47,7 +47,7 @@ def _turns(data: dict[str, Any]) -> list[Any]:
 def _session(data: dict[str, Any]) -> ImportedSession:
     turns = _turns(data)
     if not turns:
-        raise Unreadable("it holds no `conversations` of `from` and `value`")
+        raise Unreadable("it contains no `conversations` of `from` and `value`")
     session = ImportedSession(id=first_text(data, *_ID_FIELDS), model=as_text(data.get("model")))
     session.tools = parse_tools(decode_if_json(data.get("tools")))
     session.count_unread_fields("field", data, _FIELDS)
@@ -80,7 +80,7 @@ def _add_turn(builder: SessionBuilder, who: str, value: str) -> None:
 
 
 def _add_results(builder: SessionBuilder, value: str) -> None:
-    """Add the results of a turn, one for each call; without a call, what it says is the loop's word."""
+    """Add the results of a turn, one for each call. Without a call, its text is a message of the loop."""
     for result in _RESULT.findall(value) or [value]:
         if builder.pending_calls:
             builder.add_result("", "", result.strip())

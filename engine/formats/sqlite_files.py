@@ -1,4 +1,4 @@
-"""SQLite databases in which programs keep their sessions: recognised by their first bytes, and only ever read."""
+"""SQLite databases in which programs keep their sessions: recognised by their first bytes, and only read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAGIC = b"SQLite format 3\x00"
 
 
 def is_database(path: Path) -> bool:
-    """Whether the file begins as an SQLite database does; False if it cannot be read."""
+    """Return whether the file begins like an SQLite database; False if it cannot be read."""
     return begins_with(path, MAGIC)
 
 
@@ -23,7 +23,7 @@ def is_database(path: Path) -> bool:
 def open_database(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a database to read it. Raises Unreadable, in the `with` block too, if it is damaged or locked.
 
-    Nothing is written beside it. Its program may be running: then what it has committed is read.
+    No files are created next to it. Its program may be running: then committed data is read.
     """
     mode = "mode=ro" if _has_journal(path) else "mode=ro&immutable=1"
     try:
@@ -34,12 +34,12 @@ def open_database(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def table_names(path: Path) -> frozenset[str]:
-    """Names of the tables of a database. Raises Unreadable if it is damaged."""
+    """Return the names of the tables of a database. Raises Unreadable if it is damaged."""
     with open_database(path) as connection:
         return frozenset(name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
 
 
 def _has_journal(path: Path) -> bool:
-    """Whether changes stand in a file beside the database: without them it would be read torn."""
+    """Return whether a file next to the database contains changes, without which it would be read incomplete."""
     beside = (path.with_name(f"{path.name}{suffix}") for suffix in ("-wal", "-journal"))
     return any(file.is_file() and file.stat().st_size > 0 for file in beside)

@@ -1,8 +1,8 @@
-"""Trajectories of SWE-agent (`.traj`): the conversation in `history`, how it ended in `info`.
+"""Import of SWE-agent trajectories (`.traj`): the conversation in `history`, the ending in `info`.
 
 If the model wrote its actions as text instead of function calls, each action becomes a call: of the tool named by its
-first word if that is one of SWE-agent's commands, else of `bash`. The argument is the whole action. SWE-agent ends a
-session at `submit`, so a `submit` after which the session went on was rejected.
+first word if that is one of SWE-agent's commands, otherwise of `bash`. The argument is the whole action. SWE-agent ends
+a session at `submit`, so a `submit` after which the session went on was rejected.
 Sources: SWE-agent, documentation "Output files", `sweagent/agent/agents.py`.
 """
 
@@ -60,11 +60,11 @@ _EXIT_STATUSES: dict[str, tuple[str, Any]] = {
 """Stop reason and status for each exit status. `submitted (X)` counts as X."""
 _LETTERS = re.compile(r"\w")
 _FENCES = Counter("bashDISCUSSION")
-"""Letters of the markup around an action, a code block marked `bash` under the heading DISCUSSION."""
+"""Letters of the markup around an action: a code block marked `bash` under the heading DISCUSSION."""
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a trajectory, or one session for each of its attempts."""
+    """Yield the session of a trajectory, or one session for each of its attempts."""
     if isinstance(data, list):
         for one in data:
             yield from sessions(one)
@@ -77,7 +77,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def matches(data: Any) -> bool:
-    """Whether this is a trajectory of SWE-agent."""
+    """Return whether this is a trajectory of SWE-agent."""
     first = as_dict(as_list(data)[0] if as_list(data) else data)
     if as_list(first.get("attempts")):
         first = as_dict(first["attempts"][0])
@@ -94,7 +94,7 @@ def _session(data: dict[str, Any], id: str) -> ImportedSession:
     status = as_text(info.get("exit_status"))
     history = [as_dict(entry) for entry in as_list(data.get("history"))] or list(_history_of(data))
     if not any(entry.get("role") == "assistant" for entry in history):
-        raise Unreadable("it holds no response of the model")
+        raise Unreadable("it contains no response of the model")
     history += _missing_from_history(history, data, session)
     own = COMMANDS.union(*(_DOCUMENTED.findall(_text(entry, ImportedSession())) for entry in history[:3]))
     session.ending = _ending(status)
@@ -111,7 +111,7 @@ def _session(data: dict[str, Any], id: str) -> ImportedSession:
 def _missing_from_history(
     history: list[dict[str, Any]], data: dict[str, Any], session: ImportedSession
 ) -> list[dict[str, Any]]:
-    """The last steps of the trajectory that are missing from the history, because the session broke off."""
+    """Return the last steps of the trajectory that are missing from the history, because the session broke off."""
     steps = [as_dict(step) for step in as_list(data.get("trajectory"))]
     spoken = [entry for entry in history if entry.get("role") == "assistant" and not _is_demo(entry)]
     if not as_list(data.get("history")) or not spoken or len(steps) <= len(spoken):
@@ -130,7 +130,7 @@ def _missing_from_history(
 
 
 def _unheard(steps: list[dict[str, Any]], spoken: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The steps that the history leaves out in its middle, if there are more steps than responses."""
+    """Yield the steps missing from the middle of the history, if there are more steps than responses."""
     heard = 0
     for step in steps if len(steps) > len(spoken) else ():
         if heard < len(spoken) and _is_step(spoken[heard], step):
@@ -140,7 +140,7 @@ def _unheard(steps: list[dict[str, Any]], spoken: list[dict[str, Any]]) -> Itera
 
 
 def _is_step(entry: dict[str, Any], step: dict[str, Any]) -> bool:
-    """Whether a history entry belongs to this step of the trajectory."""
+    """Return whether a history entry belongs to this step of the trajectory."""
     action = as_text(entry.get("action")).strip()
     if "action" in entry and action != as_text(step.get("action")).strip():
         return False
@@ -163,7 +163,7 @@ def _reject_early_submits(session: ImportedSession) -> None:
 
 
 class _HistoryReader:
-    """Adds the entries of a history to a session."""
+    """Reader that adds the entries of a history to a session."""
 
     def __init__(self, builder: SessionBuilder, own: frozenset[str], demonstrations: bool) -> None:
         self._builder = builder
@@ -226,11 +226,11 @@ class _HistoryReader:
 
 
 def _is_only(parts: Iterable[str], text: str) -> bool:
-    """Whether a response consists of these parts and the markup around an action only."""
+    """Return whether a response consists only of these parts and the markup around an action."""
     elsewhere = ""
     for part in parts:
         if part in text:
-            text = text.replace(part, "", 1)  # counting letters takes longer
+            text = text.replace(part, "", 1)  # checked first, because counting letters takes longer
         else:
             elsewhere += part
     return not (Counter(_LETTERS.findall(text)) - Counter(_LETTERS.findall(elsewhere)) - _FENCES)
@@ -241,7 +241,7 @@ def _text(entry: dict[str, Any], session: ImportedSession) -> str:
 
 
 def _history_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The history of a file that has only the steps of the trajectory."""
+    """Yield the history of a file that has only the steps of the trajectory."""
     steps = [as_dict(step) for step in as_list(data.get("trajectory"))]
     if steps:
         for entry in as_list(steps[0].get("query") or steps[0].get("messages")):
@@ -250,7 +250,7 @@ def _history_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _steps_as_history(steps: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Steps of the trajectory as history entries."""
+    """Yield the steps of the trajectory as history entries."""
     for step in steps:
         yield {"role": "assistant", "content": step.get("response"), **step}
         if "observation" in step:
@@ -258,7 +258,7 @@ def _steps_as_history(steps: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any
 
 
 def _without_exit(history: list[dict[str, Any]], status: str, session: ImportedSession) -> list[dict[str, Any]]:
-    """The history without the message that SWE-agent writes in the model's name when an error ends the session."""
+    """Return the history without the message that SWE-agent writes in the model's name after an error."""
     places = [place for place, entry in enumerate(history) if entry.get("role") == "assistant"]
     last = history[places[-1]]
     text = "" if as_text(last.get("action")).strip() else as_text(last.get("content"))
@@ -273,7 +273,7 @@ def _without_exit(history: list[dict[str, Any]], status: str, session: ImportedS
 
 
 def _ending(status: str) -> ImportedEnding | None:
-    """The ending for an exit status; None for a plain `submitted`, for which the call suffices."""
+    """Return the ending for an exit status; None for a plain `submitted`, for which the call suffices."""
     if not status or status == "submitted":
         return None
     inner = status.removeprefix("submitted").strip(" ()")

@@ -1,8 +1,8 @@
-"""Results of tau2-bench: a session for each simulation, its verdict in `reward_info`, its end in `termination_reason`.
+"""Import of tau2-bench results: one session per simulation, verdict in `reward_info`, end in `termination_reason`.
 
 The agent's messages are responses, the simulated user's are prompts. The greeting that the program writes in the
-agent's name, what the user does with tools of its own and what its model spent are left out and counted. Simulations
-by voice (`ticks`) are not read. Source: tau2-bench, `src/tau2/data_model/{message,simulation}.py`.
+agent's name, the simulated user's own tool calls and the cost of its model are left out and counted. Voice
+simulations (`ticks`) are not read. Source: tau2-bench, `src/tau2/data_model/{message,simulation}.py`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ENDINGS: dict[str, tuple[str, Status | None]] = {
     "context_window_exceeded": ("token_limit", None),
     "too_many_errors": ("custom:too_many_errors", "exhausted"),
 }
-"""Stop reason and status for each reason of a termination; any other is a failure under its own name."""
+"""Stop reason and status for each termination reason; any other is a failure under its own name."""
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
@@ -59,7 +59,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def matches(data: Any) -> bool:
-    """Whether these are results, or a simulation."""
+    """Return whether these are results, or a simulation."""
     whole = as_dict(data)
     simulations = as_list(whole.get("simulations"))
     return _is_simulation(as_dict(simulations[0])) if simulations else _is_simulation(whole)
@@ -70,7 +70,7 @@ def _is_simulation(data: dict[str, Any]) -> bool:
 
 
 class _SimulationReader:
-    """Reads one simulation into a session."""
+    """Reader of one simulation, as a session."""
 
     def __init__(self, results: dict[str, Any], simulation: dict[str, Any]) -> None:
         if as_list(simulation.get("ticks")) and not as_list(simulation.get("messages")):
@@ -144,7 +144,7 @@ class _SimulationReader:
 
 
 def _flat(messages: list[Any]) -> Iterator[dict[str, Any]]:
-    """The messages; several results may be in one."""
+    """Yield the messages. One entry may contain several results."""
     for message in map(as_dict, messages):
         several = [as_dict(one) for one in as_list(message.get("tool_messages"))]
         yield from several or [message]

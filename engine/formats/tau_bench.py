@@ -1,4 +1,4 @@
-"""Results of tau-bench: OpenAI messages in `traj`, the verdict in `reward`, one session per task and trial.
+"""Import of tau-bench results: OpenAI messages in `traj`, the verdict in `reward`, one session per task and trial.
 
 A simulated user ends the session with `###STOP###`. It also ends with a transfer to a human agent, and after 30
 responses. Actions written as text (`Action: {"name": ...}`) are read as tool calls.
@@ -19,7 +19,7 @@ from .parsing import as_dict, as_list, as_number, as_text, describe_failure, mes
 
 STOP = "###STOP###"
 MAX_RESPONSES = 30
-"""tau-bench ends a session after this many responses."""
+"""Number of responses after which tau-bench ends a session."""
 RESPOND = "respond"
 TRANSFER = "transfer_to_human_agents"
 TRANSFER_TOOL = ToolSpec(
@@ -36,13 +36,13 @@ _SESSION_FIELDS = frozenset({"task_id", "trial", "reward", "traj", "info"})
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The sessions of one result or a list of results."""
+    """Yield the sessions of one result or a list of results."""
     for one in data if isinstance(data, list) else [data]:
         yield _session(as_dict(one))
 
 
 def matches(data: Any) -> bool:
-    """Whether these are results of tau-bench."""
+    """Return whether these are results of tau-bench."""
     first = as_dict(as_list(data)[0] if as_list(data) else data)
     return isinstance(first.get("traj"), list) and ("reward" in first or "task_id" in first)
 
@@ -51,7 +51,7 @@ def _session(data: dict[str, Any]) -> ImportedSession:
     messages = as_list(data.get("traj"))
     if not messages:
         failure = as_text(as_dict(data.get("info")).get("error"))
-        raise Unreadable(f"it holds no messages{f'; it failed with: {failure[:200]}' if failure else ''}")
+        raise Unreadable(f"it contains no messages{f'; it failed with: {failure[:200]}' if failure else ''}")
     session = ImportedSession(id=_id(data), within_file=True, verdict=_verdict(data))
     for name in data:
         if name not in _SESSION_FIELDS:
@@ -143,7 +143,7 @@ def _add_text_action(builder: SessionBuilder, message: Any) -> None:
 
 
 def _parse_action(written: str) -> tuple[str, Any]:
-    """Name and arguments of an action. Text that is not an action is a message to the user (`respond`)."""
+    """Return the name and arguments of an action. Text that is not an action is a message to the user (`respond`)."""
     try:
         action = msgspec.json.decode(written)
     except (msgspec.DecodeError, RecursionError):

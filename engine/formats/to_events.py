@@ -1,4 +1,4 @@
-"""Converts an imported session to the events of a record, as the engine would have written them.
+"""Conversion of an imported session to the events of a record, as the engine would have written them.
 
 Each user message begins a run, each response is a step. A message that the loop wrote in the user's role begins a
 round, after the decision to go on. An answered question ends its run as a pause, and the answer begins a run that
@@ -44,7 +44,7 @@ Sink = Callable[[Event], None]
 
 
 class ImportStats(Struct, frozen=True):
-    """Counts of what `write_events` wrote for a session."""
+    """Counts of the events that `write_events` wrote for a session."""
 
     runs: int
     steps: int
@@ -58,7 +58,7 @@ def events_of(
     format: str,
     options: ImportOptions = ImportOptions(),  # noqa: B008
 ) -> list[Event]:
-    """The events of a session."""
+    """Return the events of a session."""
     events: list[Event] = []
     write_events(session, session_id, format, options, events.append)
     return events
@@ -67,7 +67,7 @@ def events_of(
 def write_events(
     session: ImportedSession, session_id: str, format: str, options: ImportOptions, sink: Sink
 ) -> ImportStats:
-    """Pass the events of a session to `sink`, in order. What had to be estimated is added to the session's losses."""
+    """Pass the events of a session to `sink`, in order. Estimates are added to the session's losses."""
     writer = _EventWriter(session, session_id, format, options, sink)
     writer.write()
     return ImportStats(writer.runs, writer.steps, frozenset(writer.kinds))
@@ -91,20 +91,20 @@ class _EventWriter:
         self._log: ImportLog | None = None
         self._run_id = ""
         self._run_steps = 0
-        """Steps of the current run."""
+        """Number of steps of the current run."""
         self._failed_requests: list[ImportedMessage] = []
-        """Requests that failed since the latest response; a retry may follow."""
+        """Failed requests since the latest response; a retry may follow."""
         self._nudges: list[ImportedMessage] = []
         """Messages of the loop since the last response."""
         self._interrupted = False
         """Whether the user has interrupted the run since its latest response."""
         self._before = ev.Carried()
         self._transcript = Transcript() if _is_compacted(session) else None
-        """What the model reads, of a session with a compaction: it says how much of that was dropped."""
+        """What the model reads, for a session with a compaction: it tells how much was dropped."""
         self._sizes: dict[int, int] = {}
-        """Messages in the transcript before the message of this index."""
+        """Number of messages in the transcript before the message of this index."""
         self._latest: Facts | None = None
-        """Facts at the end of the latest run. Not yet in `_before`, since the next run may continue it."""
+        """Facts at the end of the latest run. Not yet in `_before`, because the next run may continue it."""
         estimate_usage(session, self._tools)
         self._mark = _session_digest(session)
         session.count_loss("time", sum(imported.t is None for imported in session.messages))
@@ -218,13 +218,13 @@ class _EventWriter:
 
     @property
     def _context_size(self) -> int:
-        """Messages that the model reads, without the system prompt."""
+        """Number of messages that the model reads, without the system prompt."""
         return 0 if self._transcript is None else len(self._transcript.messages) - bool(self._transcript.system)
 
     def _add_compaction(self, compaction: ImportedCompaction) -> None:
         self._end_failed_step()
         log, transcript = self._log, self._transcript
-        if log is None or transcript is None:  # nothing was said before it
+        if log is None or transcript is None:  # there is no message before it
             for message in compaction.put_first:
                 self._session.count_dropped("last words", message.text)
             return
@@ -269,7 +269,7 @@ class _EventWriter:
             else:
                 assert isinstance(result.message, ToolResult)
                 if not resolver.is_answer(call, result.message):
-                    log.advance_to(result.t)  # the time that the user takes to answer does not count
+                    log.advance_to(result.t)  # the time of the user's answer does not count
                 resolver.resolve(call, result.message)
         if resolver.lost:
             self._session.count_loss("result", resolver.lost)
@@ -278,7 +278,7 @@ class _EventWriter:
             self._resume_after_answers(log, [results[answer.call_id] for answer in resolver.answers])
 
     def _start_step(self, log: ImportLog) -> tuple[int, str]:
-        """Begin a step with its failed requests. Returns its number and the id of the next attempt."""
+        """Begin a step with its failed requests, and return its number and the id of the next attempt."""
         self._start_round(log)
         self.steps += 1
         self._run_steps += 1
@@ -307,14 +307,14 @@ class _EventWriter:
         self._failed_requests.append(imported)
 
     def _end_failed_step(self) -> None:
-        """Write the failed requests as a step of their own if no response followed."""
+        """Write the failed requests as a separate step if no response followed."""
         if self._failed_requests:
             assert self._log is not None
             step, _ = self._start_step(self._log)
             self._log.append(ev.StepFinished(step=step))
 
     def _start_round(self, log: ImportLog) -> None:
-        """Begin the first round of a run, or another one after nudges or a rejected completion."""
+        """Begin the first round of a run, or another round after nudges or a rejected completion."""
         facts = log.facts
         if self._run_steps and (self._nudges or facts.rejection is not None):
             log.append(ev.DecisionMade(round=facts.rounds, decision=self._continue_decision(facts)))
@@ -338,7 +338,7 @@ class _EventWriter:
             log.append(ev.MessageAdded(text=imported.message.text, origin="nudge"))
 
     def _resume_after_answers(self, log: ImportLog, answers: list[ImportedMessage]) -> None:
-        """The user answered: end the run as a pause and continue it in another run."""
+        """End the run as a pause and continue it in another run, because the user answered."""
         paused = log.facts
         self._end_run()
         log = self._start_run(None, answers[0].t, paused)
@@ -353,7 +353,7 @@ class _EventWriter:
     def _write_response(
         self, log: ImportLog, imported: ImportedMessage, message: AssistantMessage, attempt: str, step: int
     ) -> None:
-        """Write a response as a whole: nothing of it was streamed here."""
+        """Write a response as a whole: it was not streamed here."""
         model = imported.model or self._session.model
         log.append(ev.AttemptStarted(attempt=attempt, model=model))
         log.advance_to(imported.t)
@@ -377,7 +377,7 @@ def _is_compacted(session: ImportedSession) -> bool:
 
 
 def _session_digest(session: ImportedSession) -> bytes:
-    """A digest of some messages, to distinguish sessions with the same id. Run ids are derived from it."""
+    """Return a digest of the first messages, to distinguish sessions with the same id. Run ids are derived from it."""
     some = [session.id, session.model, len(session.messages), session.messages[:2], session.messages[-2:]]
     return blake2b(msgspec.json.encode(some), digest_size=16).digest()
 
@@ -385,9 +385,9 @@ def _session_digest(session: ImportedSession) -> bytes:
 def _look_ahead(
     messages: list[ImportedMessage],
 ) -> tuple[dict[int, dict[str, ImportedMessage]], list[bool], list[float | None]]:
-    """For each message, by index: its tool results, whether its run has a later response, and the next known time.
+    """Return each message's tool results, by its index; whether its run has a later response; and the next known time.
 
-    Computed in one pass over the session each way.
+    Computed in one pass over the session in each direction.
     """
     results: dict[int, dict[str, ImportedMessage]] = {}
     goes_on, times = [False] * len(messages), [one.t for one in messages]
@@ -413,9 +413,9 @@ def _look_ahead(
 
 
 class ImportLog:
-    """Event log of an imported run: numbers, dates, judges and folds events. Its clock is set from what was recorded.
+    """Event log of an imported run: numbers, dates, judges and folds events. Its clock is set from recorded times.
 
-    start: when the run began, in seconds since 1970; None if unknown. transcript: fed with each event, if given.
+    start: start of the run, in seconds since 1970; None if unknown. transcript: fed with each event, if given.
     """
 
     def __init__(self, sink: Sink, start: float | None, transcript: Transcript | None = None) -> None:

@@ -1,8 +1,8 @@
-"""Trajectories of Trae Agent (`trajectory_*.json`): requests in `llm_interactions`, calls' results in `agent_steps`.
+"""Import of Trae Agent trajectories (`trajectory_*.json`): requests in `llm_interactions`, results in `agent_steps`.
 
-A request has only the messages that are new in it, and a step the results of its response's calls. `success` is false
-from the beginning on, so that it says something only beside an `end_time`: without one the loop was broken off. A
-`task_done` whose session went on was refused, with the words of the next message in the user's role.
+A request has only the messages that are new in it, and a step has the results of its response's calls. `success` is
+false from the start, so it means something only with an `end_time`: without one, the loop was interrupted. A
+`task_done` after which the session went on was rejected, with the text of the next message in the user's role.
 Sources: trae-agent, `docs/TRAJECTORY_RECORDING.md`, `trae_agent/utils/trajectory_recorder.py`, `agent/base_agent.py`.
 """
 
@@ -17,7 +17,7 @@ from .parsing import as_dict, as_json, as_list, as_number, as_text, parse_time, 
 
 DONE = "task_done"
 _TOO_MANY_STEPS = "Task execution exceeded maximum steps"
-"""How `final_result` begins where the limit on steps ended the loop."""
+"""Beginning of `final_result` if the limit on steps ended the loop."""
 _SESSION_FIELDS = frozenset(
     {"agent_steps", "end_time", "execution_time", "final_result", "llm_interactions", "max_steps", "model", "provider",
      "start_time", "success", "task"}
@@ -32,37 +32,37 @@ _MESSAGE_FIELDS = frozenset({"content", "role", "tool_call", "tool_result"})
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a trajectory. Raises Unreadable if no request was made in it."""
+    """Yield the session of a trajectory. Raises Unreadable if no request was made in it."""
     if not matches(data):
-        raise Unreadable("it is no trajectory of Trae Agent")
+        raise Unreadable("it is not a Trae Agent trajectory")
     if not data["llm_interactions"] and not data["agent_steps"]:
-        raise Unreadable("it holds no request: the loop ended before the first one")
+        raise Unreadable("it contains no request: the loop ended before the first one")
     reader = _TrajectoryReader(data)
     reader.read()
     yield reader.session
 
 
 def matches(data: Any) -> bool:
-    """Whether this is a trajectory of Trae Agent."""
+    """Return whether this is a trajectory of Trae Agent."""
     whole = as_dict(data)
     return all(isinstance(whole.get(name), list) for name in ("llm_interactions", "agent_steps")) and "task" in whole
 
 
 class _TrajectoryReader:
-    """Adds the requests of a trajectory, with the results of their calls, to a session."""
+    """Reader that adds the requests of a trajectory, with the results of their calls, to a session."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.session = ImportedSession(model=as_text(data.get("model")))
         self._data = data
         self._builder = SessionBuilder(self.session)
         self._answered: set[str] = set()
-        """Ids of the calls whose results were read: the next request repeats them."""
+        """Ids of the calls whose results were read; the next request repeats them."""
         self._failed = ""
         """The latest error of a step."""
         self.session.count_unread_fields("field", data, _SESSION_FIELDS)
 
     def read(self) -> None:
-        """Read all of it."""
+        """Read the whole trajectory."""
         interactions = iter(self._data["llm_interactions"])
         for step in map(as_dict, self._data["agent_steps"]):
             self.session.count_unread_fields("field", step, _STEP_FIELDS, "agent_steps.")
@@ -80,7 +80,7 @@ class _TrajectoryReader:
         self.session.ending = self._ending()
 
     def _begin(self) -> None:
-        """Add the task as the prompt, if no request says it."""
+        """Add the task as the prompt, if no request contains it."""
         if not self.session.messages:
             t = parse_time(self._data.get("start_time"))
             self._builder.add_user(UserMessage(as_text(self._data.get("task"))), t=t)
@@ -130,7 +130,7 @@ class _TrajectoryReader:
         self._builder.add_result(as_text(result.get("call_id")), "", text, "error" if failed else "ok", t=t)
 
     def _ending(self) -> ImportedEnding | None:
-        """How the loop ended, as far as the trajectory says it; None if what happened last says it better."""
+        """Return how the loop ended according to the trajectory; None if the last events tell it better."""
         if not as_text(self._data.get("end_time")):
             return None
         final = as_text(self._data.get("final_result"))
@@ -148,9 +148,9 @@ class _TrajectoryReader:
 
 
 def _usage(usage: Any, provider: str) -> Usage | None:
-    """The tokens of a response; None if they are not known, which is written as 0.
+    """Return the tokens of a response; None if they are unknown, which is written as 0.
 
-    Only Anthropic counts cached tokens beside the other input tokens.
+    Only Anthropic counts cached tokens separately from the other input tokens.
     """
     counts = {name: count for name, count in as_dict(usage).items() if as_number(count) is not None}
     if provider != "anthropic":

@@ -401,7 +401,7 @@ def test_D4_messages_in_another_form_are_no_empty_steps(tmp_path: Path) -> None:
     path.write_text(json.dumps(strange))
     (skipped,) = find_sessions(path)
     assert isinstance(skipped, SkippedSession)
-    assert skipped.why == "it holds no response of a model in a supported form (not supported: parts)"
+    assert skipped.why == "it contains no response of a model in a supported form (not supported: parts)"
     heard = hear("openai", [*strange, user("go"), says("ok")])
     assert heard.session.losses["another form"] == 3
     assert heard.session.losses["message field: parts"] == 3

@@ -31,7 +31,7 @@ async def test_an_import_says_what_it_made_and_what_was_lost(tmp_path: Path) -> 
     done = await endstop("import", "openai", write(tmp_path / "d.jsonl", SESSION, {"id": "s2"}), "-o", tmp_path / "out")
     assert done.code == 0
     assert done.out == f"1 session (openai; 1 run, 1 step) imported into {tmp_path / 'out'}\n"
-    assert f"skipped: {tmp_path / 'd.jsonl'}, line 2: it holds no list of messages" in done.err
+    assert f"skipped: {tmp_path / 'd.jsonl'}, line 2: it contains no list of messages" in done.err
     assert "lost: 1 response without token counts: estimated" in done.err
     assert len(done.err.splitlines()) == 4
     assert read_record(tmp_path / "out" / "s1.jsonl").runs[0].finished is not None

@@ -173,5 +173,5 @@ def test_other_databases_and_data_are_refused(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE ItemTable (key TEXT, value BLOB)")
         connection.commit()
     assert store(other) is None
-    with pytest.raises(Unreadable, match="no conversation of Cursor"):
+    with pytest.raises(Unreadable, match="not a Cursor conversation"):
         list(FORMATS["cursor"].sessions([{"role": "user", "content": "Go"}]))

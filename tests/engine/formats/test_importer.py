@@ -246,7 +246,7 @@ def test_a_bad_session_is_skipped_with_its_place_and_the_rest_goes_on(tmp_path: 
     skipped = [result for result in results if isinstance(result, SkippedSession)]
     assert [(result.place, result.why[:25]) for result in skipped] == [
         ("line 2", "invalid JSON: Input data "),
-        ("line 4", "it holds no response of a"),
+        ("line 4", "it contains no response o"),
         ("line 5", "nested too deeply to be a"),
         ("line 3", "in none of the formats cl"),
     ]
@@ -257,7 +257,7 @@ def test_what_looks_like_another_format_is_said_to(tmp_path: Path) -> None:
     source = write(tmp_path / "d.json", {"task_id": 1, "reward": 1, "traj": [user("a"), says("b")]})
     (result,) = run(source, tmp_path / "out", "swe-agent")
     assert isinstance(result, SkippedSession)
-    assert result.why == "it holds no response of the model (it looks like tau-bench)"
+    assert result.why == "it contains no response of the model (it looks like tau-bench)"
 
 
 def test_a_folder_is_searched_and_what_holds_no_sessions_is_passed_over(tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ def test_losses_of_one_group_are_told_in_one_line() -> None:
     named = ", ".join(f"f{n} 1" for n in range(12))
     assert describe_losses(losses) == [
         f"14 fields that are not read ({named}, 2 more): left out",
-        "7 lines that hold no message (b 5, a 2): left out",
+        "7 lines that have no message (b 5, a 2): left out",
         "6 messages without a time: dated like the message before them",
         "3 other items: left out",
         "1 message with an unknown role (x): left out",

@@ -117,5 +117,5 @@ def test_a_context_has_messages_among_other_lines(tmp_path: Path) -> None:
 
 
 def test_other_lines_are_refused() -> None:
-    with pytest.raises(Unreadable, match="no session of Kimi CLI"):
+    with pytest.raises(Unreadable, match="not a Kimi CLI session"):
         list(FORMATS["kimi-cli"].sessions([METADATA]))

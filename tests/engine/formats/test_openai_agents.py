@@ -55,5 +55,5 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
     assert store is not None
     assert store(other) is None
     assert store(tmp_path) is None
-    with pytest.raises(Unreadable, match="no session of the OpenAI Agents SDK"):
+    with pytest.raises(Unreadable, match="not a session of the OpenAI Agents SDK"):
         list(FORMATS["openai-agents"].sessions(ITEMS))

@@ -242,5 +242,5 @@ def test_other_places_and_data_are_refused(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE message (id TEXT)")
         connection.commit()
     assert store(other) is None
-    with pytest.raises(Unreadable, match="no session of OpenCode"):
+    with pytest.raises(Unreadable, match="not an OpenCode session"):
         list(FORMATS["opencode"].sessions({"info": {}, "messages": [{"role": "user"}]}))

@@ -127,5 +127,5 @@ def test_commands_and_summaries_are_words_of_the_loop() -> None:
 
 
 def test_other_lines_are_refused() -> None:
-    with pytest.raises(Unreadable, match="no session of pi"):
+    with pytest.raises(Unreadable, match="not a pi session"):
         list(FORMATS["pi"].sessions([user("Go")]))

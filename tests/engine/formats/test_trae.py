@@ -134,7 +134,7 @@ def test_usage_that_is_not_known_stays_unknown_and_anthropics_cache_is_counted_i
 
 
 def test_a_trajectory_without_a_request_is_no_session() -> None:
-    with pytest.raises(Unreadable, match="holds no request"):
+    with pytest.raises(Unreadable, match="contains no request"):
         list(FORMATS["trae"].sessions(trajectory([], [])))
 
 
