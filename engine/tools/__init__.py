@@ -1,4 +1,4 @@
-"""Tools: how they are defined, and ready-made ones for completion, questions, thoughts and work in a folder."""
+"""Tools: their definition, and ready-made ones for completion, questions, thoughts and work in a folder."""
 
 from .control import ask_user, attempt_completion, finish_task, task_done, think
 from .workspace import workspace_tools

@@ -10,7 +10,7 @@ If a tool's function is a generator, each item that it yields is reported at onc
             yield f"{number} of {len(files)} files"
         yield f"Indexed {len(files)} files."
 
-A `ProgressUpdate` is only progress and never the result. A plain generator works, too: it runs in a thread, an item at
+A `ProgressUpdate` is only progress and never the result. A plain generator works, too: it runs in a thread, one item at
 a time, and its return value is the result. Progress is for people: the model does not read it, and no rule sees it.
 """
 
@@ -38,11 +38,11 @@ from .results import (
 from .user_functions import call_user_function
 
 MAX_PROGRESS_CHARACTERS = 2000
-"""Characters of one item's text that are recorded."""
+"""Maximum number of recorded characters of one item's text."""
 MAX_PROGRESS_EVENTS = 1000
-"""Items of one call that are recorded."""
+"""Maximum number of recorded items of one call."""
 PROGRESS_BLOCK = 100
-"""After this many recorded items of a call, every second of the next ones is recorded; after as many again, every
+"""Number of recorded items of a call after which every second of the next ones is recorded; after as many again, every
 fourth, and so on."""
 
 _reporter: ContextVar[Callable[[Any], None]] = ContextVar("endstop_progress")
@@ -50,9 +50,9 @@ _reporter: ContextVar[Callable[[Any], None]] = ContextVar("endstop_progress")
 
 @contextmanager
 def progress_to(report: Callable[[ProgressUpdate], None]) -> Iterator[None]:
-    """Call `report` with the progress of the call that runs inside the block, within the bounds above.
+    """Call `report` with the progress of the call that runs inside the block, within the limits above.
 
-    Progress that comes after the block is dropped.
+    Progress reported after the block is dropped.
     """
     progress = _CallProgress(report)
     token = _reporter.set(progress.take)
@@ -69,11 +69,11 @@ def progress_reporter() -> Callable[[Any], None]:
 
 
 def _ignore(item: Any) -> None:
-    """Drop an item: no call is running."""
+    """Drop an item, because no call is running."""
 
 
 class _CallProgress:
-    """Takes the items of one call, and reports those that are to be recorded."""
+    """Receiver of the items of one call, which reports those that are to be recorded."""
 
     def __init__(self, report: Callable[[ProgressUpdate], None]) -> None:
         self.open = True
@@ -104,7 +104,7 @@ def _update_of(item: Any) -> ProgressUpdate | None:
 
 
 async def last_item(items: AsyncGenerator[Any] | GeneratorType[Any, Any, Any]) -> Any:
-    """Report each item that a tool's generator yields, and return its result. The generator is closed in any case."""
+    """Report each item that a tool's generator yields, and return its result. The generator is always closed."""
     report, last = progress_reporter(), None
     async with aclosing(_from_threads(items) if isinstance(items, GeneratorType) else items) as each:
         async for item in each:
@@ -112,7 +112,7 @@ async def last_item(items: AsyncGenerator[Any] | GeneratorType[Any, Any, Any]) -
                 return item.value
             report(item)
             last = item
-            await checkpoint()  # a generator that never waits can still be cancelled
+            await checkpoint()  # lets a generator that never waits be cancelled
     return None if isinstance(last, ProgressUpdate) else last
 
 
@@ -124,7 +124,7 @@ class _Returned:
 
 
 async def _from_threads(items: GeneratorType[Any, Any, Any]) -> AsyncGenerator[Any]:
-    """Yield the items of a plain generator, each made in a thread, and then its return value, unless that is None.
+    """Yield the items of a plain generator, each made in a thread, and then its return value unless that is None.
 
     After a cancellation the thread still finishes its item. Nothing refers to the generator then, so Python closes it.
     """

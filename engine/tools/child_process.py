@@ -1,13 +1,12 @@
-"""Runs commands of the model, and MCP servers, with a short environment, and leaves none of their processes behind.
+"""Runs the model's commands and MCP servers with a short environment, and leaves none of their processes behind.
 
-They see an allow-list of our environment variables, so that no key reaches them unless somebody passes it on: neither
-in variables nor through the parent process, a reaper with the same short environment (`child_reaper.py`). When the
-reaper ends, it kills all descendants.
+They see an allow-list of our environment variables, so that no key reaches them unless it is passed on explicitly:
+neither in variables nor through the parent process, a reaper with the same short environment (`child_reaper.py`). When
+the reaper ends, it kills all descendants.
 
 Limits: a command runs as the same user and may read what that user may read. On Linux our memory and environment are
 closed to it by `harden_process` (`cli/hardening.py`), which only our own command line calls, and for root by the
-reaper. Other systems have no
-subreapers, so a process that leaves the command's process group survives.
+reaper. Other systems have no subreapers, so a process that leaves the command's process group survives.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from ..decision import WrongUse
 
 ALLOWED = frozenset(
     {
-        # who and where
+        # user and place
         "HOME", "LOGNAME", "USER", "SHELL", "PATH", "PWD", "TMPDIR", "TEMP", "TMP", "TZ", "HOSTNAME",
         # language and terminal
         "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "CI",
-        # the way to the network
+        # network access
         "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
         "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
         # toolchains
@@ -44,15 +43,15 @@ ALLOWED = frozenset(
         "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_DATA_DIRS",
     }
 )  # fmt: skip
-"""Environment variables that commands see, besides `LC_*` and proxies without credentials."""
+"""Environment variables that commands see, in addition to `LC_*` and proxies without credentials."""
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY"})
 _REAPER = str(Path(__file__).with_name("child_reaper.py"))
 LEAVING_SECONDS = 5.0
-"""How long the reaper may take to kill what is left of a command."""
+"""Maximum seconds for the reaper to kill the remaining processes of a command."""
 
 
 def child_environment(names: Collection[str] = ()) -> dict[str, str]:
-    """The part of our environment that a command sees: the allow-list and the variables in `names`."""
+    """Return the environment that a command sees: the allow-list and the variables in `names`."""
     return {name: value for name, value in os.environ.items() if name in names or _is_allowed(name, value)}
 
 
@@ -63,9 +62,9 @@ def _is_allowed(name: str, value: str) -> bool:
 
 
 def check_variable_names(names: object) -> tuple[str, ...]:
-    """The names of environment variables as a tuple. Raises WrongUse for values that cannot be such names."""
+    """Return the names of environment variables as a tuple. Raises WrongUse for values that cannot be such names."""
     if isinstance(names, str) or not isinstance(names, Collection):
-        raise WrongUse(f"env takes several names of variables: write env=[{names!r}]")
+        raise WrongUse(f"env takes a list of variable names: write env=[{names!r}]")
     for name in names:
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
             raise WrongUse(f"env: {name!r} is not the name of a variable: write it as in env=['DATABASE_URL']")
@@ -73,11 +72,11 @@ def check_variable_names(names: object) -> tuple[str, ...]:
 
 
 class ChildProcess:
-    """A command that runs under its reaper."""
+    """A command running under its reaper."""
 
     def __init__(self, process: subprocess.Popen[bytes], lifeline: socket.socket) -> None:
         self.process = process
-        """The reaper. It exits like the command, after all descendants are gone."""
+        """The reaper. It exits with the command's status after all descendants are gone."""
         self._lifeline = lifeline
 
     def kill(self) -> None:
@@ -93,7 +92,7 @@ class ChildProcess:
 def start_child(
     command: str | Sequence[str], *, folder: str | None, output: int, env: dict[str, str]
 ) -> Iterator[ChildProcess]:
-    """Start a command, through the shell if it is one string; leaving the block kills it and all its descendants.
+    """Start a command, through the shell if it is a string. Leaving the block kills it and all its descendants.
 
     output: file descriptor for its standard output and error.
     """

@@ -3,12 +3,12 @@
     python -I -S child_reaper.py LIFELINE COMMAND [ARGUMENT ...]
 
 It runs between endstop and the command. On Linux it is the subreaper of the command (PR_SET_CHILD_SUBREAPER, prctl(2)),
-so that every descendant stays below it, also one that left its session or forked twice. It kills them all when the
+so that every descendant stays below it, even one that left its session or forked twice. It kills them all when the
 command ends, or when LIFELINE is closed, a descriptor whose other end endstop holds: also if endstop dies. It exits
-like the command.
+with the command's status.
 
 It drops the capabilities with which root may read the memory and environment of other processes (capabilities(7)), so
-that a command of root cannot read the keys of endstop. It imports nothing of endstop, so that it starts quickly.
+that a command run by root cannot read endstop's keys. It does not import endstop, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 24, 36
 LOOKING = {"SYS_MODULE": 16, "SYS_RAWIO": 17, "SYS_PTRACE": 19, "SYS_ADMIN": 21, "PERFMON": 38, "BPF": 39}
 """Capabilities that let a process read another process, or the kernel. The numbers are those of linux/capability.h."""
 KILLING_SECONDS = 3.0
-"""How long to wait for descendants that cannot be killed (another user's, or stuck in the kernel)."""
+"""Maximum seconds to wait for descendants that cannot be killed (another user's, or stuck in the kernel)."""
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
 def adopt() -> bool:
     """Become the subreaper of all descendants, and drop the capabilities to read other processes.
 
-    Returns whether this process is now a subreaper: only on Linux.
+    Returns whether this process is now a subreaper, which is only possible on Linux.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -64,10 +64,10 @@ def adopt() -> bool:
 
 
 def start(words: list[str]) -> int:
-    """Start the command in a session of its own; returns its process id."""
+    """Start the command in a new session, and return its process id."""
     child = os.fork()
     if child:
-        for output in (1, 2):  # only the command holds it, so that its reader sees the end
+        for output in (1, 2):  # only the command keeps it open, so that its reader sees the end
             os.dup2(os.open(os.devnull, os.O_RDWR), output)
         return child
     try:
@@ -84,7 +84,7 @@ def start(words: list[str]) -> int:
 
 
 def wait(command: int, lifeline: int, woken: int) -> int | None:
-    """The command's exit status as `waitpid` gives it; None if the lifeline was closed before it ended."""
+    """Return the command's exit status as `waitpid` returns it; None if the lifeline was closed before it ended."""
     while True:
         try:
             while True:
@@ -106,7 +106,7 @@ def wait(command: int, lifeline: int, woken: int) -> int | None:
 
 
 def kill_all() -> None:
-    """Kill every descendant, also those that they start meanwhile. Gives up after `KILLING_SECONDS`."""
+    """Kill every descendant, including those started meanwhile. Gives up after `KILLING_SECONDS`."""
     until = time.monotonic() + KILLING_SECONDS
     while time.monotonic() < until:
         for process in descendants():
@@ -127,7 +127,7 @@ def kill_group(command: int) -> None:
 
 
 def descendants() -> list[int]:
-    """The ids of all living descendants of this process, parents first."""
+    """Return the ids of all living descendants of this process, parents first."""
     parents: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -145,7 +145,7 @@ def descendants() -> list[int]:
 
 
 def leave_as(status: int | None) -> None:
-    """Exit like the command: with its exit code, or by the signal that killed it."""
+    """Exit with the command's exit code, or by the signal that killed it."""
     if status is None:
         os._exit(137)
     if os.WIFSIGNALED(status):

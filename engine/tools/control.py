@@ -129,4 +129,4 @@ async def think(thought: str) -> str:
 
 
 CONTROL_TOOLS = (ask_user, attempt_completion, finish_task, task_done, think)
-"""All tools of this module. A replay uses them to offer what a record offered."""
+"""All tools of this module. A replay uses them to offer the tools that a record offered."""

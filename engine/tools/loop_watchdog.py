@@ -4,7 +4,7 @@ An async function that computes or waits without yielding stops everything: dead
 because both need the loop. Only another thread can notice.
 
 One daemon thread per process watches all loops in which user functions run, and ends when there have been none for a
-while. It cannot see C code that never releases the GIL.
+while. It cannot detect C code that never releases the GIL.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Any
 from ..providers._logging import log_warning
 
 BLOCKED_SECONDS = 1.0
-"""How long a loop may be blocked before the warning."""
+"""Seconds for which a loop may be blocked before the warning."""
 TICK_SECONDS = 0.25
-"""Seconds between two checks of the loops."""
+"""Seconds between checks of the loops."""
 IDLE_TICKS = 8
-"""The thread ends after so many ticks without a task to watch."""
+"""Number of ticks without a task to watch after which the thread ends."""
 
 _running: dict[asyncio.Task[Any], Mapping[str, object]] = {}
-"""The watched tasks, each with the fields of its warning."""
+"""Watched tasks, each with the fields of its warning."""
 _lock = threading.Lock()
 _watching = False
 
 
 class _Heartbeat:
-    """A callback scheduled on a loop, which shows that the loop still runs."""
+    """A callback scheduled on a loop to check that the loop still runs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.asked = monotonic()
@@ -40,7 +40,7 @@ class _Heartbeat:
         loop.call_soon_threadsafe(self.answer)
 
     def answer(self) -> None:
-        """Called by the loop, which thereby shows that it is not blocked."""
+        """Note that the loop is not blocked. The loop calls this."""
         self.answered = True
 
 

@@ -7,12 +7,12 @@
         ...
 
 The tools are those that the server listed when it was connected. Later notifications of a changed list are ignored,
-because an engine's tools are in its records and must not change.
+because an engine's tools are stored in its records and must not change.
 
 Many runs share a connection. `mcp` keeps a connection in task groups, which the same task must enter and leave, so each
-connection has a task of its own. Calls are made from the tasks of runs: a cancelled call tells the server so and leaves
-the connection open. Progress that the server notifies is reported as that of any tool. A broken connection is retired:
-calls in progress may still end, and the next call opens a new one.
+connection has its own task. Calls are made from the tasks of runs: a cancelled call tells the server so and leaves the
+connection open. Progress notifications of the server are reported like the progress of any tool. A broken connection is
+retired: calls in progress may still end, and the next call opens a new one.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ if TYPE_CHECKING:
     from mcp.types import Tool as ServerTool
 
 ServerApproval = bool | Literal["destructive"] | Collection[str] | Callable[[str, Mapping[str, Any]], bool]
-"""Which calls of a server's tools need the user's approval; see `mcp_tools`."""
+"""Type of the option that tells which calls of a server's tools need the user's approval; see `mcp_tools`."""
 MAX_NAME_CHARACTERS = 64
-"""The longest tool name that all providers accept. They accept letters, digits, `_` and `-` only."""
+"""Maximum length of a tool name that all providers accept. They accept only letters, digits, `_` and `-`."""
 CONNECT_SECONDS = 30.0
-"""How long a server may take to answer when it is connected."""
+"""Maximum seconds for a server to respond when it is connected."""
 CLOSE_SECONDS = 10.0
-"""How long closing may take: a server over stdio is asked to end, then terminated, then killed."""
+"""Maximum seconds for closing: a stdio server is asked to end, then terminated, then killed."""
 MAX_PAGES = 100
-"""Pages of tools that are read; a server with more is assumed to repeat itself endlessly."""
+"""Maximum number of pages of tools that are read; a server with more is assumed to repeat itself endlessly."""
 CLOSED = -32000
 """Error code of `mcp` for a closed connection."""
 EFFECT_UNKNOWN = "and whether this call took effect is not known"
@@ -71,7 +71,7 @@ class Stdio:
 
     command, arguments: run without a shell. env: variables in addition to the allow-list of `child_process.py`, which
     has `PATH`, `HOME`, locale, proxies and toolchains, but no keys. cwd: its working directory. log: an open file for
-    its standard error; ours if left out. Raises WrongUse if the command is empty.
+    its standard error; endstop's own if left out. Raises WrongUse if the command is empty.
     """
 
     def __init__(
@@ -110,24 +110,24 @@ async def mcp_tools(
     approval: ServerApproval = False,
     timeout: float | None = TOOL_TIMEOUT,
 ) -> AsyncIterator[list[Tool]]:
-    """Connect to a server and return its tools; leaving the block closes the connection, and ends a stdio server.
+    """Connect to a server and return its tools. Leaving the block closes the connection and ends a stdio server.
 
     server: a program to start, or the URL of a server that speaks streamable HTTP.
     headers: sent with each request over HTTP.
     prefix: put before each tool's name, for servers whose tool names clash.
     only: the tools to use; all if left out. Names here and below are the server's own.
-    kinds: kinds of tools by name. Others are ordinary, unless their description has the mark `[COMPLETION SIGNAL]`; one
-    with the usual name of a completion tool (`task_done`, `submit`) is logged when an engine is made with it.
+    kinds: kinds of tools by name. Others are ordinary, unless their description has the mark `[COMPLETION SIGNAL]`; a
+    tool with a usual completion name (`task_done`, `submit`) is logged when an engine is made with it.
     reads: the tools that change nothing and may run in parallel. If left out, those that the server marks
     (`readOnlyHint`); name them yourself if you do not trust it.
     polls: the tools that are meant to be called repeatedly with the same result.
-    approval: which calls need the user's approval before they run: True for those of all tools; names of tools; a
-    function of the tool's name and the arguments; "destructive" for tools that do not count as reading, unless the
-    server says that they destroy nothing (`destructiveHint: false`). Only ordinary tools are asked about.
+    approval: which calls need the user's approval before they run: True for all tools; names of tools; a function of
+    the tool's name and the arguments; "destructive" for tools that do not count as reading, unless the server says that
+    they destroy nothing (`destructiveHint: false`). Only ordinary tools can need approval.
     timeout: seconds for one call, None for no limit.
 
     Any number of runs may use the tools at once. Cancelling a run cancels its requests at the server. If the connection
-    is lost, the call gets an error as its result, and the next call connects again.
+    is lost, the call's result is an error, and the next call connects again.
 
     Raises WrongUse if `mcp` is not installed, the program cannot be started, or a name or a schema cannot be used, and
     ConnectionError if the server cannot be reached or does not speak MCP.
@@ -172,11 +172,11 @@ def _check(server: Any, headers: Any) -> None:
 def _check_names(offered: Collection[str], given: Mapping[str, Iterable[str] | Mapping[str, str]]) -> None:
     for option, names in given.items():
         if isinstance(names, str):
-            raise WrongUse(f"mcp_tools: {option} takes several names: write {option}=[{names!r}]")
+            raise WrongUse(f"mcp_tools: {option} takes a list of names: write {option}=[{names!r}]")
         for name in names:
             if name not in offered:
                 raise WrongUse(
-                    f"mcp_tools: {option} names {name!r}, which the server has not{did_you_mean(name, offered)}"
+                    f"mcp_tools: {option} names {name!r}, which the server does not have{did_you_mean(name, offered)}"
                 )
             if isinstance(names, Mapping) and names[name] not in get_args(ToolKind):
                 raise WrongUse(
@@ -185,7 +185,7 @@ def _check_names(offered: Collection[str], given: Mapping[str, Iterable[str] | M
 
 
 class McpTool(Tool):
-    """A tool of a server. The user has not written it, so a name of a completion tool is logged, and not refused."""
+    """A tool of a server. Its name is not the user's choice, so a completion tool's name is logged and not refused."""
 
     def __init__(self, function: Function, name_at_server: str, **options: Any) -> None:
         super().__init__(function, **options)
@@ -214,7 +214,7 @@ def _make_tool(connection: McpConnection, one: ServerTool, **options: Any) -> To
 
 
 def _valid_name(name: str) -> str:
-    """The name in a form that providers accept."""
+    """Return the name in a form that providers accept."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:MAX_NAME_CHARACTERS]
 
 
@@ -237,7 +237,7 @@ def _check_approval(offered: Collection[str], approval: Any) -> None:
 
 
 def _approval_of(one: ServerTool, approval: ServerApproval, kind: ToolKind, reads: bool) -> Approval:
-    """The `approval` of a tool. One that is named and is not ordinary is refused by `Tool`."""
+    """Return the `approval` of a tool. `Tool` refuses one for a named tool that is not ordinary."""
     if isinstance(approval, Collection) and not isinstance(approval, str):
         return one.name in approval
     if kind != "ordinary":
@@ -248,7 +248,7 @@ def _approval_of(one: ServerTool, approval: ServerApproval, kind: ToolKind, read
 
 
 def _with_name(approval: Callable[[str, Mapping[str, Any]], bool], name: str) -> Callable[[Mapping[str, Any]], bool]:
-    """The user's function as one of the arguments alone; records have it under its own name."""
+    """Return the user's function as a function of the arguments only; records have it under its own name."""
 
     @wraps(approval)
     def function(arguments: Mapping[str, Any]) -> bool:
@@ -258,7 +258,7 @@ def _with_name(approval: Callable[[str, Mapping[str, Any]], bool], name: str) ->
 
 
 def _is_harmless(one: ServerTool) -> bool:
-    """Whether the server says that the tool destroys nothing; the protocol's default is that it may."""
+    """Return whether the server says that the tool destroys nothing. By the protocol's default it may."""
     return one.annotations is not None and one.annotations.destructive_hint is False
 
 
@@ -270,7 +270,7 @@ def _call_function(connection: McpConnection, name: str) -> Function:
 
 
 def result_of(answered: CallToolResult) -> Any:
-    """The result as a tool function would return it. Structured content counts only if there is no other content."""
+    """Return the result as a tool function would. Structured content is used only if there is no other content."""
     parts = list(_parts(answered.content))
     if not parts and answered.structured_content is not None:
         parts = [msgspec.json.encode(answered.structured_content).decode()]
@@ -284,7 +284,7 @@ def result_of(answered: CallToolResult) -> Any:
 
 
 def _parts(content: Iterable[Any]) -> Iterator[str | Image]:
-    """The blocks of a result; a block that is neither text nor image becomes a short description."""
+    """Yield the blocks of a result. A block that is neither text nor image becomes a short description."""
     for block in content:
         match block.type:
             case "text":
@@ -323,7 +323,7 @@ def _picture(data: str, kind: str, what: str) -> str | Image:
 
 @dataclass(eq=False)
 class _OpenConnection:
-    """One open connection. `task` entered it, and leaves it once `leave` is set; `calls` counts calls in progress."""
+    """One open connection. `task` entered it and leaves it once `leave` is set; `calls` counts calls in progress."""
 
     task: asyncio.Task[None]
     client: Client
@@ -341,12 +341,12 @@ class _OpenConnection:
 class _SessionLost(Exception):
     """A server over HTTP does not know our session, because it was restarted or the session expired.
 
-    Servers use different codes for that, but all of them say "session".
+    Servers use different codes for this, but all of their messages contain the word "session".
     """
 
 
 class McpConnection:
-    """Opens connections to one server as they are needed. Made and closed by `mcp_tools`."""
+    """Manager of connections to one server, opened as needed. `mcp_tools` creates and closes it."""
 
     def __init__(self, server: Stdio | str, headers: Mapping[str, str] | None, timeout: float | None) -> None:
         try:
@@ -369,7 +369,7 @@ class McpConnection:
         return f"the MCP server {self._server if isinstance(self._server, Stdio) else public_url(self._server)}"
 
     async def tools(self) -> list[ServerTool]:
-        """The server's tools. Raises WrongUse if it cannot be started, ConnectionError if it cannot be reached."""
+        """Return the server's tools. Raises WrongUse if it cannot be started, ConnectionError if not reached."""
         link = await self._open_link()
         tools: list[ServerTool] = []
         cursor: str | None = None
@@ -382,10 +382,10 @@ class McpConnection:
                     if cursor is None:
                         return tools
         except TimeoutError:
-            raise ConnectionError(f"{self} did not name its tools within {CONNECT_SECONDS:g} s") from None
+            raise ConnectionError(f"{self} did not list its tools within {CONNECT_SECONDS:g} s") from None
         except Exception as error:
-            raise ConnectionError(f"{self} did not name its tools: {_describe(error)}") from error
-        raise ConnectionError(f"{self} names its tools on more than {MAX_PAGES} pages")
+            raise ConnectionError(f"{self} did not list its tools: {_describe(error)}") from error
+        raise ConnectionError(f"{self} lists its tools on more than {MAX_PAGES} pages")
 
     async def call(self, name: str, arguments: Mapping[str, Any], report: Callable[[Any], None]) -> CallToolResult:
         """Call a tool, and report its progress. Raises UserFunctionError with a text for the model."""
@@ -395,7 +395,7 @@ class McpConnection:
 
         try:
             return await self._call_once(name, arguments, notified)
-        except _SessionLost:  # the call did not run; a new session knows nothing of the old one
+        except _SessionLost:  # the call did not run; a new session does not know the old one
             with suppress(_SessionLost):
                 return await self._call_once(name, arguments, notified)
             raise UserFunctionError(f"The tool did not run: {self} knows none of its own sessions") from None
@@ -450,7 +450,7 @@ class McpConnection:
             return self._link
 
     async def _connect(self) -> _OpenConnection:
-        """Open a connection in a task of its own, in the context in which this object was made."""
+        """Open a connection in its own task, in the context in which this object was created."""
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         leave = asyncio.Event()
         task = asyncio.create_task(self._hold(ready, leave), name=f"endstop: {self}", context=self._context.copy())
@@ -461,7 +461,7 @@ class McpConnection:
             task.cancel()
             await wait_shielded(task, CLOSE_SECONDS)
             if isinstance(error, TimeoutError):
-                raise ConnectionError(f"{self} did not answer within {CONNECT_SECONDS:g} s") from None
+                raise ConnectionError(f"{self} did not respond within {CONNECT_SECONDS:g} s") from None
             raise
         link = _OpenConnection(task, client, leave)
         self._links.add(link)
@@ -469,7 +469,7 @@ class McpConnection:
         return link
 
     async def _hold(self, ready: asyncio.Future[Client], leave: asyncio.Event) -> None:
-        """Enter and leave one connection. An error before it is open goes to `ready`."""
+        """Enter and leave one connection. An error before it is open is set on `ready`."""
         try:
             async with self._client() as client:
                 if not ready.done():
@@ -478,12 +478,12 @@ class McpConnection:
         except Exception as error:
             if not ready.done():
                 ready.set_exception(self._not_open(_first_cause(error)))
-            # After that nobody waits for `ready`: the calls in progress get the error of the broken connection.
+            # Later, nobody waits for `ready`: the calls in progress get the error of the broken connection.
 
     def _not_open(self, error: BaseException) -> Exception:
         if isinstance(self._server, Stdio) and isinstance(error, OSError | ValueError):
             return WrongUse(f"mcp_tools: {self._server.command!r} cannot be started: {error}")
-        return ConnectionError(f"{self} cannot be reached, or is none: {_describe(error)}")
+        return ConnectionError(f"{self} cannot be reached, or is not an MCP server: {_describe(error)}")
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[Client]:
@@ -505,14 +505,14 @@ class McpConnection:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
-        # No bytes come while a tool is busy, so only the tool's own timeout bounds the read.
+        # No bytes arrive while a tool is busy, so only the tool's own timeout limits the read.
         timeout = httpx2.Timeout(CONNECT_SECONDS, read=self._timeout and self._timeout + CONNECT_SECONDS)
         client = httpx2.AsyncClient(headers=self._headers, timeout=timeout)
         return streamable_http_client(url, http_client=await stack.enter_async_context(client))
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """The first error inside the exception groups of task groups."""
+    """Return the first error inside the exception groups of task groups."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""The typed output of a run: the completion tool that takes it as its argument, and the type that reads it back.
+"""Typed output of a run: the completion tool that takes it as its argument, and the type that reads it back.
 
     @dataclass
     class Config:
@@ -10,10 +10,10 @@
 
 The model sees the type as the schema of a completion tool, `final_result`. Its arguments are validated; if they are
 invalid, the model is told why and tries again, as with any call (`policy.patience.invalid_calls`). A type whose schema
-is not an object, such as a list or a union, is the one argument `result` of that tool.
+is not an object, such as a list or a union, becomes that tool's only argument, `result`.
 
 The answer of the run is the output as JSON, so an equal output can be read from it, also from the answer in a record.
-pydantic makes the schemas of its models, of dataclasses and of typed dicts, msgspec those of its structs.
+pydantic creates the schemas of its models, of dataclasses and of typed dicts, msgspec those of its structs.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .schema import InvalidArguments, SignatureArguments, describe_errors, witho
 from .tool import Tool
 
 NAME = "final_result"
-"""The completion tool of an engine with an output type."""
+"""Name of the completion tool of an engine with an output type."""
 WRAPPER = "result"
-"""The argument of that tool for an output that is not a JSON object."""
+"""Name of that tool's argument for an output that is not a JSON object."""
 ACCEPTED = "The result is accepted."
 _WHEN = (
     "Call this exactly once, as soon as everything the task asks for is done and verified by the results of your "
@@ -47,51 +47,51 @@ _MODULES = re.compile(r"(?<![\w.])(?:\w++\.|<locals>\.)++(?=\w)")
 
 
 class OutputType:
-    """A type of output: its schema and description for the model, and how it is read and written.
+    """A type of output: its schema and description for the model, and functions that read and write it.
 
-    Raises WrongUse if no schema can be made of it.
+    Raises WrongUse if no schema can be created for it.
     """
 
     def __init__(self, kind: Any) -> None:
         self.label = kind.__name__ if inspect.isclass(kind) and not get_args(kind) else _MODULES.sub("", str(kind))
-        """The name of the type, for messages and for the model."""
+        """Name of the type, for messages and for the model."""
         self._codec = _codec_of(kind, self.label)
         about = _docstring_of(kind)
         self.about = about or f"The result of the task, as {self.label}."
-        """The description of the type for the model."""
+        """Description of the type for the model."""
         self.schema = _cleaned(self._codec.schema, keep_description=not about)
-        """The JSON schema of the output itself."""
+        """JSON schema of the output itself."""
         self.wrapped = self.schema.get("type") != "object"
         """Whether the tool takes the output as its argument `WRAPPER`, because it is not a JSON object."""
 
     def read(self, answer: str) -> Any:
-        """Read the output from an answer. Raises WrongUse if the answer does not hold such an output."""
+        """Read the output from an answer. Raises WrongUse if the answer does not contain such an output."""
         try:
             return self._codec.read(answer)
         except Exception as error:
-            raise WrongUse(f"the answer is no {self.label}: {self._codec.complaint(NAME, error)}") from None
+            raise WrongUse(f"the answer is not of type {self.label}: {self._codec.complaint(NAME, error)}") from None
 
     def read_argument(self, text: str) -> Any:
         """Read the output that a model wrote as JSON. Raises InvalidArguments with a text for the model."""
         try:
             return self._codec.read(text)
-        except Exception as error:  # also what a validator of the type raises
+        except Exception as error:  # includes what a validator of the type raises
             raise InvalidArguments(self._codec.complaint(NAME, error)) from None
 
     def write(self, output: Any, written: str) -> str:
         """Return the output as JSON from which an equal output can be read.
 
-        That is the JSON which the model wrote (`written`), if writing the output itself would lose something.
+        This is the JSON that the model wrote (`written`), if writing the output itself would lose something.
         """
         try:
             text = self._codec.write(output)
             return text if self._codec.read(text) == output else written
-        except Exception:  # the type cannot write or read what it has read
+        except Exception:  # the type cannot write what it has read, or read it again
             return written
 
 
 class OutputTool(Tool):
-    """The completion tool whose argument is the output."""
+    """Completion tool whose argument is the output."""
 
     def __init__(self, output: OutputType) -> None:
         async def accept(output_value: Any, written: str) -> Completion:
@@ -108,18 +108,18 @@ class OutputTool(Tool):
         self._arguments = OutputArguments(output)
 
     def parse(self, arguments: str) -> dict[str, Any]:
-        """Parse arguments, see `Tool.parse`. Only the output's type decides what is valid: its texts may be empty."""
+        """Parse arguments; see `Tool.parse`. Only the output's type decides what is valid: its texts may be empty."""
         return self._arguments.parse(arguments)
 
 
 class OutputArguments(SignatureArguments):
-    """The arguments of an `OutputTool`: the output, and the JSON that the model wrote for it."""
+    """Arguments of an `OutputTool`: the output, and the JSON that the model wrote for it."""
 
     def __init__(self, output: OutputType) -> None:
         self._output = output
 
     def parse(self, text: str) -> dict[str, Any]:
-        """Parse arguments, see `SignatureArguments.parse`."""
+        """Parse arguments; see `SignatureArguments.parse`."""
         written = self._unwrapped(text) if self._output.wrapped else text.strip() or "{}"
         return {"output_value": self._output.read_argument(written), "written": written}
 
@@ -143,7 +143,7 @@ class OutputArguments(SignatureArguments):
 
 
 def output_type_of(output: Any) -> OutputType | None:
-    """The output type of an engine; None for a plain text (`output=None` or `str`). Raises WrongUse."""
+    """Return the output type of an engine; None for plain text (`output=None` or `str`). Raises WrongUse."""
     return None if output is None or output is str else OutputType(output)
 
 
@@ -153,7 +153,7 @@ def complaint(name: str, what: str) -> str:
 
 
 class _Codec(Protocol):
-    """The schema, reader and writer that a library makes for a type."""
+    """Schema, reader and writer that a library provides for a type."""
 
     schema: dict[str, Any]
 
@@ -201,12 +201,12 @@ class _MsgspecCodec:
 
 
 def _codec_of(kind: Any, label: str) -> _Codec:
-    """Return the codec of a type. Raises WrongUse if neither library can make a schema of it."""
+    """Return the codec of a type. Raises WrongUse if neither library can create a schema for it."""
     reasons = []
     for make in (_PydanticCodec, _MsgspecCodec):
         try:
             codec: _Codec = make(kind)
-        except Exception as error:  # each library has its own for a type that it does not know
+        except Exception as error:  # each library has its own error for an unknown type
             reasons.append(error_text(error).splitlines()[0].split(". ")[0])
         else:
             if codec.schema:
@@ -236,7 +236,7 @@ def _cleaned(schema: Mapping[str, Any], *, keep_description: bool) -> dict[str, 
 
 
 def _docstring_of(kind: Any) -> str:
-    """Return the type's own docstring; empty if it is inherited, or generated by `dataclass`."""
+    """Return the type's own docstring; empty if it is inherited or generated by `dataclass`."""
     written = vars(kind).get("__doc__") if isinstance(kind, type) else None
     if not written or written.startswith(f"{kind.__name__}("):
         return ""

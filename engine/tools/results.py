@@ -1,14 +1,14 @@
 """Results of tools: what a function may return, the text that the model reads, and what a completion reports.
 
 Any tool may return text, anything that can be turned into JSON, an `Image`, or a list of texts and images. A
-completion tool may return a `Completion`, a `Phase` (a part of the work is done) or a `Continue` (it is not done);
+completion tool may return a `Completion`, a `Phase` (part of the work is done) or a `Continue` (it is not done);
 plain text is the run's answer, except for the one word "continue". A mapping, an object or JSON text can say the same:
 `{"success": false, "error": ...}`, `{"task_completed": false}`, `{"shouldContinue": true}` and False reject the
 completion; `{"success": true, "summary": ...}` ends the run with the summary (or `message`, `result`) as its answer,
 None and True with the text that the model passed; `{"completion_percentage": 60, "next_phase": ...}` is a phase; and
 `"requires_user_confirmation": true` asks the user first.
 
-A tool's `check` says whether a call took effect that was running when its process died: `Happened`, `NotHappened` or
+A tool's `check` tells whether a call that was running when its process died took effect: `Happened`, `NotHappened` or
 `Unclear`.
 """
 
@@ -31,26 +31,27 @@ from ..decision.settings import describe_type
 from ..providers.surrogate_pairs import whole_characters
 
 MAX_RESULT_CHARACTERS = 100_000
-"""Characters of one result that the model and the record get; the middle of a longer one is left out."""
+"""Maximum length of one result for the model and the record, in characters; the middle of a longer one is left out."""
 OMISSION_NOTE_CHARACTERS = 80
-"""The longest that the note on the omitted middle can be."""
+"""Maximum length of the note about the omitted middle, in characters."""
 MAX_ITERATED_ITEMS = 100_000
-"""Items that are read of all iterators in one result; the text is truncated to `MAX_RESULT_CHARACTERS` after that."""
+"""Maximum number of items read from all iterators in one result; the text is then truncated to
+`MAX_RESULT_CHARACTERS`."""
 MAX_ITERATED_CHARACTERS = 10 * MAX_RESULT_CHARACTERS
-"""Characters of texts, and bytes, that are read of all iterators in one result."""
+"""Maximum number of characters and bytes read from all iterators in one result."""
 ITERATION_STOPPED = "[... it was not read any further ...]"
 MAX_NESTING = 250
-"""How deep a result may be nested; pydantic's JSON encoder goes no deeper."""
+"""Maximum nesting of a result; pydantic's JSON encoder goes no deeper."""
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 SKIPPED = "Not run: it stood after the completion of the task."
 NOT_RUN_AFTER_QUESTION = "Not run: it stood after a question to the user. Once you have the answer, decide anew."
-"""Result of a call that may write and stood after a question in its response."""
+"""Result of a call that may write and came after a question in its response."""
 NOT_RUN_WHILE_CLOSING = "Not run: the limit is reached."
 """Result of a call in the closing step."""
 CANCELLED = "Cancelled while it was running or waiting to run."
 """Result of a call that a cancellation cut off."""
 LIMIT_REACHED = "Not run to its end: a limit of the run was reached."
-"""Result of a call that changed nothing and that a limit cut off or kept from running."""
+"""Result of a call that changed nothing and that a limit cut off or prevented."""
 STOPPED_AT_LIMIT = (
     "Stopped while it was running, because a limit of the run was reached. Its effect is not known: find out what it "
     "is before you call it again."
@@ -63,7 +64,7 @@ STILL_RUNNING_AFTER = "{} It did not stop when it was told to, and was left behi
 
 
 class _Checked:
-    """Checks the types of all fields of a new instance, because a wrong one would make a record unreadable."""
+    """Base class that checks the types of a new instance's fields, because a wrong one makes a record unreadable."""
 
     __slots__ = ()
 
@@ -91,7 +92,7 @@ class Completion(_Checked):
     content: str | None = None
     success: bool = True
     error: str | None = None
-    """Why the work is not a success; the completion is then rejected for this reason."""
+    """Reason why the work is not a success; the completion is then rejected for it."""
     pending_issues: tuple[str, ...] = field(default=())
     confirm: str | bool | None = None
     """A question that the user must answer with yes before the work counts as done; the run pauses for it. True: the
@@ -99,12 +100,12 @@ class Completion(_Checked):
     percentage: int | None = None
     """100 if the tool reports phases, so that the outcome's phases include the last one."""
     output: Any = None
-    """For gates: the output of an engine with `output=...`, which is then what `answer` says as JSON."""
+    """For gates: the output of an engine with `output=...`, of which `answer` is then the JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase(_Checked):
-    """A part of the work is done: `percentage` of it, 0 to 99. The run continues."""
+    """Part of the work is done: `percentage` of it, 0 to 99. The run continues."""
 
     percentage: int
     summary: str = ""
@@ -150,10 +151,10 @@ class NeedsUserInput(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class SubagentAsks:
-    """The sub-agent that a call runs has paused with these questions. The call is run again once they are answered."""
+    """The sub-agent that a call runs has paused with these questions. The call is run again after they are answered."""
 
     questions: tuple[Question, ...]
-    """With the ids under which the run itself asks them."""
+    """The questions, with the ids under which the run itself asks them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +168,7 @@ class CallOutcome(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class ProgressUpdate(_Checked):
-    """What a tool yields to report progress; never its result. `progress` and `total` have any unit, as in MCP."""
+    """Item that a tool yields to report progress; never its result. `progress` and `total` have any unit, as in MCP."""
 
     text: str = ""
     progress: float | None = None
@@ -175,13 +176,13 @@ class ProgressUpdate(_Checked):
 
 
 def phase_reply(percentage: int, next_phase: str | None) -> str:
-    """The result that the model reads after it reported a phase."""
+    """Return the result that the model reads after it reported a phase."""
     following = f" Go on with: {next_phase}" if next_phase else " Go on."
     return f"Noted: {percentage} % done.{following}"
 
 
 def render_result(value: Any) -> tuple[str, ResultStatus]:
-    """The text of a result with status `ok`, or an error message with status `error`."""
+    """Return the text of a result and the status `ok`, or an error message and the status `error`."""
     match value:
         case CallOutcome(content=content, status=status):
             return truncate(content), status
@@ -200,7 +201,7 @@ def render_result(value: Any) -> tuple[str, ResultStatus]:
 
 
 def images_in(value: Any) -> tuple[Image, ...]:
-    """The images of a result: a single one, or those in a list of images and texts."""
+    """Return the images of a result: a single one, or those in a list of images and texts."""
     match value:
         case CallOutcome(images=images):
             return images
@@ -213,7 +214,7 @@ def images_in(value: Any) -> tuple[Image, ...]:
 
 
 def _render_parts(value: Any) -> str:
-    """The texts of a result, with a placeholder for each image."""
+    """Return the texts of a result, with a placeholder for each image."""
     parts = [value] if isinstance(value, Image) else value
     return "\n".join(part if isinstance(part, str) else f"[image: {part}]" for part in parts)
 
@@ -228,7 +229,7 @@ def _as_json(value: Any) -> tuple[str, ResultStatus]:
 
 
 def truncate(text: str, longest: int = MAX_RESULT_CHARACTERS) -> str:
-    """The text as valid UTF-8, with its middle left out if it is longer than `longest` characters.
+    """Return the text as valid UTF-8, with its middle left out if it is longer than `longest` characters.
 
     The result, with its note, is never longer than that, so that a second call changes nothing.
     """
@@ -240,14 +241,14 @@ def truncate(text: str, longest: int = MAX_RESULT_CHARACTERS) -> str:
 
 
 def to_jsonable(value: Any) -> Any:
-    """The value as JSON types; anything that JSON cannot hold becomes its repr."""
+    """Return the value as JSON types; anything that JSON cannot hold becomes its repr."""
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")
 
 
 def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = ()) -> str:
-    """A hash that is equal for equal calls with equal results, by which rules recognise repeated calls."""
+    """Return a hash that is equal for equal calls with equal results; rules recognise repeated calls by it."""
     digest = blake2b(b"".join(image.data for image in images), digest_size=8)
     for part in (call.name, call.arguments, content):
         digest.update(part.encode("utf-8", "surrogatepass"))
@@ -256,7 +257,7 @@ def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = ()) ->
 
 
 def contains_iterator(value: Any) -> bool:
-    """Whether the value contains an iterator, which may block or never end."""
+    """Return whether the value contains an iterator, which may block or never end."""
     return _holds_iterator(value, set())
 
 
@@ -275,20 +276,20 @@ def _holds_iterator(value: Any, seen: set[int]) -> bool:
 
 
 def _parts(value: Any) -> Collection[Any]:
-    """The items of a container; empty for all other values."""
+    """Return the items of a container; empty for all other values."""
     if isinstance(value, Mapping):
         return value.values()
     if isinstance(value, list | tuple | set | frozenset | deque):
         return value
     if isinstance(value, type):
         return ()
-    if hasattr(value, "model_fields_set"):  # a model of pydantic, without importing it
+    if hasattr(value, "model_fields_set"):  # a pydantic model, recognised without importing pydantic
         return list(vars(value).values())
     return [getattr(value, field.name, None) for field in fields(value)] if is_dataclass(value) else ()
 
 
 def consume_iterators(value: Any) -> Any:
-    """The value with a list in place of each iterator, cut off after `MAX_ITERATED_ITEMS` items in total."""
+    """Return the value with a list in place of each iterator, cut off after `MAX_ITERATED_ITEMS` items in total."""
     return _consume(value, [MAX_ITERATED_ITEMS, MAX_ITERATED_CHARACTERS])
 
 
@@ -315,25 +316,25 @@ def _consume(value: Any, left: list[int]) -> Any:
     return {field.name: _consume(getattr(value, field.name), left) for field in fields(value)}
 
 
-# ---- what a completion's function reports
+# ---- reports of a completion's function
 
 ANSWER_FIELDS = ("summary", "result", "answer", "final_answer", "response", "message", "content", "text", "output")
-"""Fields of a completion's arguments or result that may hold the answer; the first with text counts."""
+"""Fields of a completion's arguments or result that may hold the answer; the first with text is used."""
 _REASON_FIELDS = ("error", "reason", "feedback", "message", "detail", "details", *ANSWER_FIELDS)
-"""Fields of a completion's result that may hold the reason why the work is not done; the first with text counts."""
+"""Fields of a completion's result that may hold the reason why the work is not done; the first with text is used."""
 _DONE_FIELDS = frozenset(
     "success successful succeeded ok done isdone taskdone complete completed iscomplete iscompleted taskcomplete "
     "taskcompleted istaskcomplete istaskcompleted finished isfinished taskfinished isfinal accepted approved passed "
     "stop shouldstop terminate shouldterminate shouldautoterminate shouldend shouldfinish".split()
 )
-"""Fields that hold true if the work is done, as `"is_done": true`. Names are compared without case, `_` and `-`."""
+"""Fields that are true if the work is done, as in `"is_done": true`. Names are compared without case, `_` and `-`."""
 _NOT_DONE_FIELDS = frozenset(
     "continue shouldcontinue needscontinue mustcontinue needstocontinue goon keepgoing incomplete isincomplete "
     "unfinished isunfinished needsmorework rejected failed iserror haserror".split()
 )
-"""Fields that hold true if the work is not done, as `"needs_more_work": true`."""
+"""Fields that are true if the work is not done, as in `"needs_more_work": true`."""
 _STATE_FIELDS = frozenset({"status", "state", "decision", "action", "verdict"})
-"""Fields that say with a word whether the work is done, as `"status": "done"`."""
+"""Fields with a word that tells whether the work is done, as in `"status": "done"`."""
 _DONE_WORDS = frozenset(
     "true yes success succeeded ok done complete completed finished accepted passed stop end".split()
 )
@@ -345,23 +346,23 @@ _PERCENTAGE_FIELDS = frozenset({"completionpercentage", "percentage"})
 _KNOWN_FIELDS = frozenset(
     {"error", "nextphase", "pendingissues", "requiresuserconfirmation", *_PERCENTAGE_FIELDS, *_STATE_FIELDS}
 )
-"""Further fields that have a meaning for the engine. A result that does not say whether the work is done and has fields
-that are in none of these tables, is the tool's own data: all of it is the answer."""
+"""Further fields with a meaning for the engine. A result that does not say whether the work is done and has fields in
+none of these tables is the tool's own data: all of it is the answer."""
 PERCENTAGE_OUT_OF_RANGE = "{} % is not from 0 to 100. Report again how much of the work is done."
-"""Why a report with such a percentage is handed back."""
+"""Reason for rejecting a report with such a percentage."""
 ONLY_FINISHED_WORK_CONFIRMED = (
     "Only finished work can be confirmed by the user, and completion_percentage is below 100. Finish the rest and ask "
     "for the confirmation then, or report the part without asking for one."
 )
-"""Why a completion is rejected that reports a part of the work and asks for a confirmation."""
+"""Reason for rejecting a completion that reports part of the work and asks for a confirmation."""
 
 
 def parse_completion(value: Any, arguments: Mapping[str, Any]) -> Any:
-    """What a completion's function reports with its return value: a Completion, Phase or Continue.
+    """Return what a completion's function reports by its return value: a Completion, Phase or Continue.
 
     A CallOutcome or NeedsUserInput is returned unchanged. A mapping, an object with fields or JSON text is interpreted
     by fields like `success`, `task_completed` or `shouldContinue`; if any of them says that the work is not done, it is
-    not. All other data become the answer as JSON. If the function says only that the work is done, the answer is the
+    not. Any other data becomes the answer as JSON. If the function says only that the work is done, the answer is the
     text that the model passed.
     """
     match value:
@@ -372,7 +373,7 @@ def parse_completion(value: Any, arguments: Mapping[str, Any]) -> Any:
         case str() if _normalize(value) == "continue":
             return Continue()
         case str():
-            # an argument that is returned was written by the model: it is not the function's verdict on the work
+            # a returned argument was written by the model: it is not the function's verdict on the work
             said = None if value in arguments.values() else _parse_json_object(value)
         case _:
             said = value = _to_mapping(value)
@@ -385,7 +386,7 @@ def parse_completion(value: Any, arguments: Mapping[str, Any]) -> Any:
 def _parse_members(
     said: Mapping[str, Any], content: str, arguments: Mapping[str, Any]
 ) -> Completion | Phase | Continue | None:
-    """What a mapping reports about the work; None if it reports nothing, so that it is the answer itself."""
+    """Return what a mapping reports about the work; None if it reports nothing, so that it is the answer itself."""
     members = {_normalize(name): member for name, member in said.items()}
     done = {_says_done(name, member) for name, member in members.items()} - {None}
     if False in done or (not done and members.get("error")):
@@ -418,13 +419,16 @@ _RUN_FIELDS = frozenset(
     "taskcomplete taskcompleted taskdone taskfinished istaskcomplete istaskcompleted shouldstop shouldterminate "
     "shouldautoterminate shouldend shouldfinish terminate shouldcontinue".split()
 )
-"""Fields of `_DONE_FIELDS` and `_NOT_DONE_FIELDS` that can only be about the run itself."""
+"""Fields in `_DONE_FIELDS` and `_NOT_DONE_FIELDS` that can only be about the run itself."""
 MAX_REPORT_CHARACTERS = 10_000
-"""Longest JSON text in which an ordinary tool's report about the run is looked for."""
+"""Maximum length of JSON text in which a report about the run is searched for in an ordinary tool's result."""
 
 
 def reports_completion(value: Any) -> str:
-    """What in an ordinary tool's result says that the task is complete, as `task_completed`; empty if nothing does."""
+    """Return the field of an ordinary tool's result that says that the task is complete; empty if there is none.
+
+    An example is `task_completed`.
+    """
     match value:
         case Completion() | Phase() | Continue():
             return type(value).__name__
@@ -441,17 +445,17 @@ def reports_completion(value: Any) -> str:
 
 
 def returns_report(function: Callable[..., Any]) -> str:
-    """Which of the types of reports about the work a function returns by its annotation; empty if none."""
+    """Return the name of the report type that a function returns by its annotation; empty if it returns none."""
     try:
         hint = get_type_hints(inspect.unwrap(function)).get("return")
-    except (NameError, TypeError, AttributeError):  # a name that is only there for type checkers, or no function
+    except (NameError, TypeError, AttributeError):  # a name that exists only for type checkers, or not a function
         return ""
     found = [one.__name__ for one in (hint, *get_args(hint)) if one in (Completion, Phase, Continue)]
     return found[0] if found else ""
 
 
 def _says_done(name: str, member: Any) -> bool | None:
-    """Whether a field says that the work is done; None if it says nothing about that."""
+    """Return whether a field says that the work is done; None if it says nothing about that."""
     truth = _parse_truth(member)
     if name in _STATE_FIELDS:
         return truth if isinstance(member, str) else None
@@ -476,19 +480,19 @@ def _normalize(text: str) -> str:
 
 
 def _to_mapping(value: Any) -> Any:
-    """A mapping, or an object with fields, as a dict of JSON types; any other value unchanged.
+    """Return a mapping, or an object with fields, as a dict of JSON types; any other value unchanged.
 
     A part that JSON cannot hold becomes its repr.
     """
     try:
         made = to_jsonable(value)
-    except (ValueError, RecursionError):  # bytes that are no text, or a mapping that holds itself
+    except (ValueError, RecursionError):  # bytes that are not text, or a mapping that contains itself
         return value
     return made if isinstance(made, dict) else value
 
 
 def _parse_json_object(text: str) -> Any:
-    """What a text holds as JSON, if that may be an object."""
+    """Return the JSON value of a text that may hold an object; None for any other text."""
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -498,7 +502,7 @@ def _parse_json_object(text: str) -> Any:
 
 
 def _first_text(members: Mapping[str, Any], names: Iterable[str]) -> str:
-    """The first of these members that holds text, or an object with a text of its own, as some errors are."""
+    """Return the first of these members that is text, or the text in one that is an object, as some errors are."""
     for name in names:
         member = members.get(_normalize(name))
         if isinstance(member, dict):
@@ -511,7 +515,7 @@ def _first_text(members: Mapping[str, Any], names: Iterable[str]) -> str:
 
 
 def _answer_argument(arguments: Mapping[str, Any]) -> str:
-    """The answer among the arguments of a completion: by its name, or the only text there."""
+    """Return the answer among a completion's arguments: the one with a usual name, or the only text."""
     texts = [text for text in arguments.values() if isinstance(text, str) and text.strip()]
     return _first_text({_normalize(name): text for name, text in arguments.items()}, ANSWER_FIELDS) or (
         texts[0] if len(texts) == 1 else ""

@@ -1,4 +1,4 @@
-"""`RunContext`: the argument through which a tool or hook learns about the run that calls it.
+"""`RunContext`: the argument that tells a tool or hook about the run that calls it.
 
     @dataclass
     class Deps:
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     DepsT = TypeVar("DepsT", default=Any)
-    """Type of `RunContext.deps`. An annotation without it, such as `RunContext`, allows any type."""
+    """Type of `RunContext.deps`. A plain `RunContext` annotation allows any type."""
 else:
     from typing import TypeVar
 
     DepsT = TypeVar("DepsT")
 
 _current_call: ContextVar[RunContext] = ContextVar("endstop_call")
-"""The call that is being run. Tasks that a tool's function starts see the same call, and so does the thread of a sync
-function, because they run in a copy of its context."""
+"""The running call. Tasks that a tool's function starts see the same call, and so does the thread of a sync function,
+because they run in a copy of its context."""
 _WRITTEN = re.compile(r"(\w+\.)*RunContext(\[.*\])?", re.DOTALL)
 
 
 class RunContext(Struct, Generic[DepsT], frozen=True):
-    """A run, and in a tool the call, as the user's function sees it.
+    """A run, and in a tool also the call, as the user's function sees it.
 
     @tool
     async def pay(ctx: RunContext, invoice: str) -> str:
@@ -58,9 +58,9 @@ class RunContext(Struct, Generic[DepsT], frozen=True):
     step: int = 0
     """Number of the step in its run, from 1; 0 before the first."""
     call_id: str = ""
-    """Id of the call; for a gate, id of the completion's call; otherwise empty."""
+    """Id of the call, or for a gate the id of the completion's call; otherwise empty."""
     again: bool = False
-    """Whether the call was already running in a process that died: it may have taken effect."""
+    """Whether the call was already running in a process that died, so that it may have taken effect."""
     deps: DepsT = None  # type: ignore[assignment]  # None only if no dependencies are given
     """The object that the run was started with (`deps=`), or that `Engine(deps=...)` made for it. Never recorded."""
     owner: str | None = None
@@ -70,7 +70,7 @@ class RunContext(Struct, Generic[DepsT], frozen=True):
 
     @property
     def key(self) -> str:
-        """Idempotency key: globally unique, and the same in whichever process the call runs.
+        """Idempotency key: globally unique, and the same in every process that runs the call.
 
         A durable engine keeps the call's result under the same key (`StepKey`).
         """
@@ -82,7 +82,7 @@ ThisCall = RunContext
 
 
 def this_call() -> RunContext:
-    """Return the call that is being run, also in the thread of a sync function. Raises WrongUse outside a call.
+    """Return the running call, also in the thread of a sync function. Raises WrongUse outside a call.
 
     It works in a tool's function, its check and its approval function, and in everything that they call.
     """
@@ -103,10 +103,10 @@ def running_call(call: RunContext) -> Iterator[None]:
 
 
 def context_parameter(function: Callable[..., Any]) -> str | None:
-    """Return the name of the parameter that is annotated as a `RunContext`; None if there is none."""
+    """Return the name of the parameter annotated as a `RunContext`; None if there is none."""
     try:
         parameters = inspect.signature(function, eval_str=True).parameters
-    except Exception:  # an annotation that cannot be evaluated; whether that matters, the schema says
+    except Exception:  # an annotation that cannot be evaluated; the schema tells whether that matters
         parameters = inspect.signature(function).parameters
     return next((name for name, one in parameters.items() if _is_context(one.annotation)), None)
 
@@ -118,9 +118,9 @@ def _is_context(annotation: Any) -> bool:
 
 
 def model_parameters(function: Callable[..., Any], *, evaluated: bool = False) -> dict[str, inspect.Parameter]:
-    """Return the parameters for which the model writes arguments: all but the `RunContext`.
+    """Return the parameters for which the model writes arguments: all except the `RunContext`.
 
-    evaluated: evaluate annotations that are written as text.
+    evaluated: whether to evaluate annotations written as text.
     """
     context = context_parameter(function)
     parameters = inspect.signature(function, eval_str=evaluated).parameters
@@ -128,7 +128,7 @@ def model_parameters(function: Callable[..., Any], *, evaluated: bool = False) -
 
 
 def with_context(name: str | None, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments with the running call added under this name, unless it is None.
+    """Return the arguments with the running call added under this name, unless the name is None.
 
     Raises WrongUse outside a call.
     """

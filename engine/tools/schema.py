@@ -1,8 +1,8 @@
-"""JSON schemas of a tool's arguments, and validation of the arguments that a model wrote.
+"""JSON schemas of a tool's arguments, and validation of arguments that a model wrote.
 
 The schema comes from the type hints and the docstring (pydantic), or the user gives one (jsonschema). Both libraries
-are imported when first used, because they would be most of the import time of the engine. Arguments that the function
-does not take are dropped, because models invent some. No schema is ever fetched: a `$ref` must lead into the same one.
+are imported on first use, because they would take most of the engine's import time. Arguments that the function does
+not take are dropped, because models invent some. Schemas are never fetched: a `$ref` must point into the same schema.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class InvalidArguments(ValueError):
 
 
 class Bounds:
-    """The smallest and the largest value of an argument, both included, as in `Annotated[int, Bounds(0, 100)]`.
+    """Smallest and largest value of an argument, both included, as in `Annotated[int, Bounds(0, 100)]`.
 
-    For our own tools: pydantic reads it where it makes the schema, and need not be imported to write it.
+    For our own tools: pydantic reads it when it creates the schema, but need not be imported to write it.
     """
 
     def __init__(self, least: int, most: int) -> None:
@@ -40,7 +40,7 @@ class Bounds:
 
 
 class SignatureArguments:
-    """A function's arguments as its signature declares them. notes: descriptions of arguments, by name."""
+    """Arguments of a function as its signature declares them. notes: descriptions of arguments, by name."""
 
     def __init__(self, function: Callable[..., Any], tool: str, notes: Mapping[str, str]) -> None:
         self._function = function
@@ -69,7 +69,7 @@ class SignatureArguments:
             schema: dict[str, Any] = self._model.model_json_schema()
         except PydanticInvalidForJsonSchema as error:
             raise WrongUse(f"tool {self._tool!r}: no schema can be made of its type hints: {error}") from None
-        schema = without_keywords(schema, ("title",))  # pydantic's: they cost tokens and tell a model nothing
+        schema = without_keywords(schema, ("title",))  # pydantic's titles cost tokens and tell a model nothing
         schema.setdefault("properties", {})
         return schema
 
@@ -90,7 +90,7 @@ class SignatureArguments:
 
 
 def without_keywords(schema: Any, keywords: Collection[str]) -> Any:
-    """A copy of a JSON schema without these keywords, on any level. Properties and definitions of such names stay."""
+    """Return a copy of a JSON schema without these keywords, on any level. Properties keep such names."""
     if isinstance(schema, list):
         return [without_keywords(item, keywords) for item in schema]
     if not isinstance(schema, dict):
@@ -114,9 +114,9 @@ def describe_errors(name: str, error: Any) -> str:
 
 
 class SchemaArguments(SignatureArguments):
-    """A function's arguments as a JSON schema of the user's describes them.
+    """Arguments of a function as a JSON schema given by the user describes them.
 
-    Raises WrongUse if the schema is invalid, or the function cannot be called with what it allows.
+    Raises WrongUse if the schema is invalid, or the function cannot be called with the arguments it allows.
     """
 
     def __init__(self, function: Callable[..., Any], tool: str, schema: Mapping[str, Any]) -> None:
@@ -126,7 +126,7 @@ class SchemaArguments(SignatureArguments):
         _check_signature(function, tool, self._given)
 
     def parse(self, text: str) -> dict[str, Any]:
-        """As `SignatureArguments.parse`, and adds the schema's defaults."""
+        """Parse arguments like `SignatureArguments.parse`, and add the schema's defaults."""
         try:
             given = json.loads(text.strip() or "{}")
         except (ValueError, RecursionError) as error:
@@ -162,7 +162,7 @@ def _path_of(error: Any) -> str:
 
 
 def _checked_schema(tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the schema as plain JSON. Raises WrongUse if it is not a valid schema."""
+    """Return a copy of the schema as plain JSON. Raises WrongUse if it is not a valid schema."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
 
@@ -178,7 +178,7 @@ def _checked_schema(tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         raise WrongUse(f"tool {tool!r}: parameters must be of type object, not {plain['type']!r}")
     for reference in _references(plain):
         if not _resolves(plain, reference):
-            raise WrongUse(f"tool {tool!r}: $ref {reference!r} leads nowhere in its schema")
+            raise WrongUse(f"tool {tool!r}: $ref {reference!r} points to nothing in its schema")
     return plain
 
 

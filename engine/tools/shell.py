@@ -1,7 +1,7 @@
-"""Runs a shell command with a timeout; whatever it started ends with it.
+"""Runs a shell command with a timeout. Everything that it started ends with it.
 
-The output goes through a pipe of our own. With asyncio's pipes the wait for the shell would last as long as any
-background process holds them (Python 3.11), and a cancellation while it starts could leave processes behind.
+The output goes through our own pipe. With asyncio's pipes, the wait for the shell would last as long as any background
+process holds them (Python 3.11), and a cancellation while it starts could leave processes behind.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ import anyio.to_thread
 from .child_process import child_environment, start_child
 
 KEPT_BYTES = 10_000
-"""Bytes of output kept from the beginning, and as many from the end."""
+"""Number of bytes of output kept from the beginning, and the same number from the end."""
 MAX_SECONDS = 600.0
-"""The longest timeout, in seconds."""
+"""Maximum timeout, in seconds."""
 _PIECE = 65_536
 
 
 async def run_shell(folder: str, command: str, timeout: float, env: Collection[str] = ()) -> str:
     """Run a command and return its exit code and output. Raises TimeoutError with the output so far.
 
-    timeout: seconds. env: names of environment variables that it sees besides the allow-list of `child_process.py`.
+    timeout: seconds. env: names of environment variables that it sees in addition to the allow-list of
+    `child_process.py`.
     """
     seconds = max(0.1, min(timeout, MAX_SECONDS))
     output = _Output()
@@ -63,7 +64,7 @@ def _name(number: int) -> str:
 
 
 class _Output:
-    """Keeps the beginning and the end of what comes through a pipe."""
+    """Buffer that keeps the beginning and the end of the data from a pipe."""
 
     def __init__(self) -> None:
         self._head = bytearray()
@@ -76,18 +77,18 @@ class _Output:
             await anyio.wait_readable(pipe)
 
     def drain(self, pipe: int) -> None:
-        """Read what is in the pipe now, within bounds: a process that escaped may still be writing."""
+        """Read what is in the pipe now, up to a limit: a process that escaped may still be writing."""
         for _ in range(64):
             if not self._read_piece(pipe):
                 return
 
     def text(self) -> str:
-        """The kept output, with a note where bytes were left out."""
+        """Return the kept output, with a note where bytes were left out."""
         gap = f"\n[... {self._left_out} bytes left out ...]\n".encode() if self._left_out else b""
         return (self._head + gap + self._tail).decode("utf-8", "replace")
 
     def _read_piece(self, pipe: int) -> bytes | None:
-        """Read one piece; empty if the pipe is closed, None if there is nothing to read now."""
+        """Read one piece. Return empty bytes if the pipe is closed, None if there is nothing to read now."""
         try:
             piece = os.read(pipe, _PIECE)
         except BlockingIOError:

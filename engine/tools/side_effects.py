@@ -1,7 +1,7 @@
 """Decides from a function's bytecode whether it may have side effects.
 
 A tool of kind `question` is called only for the text of its question; the user answers after the run has paused. A body
-that asks the user itself, or already does what it asks about, is a mistake that would show only once it was done. So
+that asks the user itself, or already does what it asks about, is a mistake that would only be noticed afterwards. So
 the bytecode is checked when the tool is created. Code that cannot be checked (C functions, methods of unknown objects)
 counts as having side effects; `reads=True` overrides that.
 """
@@ -33,7 +33,7 @@ _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
 def has_side_effects(function: Any) -> bool:
-    """Whether a call may do more than compute a value."""
+    """Return whether a call may do more than compute a value."""
     return _acts(function, set())
 
 
@@ -50,7 +50,7 @@ def _acts(function: Any, seen: set[CodeType]) -> bool:
 
 
 def _nested_codes(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function and of all functions defined in it."""
+    """Yield the code of a function and of all functions defined in it."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):
@@ -61,7 +61,7 @@ def _code_acts(code: CodeType, whole: CodeType, names: dict[str, Any], seen: set
     if code in seen:
         return False
     seen.add(code)
-    generated = code is not whole and bool(code.co_flags & inspect.CO_GENERATOR)  # a comprehension's own yield
+    generated = code is not whole and bool(code.co_flags & inspect.CO_GENERATOR)  # the yield of a comprehension itself
     instructions = list(dis.get_instructions(code))
     puts = any(one.opname in ("STORE_SUBSCR", "DELETE_SUBSCR") for one in instructions)
     for number, one in enumerate(instructions):
@@ -82,7 +82,7 @@ def _code_acts(code: CodeType, whole: CodeType, names: dict[str, Any], seen: set
 
 
 def _may_change(name: str, value: Any, attribute: str | None, seen: set[CodeType]) -> bool:
-    """Whether using this outer value may have a side effect."""
+    """Return whether using this outer value may have a side effect."""
     if getattr(builtins, name, None) is value and (callable(value) and not isinstance(value, type)):
         return name in _ACTING
     if isinstance(value, ModuleType):
@@ -99,7 +99,7 @@ def _may_change(name: str, value: Any, attribute: str | None, seen: set[CodeType
 
 
 def _is_data(kind: type) -> bool:
-    """Whether instances of this class only hold data."""
+    """Return whether instances of this class only hold data."""
     plain = (str, bytes, int, float, tuple, list, dict, set, frozenset, BaseException, Enum, Struct)
     return is_dataclass(kind) or issubclass(kind, plain) or kind.__module__ == "builtins" or _is_model(kind)
 

@@ -13,8 +13,8 @@ The JSON schema comes from the type hints, descriptions of arguments from the do
 Epydoc style). Sync functions run in a thread. A tool is of kind `ordinary` by default and is assumed to change things;
 `reads=True` says that it does not, so that it may run in parallel and while the response still streams.
 
-A completion tool whose author forgot the kind would be called again and again. So where `kind` is left out, the mark
-`[COMPLETION SIGNAL]` in the description makes a completion tool, and a name or a result type that says that the tool
+A completion tool whose author forgot the kind would be called again and again. So if `kind` is left out, the mark
+`[COMPLETION SIGNAL]` in the description makes a completion tool, and a name or a result type which says that the tool
 ends the task is refused. `kind="ordinary"` says that it does not.
 
 A function that yields reports its progress: see `call_progress.py`.
@@ -49,7 +49,7 @@ Approval = bool | Callable[[Mapping[str, Any]], bool]
 F = TypeVar("F", bound=Function)
 F_co = TypeVar("F_co", covariant=True)
 COMPLETION_MARK = "[COMPLETION SIGNAL]"
-"""Begins the description of every completion tool."""
+"""Beginning of the description of every completion tool."""
 TOOL_TIMEOUT = 120.0
 """Default timeout of a call, in seconds."""
 
@@ -58,10 +58,11 @@ class Tool:
     """A function that a model may call.
 
     kind: `ordinary`, `completion`, `question` or `think`. If it is left out: `completion` if the description has the
-    mark `[COMPLETION SIGNAL]`, else `ordinary`.
+    mark `[COMPLETION SIGNAL]`, otherwise `ordinary`.
     polls: the tool is meant to be called repeatedly with the same result, which is not counted as repetition.
     completes: an ordinary tool may also return a Completion, a Phase or a Continue.
-    parallel: calls may change something and still run beside each other, and beside those of other parallel tools.
+    parallel: calls may change something and still run at the same time as each other and as those of other parallel
+    tools.
     timeout: seconds for one call, None for no limit; a call that takes longer gets an error as its result.
     final: whether a completion with these arguments can end the run; by default `completion_percentage` must not be
     below 100.
@@ -70,14 +71,14 @@ class Tool:
     check: called with the same arguments if the process died during a call. It returns `Happened(result)`,
     `NotHappened()`, after which the call is run, or `Unclear()`. Calls of a reading tool are simply run again.
 
-    Raises WrongUse for a function or options that cannot work, and where the kind is left out of a tool that ends the
+    Raises WrongUse for a function or options that cannot work, and if the kind is left out for a tool that ends the
     task by its name (`task_done`, `finish_task`, `attempt_completion`) or by its result type (`Completion`, ...).
     """
 
     kind_advice = "write kind='completion', or kind='ordinary' if it does not"
-    """What to do about a tool without a kind that seems to end the task."""
+    """Advice for a tool without a kind that seems to end the task."""
     kind_given = True
-    """Whether its author said the kind. If not, a result that says that the task is complete is logged as a mistake."""
+    """Whether its author gave the kind. If not, a result that says that the task is complete is logged as a mistake."""
 
     def __init__(
         self,
@@ -108,18 +109,18 @@ class Tool:
             )
         check_functions(check=check)
         _check_approval(function, kind, approval)
-        update_wrapper(self, function, updated=())  # its signature, name and docstring, for `help` and for tests
+        update_wrapper(self, function, updated=())  # the signature, name and docstring, for `help` and for tests
         self.function = function
         self.check = check
-        """Called after the process died during a call: says whether the call took effect. May be None."""
+        """Function that tells, after the process died during a call, whether the call took effect. May be None."""
         self.approval = approval
-        """Whether a call needs the user's approval, or the function of its arguments that says so."""
+        """Whether a call needs the user's approval, or a function of its arguments that tells."""
         self.inner: Toolbox | None = None
-        """For a tool that is a sub-agent: the tools that this has."""
+        """For a tool that is a sub-agent: the sub-agent's tools."""
         self.timeout = timeout
         self._final = final or _full_percentage
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
-        """The name by which the model calls it."""
+        """Name by which the model calls it."""
         if kind == "question" and not reads and has_side_effects(function):
             raise WrongUse(
                 f"tool {self.name!r} of kind 'question' has a body that acts: its body only gives the text of the "
@@ -129,7 +130,7 @@ class Tool:
         if parallel and (kind != "ordinary" or completes):
             raise WrongUse(f"tool {self.name!r}: parallel=True is for tools of kind 'ordinary' that do not complete")
         self.kind: ToolKind = kind
-        """By which the loop decides how to treat a call; see `ToolKind`."""
+        """Kind, by which the loop decides how to treat a call; see `ToolKind`."""
         if not self._about:
             raise WrongUse(f"tool {self.name!r} has no description: give it a docstring or description=...")
         self._check_missing_kind()
@@ -147,7 +148,7 @@ class Tool:
         self._parallel = parallel
 
     def _check_missing_kind(self) -> None:
-        """Raise WrongUse if the kind was left out, and the name or the result type says that the tool ends the task."""
+        """Raise WrongUse if the kind was left out and the name or the result type says that the tool ends the task."""
         if self.kind_given or self.kind != "ordinary":
             return
         if is_preset_name(self.name):
@@ -167,7 +168,7 @@ class Tool:
 
     @property
     def kind_warning(self) -> str:
-        """What to log at the start if the kind was left out and the name is one of completion tools; else empty."""
+        """Warning to log at the start if the kind was left out and the name is a completion tool's; otherwise empty."""
         if self.kind_given or self.kind != "ordinary" or kind_by_name(self._usual_name) != "completion":
             return ""
         return f"tool {self.name!r} has no kind, and by its name it may end the task: {self.kind_advice}"
@@ -197,7 +198,7 @@ class Tool:
         return f"Tool({self.name!r}, kind={self.kind!r})"
 
     def renamed(self, name: str) -> Tool:
-        """A copy of the tool with another name. Raises WrongUse for one that asks for a kind, see `Tool`."""
+        """Return a copy of the tool with another name. Raises WrongUse for a name that requires a kind; see `Tool`."""
         other = copy(self)
         other.name = name
         other._check_missing_kind()
@@ -229,14 +230,14 @@ class Tool:
         return context_parameter(self.function)
 
     def is_final(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a completion with these arguments can be the last one."""
+        """Return whether a completion with these arguments can be the last one."""
         return self._final(arguments)
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
-        """Call the function, a sync one in a thread, whose late result is dropped if the call is cancelled.
+        """Call the function. A sync one runs in a thread; if the call is cancelled, its late result is dropped.
 
-        What a generator yields is reported as progress (`call_progress.py`). Other iterators in the result are consumed
-        in a thread, too, because they may block or never end.
+        Items that a generator yields are reported as progress (`call_progress.py`). Other iterators in the result are
+        also consumed in a thread, because they may block or never end.
         """
         value = await call_user_function(self.function, **with_context(self._context_parameter, arguments))
         if inspect.isasyncgen(value) or is_generator(self.function):
@@ -247,7 +248,7 @@ class Tool:
 class FunctionTool(Tool, Generic[F_co]):
     """A tool made by `@tool`. Type checkers know how its function is called.
 
-    It is generic in the whole function and not in arguments and result, so that `[one, other]` is a list of tools.
+    It is generic in the whole function, not in arguments and result, so that `[one, other]` is a list of tools.
     """
 
     @property
@@ -257,7 +258,7 @@ class FunctionTool(Tool, Generic[F_co]):
 
 
 TOOL_OPTIONS = tuple(inspect.signature(Tool).parameters)[1:]
-"""The options of `tool` and `Tool`."""
+"""Names of the options of `tool` and `Tool`."""
 
 
 @overload
@@ -283,7 +284,7 @@ def tool(
 
 
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
-    """Decorator that makes a tool of a function. Options as for `Tool`. Raises WrongUse."""
+    """Make a tool of a function, as a decorator. The options are those of `Tool`. Raises WrongUse."""
     for option in options:
         if option not in TOOL_OPTIONS:
             raise WrongUse(f"tool has no option {option!r}{did_you_mean(option, TOOL_OPTIONS)}")
@@ -295,21 +296,21 @@ def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable
 
 
 def default_kind(description: str) -> ToolKind:
-    """The kind of a tool whose author has not said it: `completion` if the description has the mark of one."""
+    """Return the kind of a tool without a given kind: `completion` if the description has the completion mark."""
     return "completion" if COMPLETION_MARK in description else "ordinary"
 
 
 def _check(function: Any, kind: Any, timeout: Any) -> None:
     """Raise WrongUse for a function that no model can call, and for invalid options."""
     if isinstance(function, Tool):
-        raise WrongUse(f"{function!r} is a tool already: hand it on as it is, or under another name with renamed(...)")
+        raise WrongUse(f"{function!r} is already a tool: pass it on as it is, or under another name with renamed(...)")
     if not callable(function):
-        raise WrongUse(f"{function!r} is not a function: put @tool on one")
+        raise WrongUse(f"{function!r} is not a function: put @tool on a function")
     name = getattr(function, "__name__", type(function).__name__)
     if kind is not None and kind not in get_args(ToolKind):
         raise WrongUse(f"tool {name!r}: unknown kind {kind!r}{did_you_mean(str(kind), get_args(ToolKind))}")
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
-        raise WrongUse(f"tool {name!r}: timeout is {timeout!r}: use seconds above 0, or None for none")
+        raise WrongUse(f"tool {name!r}: timeout is {timeout!r}: use seconds above 0, or None for no timeout")
     if inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), "") in ("self", "cls"):
         raise WrongUse(
             f"tool {name!r} is a method, and a model cannot fill its first argument: "
@@ -340,7 +341,7 @@ def _description_of(described: docstring_parser.Docstring) -> str:
 
 
 class Toolbox(Mapping[str, Tool]):
-    """The tools of an engine by name. Raises WrongUse if two have the same name."""
+    """Tools of an engine by name. Raises WrongUse if two have the same name."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -368,16 +369,16 @@ class Toolbox(Mapping[str, Tool]):
 
     @property
     def can_complete(self) -> bool:
-        """Whether a completion tool is among them."""
+        """Whether one of them is a completion tool."""
         return any(tool.kind == "completion" for tool in self._tools.values())
 
     def subset(self, names: Iterable[str]) -> Toolbox:
-        """Only these tools, in this order."""
+        """Return a toolbox with only these tools, in this order."""
         wanted = tuple(names)
         return self if wanted == tuple(self._tools) else Toolbox(self._tools[name] for name in wanted)
 
     def for_policy(self, policy: Policy) -> Toolbox:
-        """The tools that this policy offers. Raises WrongUse if the policy cannot work with them."""
+        """Return the tools that this policy offers. Raises WrongUse if the policy cannot work with them."""
         if policy.completion == "none":
             return Toolbox(tool for tool in self._tools.values() if tool.kind != "completion")
         if policy.completion == "required" and not self.can_complete:

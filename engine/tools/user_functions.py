@@ -1,9 +1,9 @@
 """Calls functions that users supply: tools, gates, judges, rules, evaluators and handlers.
 
-An async function is awaited. A sync one runs in a thread, because it may block: otherwise no deadline and no
-cancellation could end the wait for it. The thread runs on until the function returns, and a late result is dropped.
+An async function is awaited. A sync one runs in a thread, because it may block: otherwise no deadline or cancellation
+could end the wait for it. The thread runs on until the function returns, and a late result is dropped.
 
-Each call has a task of its own (`run_in_own_task`), so that the caller can stop waiting. A function that keeps running
+Each call has its own task (`run_in_own_task`), so that the caller can stop waiting. A function that keeps running
 after it was cancelled is abandoned, and a warning names it.
 """
 
@@ -28,19 +28,19 @@ from .loop_watchdog import watch
 
 T = TypeVar("T")
 GRACE_SECONDS = 0.4
-"""How long a cancelled function may take to end before it is abandoned."""
+"""Maximum seconds for a cancelled function to end before it is abandoned."""
 _abandoned_threads: ContextVar[list[str]] = ContextVar("endstop_threads")
-"""Names of functions whose threads run on although nobody waits for them any more."""
+"""Names of functions whose threads run on although nobody waits for them."""
 _abandoned_tasks: set[asyncio.Task[Any]] = set()
 """Strong references to abandoned tasks, because the event loop holds only weak ones."""
 
 
 class UserFunctionError(RuntimeError):
-    """A user's function raised something that must not end the run, such as SystemExit. The text says what."""
+    """A user's function raised something that must not end the run, such as SystemExit. The message says what."""
 
 
 async def call_user_function(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-    """Call the function and return what it returns. What it raises is an Exception, except for our own cancellation.
+    """Call the function and return its result. Anything raised is an Exception, except our own cancellation.
 
     SystemExit, a KeyboardInterrupt that the function raises, or the cancellation of something that it awaited becomes a
     UserFunctionError, because none of them may end the run. A KeyboardInterrupt from Ctrl-C propagates.
@@ -70,7 +70,7 @@ async def _call_in_thread(function: Callable[..., Any], /, *arguments: Any, **na
         running = True
         try:
             return function(*arguments, **named)
-        except (KeyboardInterrupt, GeneratorExit) as error:  # its own: no signal interrupts a thread
+        except (KeyboardInterrupt, GeneratorExit) as error:  # the function's own: signals do not interrupt a thread
             raise UserFunctionError(f"it raised {error_text(error)}, which would end the process") from error
         finally:
             running = False
@@ -85,7 +85,7 @@ async def _call_in_thread(function: Callable[..., Any], /, *arguments: Any, **na
 
 
 def raised_by_code(error: BaseException) -> bool:
-    """Whether a `raise` statement caused it, and not a signal or the closing of a coroutine."""
+    """Return whether a `raise` statement caused the error, rather than a signal or the closing of a coroutine."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
@@ -96,7 +96,7 @@ def raised_by_code(error: BaseException) -> bool:
 
 
 def _is_only_exits(error: BaseException) -> bool:
-    """Whether this is an exception, or a group of exceptions, that a user's code may raise itself: no cancellation."""
+    """Return whether this is only exceptions that a user's code may raise itself, without a cancellation."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_only_exits, error.exceptions))
     return isinstance(error, KeyboardInterrupt | GeneratorExit | SystemExit | Exception)
@@ -105,10 +105,11 @@ def _is_only_exits(error: BaseException) -> bool:
 async def run_in_own_task(
     work: Coroutine[Any, Any, T], name: str, left: Callable[[], None] | None = None, /, **about: object
 ) -> T:
-    """Run the work in a task of its own, called `name`, and return its result.
+    """Run the work in its own task, called `name`, and return its result.
 
     If the caller is cancelled, so is the work. If it has not ended after `GRACE_SECONDS`, it is abandoned: a warning
-    with `about` as its fields names it, and `left` is called. A thread is abandoned at once, as nothing can end it.
+    with `about` as its fields names it, and `left` is called. A thread is abandoned at once, because nothing can end
+    it.
     """
     threads: list[str] = []
     token = _abandoned_threads.set(threads)
@@ -116,7 +117,7 @@ async def run_in_own_task(
     _abandoned_threads.reset(token)
     watch(task, about)
     try:
-        await asyncio.sleep(0)  # a function that does not wait has ended then; a callback comes two turns later
+        await asyncio.sleep(0)  # by then a function that does not wait has ended; a callback would come two turns later
         if not task.done():
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             task.add_done_callback(functools.partial(_wake, ended))
@@ -146,23 +147,23 @@ def _wake(ended: asyncio.Future[None], task: asyncio.Task[Any]) -> None:
 def _retrieve_exception(task: asyncio.Task[Any]) -> None:
     _abandoned_tasks.discard(task)
     if not task.cancelled():
-        task.exception()  # nobody else will ask
+        task.exception()  # nobody else will retrieve it
 
 
 def describe_error(error: BaseException) -> str:
-    """The text of an error, for models, records and people."""
+    """Return the text of an error, for models, records and people."""
     return str(error) if isinstance(error, UserFunctionError) else error_text(error)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether a call returns an awaitable, also for an object with an async `__call__`."""
+    """Return whether a call returns an awaitable, also for an object with an async `__call__`."""
     return inspect.iscoroutinefunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  an object with an async __call__ is a function too
     )
 
 
 def check_functions(**roles: Any) -> None:
-    """Raise WrongUse for what cannot be called. Each role's value is a function, a tuple of functions, or None."""
+    """Raise WrongUse for anything not callable. Each role's value is a function, a tuple of functions, or None."""
     for role, value in roles.items():
         for function in value if isinstance(value, tuple) else (value,):
             if function is None:
@@ -175,6 +176,6 @@ def check_functions(**roles: Any) -> None:
 
 
 def is_generator(function: Any) -> bool:
-    """Whether it is a generator function, so that a call would execute none of its body."""
+    """Return whether it is a generator function, so that a call would execute none of its body."""
     call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
     return any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call))

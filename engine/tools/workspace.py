@@ -1,9 +1,9 @@
-"""Tools for working in one folder: list, read, search, edit, write, and by choice run commands.
+"""Tools for working in one folder: list, read, search, edit, write and, if allowed, run commands.
 
     engine = Engine(provider, tools=[*workspace_tools("project"), finish_task])
 
-The file tools cannot leave the folder (see `WorkspaceFolder`). A command can: it may do whatever the user may, so it is
-offered only with `allow_run=True`. Results are sorted and bounded.
+The file tools cannot leave the folder (see `WorkspaceFolder`). A command can: it may do anything that the user may, so
+it is offered only with `allow_run=True`. Results are sorted and bounded.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ MAX_HITS = 100
 MAX_SEARCHED_FILES = 20_000
 MAX_HIT_CHARACTERS = 240
 MAX_FILE_BYTES = 5_000_000
-"""Bytes of a file that are read at most."""
+"""Maximum number of bytes of a file that are read."""
 MAX_PATH_CHARACTERS = 4096
 VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj"})
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # opening a named pipe must not wait
+_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # so that opening a named pipe does not wait
 Parts = tuple[str, ...]
-"""A path as names below the workspace; none is `..`, and () is the workspace itself."""
+"""A path as names below the workspace; none of them is `..`, and () is the workspace itself."""
 Kind = Literal["folder", "file", "link", "other"]
 
 
 def workspace_tools(
     folder: str | os.PathLike[str], *, allow_run: bool = False, env: Collection[str] = ()
 ) -> list[Tool]:
-    """The tools for a folder; with `allow_run` also the one that runs shell commands, which is not confined to it.
+    """Return the tools for a folder. With `allow_run`, add one for shell commands, which is not confined to it.
 
-    env: names of environment variables that commands see besides the allow-list of `child_process.py`, which has PATH,
-    HOME, locale, proxies and toolchains, and no keys. Raises WrongUse.
+    env: names of environment variables that commands see in addition to the allow-list of `child_process.py`, which has
+    PATH, HOME, locale, proxies and toolchains, but no keys. Raises WrongUse.
     """
     if os.open not in os.supports_dir_fd:
         raise WrongUse("workspace tools need a system that opens files relative to a folder, as Linux and macOS do")
@@ -69,7 +69,7 @@ def workspace_tools(
 
 
 class _Workspace:
-    """The functions behind the tools. Their docstrings are what the model reads."""
+    """Functions of the tools. The model reads their docstrings."""
 
     def __init__(self, root: str, env: Collection[str] = ()) -> None:
         self._folder = WorkspaceFolder(root)
@@ -237,7 +237,7 @@ class _Workspace:
         return await run_shell(self._folder.root, command, timeout, self._env)
 
     def _text(self, path: str) -> tuple[str, bool]:
-        """A file's text, and whether that is all of it."""
+        """Return a file's text, and whether it is the whole text."""
         data = self._folder.read(path, self._folder.parts(path))
         whole = len(data) <= MAX_FILE_BYTES
         if b"\0" in data:
@@ -246,18 +246,18 @@ class _Workspace:
             return data.decode(), whole
         except UnicodeDecodeError as error:
             if not whole and error.start > MAX_FILE_BYTES - 4:
-                return data[: error.start].decode(), whole  # the size limit cut through a character
+                return data[: error.start].decode(), whole  # the size limit cut a character in two
             line = data.count(b"\n", 0, error.start) + 1
             raise WorkspaceError(f"{path!r} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}") from None
 
 
 def _display_path(parts: Parts) -> str:
-    """A path for people and models; characters that cannot be printed (a newline in a name) are replaced."""
+    """Return a path for people and models. Unprintable characters (a newline in a name) are replaced."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in "/".join(parts))
 
 
 def _lines_that_fit(lines: list[str]) -> list[str]:
-    """As many of the lines as fit into a result, but at least a part of the first."""
+    """Return as many of the lines as fit into a result, but at least part of the first one."""
     room = MAX_CHARACTERS
     for number, line in enumerate(lines):
         room -= len(line) + 1
@@ -278,7 +278,7 @@ def _search_lines(name: str, data: bytes, hit: Callable[[str], bool], most: int)
 
 
 def _offset_with_crlf(text: str, at: int) -> int:
-    """The offset in the text of the character that is at `at` when each CR LF counts as one."""
+    """Return the offset in the text of the character at `at` when each CR LF counts as one."""
     passed = 0
     for piece in text.split("\r\n"):
         if at <= len(piece):
@@ -296,8 +296,8 @@ class WorkspaceFolder:
     """Reads and writes files below `root` (a real path), and never outside of it.
 
     A path is first resolved with all its links, and refused if it leads outside. Then the resolved path is opened name
-    by name from `root` without following links (O_NOFOLLOW): a link that is created in between makes that fail. Links
-    that stay inside the folder work as usual.
+    by name from `root` without following links (O_NOFOLLOW): a link created in between makes that fail. Links that stay
+    inside the folder work as usual.
     """
 
     def __init__(self, root: str) -> None:
@@ -318,12 +318,12 @@ class WorkspaceFolder:
         return tuple(part for part in real[len(above) :].split("/") if part)
 
     def entries(self, path: str, parts: Parts) -> list[tuple[str, Kind]]:
-        """The entries of a folder, sorted by name."""
+        """Return the entries of a folder, sorted by name."""
         with _explained_errors(path), self._open_folder(parts) as here, os.scandir(here) as found:
             return sorted((entry.name, _kind(entry)) for entry in found)
 
     def files(self, path: str, parts: Parts) -> Iterator[Parts]:
-        """The file at a path, or all files below it, sorted; skips links, version control and unreadable folders."""
+        """Yield the file at a path, or all files below it, sorted. Skips links, version control, unreadable folders."""
         waiting: list[tuple[Parts, Kind]] = [(parts, self._kind_at(path, parts))]
         while waiting:
             place, kind = waiting.pop()
@@ -335,7 +335,7 @@ class WorkspaceFolder:
                     waiting += [((*place, name), of) for name, of in reversed(inner) if name not in VERSION_CONTROL]
 
     def read(self, path: str, parts: Parts) -> bytes:
-        """A file's content up to `MAX_FILE_BYTES`, plus one byte if there is more."""
+        """Return a file's content up to `MAX_FILE_BYTES`, plus one byte if there is more."""
         if not parts:
             raise IsADirectoryError(f"{path!r} is a folder, not a file")
         with _explained_errors(path), self._open_folder(parts[:-1]) as here:
@@ -348,7 +348,7 @@ class WorkspaceFolder:
                 os.close(file)
 
     def write(self, path: str, parts: Parts, content: bytes) -> bool:
-        """Write a file atomically, creating its folders; True if the file is new."""
+        """Write a file atomically, creating its folders. Return True if the file is new."""
         if not parts:
             raise IsADirectoryError(f"{path!r} is a folder, not a file")
         if VERSION_CONTROL & {part.lower() for part in parts}:
@@ -384,7 +384,7 @@ class WorkspaceFolder:
 
     @contextmanager
     def _open_folder(self, parts: Parts, *, create: bool = False) -> Iterator[int]:
-        """Open a folder without following links; its file descriptor."""
+        """Open a folder without following links, and yield its file descriptor."""
         here = os.open(self.root, os.O_RDONLY | _FOLDER)
         try:
             for part in parts:
@@ -400,7 +400,7 @@ class WorkspaceFolder:
 
 
 def _stat_writable(path: str, name: str, here: int) -> os.stat_result | None:
-    """The status of an existing file that may be overwritten; None if there is no file of this name."""
+    """Return the status of an existing file that may be overwritten; None if there is no file of this name."""
     try:
         file = os.open(name, os.O_WRONLY | _FILE, dir_fd=here)
     except FileNotFoundError:
@@ -435,7 +435,7 @@ def _explained_errors(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         match error.errno:
-            case None:  # already one of ours
+            case None:  # already explained
                 raise
             case errno.ENOENT:
                 said: Exception = FileNotFoundError(f"{path!r} does not exist in the workspace")
@@ -455,7 +455,7 @@ def _explained_errors(path: str) -> Iterator[None]:
 
 
 def glob_matcher(glob: str) -> Callable[[str], bool]:
-    """A function that says whether a path matches a glob: its last name if the glob has no "/", else the whole path."""
+    """Return a function that tells whether a glob matches a path, or only its last name if the glob has no "/"."""
     glob = glob.removeprefix("./") or "*"
     words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}
     pieces = re.findall(r"\*\*/|\*\*|.", glob, re.DOTALL)
@@ -468,7 +468,7 @@ def glob_matcher(glob: str) -> Callable[[str], bool]:
 
 
 def regex_matcher(pattern: str, what: str, given: str | None = None) -> Callable[[str], bool]:
-    """A function that says whether a text contains a match. Raises WorkspaceError if the pattern is invalid.
+    """Return a function that tells whether a text contains a match. Raises WorkspaceError if the pattern is invalid.
 
     It matches in linear time, with the regular expressions of pydantic's core. Those of Python can backtrack
     exponentially on a pattern that a model wrote, and block the interpreter, so that no timeout or cancellation works.

@@ -1,4 +1,4 @@
-"""Reads tool definitions from a YAML file.
+"""Reader of tool definitions in a YAML file.
 
     tools:
       - name: set_port
@@ -7,11 +7,11 @@
           port: integer
           host: optional string
         handler: server.py:set_port     # file.py:function, relative to this file, or module:function
-        check: server.py:is_set         # says whether a call took effect during which the process died
+        check: server.py:is_set         # tells whether a call took effect when the process died during it
         approval: true                  # the user has to approve each call; or server.py:needs, which says so
 
 `kind`, `reads`, `polls` and `timeout` mean the same as in Python. `tools` may also be a mapping from name to the rest.
-What is left out comes from the handler: its docstring, its type hints, and if it is a `Tool`, its options.
+Omitted keys come from the handler: its docstring, its type hints, and if it is a `Tool`, its options.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def tools_from_yaml(path: str | os.PathLike[str]) -> list[Tool]:
-    """The tools that a file defines. Raises WrongUse that names the file, the tool and the key."""
+    """Return the tools defined in a file. Raises WrongUse that names the file, the tool and the key."""
     path = Path(path)
     loaded: dict[Path, Any] = {}
     made: dict[str, Tool] = {}
@@ -47,10 +47,10 @@ def tools_from_yaml(path: str | os.PathLike[str]) -> list[Tool]:
         where = f"{path}, tool {name!r}" if isinstance(name, str) else f"{path}, tool {number}"
         tool = _tool(entry, where, path.parent, loaded)
         if tool.name in made:
-            raise WrongUse(f"{where}: two tools of this name")
+            raise WrongUse(f"{where}: two tools have this name")
         made[tool.name] = tool
     if not made:
-        raise WrongUse(f"{path}: no tool in it; list them under `tools:`")
+        raise WrongUse(f"{path}: it has no tools; list them under `tools:`")
     return list(made.values())
 
 
@@ -58,7 +58,7 @@ def tools_from_yaml(path: str | os.PathLike[str]) -> list[Tool]:
 
 
 def _entries(path: Path) -> list[Mapping[str, Any]]:
-    """The definition of each tool in the file."""
+    """Return the definition of each tool in the file."""
     data = _read(path)
     if isinstance(data, dict):
         for key in data:
@@ -81,7 +81,7 @@ def _read(path: Path) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # it has no types
-        """Refuses a duplicate key, of which YAML would keep only the last value."""
+        """YAML loader that refuses a duplicate key, of which YAML would keep only the last value."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen = set()
@@ -146,7 +146,7 @@ def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path,
 
 
 def _with_defaults_of(options: Mapping[str, Any], base: Tool, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the file; those that it leaves out come from the tool that is its handler."""
+    """Return the options of the file. Omitted ones come from the tool that is its handler."""
     spec = base.spec
     kind = base.kind if base.kind_given or base.kind != "ordinary" else None
     said: dict[str, Any] = {"kind": kind, "reads": spec.reads, "polls": spec.polls, "timeout": base.timeout}
@@ -183,7 +183,7 @@ def _timeout(entry: Mapping[str, Any], where: str) -> float | None:
 
 
 def _parameters(given: Any, where: str) -> dict[str, Any]:
-    """A JSON schema, from one or from the short form."""
+    """Return a JSON schema, from a schema or from the short form."""
     if given is None:
         return {"type": "object", "properties": {}}
     if not isinstance(given, dict):
@@ -201,7 +201,7 @@ def _parameters(given: Any, where: str) -> dict[str, Any]:
 
 
 def _property(short: Any, where: str) -> tuple[dict[str, Any], bool]:
-    """The schema of one parameter, and whether it must be given."""
+    """Return the schema of one parameter, and whether it is required."""
     if isinstance(short, dict):
         return short, "default" not in short
     kind = short.removeprefix("optional ").strip() if isinstance(short, str) else short
@@ -221,7 +221,7 @@ def _describe(value: Any) -> str:
 def _load_handler(
     entry: Mapping[str, Any], key: str, where: str, folder: Path, loaded: dict[Path, Any]
 ) -> Tool | Callable[..., Any]:
-    """The function that the entry's `handler`, `check` or `approval` names, or the tool."""
+    """Return the function or tool that the entry's `handler`, `check` or `approval` names."""
     handler = _text(entry, key, where)
     place, _, name = handler.rpartition(":")
     where = f"{where}: {key} {handler!r}"
@@ -254,7 +254,7 @@ def _is_handler(value: Any) -> bool:
 
 
 def _load_file(path: Path, loaded: dict[Path, Any]) -> Any:
-    """The file as a module, once for all tools of one YAML file."""
+    """Return the file as a module, loaded once for all tools of one YAML file."""
     path = path.resolve(strict=True)
     if path not in loaded:
         name = f"endstop_tools_{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=4).hexdigest()}"
@@ -270,7 +270,7 @@ def _load_file(path: Path, loaded: dict[Path, Any]) -> Any:
 
 @contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """Allow imports from the folder of the YAML file and from the current one."""
+    """Allow imports from the folder of the YAML file and from the current folder."""
     added = [str(folder.resolve()), os.getcwd()]
     sys.path[:0] = added
     try:

@@ -169,7 +169,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("'read file'", "letters, digits"),
     ),
     "a method as tool": (lambda: tool(Shelf.take), ("'take' is a method", "tool(thing.take)")),
-    "a tool of a tool": (lambda: tool(look), ("is a tool already",)),
+    "a tool of a tool": (lambda: tool(look), ("is already a tool",)),
     "an unknown kind": (lambda: tool(kind="complete")(plain), ("'complete'", "did you mean 'completion'")),  # type: ignore
     "a misspelt option": (lambda: tool(decription="x"), ("'decription'", "did you mean 'description'")),
     "a name where the function stands": (lambda: tool("look"), ("@tool(name='look')",)),  # type: ignore[call-overload]

@@ -201,7 +201,7 @@ async def test_a_function_of_name_and_arguments_says_which_calls_wait(
     ("options", "said"),
     [
         ({"approval": "write"}, r"approval=\['write'\]"),
-        ({"approval": ["wriet"]}, r"approval names 'wriet', which the server has not .did you mean 'write'"),
+        ({"approval": ["wriet"]}, r"approval names 'wriet', which the server does not have .did you mean 'write'"),
         ({"approval": 7}, "approval is 7"),
         ({"approval": None}, "approval is None"),
         ({"approval": ["submit"], "kinds": {"submit": "completion"}}, "cannot have an approval"),
@@ -426,7 +426,7 @@ async def test_whoever_is_cancelled_inside_the_block_still_ends_the_server(notes
 async def test_what_its_server_writes_to_stderr_can_go_to_a_file(notes: Path, tmp_path: Path) -> None:
     with (
         (tmp_path / "log").open("w", encoding="utf-8") as log,
-        pytest.raises(ConnectionError, match="cannot be reached, or is none"),
+        pytest.raises(ConnectionError, match="cannot be reached, or is not an MCP server"),
     ):
         async with mcp_tools(Stdio(sys.executable, "-c", "import sys; sys.exit('no server')", log=log)):
             pass
@@ -435,7 +435,7 @@ async def test_what_its_server_writes_to_stderr_can_go_to_a_file(notes: Path, tm
 
 async def test_a_program_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "CONNECT_SECONDS", 0.5)
-    with pytest.raises(ConnectionError, match=r"did not answer within 0\.5 s"):
+    with pytest.raises(ConnectionError, match=r"did not respond within 0\.5 s"):
         async with mcp_tools(Stdio(sys.executable, "-c", "import sys; sys.stdin.read()")):
             pass
 
@@ -471,7 +471,7 @@ async def test_what_cannot_work_is_refused(server: Any, options: dict[str, Any],
     [
         (
             {"kinds": {"submitt": "completion"}},
-            r"kinds names 'submitt', which the server has not \(did you mean 'submit'",
+            r"kinds names 'submitt', which the server does not have \(did you mean 'submit'",
         ),
         ({"kinds": {"submit": "final"}}, "'submit' is of kind 'final': use one of ordinary"),
         ({"polls": "add"}, r"write polls=\['add'\]"),

@@ -138,8 +138,8 @@ def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
         ("parameters: [port]", "parameters is a list"),
         ("parameters: {type: object, properties: {a: {type: int}}}", "not a JSON schema"),
         ("parameters: {a: {type: string, default: 2026-01-01}}", "not JSON: "),
-        ("parameters: {a: {$ref: '#/$defs/b'}}", "leads nowhere"),
-        ("parameters: {a: {$ref: 'http://example.com/x'}}", "leads nowhere"),
+        ("parameters: {a: {$ref: '#/$defs/b'}}", "points to nothing"),
+        ("parameters: {a: {$ref: 'http://example.com/x'}}", "points to nothing"),
         ("handler: handlers.py", "write it as file.py:function"),
         ("handler: handlers.py:set_prot", r"no 'set_prot' in it \(did you mean 'set_port'\?\)"),
         ("handler: handlers.py:number", "'number' is not a function"),
@@ -158,8 +158,8 @@ def test_a_bad_tool_is_refused_with_its_file_its_name_and_what_is_wrong(tmp_path
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("", "no tool in it"),
-        ("tools: []", "no tool in it"),
+        ("", "it has no tools"),
+        ("tools: []", "it has no tools"),
         ("tols: []", r"unknown key 'tols' \(did you mean 'tools'\?\)"),
         ("tools: nothing", "`tools` is a text"),
         ("tools: [3]", "tool 1: it is 3"),
@@ -172,7 +172,7 @@ def test_a_bad_tool_is_refused_with_its_file_its_name_and_what_is_wrong(tmp_path
         ("tools: [{name: t, handler: 'handlers.py:set_port'}]", "tool 't' has no description"),
         (
             "- &a {name: t, description: d, parameters: {}, handler: 'handlers.py:anything'}\n- *a",
-            "two tools of this name",
+            "two tools have this name",
         ),
         ("!!python/object/apply:os.getcwd []", "not valid YAML"),
     ],
