@@ -1,4 +1,4 @@
-"""Replay: run a record through the real engine, and check that it makes the same decisions."""
+"""Replay: runs a record through the real engine, and checks that it makes the same decisions."""
 
 from .replay import ReplayedRun, ReplayReport, Watcher, replay, replay_runs
 

@@ -1,14 +1,14 @@
-"""Compare a replay with its record: whether it decides the same, and where the two first differ.
+"""Comparison of a replay with its record: whether it decides the same, and where the two first differ.
 
-Every decision of the outer loop and the outcome are compared. A record of another program may hold fewer decisions than
-the engine makes: where such a record went on without a decision, a "go on" of the engine that tells the model nothing
-is no divergence.
+Every decision of the outer loop and the outcome are compared. A record of another program may have fewer decisions
+than the engine makes: if such a record went on without a decision, a "go on" of the engine that tells the model
+nothing is not a divergence.
 
-A divergence also names the first event before it that differs, such as a response or a result. An event that differs is
-no divergence by itself: a live tool may return something else and the decisions stay the same.
+A divergence also names the first event before it that differs, such as a response or a result. A differing event is
+not a divergence by itself: a live tool may return something else while the decisions stay the same.
 
-Events are matched by their position: type, step and ordinal. Their numbers may differ, because a replay leaves out what
-a killed process left unfinished, and because older records lack some events of today.
+Events are matched by their position: type, step and ordinal. Their numbers may differ, because a replay leaves out
+events that a killed process left unfinished, and because older records lack some of today's events.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .recorded import without_stream_parts
 from .recorded_decisions import decisions_in
 
 RECORD_ENDS = "the record ends here"
-"""The cause with which a replay is cancelled where its record ends."""
+"""Cause with which a replay is cancelled at the end of its record."""
 
 MAX_TEXT_SHOWN = 100
-"""Characters of a text to the model that a divergence quotes."""
+"""Maximum number of characters of a text to the model that a divergence quotes."""
 
 _COMPARED: dict[type, tuple[str, ...]] = {
     ev.MessageAdded: ("origin", "text", "images"),
@@ -44,28 +44,28 @@ _COMPARED: dict[type, tuple[str, ...]] = {
     ev.VerdictGiven: ("role", "name", "said", "detail"),
     ev.ContextCompacted: ("strategy", "dropped", "keep_results", "in_vain"),
 }
-"""The events that are compared, and their fields that count. Deltas are compared as the whole response."""
+"""Events that are compared, with the fields that matter. Deltas are compared as the whole response."""
 _ONCE_PER_RUN = frozenset({ev.ResponseFinished, ev.ToolCallResult, ev.CompletionAccepted, ev.CompletionRejected})
-"""The events that are not repeated when a run is resumed after a kill; only these are compared in a resumed run."""
+"""Events that are not repeated when a run is resumed after a kill; only these are compared in a resumed run."""
 
 
 # ---- positions
 
 Position = tuple[type, int | str, int]
-"""The position of an event in its run: its type, its step (of a result: the call id), and its ordinal there, from 0."""
+"""Position of an event in its run: its type, its step (for a result, the call id), and its ordinal there, from 0."""
 
 
 class EventAddress(Struct, frozen=True, kw_only=True):
-    """Names an event of a record."""
+    """Address of an event in a record."""
 
     run: int
-    """The index of its run in the record, from 0."""
+    """Index of its run in the record, from 0."""
     seq: int
-    """The `seq` of the event in that run, from 1."""
+    """`seq` of the event in that run, from 1."""
 
 
 class PositionCounter:
-    """Computes the position of each event of a run, one after another."""
+    """Counter that computes the position of each event of a run, one after another."""
 
     def __init__(self) -> None:
         self.step = 0
@@ -73,7 +73,7 @@ class PositionCounter:
         self._counts: dict[tuple[type, int | str], int] = {}
 
     def of(self, event: Event) -> Position:
-        """The position of the next event. A step that is repeated after a kill has the positions of the first try."""
+        """Return the position of the next event. A step repeated after a kill has the positions of the first try."""
         if isinstance(event, ev.StepStarted):
             self._begin(event.step)
         within = event.call_id if isinstance(event, ev.ToolCallResult) else self.step  # parallel calls end in any order
@@ -88,7 +88,7 @@ class PositionCounter:
 
 
 class PositionWatch:
-    """Recognises in a replay the event that has number `seq` in the record of the run."""
+    """Recogniser, in a replay, of the event that has number `seq` in the record of the run."""
 
     def __init__(self, recorded: RecordedRun, seq: int) -> None:
         positions = PositionCounter()
@@ -104,16 +104,16 @@ class PositionWatch:
 
     @property
     def near(self) -> bool:
-        """Whether the replay has reached the step of the event, so that any event may be it."""
+        """Whether the replay has reached the step of the event, so that the next event may be it."""
         return self._places.step >= self._step
 
     def reached_by(self, event: Event) -> bool:
-        """Add the next event of the replay. Returns whether it is the event, or comes after it in the record."""
+        """Add the next event of the replay. Return whether it is the event, or comes after it in the record."""
         return self._places.of(event) in self._at_or_after
 
 
 def latest_recorded_seq(recorded: RecordedRun, replayed: Iterable[Event]) -> int:
-    """The `seq` in the record of the latest of these replayed events; 0 if the record has none of them."""
+    """Return the `seq` in the record of the latest of these replayed events; 0 if the record has none of them."""
     there, here = PositionCounter(), PositionCounter()
     numbers = {there.of(event): event.seq for event in recorded.events}
     return next((numbers[at] for at in reversed([here.of(event) for event in replayed]) if at in numbers), 0)
@@ -126,11 +126,11 @@ class EventDifference(Struct, frozen=True, kw_only=True):
     """An event that differs between a record and its replay."""
 
     recorded: Event | None
-    """None if only the replay has such an event."""
+    """The recorded event; None if only the replay has one."""
     replayed: Event | None
-    """None if only the record has such an event."""
+    """The replayed event; None if only the record has one."""
     fields: tuple[str, ...] = ()
-    """The fields that differ, if both have the event."""
+    """Fields that differ, if both have the event."""
 
 
 class Divergence(Struct, frozen=True, kw_only=True):
@@ -138,28 +138,28 @@ class Divergence(Struct, frozen=True, kw_only=True):
 
     round: int
     step: int
-    """The number of steps that the replay had made."""
+    """Number of steps that the replay had made."""
     recorded: Decision | None
-    """None if the record holds no decision here."""
+    """The recorded decision; None if the record has none here."""
     replayed: Decision | None
-    """None if the replay made no decision here, or only the outcome differs."""
+    """The replayed decision; None if the replay made none here, or only the outcome differs."""
     what: str
-    """A sentence that says what differs."""
+    """Sentence that says what differs."""
     before: EventDifference | None = None
-    """The first event before this decision that differs; None if none does."""
+    """First event before this decision that differs; None if none does."""
 
 
 class ReplayComparison:
-    """Compares the events of a replay with a recorded run, one after another."""
+    """Comparison of the events of a replay with a recorded run, one after another."""
 
     def __init__(self, recorded: RecordedRun) -> None:
         self.decisions = 0
-        """The number of decisions that were the same."""
+        """Number of decisions that were the same."""
         self.divergence: Divergence | None = None
         self._recorded = recorded
         self._events = without_stream_parts(recorded.own)
         self._marks = {spec.name for spec in recorded.started.tools if spec.kind != "ordinary"}
-        """Tools whose results have events of their own: completions, questions, thoughts."""
+        """Tools whose results have their own events: completions, questions, thoughts."""
         carried = recorded.started.carried
         self._step = _steps_copied(recorded) or (carried.steps if carried is not None else 0)
         self._decided, self._last_step = decisions_in(self._events, self._step)
@@ -170,7 +170,7 @@ class ReplayComparison:
         self._seen: list[Event] = []
 
     def feed(self, event: Event) -> Divergence | None:
-        """Add an event of the replay. Returns the divergence if this event is the first that shows one."""
+        """Add an event of the replay. Return the divergence if this event is the first to show one."""
         if type(event) in ev.STREAM_PARTS:
             return None
         if type(event) in _COMPARED:
@@ -186,7 +186,7 @@ class ReplayComparison:
         return None
 
     def finish(self, outcome: Outcome) -> Divergence | None:
-        """End the comparison. Returns the divergence of the run, if there is one."""
+        """End the comparison. Return the divergence of the run, if there is one."""
         if self.divergence is None:
             self.divergence = self._check_end(outcome)
         else:
@@ -197,7 +197,7 @@ class ReplayComparison:
 
     @property
     def difference(self) -> EventDifference | None:
-        """The first event that differs, so far."""
+        """First event that differs, so far."""
         return self._first_difference(self._events, whole=self._recorded.finished is not None)
 
     # ---- decisions
@@ -238,7 +238,7 @@ class ReplayComparison:
         )
 
     def _record_went_on(self, now: Decision | None) -> str:
-        """A sentence for a replay that ended where the record went on; empty otherwise."""
+        """Return a sentence if the replay ended at a point where the record went on; empty otherwise."""
         if now is None or isinstance(now, GoOn) or self._last_step <= self._step or self._record_ended(now):
             return ""
         does = "stops" if isinstance(now, Stop) else "pauses"
@@ -261,7 +261,7 @@ class ReplayComparison:
     # ---- events
 
     def _first_difference(self, then: Sequence[Event], *, whole: bool) -> EventDifference | None:
-        """The first event that differs. `whole`: the record does not end early, so what it lacks is a difference."""
+        """Return the first event that differs. `whole`: the record is complete, so what it lacks is a difference."""
         resumed = any(isinstance(event, ev.RunResumed) for event in then)
         kinds = _ONCE_PER_RUN if resumed else frozenset(_COMPARED)
         was, is_now = _by_position(then, kinds), _by_position(self._seen, kinds)
@@ -283,7 +283,7 @@ class ReplayComparison:
     def _fields(self, one: Event, other: Event) -> tuple[str, ...]:
         names = _COMPARED[type(one)]
         if isinstance(one, ev.ToolCallResult) and (one.status not in ("ok", "error") or one.name in self._marks):
-            names = ("status",)  # the content is the loop's own text
+            names = ("status",)  # the content is a text of the loop
         return tuple(name for name in names if getattr(one, name) != getattr(other, name))
 
     # ---- the end
@@ -301,7 +301,7 @@ class ReplayComparison:
             return self._at_end(left.round, what, left.decision)
         names = ["status", "stop_reason", "answer", "steps", *(() if self._silent else ("rounds",))]
         if not then.answer and not then.answer_from:
-            names.remove("answer")  # older versions recorded an answer only for runs that ended by one
+            names.remove("answer")  # older versions recorded an answer only for runs that ended with one
         differing = [name for name in names if getattr(then, name) != getattr(outcome, name)]
         if not differing:
             return None
@@ -313,21 +313,21 @@ class ReplayComparison:
 
 
 def _steps_copied(recorded: RecordedRun) -> int:
-    """The number of the last step that a fork copied; 0 if there is none."""
+    """Return the number of the last step that a fork copied; 0 if there is none."""
     copies = recorded.copies
     events = copies.events if copies is not None else ()
     return max((event.step for event in events if isinstance(event, ev.StepStarted)), default=0)
 
 
 def _without_trace(decision: Decision) -> dict[str, Any]:
-    """A decision without its trace and its detail, which only explain it."""
+    """Return a decision without its trace and detail, which only explain it."""
     plain: dict[str, Any] = msgspec.to_builtins(replace(decision, trace=()))
     plain.pop("detail", None)
     return plain
 
 
 def _instruction_of(decision: Decision) -> str:
-    """What a decision does before the next step, in words; empty for nothing."""
+    """Describe what a decision does before the next step; empty for nothing."""
     if not isinstance(decision, GoOn):
         return ""
     messages = (("tells the model", decision.say), ("reminds the model", decision.remind))
@@ -351,12 +351,12 @@ def _by_position(events: Iterable[Event], kinds: frozenset[type]) -> list[tuple[
             positions.of(event)
             begun = len(found)
         elif isinstance(event, ev.RunResumed) and event.interrupted_step is not None:
-            del found[begun:]  # those of the interrupted step
+            del found[begun:]  # events of the interrupted step
     return found
 
 
 def _up_to_step(events: Sequence[Event], step: int) -> list[Event]:
-    """The events before the start of any step after this one."""
+    """Return the events before the start of any step after this one."""
     found: list[Event] = []
     for event in events:
         if isinstance(event, ev.StepStarted) and event.step > step:

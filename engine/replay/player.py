@@ -1,4 +1,4 @@
-"""The engine of a replay: its model, tools, user functions and clock are those of a recorded run."""
+"""Engine of a replay, whose model, tools, user functions and clock are those of a recorded run."""
 
 from __future__ import annotations
 
@@ -59,23 +59,23 @@ from .recorded_decisions import LoopDecisions
 from .responses import RecordedResponse, recorded_responses
 
 CHECKPOINTS_BEFORE_CANCEL = 100
-"""Turns of the event loop that a replay waits before it cancels its run where the recorded run was cancelled, so that
-parallel calls get as far as they did in the record."""
+"""Number of event loop turns that a replay waits before it cancels its run at the point where the recorded run was
+cancelled, so that parallel calls get as far as they did in the record."""
 
 
 class RecordedClock:
-    """A clock that shows the time of the record, in seconds since the run began."""
+    """Clock that shows the time of the record, in seconds since the run began."""
 
     def __init__(self) -> None:
         self._now = 0.0
         self._latest: anyio.CancelScope | None = None
 
     def now(self) -> float:
-        """Seconds since the recorded run began."""
+        """Return the seconds since the recorded run began."""
         return self._now
 
     def wall(self) -> datetime:
-        """The actual time of day."""
+        """Return the actual time of day."""
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
@@ -83,7 +83,7 @@ class RecordedClock:
         self._now += seconds
 
     def deadline(self, seconds: float | None) -> anyio.CancelScope:
-        """A scope without a deadline: what timed out is answered from the record, or ended by `time_out`."""
+        """Return a scope without a deadline: a timeout is answered from the record, or ended by `time_out`."""
         scope = anyio.CancelScope()
         if seconds is not None:
             self._latest = scope
@@ -95,14 +95,14 @@ class RecordedClock:
             self._latest.cancel()
 
     def reach(self, milliseconds: int) -> None:
-        """Set the clock to this time of the record, unless it is later already."""
+        """Set the clock to this time of the record, unless it is already later."""
         now = (milliseconds + 0.25) / 1000  # a little more, because rounding down would lose a millisecond
         if now > self._now:
             self._now = now
 
 
 class ReplayWatcher(Protocol):
-    """Processes the events of a replayed run, which waits for it."""
+    """Consumer of the events of a replayed run, which waits for it."""
 
     @property
     def paced(self) -> bool:
@@ -120,11 +120,11 @@ class ReplayWatcher(Protocol):
 
 
 class Player:
-    """The engine for one recorded run, and the provider that gives the recorded responses.
+    """Engine for one recorded run, and the provider that gives the recorded responses.
 
     live: the tools that are really called; None to answer calls from the record.
     rules: your own rules and guards that the recorded policy names.
-    output: what the answer is read as, for `Outcome.output`.
+    output: the type that the answer is read as, for `Outcome.output`.
 
     Raises WrongUse if one of those rules, or a live tool that the record offers, is missing.
     """
@@ -142,13 +142,13 @@ class Player:
         _check_rules(recorded, rules)
         self.clock = RecordedClock()
         self.run: Run | None = None
-        """The run of the replay; None until `start`."""
+        """Run of the replay; None until `start`."""
         self._recorded = recorded
         self._follower = follower
         self._streamed = anyio.Event()
         """Set when the response of the current step has been read."""
         self._waited: float | None = None
-        """The time of the record, in seconds, up to which the replay has waited; None before the first wait."""
+        """Time of the record, in seconds, up to which the replay has waited; None before the first wait."""
         self._responses = recorded_responses(recorded)
         events = without_stream_parts(recorded)
         self._values = recorded_values(events, started.tools)
@@ -160,7 +160,7 @@ class Player:
         self._given_up = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "invalid"}
         self._decisions = decisions = LoopDecisions(recorded, partial(decide, user_rules=tuple(rules)))
         self._cause: str | None = None
-        """Why the recorded run was cancelled, if it was; None if another loop ended it so by itself."""
+        """Cause of the recorded run's cancellation, if any; None if another loop ended it like this itself."""
         if not decisions.ended_it:
             self._cause = next((e.cause for e in events if isinstance(e, ev.CancelRequested)), None)
         self._cancelled_at = _cancelled_at(events)
@@ -202,11 +202,11 @@ class Player:
             ),
             observers=Observers(
                 middleware=(self._watched,), buffer=sys.maxsize
-            ),  # no event may be lost, and the record takes as much memory anyway
+            ),  # no event may be lost, and the record needs as much memory anyway
         )
 
     def start(self, session: Session, copies: RecordedRun | None) -> Run:
-        """Start the run, under its recorded id. `copies`: what it copied of its origin, if it is a fork."""
+        """Start the run under its recorded id. `copies`: the events that it copied from its origin, if it is a fork."""
         if copies is not None:
             self.clock.reach(copies.events[-1].t)
             session.load_fork([copies])
@@ -215,7 +215,7 @@ class Player:
         answers = [replace(answer, says=self._replies.get(answer.call_id)) for answer in self._answers]
         given = recorded_answers(session.questions, answers)
         if given or (self._recorded.started.continues is not None and session.questions):
-            self.run = session.start_given(given)  # without an answer if a kill has lost it
+            self.run = session.start_given(given)  # without an answer if a kill lost it
         else:
             started = self._recorded.started
             session.history = started.history
@@ -232,16 +232,16 @@ class Player:
         yield
 
     def _cancel_where_the_record_was(self, event: ev.Event) -> None:
-        """Cancel the replay if the recorded run was cancelled after this event, between two steps.
+        """Cancel the replay if the recorded run was cancelled between two steps, after this event.
 
-        A run that was cancelled within a step is cancelled where it waits for something that the record lacks: in
+        A run that was cancelled within a step is cancelled when it waits for something that the record lacks: in
         `stream` or `_hang`.
         """
         if self.run is not None and self._cause is not None and _step_boundary(event) in self._cancelled_at:
             self.run.cancel(self._cause)
 
     def _say_what_the_user_said(self, event: ev.Event) -> None:
-        """Put the user's messages into the inbox at the end of the step before the one that they were delivered to."""
+        """Put the user's messages into the inbox at the end of the step before the one in which they were delivered."""
         if self.run is not None and self.run.context is not None and _step_boundary(event) is not None:
             facts = self.run.context.log.facts
             for said in self._messages.pop(facts.steps + 1, ()):
@@ -249,7 +249,7 @@ class Player:
                 self.run.context.inbox.append(QueuedMessage(said.message_id, said.text, said.images))
 
     def _decide_where_the_record_did(self, facts: Facts, policy: Policy) -> Decision:
-        """Let the inner loop go on, but hand back to the outer loop where the record has a decision to compare with."""
+        """Let the inner loop go on, but return to the outer loop where the record has a decision to compare with."""
         decision = self._decisions.silent(facts.steps) or self._look_ahead(facts, policy)
         if isinstance(decision, GoOn) and facts.steps in self._decided_at:
             return replace(decision, hand_back=True)
@@ -264,7 +264,7 @@ class Player:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """Play the recorded response of the current step. Cancels the run if the record holds none."""
+        """Play the recorded response of the current step. Cancels the run if the record has none."""
         step = request.attempt.partition(".")[0]
         if not step.isdigit():
             raise Exhausted("the record holds no answer to requests that are not part of a step")
@@ -302,7 +302,7 @@ class Player:
         await self._end(exchange)
 
     async def _until(self, milliseconds: int) -> None:
-        """Advance to this time of the record, waiting as long as the record did if the replay is paced."""
+        """Advance to this time of the record. If the replay is paced, wait as long as the record did."""
         if self._follower.paced:
             if self._waited is None:
                 self._waited = self.clock.now()
@@ -326,9 +326,9 @@ class Player:
             await self._until(value.t)
             return value.value
         if call.id in self._void_calls:
-            await self._streamed.wait()  # usually it is cancelled before that, when its attempt fails
+            await self._streamed.wait()  # usually it is cancelled earlier, when its attempt fails
         elif call.id in self._started and call.id in self._given_up:
-            await anyio.sleep_forever()  # it was started too early, and is cancelled again when more arguments come
+            await anyio.sleep_forever()  # it was started too early, and is cancelled again when more arguments arrive
         elif call.id in self._cut_off:
             await anyio.sleep_forever()  # the accepted completion cancels it again
         elif call.id in self._started or (self._cause is not None and call.id in self._cancelled):
@@ -341,10 +341,10 @@ class Player:
         return CallOutcome(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
 
     async def _hang(self) -> None:
-        """End the wait for something of which the record holds no end, as the recorded run ended it.
+        """End a wait for something whose end is not in the record, in the way the recorded run ended it.
 
-        Cancels the replay if the recorded run was cancelled or killed; in the closing step, lets its deadline pass;
-        otherwise returns.
+        If the recorded run was cancelled or killed, cancel the replay; in the closing step, let its deadline pass;
+        otherwise, return.
         """
         assert self.run is not None
         if self._cause is not None or self._recorded.finished is None:
@@ -359,7 +359,7 @@ class Player:
 
 
 def _policy_of(started: ev.RunStarted) -> Policy:
-    """The recorded policy. For a loop that is not ours, nothing is cut, and the tools are those that it offered."""
+    """Return the recorded policy. For another loop, nothing is cut, and the tools are those that it offered."""
     if not is_foreign(started.engine):
         return started.policy
     return replace(started.policy, inner_cancel=False, completion="offered")
@@ -377,7 +377,7 @@ def _check_rules(recorded: RecordedRun, rules: Sequence[Rule]) -> None:
 
 
 def _step_boundary(event: ev.Event) -> tuple[str, int] | None:
-    """Identifies a boundary between two steps; None for other events."""
+    """Return an identifier of a boundary between two steps; None for other events."""
     match event:
         case ev.StepFinished(step=number) | ev.RoundStarted(round=number):
             return type(event).__name__, number
@@ -386,7 +386,7 @@ def _step_boundary(event: ev.Event) -> tuple[str, int] | None:
 
 
 def _cancelled_at(events: Sequence[ev.Event]) -> set[tuple[str, int]]:
-    """The last boundary between steps before the run was cancelled, unless a step or decision came after it."""
+    """Return the last boundary between steps before the run was cancelled, unless a step or decision followed."""
     place: tuple[str, int] | None = None
     for event in events:
         match event:
@@ -400,7 +400,7 @@ def _cancelled_at(events: Sequence[ev.Event]) -> set[tuple[str, int]]:
 
 
 def _cut_off(events: Sequence[ev.Event]) -> set[str]:
-    """The calls that were cancelled because a completion beside them was accepted."""
+    """Return the calls that were cancelled because a completion in the same step was accepted."""
     cancelled: set[str] = set()
     cut: set[str] = set()
     for event in events:
@@ -416,16 +416,16 @@ def _cut_off(events: Sequence[ev.Event]) -> set[str]:
 
 
 def _decided_at(recorded: RecordedRun) -> set[int]:
-    """The steps directly after which the record has a decision, or ends."""
+    """Return the steps directly followed in the record by a decision or its end."""
     step, at, refused = 0, set(), False
     for event in without_stream_parts(recorded):
         match event:
             case ev.StepStarted(closing=False):
                 step, refused = event.step, False
             case ev.RunResumed(interrupted_step=int() as interrupted) if interrupted == step:
-                step -= 1  # it was not made: it may begin again
+                step -= 1  # the step was not made: it may begin again
             case ev.BudgetRefused():
-                refused = True  # the inner loop went on, and was stopped before its next step
+                refused = True  # the inner loop went on, but was stopped before its next step
             case ev.LimitReached(step=before) if before > step:
                 refused = True
             case ev.DecisionMade(decision=decision) if not refused and decision.rule != "cancelled":

@@ -1,4 +1,4 @@
-"""The parts of a recorded run that a replay uses again: tool results, verdicts of user functions, limits reached."""
+"""The parts of a recorded run that a replay reuses: tool results, verdicts of user functions, limits reached."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from .recorded_decisions import LoopDecisions
 
 
 class RecordedTool(Tool):
-    """A tool of a recorded run, which has no function.
+    """A tool of a recorded run, without a function.
 
     complaints: the error messages for invalid arguments, by the arguments' text. not_final: the arguments' texts of
-    completions that could not be the last one. approval: stands for the function that said whether a call needs
+    completions that could not be the last one. approval: stand-in for the function that told whether a call needs
     approval; None if it was asked about none of the tool's calls.
     """
 
@@ -64,11 +64,11 @@ class RecordedTool(Tool):
         return {"arguments": arguments, "value": value}
 
     def is_final(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a completion with these arguments could be the last one."""
+        """Return whether a completion with these arguments could be the last one."""
         return arguments["arguments"] not in self._not_final
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
-        """Always raises NotImplementedError: a replay answers calls from the record."""
+        """Raise NotImplementedError: a replay answers calls from the record."""
         raise NotImplementedError("a recorded tool has no function")
 
 
@@ -76,7 +76,7 @@ _PARTS = frozenset({ev.ToolCallStart, ev.ToolCallArgs, ev.ResponseFinished})
 
 
 def recorded_tools(recorded: RecordedRun) -> list[Tool]:
-    """The tools of a recorded run, including tools that were called but not listed, as in records of other programs."""
+    """Return the tools of a recorded run, including called tools that are not listed, as in other programs' records."""
     calls: dict[str, tuple[str, list[str]]] = {}
     approvals: dict[str, StandIn] = {}
     noted: list[tuple[ev.ToolCallResult | ev.ToolCallEnd, str | None]] = []
@@ -102,7 +102,7 @@ def recorded_tools(recorded: RecordedRun) -> list[Tool]:
         if event.call_id not in calls:
             continue
         name, pieces = calls[event.call_id]
-        given = {"".join(pieces)} if until_then is None else {"".join(pieces), until_then}  # more deltas came later
+        given = {"".join(pieces)} if until_then is None else {"".join(pieces), until_then}  # more deltas followed
         if isinstance(event, ev.ToolCallResult):
             complaints.setdefault(name, {}).update(dict.fromkeys(given, event.content))
         else:
@@ -127,7 +127,7 @@ def _collect_arguments(event: Event, parts: dict[str, tuple[str, list[str]]]) ->
 
 
 def void_calls(recorded: RecordedRun) -> set[str]:
-    """Ids of the calls of failed or retracted attempts. They have no result, even if they had started."""
+    """Return the ids of the calls of failed or retracted attempts. They have no result, even if they had started."""
     failed = {
         e.attempt for e in without_stream_parts(recorded) if isinstance(e, ev.AttemptFailed | ev.AttemptRetracted)
     }
@@ -137,11 +137,11 @@ def void_calls(recorded: RecordedRun) -> set[str]:
 
 
 def without_stream_parts(recorded: RecordedRun) -> list[Event]:
-    """The events of a run without stream parts (deltas), which are most events of a run."""
+    """Return the events of a run without stream parts (deltas), which are most events of a run."""
     return [event for event in recorded.events if type(event) not in ev.STREAM_PARTS]
 
 
-# ---- user functions, and whatever else came from outside the loop
+# ---- user functions and other input from outside the loop
 
 
 class StandIn:
@@ -151,12 +151,12 @@ class StandIn:
         self.__module__, _, self.__qualname__ = name.partition(":")
 
     def __call__(self, *arguments: Any) -> Any:
-        """Always raises LookupError: it is called only where the record has no verdict of it."""
+        """Raise LookupError: it is called only where the record has no verdict of it."""
         raise LookupError("the record holds no verdict of this function")
 
 
 class RecordedEvaluator(StandIn):
-    """The evaluator of a recorded run: gives the recorded verdict, if the replay ended like the record."""
+    """Evaluator of a recorded run, which returns the recorded verdict if the replay ended like the record."""
 
     def __init__(self, recorded: RecordedRun, evaluated: ev.EvaluationFinished, reach: Callable[[int], None]) -> None:
         super().__init__(evaluated.name)
@@ -165,7 +165,7 @@ class RecordedEvaluator(StandIn):
         self._reach = reach
 
     def __call__(self, evaluated: EvaluationInput) -> Evaluation:
-        """The recorded verdict. Raises LookupError if there is none, or the replay ended differently."""
+        """Return the recorded verdict. Raises LookupError if there is none, or the replay ended differently."""
         finished = self._recorded.finished
         if finished is not None and _end(finished.outcome) != _end(evaluated.outcome):
             raise LookupError("the replay ended differently, so the recorded verdict does not apply")
@@ -180,24 +180,24 @@ def _end(outcome: Outcome) -> tuple[str, int, str]:
 
 
 def recorded_function(started: ev.RunStarted, role: str) -> StandIn | None:
-    """The user's function of a recorded run in a role that has one at most, such as the compactor."""
+    """Return the user's function of a recorded run in a role with at most one function, such as the compactor."""
     return next(map(StandIn, started.functions.get(role, ())), None)
 
 
 def recorded_evaluator(recorded: RecordedRun, reach: Callable[[int], None]) -> RecordedEvaluator | None:
-    """The evaluator of a recorded run, if it had one. `reach`: sets the time of the replay, in milliseconds."""
+    """Return the evaluator of a recorded run, if it had one. `reach`: sets the time of the replay, in milliseconds."""
     found = next((e for e in reversed(recorded.events) if isinstance(e, ev.EvaluationFinished)), None)
     return None if found is None else RecordedEvaluator(recorded, found, reach)
 
 
 class RecordedEffects(Live):
-    """Effects of a run that is replayed: verdicts of user functions, refusals of a budget, attempts that failed.
+    """Effects of a replayed run: verdicts of user functions, refusals of a budget, failed attempts.
 
     Responses and results of tools come through the provider and the `execute` of the replay (`player.py`), so that
-    they are taken apart, cut and settled as they were.
+    they are processed, cut and settled as they were.
 
-    reach: called with the time of each that is used, in milliseconds since the run began. decisions: those of the
-    record. live: whether tools are really called.
+    reach: called with the time of each effect that is used, in milliseconds since the run began. decisions: decisions
+    of the record. live: whether tools are really called.
     """
 
     def __init__(
@@ -209,24 +209,24 @@ class RecordedEffects(Live):
         events = without_stream_parts(recorded)
         results = [event for event in events if isinstance(event, ev.ToolCallResult)]
         self._unknown = {result.call_id for result in results if result.status == "unknown"}
-        """Calls that were open when the process was killed, and were answered `unknown`."""
+        """Calls that were open when the process was killed and were answered `unknown`."""
         self._ended = {result.call_id for result in results if result.status in ("ok", "error")}
         """Calls that ran to their end."""
         self._settled = _settled(events) if is_foreign(recorded.started.engine) and not live else None
-        """How a loop that is not ours settled the calls of each step: its rules are not those of the engine."""
+        """How another loop settled the calls of each step, because its rules differ from the engine's."""
         self._answered_late = _answered_late(recorded, events)
         """Calls that never ran and were answered after their response was complete."""
         self._results = {result.call_id: result for result in results}
         asked = {e.asker.call_id: e.seq for e in reversed(events) if isinstance(e, ev.QuestionAsked) and e.asker}
         self._returned = {id: result.seq for id, result in self._results.items()} | asked
-        """The number of the first event that follows from what a call returned, by its id."""
+        """Number of the first event that follows from a call's result, by the call's id."""
         self._responses = {event.step: event for event in events if isinstance(event, ev.ResponseFinished)}
         self._estimates = {
             event.attempt: event.usage
             for event in events
             if isinstance(event, ev.ResponseFinished | ev.AttemptFailed) and event.usage and event.usage.estimated
         }
-        """The usage that was estimated, by attempt."""
+        """Estimated usage, by attempt."""
         self._judged = {event.step: event.judged for event in events if isinstance(event, ev.StepFinished)}
         self._failed = _failed_before_kill(events)
         self._refused = _refusals_by_step(events)
@@ -244,17 +244,17 @@ class RecordedEffects(Live):
                 self._stand_ins.setdefault(event.role, {}).setdefault(event.name, StandIn(event.name))
 
     def effects(self, log: Log) -> RecordedEffects:
-        """See `ReplaySource`."""
+        """Return the effects of a run; see `ReplaySource`."""
         self._log = log
         return self
 
     def limits(self, log: Log, policy: Policy, clock: Clock) -> RecordedLimits:
-        """See `ReplaySource`."""
+        """Return the limits of a run; see `ReplaySource`."""
         take = partial(self._take_limit, begun=True)
         return RecordedLimits(log, policy, clock, take, self._responses, self._estimates, self._end_step)
 
     async def once(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Effects`."""
+        """Return the recorded result of the work; see `Effects`."""
         match key.kind:
             case "room":
                 return self._refusal(key.step)
@@ -281,32 +281,32 @@ class RecordedEffects(Live):
             self._reach(ended.t)
 
     def _log_subagents(self, before: int) -> None:
-        """Log the recorded events about sub-agents that came before event `before`, since no call runs them here."""
+        """Log the recorded events about sub-agents that came before event `before`, because no call runs them here."""
         assert self._log is not None
         while self._subagents and self._subagents[0].seq < before:
             self._log.append(self._subagents.popleft())
 
     def has_result(self, call_id: str) -> bool:
-        """Whether this call ran to its end, and so before more of its arguments came."""
+        """Return whether this call ran to its end, and thus before more of its arguments arrived."""
         return call_id in self._ended
 
     def may_start_early(self, call_id: str) -> bool:
-        """Whether this call did not get its result after the response without ever running."""
+        """Return whether this call may start early: not if it never ran and got its result after the response."""
         return self._settled is None and call_id not in self._answered_late and call_id not in self._unknown
 
     def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
-        """Return the recorded fingerprint of the same result: redaction can make different results equal."""
+        """Return the recorded fingerprint of the same result, because redaction can make different results equal."""
         result = self._results.get(call.id)
         recorded = result.fingerprint if result is not None and result.content == content else ""
         return recorded or super().fingerprint(call, content, images)
 
     def judgement(self, step: int, results: Sequence[ev.ToolCallResult]) -> StepJudgement | None:
-        """Return the recorded judgement of the same results: it was made before redaction."""
+        """Return the recorded judgement of the same results, because it was made before redaction."""
         same = all(self._is_recorded(result) for result in results)
         return self._judged.get(step) if same else None
 
     def settled(self, step: int) -> Sequence[Event] | None:
-        """See `Effects`. The time is that of the last of these events."""
+        """Return the events that settled the step; see `Effects`. The time is set to that of the last one."""
         if self._settled is None:
             return None
         events = self._settled.get(step, ())
@@ -315,7 +315,7 @@ class RecordedEffects(Live):
         return events
 
     def has_decision(self, steps: int) -> bool:
-        """Whether the record of a loop that is not ours holds another decision after this many steps."""
+        """Return whether the record of another loop has another decision after this many steps."""
         return self._decisions.has_decision(steps)
 
     def _is_recorded(self, result: ev.ToolCallResult) -> bool:
@@ -331,33 +331,33 @@ class RecordedEffects(Live):
         return Verdict(event.said, event.detail, event.usage)
 
     def _refusal(self, step: int) -> ev.BudgetRefused | ev.LimitReached | None:
-        """Why this step was not made; None if it was."""
+        """Return why this step was not made; None if it was."""
         refused = self._take_limit(step, begun=False) or self._refused.get(step)
         if refused is not None:
             self._reach(refused.t)
         return refused
 
     def _take_limit(self, step: int, *, begun: bool) -> ev.LimitReached | None:
-        """The limit that was reached in this step (`begun`) or before it began; returned once, then None."""
+        """Return the limit that was reached in this step (`begun`) or before it began. It is returned only once."""
         reached = self._limits.pop((step, begun), None)
         if reached is not None:
             self._reach(reached.t)
         return reached
 
     def stand_ins(self, role: str) -> list[Any]:
-        """A `StandIn` for each function of this role, in the order of their first verdicts."""
+        """Return a `StandIn` for each function of this role, in the order of their first verdicts."""
         return list(self._stand_ins.get(role, {}).values())
 
     def stand_in(self, role: str) -> Any:
-        """The `StandIn` for the first function of this role; None if there is none."""
+        """Return the `StandIn` for the first function of this role; None if there is none."""
         return next(iter(self._stand_ins.get(role, {}).values()), None)
 
 
 class RecordedLimits(HardLimits):
-    """The limits of a run that is replayed: they are reached where the record says so, without clock or meter.
+    """Limits of a replayed run: they are reached where the record says so, without a clock or meter.
 
-    take: takes the limit that was reached in a step that had begun. responses: the recorded ones, by step.
-    estimates: usage that was estimated, by attempt. on_end: called with each step that ends.
+    take: takes the limit that was reached in a step that had begun. responses: the recorded responses, by step.
+    estimates: estimated usage, by attempt. on_end: called with each step that ends.
     """
 
     def __init__(
@@ -377,20 +377,20 @@ class RecordedLimits(HardLimits):
         self._estimates = estimates
 
     def seconds_left(self) -> None:
-        """Always None."""
+        """Return None."""
 
     def used_up(self, step: int) -> str:
-        """Always "": an attempt that was not made is not in the record."""
+        """Return "": an attempt that was not made is not in the record."""
         return ""
 
     def end_step(self, step: int) -> None:
-        """Log the limit that was reached in this step, after what its sub-agents used."""
+        """Log the limit that was reached in this step, after the usage of its sub-agents."""
         self._on_end(step)
         if not self.reached and (reached := self._take(step)) is not None:
             self.record(reached)
 
     def cut_without_end(self, step: int) -> str:
-        """Why this step's response was cut."""
+        """Return why this step's response was cut."""
         response = self._responses.get(step)
         if response is None or not response.cut_for:
             return ""
@@ -398,36 +398,36 @@ class RecordedLimits(HardLimits):
         return response.cut_for
 
     def repetition_detector(self) -> None:
-        """Always None: the record says where a response was cut."""
+        """Return None: the record says where a response was cut."""
 
     def meter(
         self, step: int, input_tokens: int, priced: Callable[[Usage, str], Usage], share: BudgetShare | None
     ) -> ResponseMeter:
-        """A meter that never cuts, and knows what was estimated."""
+        """Return a meter that never cuts, and that knows the estimates."""
         meter = RecordedMeter(self, step, input_tokens, priced, share, inf)
         meter.estimates = self._estimates
         return meter
 
 
 class RecordedMeter(ResponseMeter):
-    """The meter of a response that is replayed."""
+    """Meter of a replayed response."""
 
     estimates: Mapping[str, Usage] = MappingProxyType({})
-    """The estimates of the record, by attempt."""
+    """Estimates in the record, by attempt."""
 
     def count(self, chunk: AnyChunk) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def limit_to_cut_for(self, t: int) -> str:
-        """Always ""."""
+        """Return ""."""
         return ""
 
     def has_room_for(self, chunk: AnyChunk) -> bool:
-        """Always True."""
+        """Return True."""
         return True
 
     def estimate(self, reported: Usage, message: AssistantMessage, attempt: str) -> Usage:
-        """The recorded estimate; one of the message's size for an attempt whose estimate is not recorded."""
+        """Return the recorded estimate; if there is none for an attempt, one from the message's size."""
         recorded = self.estimates.get(attempt)
         if recorded is not None:
             return recorded
@@ -436,7 +436,7 @@ class RecordedMeter(ResponseMeter):
 
 
 def recorded_replies(events: Sequence[ev.Event]) -> dict[str, Reply]:
-    """How the user's replies to confirmations were understood, by call id."""
+    """Return how the user's replies to confirmations were understood, by call id."""
     replies: dict[str, Reply] = {}
     for event in events:
         match event:
@@ -452,7 +452,7 @@ def recorded_replies(events: Sequence[ev.Event]) -> dict[str, Reply]:
 
 
 def recorded_messages(events: Sequence[ev.Event]) -> dict[int, list[ev.MessageAdded]]:
-    """The user's messages during the run, by the step before which they were delivered."""
+    """Return the user's messages during the run, by the step before which they were delivered."""
     messages: dict[int, list[ev.MessageAdded]] = {}
     waiting: list[ev.MessageAdded] = []
     for event in events:
@@ -465,7 +465,7 @@ def recorded_messages(events: Sequence[ev.Event]) -> dict[int, list[ev.MessageAd
 
 
 def _failed_before_kill(events: Sequence[ev.Event]) -> dict[int, list[ev.AttemptFailed]]:
-    """Failed attempts of steps that were interrupted by a kill and started again, by step."""
+    """Return the failed attempts of steps that were interrupted by a kill and restarted, by step."""
     failures: dict[int, list[ev.AttemptFailed]] = {}
     failed: list[ev.AttemptFailed] = []
     step: int | None = None
@@ -480,25 +480,25 @@ def _failed_before_kill(events: Sequence[ev.Event]) -> dict[int, list[ev.Attempt
 
 
 def _refusals_by_step(events: Sequence[ev.Event]) -> dict[int, ev.BudgetRefused]:
-    """Refusals of a shared budget, by the step that was not made because of it."""
+    """Return the refusals of a shared budget, by the step that was not made because of it."""
     refused: dict[int, ev.BudgetRefused] = {}
     for event in events:
         if isinstance(event, ev.BudgetRefused):
             refused[event.step] = event
         elif isinstance(event, ev.StepStarted):
-            refused.pop(event.step, None)  # made after all: the process was killed, and another budget had room
+            refused.pop(event.step, None)  # the step was made: the process was killed, and another budget had room
     return refused
 
 
 def _limits_by_step(events: Sequence[ev.Event]) -> dict[tuple[int, bool], ev.LimitReached]:
-    """Limits that were reached, by step and whether the step had begun."""
+    """Return the limits that were reached, by step and whether the step had begun."""
     reached: dict[tuple[int, bool], ev.LimitReached] = {}
     step: int | None = None
     for event in events:
         if isinstance(event, ev.LimitReached):
             reached[event.step, event.step == step] = event
         elif isinstance(event, ev.RunResumed) and step is not None and event.interrupted_step == step:
-            reached.pop((step, True), None)  # the step is started again, or another limit is reached before it
+            reached.pop((step, True), None)  # the step is restarted, or another limit is reached before it
             step = None
         elif isinstance(event, ev.StepStarted):
             step = event.step
@@ -519,7 +519,7 @@ _SETTLES = (
 
 
 def _settled(events: Sequence[ev.Event]) -> dict[int, list[ev.Event]]:
-    """The events of the calls of each step, by step."""
+    """Return the events of the calls of each step, by step."""
     settled: dict[int, list[ev.Event]] = {}
     step = 0
     for event in events:
@@ -531,7 +531,7 @@ def _settled(events: Sequence[ev.Event]) -> dict[int, list[ev.Event]]:
 
 
 def _answered_late(recorded: RecordedRun, events: Sequence[ev.Event]) -> set[str]:
-    """The calls that never ran and were answered after their response. Empty if the record never says what ran."""
+    """Return the calls that never ran and were answered after their response; empty if no run of calls is recorded."""
     ran: set[str] = set()
     asked: set[str] = set()
     answered: set[str] = set()

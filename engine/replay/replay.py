@@ -1,6 +1,6 @@
-"""`replay`: run a record through the real engine, and check that it makes the same decisions.
+"""`replay`: runs a record through the real engine, and checks that it makes the same decisions.
 
-Chunks come from the record, and so do the results of tools, unless live tools are asked for. Everything else happens
+Chunks come from the record, and so do the results of tools, unless live tools are requested. Everything else happens
 again: assembling responses, cutting them, settling calls, folding events, deciding. Every decision of the outer loop
 and the outcome are compared. The clock shows the record's time, so limits on time are reached as they were.
 """
@@ -27,36 +27,36 @@ from .player import Player
 
 
 class Watcher:
-    """Observes a replay. What a method raises ends the replay and is raised by it."""
+    """Observer of a replay. An exception in a method ends the replay and is raised by it."""
 
     def begin(self, recorded: RecordedRun, run: Run, passed: Sequence[Event]) -> None:
-        """Called for each run before its first `show`. `passed`: its events before `watch_from`."""
+        """Handle the start of a run, before its first `show`. `passed`: its events before `watch_from`."""
 
     async def show(self, event: Event, run: Run) -> None:
-        """Called with each event. The run makes no further request before this returns."""
+        """Handle an event. The run makes no further request before this returns."""
 
     def diverge(self, divergence: Divergence) -> None:
-        """Called after `show` for the decision at which the replay diverges from the record."""
+        """Handle, after `show`, the decision at which the replay diverges from the record."""
 
 
 class ReplayedRun(Struct, frozen=True, kw_only=True):
-    """The result of replaying one run of a record."""
+    """Result of replaying one run of a record."""
 
     run_id: str
     outcome: Outcome
     recorded: Outcome | None
-    """None if the recorded process was killed before the run ended."""
+    """The recorded outcome; None if the recorded process was killed before the run ended."""
     decisions: int
-    """The number of decisions that were the same as in the record."""
+    """Number of decisions that were the same as in the record."""
     divergence: Divergence | None
     difference: EventDifference | None = None
-    """The first event that differs, even if all decisions are the same: for example, the result of a live tool."""
+    """First event that differs, even if all decisions are the same: for example, the result of a live tool."""
     saved_chunks: tuple[AnyChunk, ...] = ()
     """Chunks that the recorded run read after responses were cut (with `drain`)."""
 
 
 class ReplayReport(Struct, frozen=True, kw_only=True):
-    """The result of replaying a record."""
+    """Result of replaying a record."""
 
     path: str
     runs: tuple[ReplayedRun, ...]
@@ -82,15 +82,15 @@ async def replay(
     watch_from: EventAddress | None = None,
     output: Any = None,
 ) -> ReplayReport:
-    """Replay a record, and compare it with what was recorded.
+    """Replay a record, and compare the replay with the record.
 
-    path: the file of a record, or a record that was read already.
+    path: the file of a record, or a record that has already been read.
     pace: wait between chunks as long as the record did.
     tools: with `live_tools`, the tools to call instead of answering from the record.
     rules: your own rules and guards that the recorded policies name.
-    watcher: is called with each event.
-    watch_from: the event from which on the watcher is called and `pace` applies; what is before runs at full speed.
-    output: what the answers are read as, for `Outcome.output`; as for `Engine`, and a record does not hold it.
+    watcher: called with each event.
+    watch_from: the event from which on the watcher is called and `pace` applies; earlier events run at full speed.
+    output: the type that answers are read as, for `Outcome.output`; as for `Engine`. It is not stored in a record.
 
     Raises WrongUse if the file is not a record, or a rule or live tool that it needs is missing.
     """
@@ -124,9 +124,9 @@ async def replay_runs(
     watch_from: EventAddress | None = None,
     output: Any = None,
 ) -> AsyncIterator[ReplayedRun]:
-    """Like `replay`, one run at a time. Each run continues the recorded runs before it, not the replayed ones.
+    """Replay like `replay`, one run at a time. Each run continues the recorded runs before it, not the replayed ones.
 
-    Of a fork only what is its own is replayed: it begins at the decision that it was forked at.
+    Only a fork's own part is replayed: it begins at the decision at which it was forked.
     """
     if tools and not live_tools:
         raise WrongUse(
@@ -150,7 +150,7 @@ async def replay_runs(
 
 
 def _cut_off(recorded: RecordedRun) -> dict[int, CutOff]:
-    """What followed the cuts of responses, by step number, as far as the record holds it."""
+    """Return what followed the cuts of responses, by step number, as far as the record has it."""
     chunks: dict[int, list[AnyChunk]] = {}
     for rest in recorded.after_cut:
         chunks.setdefault(step_of_attempt(rest.attempt), []).append(rest.chunk)
@@ -165,7 +165,7 @@ def _cut_off(recorded: RecordedRun) -> dict[int, CutOff]:
 
 
 class _Follower:
-    """Follows one run: compares its events with the record, and calls the watcher."""
+    """Follower of one run: compares its events with the record and calls the watcher."""
 
     def __init__(self, recorded: RecordedRun, watcher: Watcher | None, pace: bool, seq: int) -> None:
         self._recorded = recorded
@@ -174,7 +174,7 @@ class _Follower:
         self._awaited = PositionWatch(recorded.own, seq) if seq > 1 else None
         copies = recorded.copies
         self._passed: list[Event] = [] if copies is None else copies.events
-        """The events before those that the watcher is called with; of a fork also those that it copied."""
+        """Events before those with which the watcher is called; for a fork, including those that it copied."""
         self._seen = copies.events[-1].seq if copies is not None else 0
         self._caught_up = asyncio.Event()
         self._run: Run | None = None
@@ -190,7 +190,7 @@ class _Follower:
         return self._awaited is not None and self._awaited.near
 
     async def catch_up(self) -> None:
-        """Wait until all events so far were compared and shown."""
+        """Wait until all events so far have been compared and shown."""
         if self._watcher is None and self._awaited is None:
             return
         assert self._run is not None
@@ -228,7 +228,7 @@ class _Follower:
         )
 
     def _watcher_for(self, event: Event, run: Run) -> Watcher | None:
-        """The watcher, if it is to be called with this event."""
+        """Return the watcher, if it is to be called with this event."""
         if self._awaited is not None:
             if not self._awaited.reached_by(event):
                 if self._watcher is not None:

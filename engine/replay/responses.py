@@ -1,4 +1,4 @@
-"""The responses of a recorded run, each as one stream of chunks with their times, as a provider would send it."""
+"""Responses of a recorded run, each as one stream of chunks with their times, as a provider would send it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from ..records.reader import RecordedRun
 
 
 class RecordedResponse(Struct, frozen=True):
-    """The response of one step: the chunks of all its attempts as one stream, with their times."""
+    """Response of one step: the chunks of all its attempts as one stream, with their times."""
 
     start: int
-    """When it was requested: milliseconds since the run began."""
+    """When it was requested, in milliseconds since the run began."""
     end: int
     """When it was complete, or its stream was closed."""
     closing: bool
@@ -40,9 +40,9 @@ class RecordedResponse(Struct, frozen=True):
 
 
 def recorded_responses(recorded: RecordedRun) -> dict[int, RecordedResponse]:
-    """The responses of a run, by step. Of a step that was repeated after a kill, the last one."""
+    """Return the responses of a run, by step. For a step that was repeated after a kill, return the last one."""
     beside = {e.attempt for e in recorded.events if isinstance(e, ev.AttemptFailed) and e.beside}
-    foreign = is_foreign(recorded.started.engine)  # its responses are as long as they were, whatever a policy would cut
+    foreign = is_foreign(recorded.started.engine)  # its responses keep their length, whatever a policy would cut
     marked = bool(recorded.started.engine) or any(type(event) is ev.ToolCallEnd for event in recorded.events)
     gathered: dict[str, _ResponseBuilder] = {}
     latest: _ResponseBuilder | None = None
@@ -63,7 +63,7 @@ def recorded_responses(recorded: RecordedRun) -> dict[int, RecordedResponse]:
 
 
 class _ResponseBuilder:
-    """Builds the response of one step from its events.
+    """Builder of the response of one step from its events.
 
     A failed attempt and the start of the next one become the chunks with which a provider reports them, `AttemptEnded`
     and `ModelSelected`.
@@ -84,16 +84,16 @@ class _ResponseBuilder:
         self._times: list[int] = []
         self._pauses: set[int] = set()
         self._spoken = 0
-        """The number of chunks when the current attempt began."""
+        """Number of chunks when the current attempt began."""
         self._announced = ""
-        """The model that a later attempt began with; empty for the first one."""
+        """Model with which a later attempt began; empty for the first one."""
         self._index: dict[str, int] = {}
         self._failed: ev.AttemptFailed | None = None
-        """The latest failure, until another attempt begins."""
+        """Latest failure, until another attempt begins."""
         self._ended = False
 
     def feed(self, event: ev.Event) -> None:
-        if type(event) in ev.STREAM_PARTS:  # nearly all of them
+        if type(event) in ev.STREAM_PARTS:  # nearly all events
             chunk = self._chunk(event)
             if chunk is not None:
                 self._add(event.t, chunk)
@@ -105,7 +105,7 @@ class _ResponseBuilder:
             case ev.AttemptFailed(beside=True):
                 self._add(event.t, _attempt_ended(event))
             case ev.AttemptFailed(kind="cancelled"):
-                pass  # cancelled from outside, which the replay does itself
+                pass  # cancelled from outside: the replay does this itself
             case ev.AttemptFailed():
                 self._failed = event
             case ev.ResponseFinished():
