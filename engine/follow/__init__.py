@@ -1,4 +1,4 @@
-"""The decision for a loop that is not ours: `Follower`, with the same rules, facts and records as the engine."""
+"""Decisions for another loop: `Follower`, with the same rules, facts and records as the engine."""
 
 from .followed_response import Cut
 from .follower import Follower

@@ -1,4 +1,4 @@
-"""One response of a followed loop, while it streams: where it is to be cut, by the same rules as in the engine."""
+"""One response of a followed loop, while it streams: where to cut it, by the same rules as in the engine."""
 
 from __future__ import annotations
 
@@ -35,20 +35,19 @@ _Delta = TextDelta | ReasoningDelta | ToolCallDelta
 
 
 class Cut(Struct, frozen=True):
-    """Leave the stream here: nothing that follows in this response is wanted."""
+    """Instruction to leave the stream here: nothing that follows in this response is wanted."""
 
     reason: Literal["completion", "repetition"]
     call_id: str = ""
-    """The completion call at which it is cut, as the provider named it."""
+    """Id that the provider gave to the completion call at which it is cut."""
     detail: str = ""
-    """Why, for people."""
+    """Reason for the cut, for people."""
 
 
 class DeltaCharacters:
-    """The deltas of one response, of which each text has a form in UTF-8 (see `providers.surrogate_pairs`).
+    """Deltas of one response, in which each text can be encoded in UTF-8 (see `providers.surrogate_pairs`).
 
-    A framework may hand over a surrogate pair in two deltas. Its halves are joined, and one that stays alone becomes
-    U+FFFD.
+    A framework may pass a surrogate pair in two deltas. Its halves are joined, and one that stays alone becomes U+FFFD.
     """
 
     def __init__(self) -> None:
@@ -57,7 +56,7 @@ class DeltaCharacters:
         they belong to, or by the kind of text."""
 
     def feed(self, chunk: AnyChunk) -> AnyChunk:
-        """The delta with whole characters. A first half at its end comes with the next delta of the same text."""
+        """Return the delta with whole characters. A first half at its end waits for the next delta of its text."""
         match chunk:
             case TextDelta(text) | ReasoningDelta(text):
                 place: int | type = type(chunk)
@@ -72,7 +71,7 @@ class DeltaCharacters:
         return _with_text(chunk, whole_characters(whole))
 
     def end(self) -> Iterator[AnyChunk]:
-        """The halves that have stayed alone, as deltas of their texts."""
+        """Yield the halves that stayed alone, as deltas of their texts."""
         for chunk, half in self.waits.values():
             bare = replace(chunk, id="", name="") if isinstance(chunk, ToolCallDelta) else chunk
             yield _with_text(bare, whole_characters(half))
@@ -86,10 +85,10 @@ def _with_text(chunk: _Delta, text: str) -> _Delta:
 
 
 class FollowedResponse:
-    """Assembles one attempt at a response from its chunks.
+    """Assembler of one attempt at a response from its chunks.
 
-    sink: gets each event. taken: ids of the session's calls, each of which must differ. tools: by name. cuts: whether
-    it still streams, so that it can be cut.
+    sink: called with each event. taken: ids of the session's calls, from which new ids must differ. tools: by name.
+    cuts: whether it is still streaming, so that it can be cut.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class FollowedResponse:
     ) -> None:
         self.attempt = attempt
         self.cut: Cut | None = None
-        """Why the response is cut; None if it is not."""
+        """Reason for the cut; None if the response is not cut."""
         self._step = step
         self._tools = tools
         self._sink = sink
@@ -113,7 +112,7 @@ class FollowedResponse:
         self._characters = DeltaCharacters()
         self._completions = CompletionCut(self._assembler)
         self._may_complete = False
-        """Whether a completion has come at which the response may be cut."""
+        """Whether a completion has arrived at which the response may be cut."""
         watches = cuts and policy.degeneration.watches
         self._repetition = RepetitionDetector(policy.degeneration) if watches else None
         self._cuts_at_completion = cuts and policy.inner_cancel and policy.mixed != "all"
@@ -124,14 +123,14 @@ class FollowedResponse:
 
     @property
     def usage(self) -> Usage | None:
-        """The usage that the provider has reported so far."""
+        """Usage that the provider has reported so far."""
         return self._assembler.usage
 
     def feed(self, chunk: AnyChunk) -> Cut | None:
-        """Add a chunk; returns why the response is to be cut, or None to read on. After a cut nothing is added."""
+        """Add a chunk. Return why the response is to be cut, or None to read on. After a cut, nothing is added."""
         if self.cut is not None:
             return self.cut
-        if type(chunk) is TextDelta:  # nearly all chunks are text
+        if type(chunk) is TextDelta:  # fast path: nearly all chunks are text
             is_ascii = chunk.text.isascii()
         elif type(chunk) is ToolCallDelta:
             self._note_id(chunk)
@@ -161,10 +160,10 @@ class FollowedResponse:
     def finish(
         self, finish: FinishReason | None, raw_finish: str, usage: Usage | None, context_tokens: int, model: str
     ) -> ResponseFinished:
-        """The response as an event, once it has ended or is cut.
+        """Return the response as an event, once it has ended or is cut.
 
-        finish, raw_finish and usage: what is known of them beside the chunks. context_tokens: an estimate of its input,
-        for a response whose usage is not known.
+        finish, raw_finish and usage: what is known of them in addition to the chunks. context_tokens: an estimate of
+        its input, for a response whose usage is not known.
         """
         assembler = self._assembler
         for chunk in self._characters.end() if self._characters.waits else ():
@@ -194,9 +193,9 @@ class FollowedResponse:
         )
 
     def failure(self, kind: str, text: str, status: int | None, context_tokens: int, model: str) -> AttemptFailed:
-        """The attempt as an event, if its request failed or its response repeats itself.
+        """Return the attempt as an event, if its request failed or its response repeats itself.
 
-        kind: one of `providers.errors.KINDS`. text: the error's message. status: of HTTP.
+        kind: one of `providers.errors.KINDS`. text: the error's message. status: the HTTP status.
         """
         message = self._assembler.message
         shown = bool(message.text or message.calls or message.reasoning)
@@ -228,7 +227,7 @@ class FollowedResponse:
         if self._repetition is not None:
             self._repeated = self._repetition.feed(event) or self._repeated
         if type(event) is ToolCallEnd:
-            self._repeated = None  # a call that has come whole is not endless
+            self._repeated = None  # a complete call is not endless
             self._end_call(event)
         else:
             self._sink(event)
@@ -244,7 +243,7 @@ class FollowedResponse:
             self._may_complete = True
 
     def _usage(self, message: AssistantMessage, context_tokens: int, *, whole: bool) -> Usage:
-        """The usage as reported, if that is of the whole response; else with an estimate of what is not known."""
+        """Return the reported usage if it covers the whole response, otherwise with an estimate of the rest."""
         reported = self._assembler.usage
         if reported is not None and whole and not reported.estimated:
             return reported
@@ -253,7 +252,7 @@ class FollowedResponse:
 
 
 def has_required_arguments(call: ToolCall, tool: ToolSpec) -> bool:
-    """Whether a call's arguments are a JSON object with all members that its tool's schema requires."""
+    """Return whether a call's arguments are a JSON object with all members that its tool's schema requires."""
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, RecursionError):

@@ -29,13 +29,13 @@ NO_RESULT = "The loop reported no result of this call."
 
 
 class ContextSize:
-    """The tokens of a loop's context: the provider's last count, and an estimate of what came since."""
+    """Number of tokens in a loop's context: the provider's last count, plus an estimate of what was added since."""
 
     def __init__(self) -> None:
         self._counted = 0
         self._characters = 0
         self.at_least = 0
-        """What the next request has at least, as far as the loop says it."""
+        """Minimum for the next request, if the loop reports one."""
 
     @property
     def tokens(self) -> int:
@@ -43,11 +43,11 @@ class ContextSize:
         return max(self._counted + estimate_tokens(self._characters), self.at_least)
 
     def add(self, characters: int) -> None:
-        """More characters came into the context."""
+        """Note that characters were added to the context."""
         self._characters += characters
 
     def count(self, usage: Usage, message: AssistantMessage) -> None:
-        """A response came, with this usage."""
+        """Note that a response with this usage has arrived."""
         if usage.estimated:
             self.add(message_size(message))
         else:
@@ -57,8 +57,8 @@ class ContextSize:
 class FollowedStep:
     """A step that is being made. It begins with its first event.
 
-    model: of its requests, where nothing else is said. priced: adds what a usage of a model costs. taken: ids of the
-    session's calls. closing: whether it is the one in which the model only sums up: none of its calls was run.
+    model: model of its requests, unless they name another. priced: adds the cost to a model's usage. taken: ids of the
+    session's calls. closing: whether it is the step in which the model only sums up and none of its calls was run.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class FollowedStep:
         closing: bool = False,
     ) -> None:
         self.message: AssistantMessage | None = None
-        """The response; None until it is whole or cut."""
+        """The response; None until it is complete or cut."""
         self.repeats = False
         """Whether the response was cut because it repeats itself."""
         self._log = log
@@ -82,7 +82,7 @@ class FollowedStep:
         self._tools = tools
         self._taken = taken
         self.failure: ev.AttemptFailed | None = None
-        """The latest attempt that failed."""
+        """The latest failed attempt."""
         self._size = size
         self._model = model
         self._priced = priced
@@ -95,24 +95,24 @@ class FollowedStep:
 
     @property
     def settled(self) -> bool:
-        """Whether the step has its response, so that what follows belongs to another one."""
+        """Whether the step has its response, so that what follows belongs to another step."""
         return self.message is not None or self.repeats
 
     def takes(self, result: ToolResult) -> bool:
-        """Whether this may be the result of a call of this step."""
+        """Return whether this may be the result of a call of this step."""
         if self.message is None or self._stream is None:
             return True
         raw_ids = self._stream.raw_ids
         return any(result.call_id in (call.id, raw_ids.get(call.id)) for call in self.message.calls)
 
     def add_result(self, result: ToolResult) -> None:
-        """Add the result of a call. The first one of a call counts."""
+        """Add the result of a call. Only the first result of a call counts."""
         if result.call_id not in self._results:
             self._results[result.call_id] = result
             self._size.add(message_size(result))
 
     def stream(self, *, cuts: bool = True) -> FollowedResponse:
-        """The response that streams; a new attempt if none does. cuts: whether it can be cut."""
+        """Return the streaming response, or a new attempt if there is none. cuts: whether it can be cut."""
         if self._stream is None:
             self._stream = self._attempt(cuts=cuts and not self._closing)
         return self._stream
@@ -120,7 +120,7 @@ class FollowedStep:
     def respond(
         self, message: AssistantMessage, usage: Usage | None, finish: FinishReason | None, raw_finish: str, model: str
     ) -> ev.ResponseFinished | None:
-        """The response has ended. `message` counts if nothing of it has streamed.
+        """Note that the response has ended. `message` is used if nothing of it was streamed.
 
         Returns it as it is recorded; None if it was cut because it repeats itself, which is a failed attempt.
         """
@@ -140,7 +140,7 @@ class FollowedStep:
         return self._log.append(finished)
 
     def fail(self, kind: str, text: str, status: int | None, model: str) -> None:
-        """The request failed; another attempt may follow."""
+        """Note that the request failed. Another attempt may follow."""
         stream, self._stream = self.stream(), None
         failure = stream.failure(kind, text, status, self._size.tokens, model or self._model)
         if failure.usage is not None:
@@ -148,7 +148,7 @@ class FollowedStep:
         self.failure = self._log.append(failure)
 
     def end(self) -> list[ToolResult]:
-        """Write the calls with their results, and end the step. Returns the user's answers to its questions."""
+        """Write the calls with their results, and end the step. Return the user's answers to its questions."""
         if self._stream is not None and not self.settled:
             self.respond(AssistantMessage(), None, None, "", "")
         answers = self._write_calls() if self.message is not None else []
@@ -185,7 +185,7 @@ class FollowedStep:
 
 
 def chunks_of(message: AssistantMessage) -> Iterator[AnyChunk]:
-    """The chunks of a response that arrived as a whole."""
+    """Yield the chunks of a response that arrived as a whole."""
     for thought in message.reasoning:
         yield ReasoningDelta(thought.text, thought.signature, thought.redacted, thought.vendor)
     if message.text:

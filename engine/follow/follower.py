@@ -1,12 +1,12 @@
-"""The decision for a loop that is not ours: the same rules, facts and records as in the engine, as an object.
+"""Decisions for another loop: the same rules, facts and records as in the engine, as an object.
 
     follower = Follower(policy, completion=("finish_task",), record="run.jsonl")
     follower.prompt("Set the port to 8080")
     decision = follower.step(text, calls, results)     # after each step of the loop; a Stop says why to leave it
     cut = follower.chunk(delta)                        # while a response streams; a Cut says to leave the stream
 
-The loop tells what happened, and asks. Nothing waits here and nothing is sent: each method costs the same at any length
-of the session. What it is told becomes events, the events become facts, and `decide` sees nothing else, so the record
+The loop reports what happened, and asks for decisions. No method waits or sends anything, and each costs the same at
+any length of the session. Reports become events, events become facts, and `decide` sees nothing else, so the record
 can be replayed, reported and backtested like any other.
 """
 
@@ -77,30 +77,30 @@ from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
 
 MOST_TEXTS = 30
-"""Steps in a row without a call after which a loop is stuck that has no limit of steps and is told what to say, since
-that alone could keep it going for ever."""
+"""Number of consecutive steps without a call after which a loop is stuck that has no limit on steps and is told what to
+say, because that alone could keep it going forever."""
 
 
 class Follower:
     """Follows the sessions of one loop, one run after another. Not safe for use by several threads at once.
 
-    policy: a policy or the name of a shipped one. How long a loop that is not ours works, what its texts are and when
-        its context is compacted is its own affair: a limit of steps that nobody has set is left out, and so is the rule
+    policy: a policy, or the name of a shipped one. Another loop decides itself how long it works, what its texts mean
+        and when its context is compacted: a limit on steps that the user has not set is left out, and so is the rule
         `compaction`.
-    completion, question: names of the tools that complete the task, or ask the user. Where `completion` is empty, tools
-        with the usual names (`finish_task`, `submit`, ...) count among `tools`.
-    tools: what the loop offers its model, where that is known.
-    speaks: whether the loop adds to its messages what a decision says. If it cannot, nothing is nudged or reminded, and
-        nothing of it is recorded.
-    closes: whether the loop asks its model for closing words where a limit ends a run (see `closing`).
+    completion, question: names of the tools that complete the task, or ask the user. If `completion` is empty, tools
+        with the usual names (`finish_task`, `submit`, ...) in `tools` count as such.
+    tools: the tools that the loop offers its model, if known.
+    speaks: whether the loop adds the texts of decisions to its messages. If it cannot, nothing is nudged or reminded,
+        and no such texts are recorded.
+    closes: whether the loop asks its model for closing words when a limit ends a run (see `closing`).
     model, system: for the record, and for prices.
     record: the file to write, or to append to. redact: applied to each text before it is written.
-    session_id: a unique id of your own. Without one, a follower goes on with the session of a `record` that exists. If
-        the record is of this session, the runs that it holds already count for the limits of the session.
+    session_id: a unique id of your own. Without one, a follower continues the session of an existing `record`. If
+        the record is of this session, the runs in it already count for the limits of the session.
     agent: the loop's name, for the record.
     on_event: called with each event, in order. It must neither wait nor raise.
-    watch: a policy that only watches. Where it would have stopped a run as stuck or over a limit and the loop goes on,
-        ALARM_RAISED is recorded, once a run.
+    watch: a policy that only watches. If it would have stopped a run as stuck or over a limit and the loop goes on,
+        ALARM_RAISED is recorded, once per run.
 
     Raises WrongUse if the policy is not known, or the record cannot be written.
     """
@@ -129,18 +129,18 @@ class Follower:
         self.policy = followed_policy(policy, speaks=speaks, closes=closes)
         self._watch = None if watch is None else followed_policy(watch, speaks=False)
         self._watching: PolicySimulation | None = None
-        """What the watching policy makes of the current run, until it has raised an alarm."""
+        """State of the watching policy in the current run, until it has raised an alarm."""
         self.speaks = speaks
         self.model, self.system = model, system
-        """The model and the system prompt that the next run is recorded with."""
+        """Model and system prompt with which the next run is recorded."""
         self.decision: Decision | None = None
         """The latest decision."""
         self.outcome: Outcome | None = None
-        """The outcome of the latest run that has ended."""
+        """Outcome of the latest run that has ended."""
         self.closing: Stop | None = None
         """The limit that has ended the run, if the model is still to be asked for its closing words, with
-        `policy.prompts.closing` and without calls. The next response is taken for them; then, or without them, call
-        `end`."""
+        `policy.prompts.closing` and without calls. The next response is taken as these words; after it, or without it,
+        call `end`."""
         self._options = ImportOptions(completion=tuple(completion), question=tuple(question))
         self._rules = tuple(rules)
         self._prices = prices or Prices()
@@ -153,7 +153,7 @@ class Follower:
         self.session_id = session_id or new_session_id()
         self._writer = None if record is None else self._open(record, redact)
         self._before, self._taken = ev.Carried(), set[str]()
-        """What earlier runs of the session used, and the ids of their calls."""
+        """Usage of earlier runs of the session, and the ids of their calls."""
         continued = None if self._writer is None else self._writer.continued
         if record is not None and continued is not None and session_id in (None, continued):
             self.session_id = continued
@@ -164,21 +164,22 @@ class Follower:
         self._size.add(len(system))
         self._step: FollowedStep | None = None
         self._nudged = False
-        """Whether the next step begins a round: the loop said something, or handed back a completion."""
+        """Whether the next step begins a round, because the loop said something or returned a completion."""
         self._said = ""
-        """The words that the latest decision asked the loop to say; they are in the record already."""
+        """Text that the latest decision asked the loop to say; it is already in the record."""
         self._early: list[ToolResult] = []
-        """Results of calls that ran while their response streamed, before the loop reported any of it."""
+        """Results of calls that ran while their response was streaming, before the loop reported any of it."""
         self._asked: dict[str, str] = {}
-        """The tools that asked the user, by the ids of their calls, while no answer has come."""
+        """Tools that asked the user and have no answer yet, by the ids of their calls."""
         self._decided = -1
-        """Steps of the run when the latest decision was made."""
+        """Number of steps of the run when the latest decision was made."""
         self._unasked = False
-        """Whether the loop went on without asking before the user's latest message, where the policy would not have."""
+        """Whether the loop went on without asking before the user's latest message although the policy would not
+        have."""
 
     @property
     def record(self) -> Path | None:
-        """The file that is being written; None without a record, or once it cannot be written any more."""
+        """The file that is being written; None without a record, or once it can no longer be written."""
         return None if self._writer is None else self._writer.path
 
     @property
@@ -188,13 +189,13 @@ class Follower:
 
     @property
     def running(self) -> bool:
-        """Whether a run has begun that no decision has ended."""
+        """Whether a run has begun and no decision has ended it."""
         return self._log is not None and not self._log.finished and self.closing is None
 
     def hide(self, known: KnownSecrets) -> None:
-        """Hide in the record what is known to be secret, such as keys: in texts before `redact`, and in names.
+        """Hide known secrets, such as keys, in the record: in texts before `redact`, and in names.
 
-        To be called before anything is reported.
+        Call this before anything is reported.
         """
         if self._writer is not None:
             self._writer.hide(known)
@@ -208,13 +209,16 @@ class Follower:
 
     @property
     def failure(self) -> ev.AttemptFailed | None:
-        """The latest attempt of the current step that failed; None if none did."""
+        """The latest failed attempt of the current step; None if there is none."""
         return None if self._step is None else self._step.failure
 
-    # ---- what the loop reports
+    # ---- reports of the loop
 
     def prompt(self, text: str, images: Sequence[Image] = ()) -> None:
-        """The user said this. It begins a run; while calls have results to go on with, it is one more message of it."""
+        """Report a prompt of the user, which begins a run.
+
+        While calls have results to process, it is one more message of the current run.
+        """
         if self.running and not self._in_the_middle():
             self.end()
         if self.running:
@@ -225,9 +229,9 @@ class Follower:
             self._begin(text, images)
 
     def said(self, text: str) -> None:
-        """The loop itself said this in the user's role, to keep the model going: a nudge is no new prompt.
+        """Report a text that the loop itself added in the user's role to keep the model going: a nudge, not a prompt.
 
-        What `Decision.say` asked for is recorded already, and not once more.
+        A text that `Decision.say` asked for is already recorded, and is not recorded again.
         """
         if text == self._said:
             self._said = ""
@@ -242,13 +246,16 @@ class Follower:
         self._nudged = True
 
     def requested(self, tokens: int) -> None:
-        """The next request has at least so many tokens of input, with tools and images; where no usage is reported."""
+        """Report that the next request has at least this many input tokens, including tools and images.
+
+        For responses without reported usage.
+        """
         self._size.at_least = tokens
 
     def chunk(self, delta: AnyChunk, *, cuts: bool = True) -> Cut | None:
-        """A piece of a response that streams. Returns why to leave the stream, or None to read on.
+        """Report a piece of a streaming response. Return why to leave the stream, or None to read on.
 
-        cuts: whether the loop would leave it; a response that is read to its end anyway is told with False.
+        cuts: whether the loop would leave it. Use False for a response that is read to its end anyway.
         """
         return self._current_step().stream(cuts=cuts).feed(delta)
 
@@ -263,10 +270,11 @@ class Follower:
         raw_finish: str = "",
         model: str = "",
     ) -> ev.ResponseFinished | None:
-        """The response of a step is whole, or was cut. What came by `chunk` counts, and else `text` and `calls`.
+        """Report that the response of a step is complete or was cut.
 
-        usage: as the provider reported it; estimated at 4 characters a token where it is None. raw_finish: the
-        provider's word for the end. Returns what the record has of it; None if it was cut because it repeats itself.
+        Pieces given to `chunk` count; without any, `text` and `calls` do. usage: as the provider reported it; estimated
+        at 4 characters per token if None. raw_finish: the provider's finish word. Returns the response as recorded;
+        None if it was cut because it repeats itself.
         """
         message = AssistantMessage(text, tuple(calls), tuple(reasoning))
         finished = self._current_step().respond(message, usage, finish, raw_finish, model)
@@ -274,14 +282,14 @@ class Follower:
         return finished
 
     def failed(self, message: str, *, kind: str = "connection", status: int | None = None) -> None:
-        """The request of this step failed. If the loop tries again, the next response is one of the same step.
+        """Report that the request of this step failed. If the loop tries again, the next response is of the same step.
 
-        kind: one of `providers.errors.KINDS`. status: of HTTP.
+        kind: one of `providers.errors.KINDS`. status: the HTTP status.
         """
         self._current_step().fail(kind, whole_characters(message), status, "")
 
     def result(self, result: ToolResult) -> None:
-        """The result of a call of this step, or of a response that still streams. Of several, the first counts.
+        """Report the result of a call of this step, or of a streaming response. Only the first result of a call counts.
 
         A result of a call that no response made is left out.
         """
@@ -304,14 +312,14 @@ class Follower:
         raw_finish: str = "",
         model: str = "",
     ) -> Decision:
-        """A whole step: `response`, its results, and the decision."""
+        """Report a whole step: `response`, its results, and the decision. Return the decision."""
         self.response(text, calls, reasoning=reasoning, usage=usage, finish=finish, raw_finish=raw_finish, model=model)
         for result in results:
             self.result(result)
         return self.decide()
 
     def messages(self, messages: Iterable[Message]) -> None:
-        """Report what the loop's history holds in addition, in order: earlier prompts, responses and results.
+        """Report what the loop's history contains in addition, in order: earlier prompts, responses and results.
 
         For a session that began before it was followed, or a loop that only shows its history.
         """
@@ -326,16 +334,16 @@ class Follower:
                 case _:
                     self.system = message.text
 
-    # ---- what the loop asks
+    # ---- questions of the loop
 
     def decide(self) -> Decision:
         """End the step, and decide what follows. Calls without a result count as lost, a completion as accepted.
 
-        After a GoOn the loop adds `say` to its messages and `remind` to its next request; what is to be said is in the
-        record already. After a Stop or a Pause the run has ended, and what follows begins another one.
+        After a GoOn, the loop adds `say` to its messages and `remind` to its next request; the text of `say` is already
+        in the record. After a Stop or a Pause the run has ended, and what follows begins another run.
 
-        Whether a response without calls ends the loop is the loop's own rule. Where the policy would end a run of ours
-        with it, the run ends in the record (`running`, `outcome`), and the loop is told to go on or to end as it likes.
+        Whether a response without calls ends the loop is the loop's own rule. If the policy would end a run of ours
+        with it, the run ends in the record (`running`, `outcome`), and the loop is told that it may go on or end.
         """
         log = self._running_log()
         answers = self._end_step()
@@ -358,9 +366,9 @@ class Follower:
         return decision
 
     def end(self, decision: Stop | None = None) -> Outcome | None:
-        """The loop ended by itself, or for `decision`. Returns the outcome of the run, or of the one before.
+        """Report that the loop ended by itself or for `decision`. Return the outcome of this or the previous run.
 
-        Without a decision it is that of the policy if it ends the run, and else what the last response amounts to.
+        Without a decision, use the policy's if it ends the run, and otherwise one inferred from the last response.
         """
         log = self._log
         if log is None or log.finished:
@@ -378,12 +386,12 @@ class Follower:
         return self._finish(ends)
 
     def rest(self) -> None:
-        """Close the record's file until there is more to write, for who follows thousands of sessions."""
+        """Close the record's file until there is more to write. For programs that follow thousands of sessions."""
         if self._writer is not None:
             self._guard(self._writer.rest)
 
     def close(self) -> None:
-        """End the run if one goes on, and close the record."""
+        """End the current run, if there is one, and close the record."""
         try:
             self.end()
         finally:
@@ -392,7 +400,7 @@ class Follower:
                 self._writer = None
 
     def abandon(self) -> None:
-        """Leave the record as it is, without an end: nothing more is followed, as after an error in following."""
+        """Leave the record as it is, without an end. Nothing more is followed, as after an error in following."""
         if self._writer is not None:
             self._guard(self._writer.close)
             self._writer = None
@@ -447,7 +455,7 @@ class Follower:
         return log
 
     def _running_log(self) -> Log:
-        """The log of the run that goes on; of a new one without a prompt if none does."""
+        """Return the log of the current run, or of a new one without a prompt if there is none."""
         return self._log if self._log is not None and not self._log.finished else self._begin(None)
 
     def _act_on(self, decision: Decision) -> Decision:
@@ -465,7 +473,7 @@ class Follower:
         return decision
 
     def _leave_unanswered(self) -> None:
-        """Answer the open questions where the run goes on: only if the policy leaves out the rule that pauses."""
+        """Answer the open questions in the current run: only if the policy leaves out the rule that pauses."""
         for id, name in self._asked.items():
             result = ev.ToolCallResult(call_id=id, name=name, content=UNANSWERED, status="unanswered")
             self._running_log().append(result)
@@ -494,7 +502,7 @@ class Follower:
             )
 
     def _go_on_after_answers(self, pause: Pause, answers: Sequence[ToolResult]) -> Decision:
-        """The loop has asked the user itself: end the run as a pause, and begin the one that continues it."""
+        """End the run as a pause, and begin the one that continues it, because the loop asked the user itself."""
         paused = self._running_log().facts
         self._act_on(pause)
         log = self._begin(None, paused=paused)
@@ -504,7 +512,7 @@ class Follower:
         return self._decide_before_first_step()
 
     def _decide_before_first_step(self) -> Decision:
-        """The decision before the first step of a run: earlier runs may have used up a limit of the session."""
+        """Return the decision before the first step of a run. Earlier runs may have used up a limit of the session."""
         log = self._running_log()
         self._decided = log.facts.steps
         decision = decide(log.facts, self.policy, self._rules)
@@ -516,11 +524,11 @@ class Follower:
     # ---- steps
 
     def _current_step(self) -> FollowedStep:
-        """The step that is being made; a new one if the latest has its response."""
+        """Return the step that is being made, or a new one if the latest has its response."""
         if self._step is not None and self._step.settled:
             self._end_step()
         if self._step is None and self.closing is not None and self.facts.closing:
-            self.end()  # the closing words have come
+            self.end()  # the closing words have arrived
         if self._step is None:
             log, closing = self._running_log(), self.closing is not None
             if closing:
@@ -543,7 +551,7 @@ class Follower:
         return self._step
 
     def _goes_on_unasked(self) -> bool:
-        """Whether the loop makes its next step without having asked, and a run of ours would have been decided here."""
+        """Return whether the loop makes its next step without asking where a run of ours would have been decided."""
         facts = self.facts
         if self._decided == facts.steps:
             return False
@@ -552,8 +560,8 @@ class Follower:
         return not self._nudged and self._go_on_in_round(facts) is None
 
     def _go_on_in_round(self, facts: Facts) -> GoOn | None:
-        """The decision with which the next step is one of the same round; None if it is not, or the run may end."""
-        if facts.finish is None:  # no response came: this ends a round of the engine, too
+        """Return the decision that continues the round with the next step; None if it does not, or the run may end."""
+        if facts.finish is None:  # without a response, a round of the engine ends, too
             return None
         return go_on_in_round(facts, self.policy, self._decide_untraced)
 
@@ -568,7 +576,7 @@ class Follower:
         log.append(ev.AlarmRaised(policy=self._watch.name, rule=rule, reason=reason, detail=detail, step=step))
 
     def _end_step(self) -> list[ToolResult]:
-        """End the step if one is being made. Returns the user's answers to its questions."""
+        """End the step if one is being made. Return the user's answers to its questions."""
         step, self._step = self._step, None
         if step is None:
             return []
@@ -579,7 +587,7 @@ class Follower:
         return answers
 
     def _in_the_middle(self) -> bool:
-        """Whether the loop goes on by itself, so that what the user says belongs to the same run."""
+        """Return whether the loop goes on by itself, so that a message of the user belongs to the same run."""
         facts = self.facts
         return facts.steps == 0 or (facts.calls > 0 and facts.accepted is None)
 
@@ -598,7 +606,7 @@ class Follower:
         return replace(spec, kind=self._options.tool_kind(spec.name, ""))
 
     def with_price(self, usage: Usage, model: str) -> Usage:
-        """A usage with what it costs, if a price of the model is known."""
+        """Return a usage with its cost, if a price of the model is known."""
         return with_cost(usage, self._price_of(model))
 
     def _price_of(self, model: str) -> Price | None:
@@ -607,7 +615,7 @@ class Follower:
         return self._price.get(model)
 
     def _take(self, event: Event) -> None:
-        """Hand an event to the record and to `on_event`."""
+        """Pass an event to the record and to `on_event`."""
         if self._watching is not None:
             self._watching.feed(event, self.facts)
         writer = self._writer
@@ -628,7 +636,7 @@ class Follower:
             self._guard(self._writer.flush)
 
     def _guard(self, write: Callable[[], None]) -> None:
-        """Write to the record. If it cannot be written, the loop goes on without one, and a line is logged."""
+        """Write to the record. If it cannot be written, the loop goes on without one, and a warning is logged."""
         writer = self._writer
         try:
             write()
@@ -639,15 +647,15 @@ class Follower:
     def _lose_record(self, writer: RecordWriter, error: Exception) -> None:
         writer.abandon()
         self._writer = None
-        log_warning("the record cannot be written any more", record=str(writer.path), error=error_text(error))
+        log_warning("the record can no longer be written", record=str(writer.path), error=error_text(error))
 
 
 def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool = False) -> Policy:
-    """The policy for a loop that is not ours. Raises WrongUse if a name is not that of a shipped policy.
+    """Return the policy for another loop. Raises WrongUse if a name is not that of a shipped policy.
 
-    It has no limit of steps, unless the user has set one. speaks: whether the loop adds what a decision says. If not,
+    It has no limit on steps unless the user has set one. speaks: whether the loop adds the texts of decisions. If not,
     the policy says nothing that a loop could go on without. closes: whether the loop asks its model for closing words,
-    which it does at a limit only.
+    which it does only at a limit.
     """
     if isinstance(policy, str):
         if policy not in POLICIES:
@@ -659,7 +667,7 @@ def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool =
 
 
 class _SamePolicy:
-    """A policy that equals only itself: a limit that somebody has written is not the shipped one of the same number."""
+    """A policy that equals only itself: a limit written by the user is not the shipped one with the same number."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -673,10 +681,10 @@ class _SamePolicy:
 
 @lru_cache(maxsize=16)
 def _followed(same: _SamePolicy, speaks: bool, closes: bool) -> Policy:
-    """As `followed_policy`, once for each policy: a proxy has a follower for each run."""
+    """Return `followed_policy`, cached for each policy, because a proxy has a follower for each run."""
     policy = without_shipped_limit(same.policy)
     rules = tuple(name for name in policy.rules if name != "compaction")
-    limits = replace(policy.limits, extend=None) if policy.limits.asks else policy.limits  # we can ask nobody
+    limits = replace(policy.limits, extend=None) if policy.limits.asks else policy.limits  # nobody can be asked
     closing = closes and policy.closing
     followed = replace(policy, closing=closing, closing_after="limits", rules=rules, limits=limits)
     repetition = followed.repetition
@@ -685,14 +693,14 @@ def _followed(same: _SamePolicy, speaks: bool, closes: bool) -> Policy:
         return followed if bounded else replace(followed, repetition=replace(repetition, monologue=MOST_TEXTS))
     repetition = replace(repetition, nudge_at=())
     stagnation = replace(followed.stagnation, nudge_at=None)
-    guards = tuple(name for name in followed.guards if name != "reminder")  # a soft limit would remind all the same
+    guards = tuple(name for name in followed.guards if name != "reminder")  # otherwise a soft limit would remind
     return replace(followed, repetition=repetition, stagnation=stagnation, reminder=None, guards=guards)
 
 
 def _earlier_runs(path: str | PathLike[str], session_id: str) -> tuple[ev.Carried, set[str]]:
-    """Return what the runs of this session in a record used in all, and the ids of their calls.
+    """Return the usage of this session's runs in a record, and the ids of their calls.
 
-    Both are empty where the record holds no run of the session.
+    Both are empty if the record has no run of the session.
     """
     used, ids = ev.Carried(), set[str]()
     facts: Facts | None = None
@@ -723,4 +731,4 @@ def _own_words(text: str) -> GoOn:
 
 
 def _no_transcript(event: Event) -> None:
-    """The loop keeps its messages itself."""
+    """Do nothing: the loop keeps its messages itself."""
