@@ -1,4 +1,4 @@
-"""What a page holds of a record: what is known of its session, its events, and those of its sub-agents' records."""
+"""What a page contains of a record: its session's summary, its events, and those of its sub-agents' records."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _decode = msgspec.msgpack.Decoder(RecordDigest).decode
 
 
 def embed_record(path: Path, source: Path) -> EmbeddedSession:
-    """The session of a record, with what could not be read of it as its `notices`. Raises WrongUse as a scan does.
+    """Return the session of a record, with its unreadable parts as its `notices`. Raises WrongUse as a scan does.
 
-    path: the record, which may be a copy. source: the file that people know, whose name and time are shown.
+    path: the record, which may be a copy. source: the file known to people, whose name and time are shown.
     """
     digest = _decode(digest_record(path))
     record = scan(path, parts=True, attachments=True)
@@ -72,7 +72,7 @@ def embed_record(path: Path, source: Path) -> EmbeddedSession:
 
 
 def subagent_records(path: Path) -> Iterator[Path]:
-    """The records of the sub-agents of a record and of theirs, each once, as far as they are at hand."""
+    """Yield the records of the sub-agents of a record and of their sub-agents, each once, as far as they exist here."""
     seen = {path.resolve()}
     waiting = [path]
     while waiting:

@@ -1,6 +1,6 @@
-"""The requests of all steps of a session in linear space: each message is written once, and requests refer to it.
+"""Requests of all steps of a session in linear space: each message is written once, and requests refer to it.
 
-`engine/web/page/embedded.js` makes a request of it again, with the same fields as `GET /sessions/ID/request`.
+`engine/web/page/embedded.js` rebuilds a request from it, with the same fields as `GET /sessions/ID/request`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ..records.format import encode_line
 
 
 class RequestRow(Struct, frozen=True, kw_only=True):
-    """The request of a step. Its values are numbers in `RequestTable.values`."""
+    """Request of a step. Its values are indexes in `RequestTable.values`."""
 
     run: int
     step: int
     model: str
     system: int
     kept: int
-    """How many messages it begins with that the request in the row before begins with, too."""
+    """Number of leading messages that it shares with the request in the previous row."""
     added: list[int]
-    """The messages after those."""
+    """Messages after those."""
     tools: int
     tool_choice: str
     settings: int
@@ -35,26 +35,26 @@ class RequestRow(Struct, frozen=True, kw_only=True):
 
 
 class RequestTable(Struct, frozen=True):
-    """All requests, in the order of their steps. Of a step that was requested again, the last row is the valid one."""
+    """All requests, in the order of their steps. For a step that was requested again, the last row is the valid one."""
 
     values: list[Raw]
     requests: list[RequestRow]
 
 
 class RequestTableBuilder(RequestReader):
-    """Builds the table from the events of a session."""
+    """Builder of the table from the events of a session."""
 
     def __init__(self) -> None:
         super().__init__()
         self._rows: list[RequestRow] = []
         self._latest: Sequence[Message] = ()
         self._latest_places: Sequence[tuple[int, bool]] = ()
-        """Of each message of the row before its place, and whether it was redacted."""
+        """For each message of the previous row, its place and whether it was redacted."""
         self._values: list[Raw] = []
         self._places: dict[bytes, int] = {}
 
     def table(self) -> RequestTable:
-        """The table so far."""
+        """Return the table so far."""
         return RequestTable(self._values, self._rows)
 
     def _take_step(self, run: int, started: ev.RunStarted, step: ev.StepStarted) -> bool:

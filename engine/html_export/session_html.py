@@ -1,8 +1,8 @@
 r"""One HTML file that shows a session: the page of `endstop serve`, its styles, its script and the session's events.
 
-The file loads nothing. Its Content-Security-Policy names its one script and its one style sheet by their hashes and
-forbids everything else, so that text of a model or a tool could do nothing even if it were shown as markup. The data
-are JSON in `script` elements that no browser runs. `<` is written as `\u003c` in them, so no text ends its element.
+The file loads nothing. Its Content-Security-Policy allows only its script and its style sheet, by their hashes, so that
+text of a model or a tool could do nothing even if it were shown as markup. The data is JSON in `script` elements that
+browsers do not run. `<` is written as `\u003c` in it, so that no text ends its element.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..viewer.session_list import ListedSession
 from .request_table import RequestTable
 
 LICENCE = "LICENSE"
-"""Begins the names of the licences beside vendored libraries."""
+"""Beginning of the names of the licence files next to vendored libraries."""
 _STYLE_LINK = re.compile(r"<link rel=stylesheet href=page/([\w./-]+)>\n?")
 _SCRIPT_LINK = re.compile(rf"<script type=module src=page/{re.escape(SCRIPT)}></script>\n?")
 _CHARSET = re.compile(r"<meta charset=utf-8>")
@@ -36,26 +36,26 @@ _NAVIGATION = re.compile(r"(?=<\w+ id=list[ >])")
 
 
 class EmbeddedSession(Struct, frozen=True, kw_only=True):
-    """A session as a page holds it."""
+    """A session as a page contains it."""
 
     summary: ListedSession
-    """What the viewer answers to `GET /sessions/ID`."""
+    """The viewer's response to `GET /sessions/ID`."""
     header: object
     """The header of its record."""
     events: Sequence[bytes]
     """Its events as JSON, in order."""
     judged: Mapping[int, CallJudgement] = {}
-    """What is known of the calls of a loop that is not ours, by the places of their results in `events`."""
+    """Judgements of another loop's calls, by the places of their results in `events`."""
     notices: Sequence[str] = ()
-    """What could not be read of the record, in words."""
+    """Notes on what could not be read of the record."""
     requests: RequestTable
-    """What was sent to the model in each step."""
+    """Request sent to the model in each step."""
 
 
 def session_html(sessions: Sequence[EmbeddedSession], notices: Sequence[str] = ()) -> Iterator[bytes]:
-    """The file, in pieces. The first session is what it is about; the others are its sub-agents'.
+    """Yield the file in pieces. The first session is the shown one; the others are its sub-agents'.
 
-    notices: what a reader should know of the file, in sentences.
+    notices: what a reader should know about the file, in sentences.
     """
     title = one_line(sessions[0].summary.title, 200) or "a session without a prompt"
     yield _page(title, notices).encode("utf-8", "replace")
@@ -70,12 +70,12 @@ def session_html(sessions: Sequence[EmbeddedSession], notices: Sequence[str] = (
 
 
 def csp_source(text: str) -> str:
-    """The source of a Content-Security-Policy that allows this script or style sheet, by its hash."""
+    """Return the Content-Security-Policy source that allows this script or style sheet, by its hash."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _data(name: str, parts: Iterable[bytes]) -> Iterator[bytes]:
-    """A script element of JSON, which no text in it can end."""
+    """Yield a script element of JSON, in a form that no text in it can end."""
     yield f'<script type="application/json" id="{name}">'.encode()
     for part in parts:
         yield part.replace(b"<", rb"\u003c")
@@ -83,7 +83,7 @@ def _data(name: str, parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _page(title: str, notices: Sequence[str]) -> str:
-    """The page without data: with its style sheet and script in it, and what readers without JavaScript are told."""
+    """Return the page without data: with its style sheet and script, and a text for readers without JavaScript."""
     style, script = _style_and_script()
     policy = (
         f"default-src 'none'; script-src {csp_source(script)}; style-src {csp_source(style)}; img-src data:; "
@@ -109,9 +109,9 @@ def _page(title: str, notices: Sequence[str]) -> str:
 
 @cache
 def _style_and_script() -> tuple[str, str]:
-    """The page's style sheets as one text, and all modules with the libraries as another.
+    """Return the page's style sheets as one text, and all modules with the libraries as another.
 
-    Raises ValueError if they cannot stand in a page.
+    Raises ValueError if they cannot be put into a page.
     """
     files = page_files("file")
     style = "\n".join(files[name].content.decode() for name in _STYLE_LINK.findall(files[INDEX].content.decode()))
@@ -125,14 +125,14 @@ def _style_and_script() -> tuple[str, str]:
 
 @cache
 def _licences() -> bytes:
-    """The licences of the libraries in the page's script, as JSON: they ask for it."""
+    """Return the licences of the libraries in the page's script, as JSON, because the licences require it."""
     return msgspec.json.encode(
         {str(path.relative_to(FOLDER)): path.read_text("utf-8") for path in sorted(FOLDER.rglob(f"{LICENCE}*"))}
     )
 
 
 def _replace_once(place: re.Pattern[str], text: str, page: str) -> str:
-    """The page with this text in the one place that matches. Raises ValueError if there is not exactly one."""
+    """Return the page with this text at the only place that matches. Raises ValueError unless exactly one matches."""
     page, found = place.subn(lambda _: text, page)
     if found != 1:
         raise ValueError(f"{INDEX} has {found} places that match {place.pattern}, and not one")

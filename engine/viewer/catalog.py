@@ -1,8 +1,8 @@
-"""The catalog: what is known of each session in the files that are viewed, kept up to date while the files change.
+"""Catalog of the sessions in the viewed files, kept up to date while the files change.
 
-A thread reads the files, the latest first, and what it has read so far can be asked for meanwhile. The figures are the
+A thread reads the files, the latest first, and its results so far can be requested meanwhile. The figures are the
 digests that `endstop report` makes, and are cached in the same index. A file is read again when its size or time has
-changed; a large file that grows is not read more often than a tenth of the time allows.
+changed; a large file that grows is read so rarely that reading takes at most a tenth of the time.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ..records.parallel import FileFailure
 from ..records.recorder import is_being_written
 
 REFRESH_SECONDS = 2.0
-"""Seconds between two looks at the folders, while somebody asks for sessions."""
+"""Seconds between checks of the folders while somebody requests sessions."""
 REDACTED = "redacted: some of its texts were replaced"
-"""What is said of a record that holds redacted texts."""
+"""Message about a record with redacted texts."""
 SHARE = 10
-"""A look at the folders, or at a file that grows, is followed by a pause of so many times its own duration."""
+"""A check of the folders, or of a growing file, is followed by a pause this many times as long as the check."""
 _decode = msgspec.msgpack.Decoder(RecordDigest).decode
 
 
@@ -41,42 +41,42 @@ class CatalogEntry(Struct, frozen=True, kw_only=True):
 
     path: Path
     file: str
-    """Its path below the folder that was named, for people."""
+    """Path below the given folder, for people."""
     id: str
-    """The session's id; with `~2` and so on if a file before it has the same."""
+    """The session's id; with `~2` and so on if an earlier file has the same id."""
     runs: tuple[RunSummary, ...]
-    """Empty if the file cannot be read."""
+    """Summaries of the runs; empty if the file cannot be read."""
     trouble: str | None
-    """Why it cannot be read, or what of it, or that texts are redacted; None if it is whole."""
+    """Why the file or part of it cannot be read, or that texts are redacted; None if it is complete."""
     changed: float
     """Time of its last change, in seconds since 1970."""
     is_written: bool
-    """Whether a process writes to it now."""
+    """Whether a process is writing to it."""
 
 
 class ReadingProgress(Struct, frozen=True):
-    """How many files are read, of those to read."""
+    """Number of files read, and number of files to read."""
 
     done: int
     total: int
 
 
 class _File(Struct, frozen=True):
-    """A file as it was read. digest: or why it cannot be read."""
+    """A file as it was read. digest: the digest, or the reason why the file cannot be read."""
 
     stamp: Stamp | None
     digest: RecordDigest | str
     seconds: float
-    """How long reading took."""
+    """Duration of reading."""
     at: float
-    """When it was read, on the monotonic clock."""
+    """Time of reading, on the monotonic clock."""
 
 
 class Catalog:
-    """The sessions in these files and folders. `start` begins to read, and `stop` ends that.
+    """Catalog of the sessions in these files and folders. `start` begins to read, and `stop` ends that.
 
     index_place: the file of the index; None for the one in the cache folder, "" for none.
-    on_change: called in the reading thread after files were read, or are gone.
+    on_change: called in the reading thread after files were read or are gone.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Catalog:
         self.generation = 0
         """Incremented with each change."""
         self.problems: dict[str, str] = {}
-        """Folders that cannot be read now, and why."""
+        """Folders that cannot be read now, with the reason."""
         self.index_problem = ""
         self.on_change = on_change
         self._index_place, self._processes = index_place, processes
@@ -111,40 +111,40 @@ class Catalog:
         self._thread.start()
 
     def stop(self) -> None:
-        """End reading, as soon as the file that is being read is done. Does not wait for that."""
+        """End reading as soon as the current file is done, without waiting for that."""
         self._stopping.set()
         self._asked.set()
 
     def join(self, seconds: float) -> None:
-        """Wait until it has ended, at most so long."""
+        """Wait until reading has ended, at most this many seconds."""
         self._thread.join(seconds)
 
     def wait_until_read(self, seconds: float) -> bool:
-        """Wait until all files have been read once; False if that takes longer."""
+        """Wait until all files have been read once. Return False if that takes longer."""
         return self._read_once.wait(seconds)
 
     @property
     def reading(self) -> ReadingProgress | None:
-        """How far the reading of new files is; None if all are read."""
+        """Progress of reading new files; None if all are read."""
         return self._reading
 
     def entries(self) -> Sequence[CatalogEntry]:
-        """All files as far as they are read, by path. Makes the catalog look for changes soon."""
+        """Return all files that have been read, by path. Makes the catalog check for changes soon."""
         self._asked.set()
         return self._list()[1]
 
     def readable_files(self) -> list[Path]:
-        """The files that can be read, the latest first."""
+        """Return the files that can be read, the latest first."""
         files = [(path, file) for path, file in self._files.copy().items() if isinstance(file.digest, RecordDigest)]
         files.sort(key=lambda item: item[1].stamp[1] if item[1].stamp is not None else 0, reverse=True)
         return [path for path, _ in files]
 
     def entry(self, session_id: str) -> CatalogEntry | None:
-        """The file of a session that is listed; None if there is none."""
+        """Return the file of a session that is listed; None if there is none."""
         return self._list()[2].get(session_id)
 
     def subagent_entry(self, session_id: str) -> CatalogEntry | None:
-        """The file of a sub-agent, which is beside its caller's and not listed; None if there is none. Reads files."""
+        """Return the file of a sub-agent, which is next to its caller's and not listed; or None. Reads files."""
         known = self._subagents.get(session_id)
         path = _find_subagent([entry.path for entry in self.entries()], session_id) if known is None else known[1].path
         stamp = None if path is None else file_stamp(path)
@@ -200,7 +200,7 @@ class Catalog:
         )
 
     def name_of(self, path: Path) -> str:
-        """The path of a file below the folder that was named."""
+        """Return the path of a file below the given folder."""
         for folder in self.paths:
             with suppress(ValueError):
                 below = path.relative_to(folder)
@@ -215,7 +215,7 @@ class Catalog:
             began, before = monotonic(), self.generation
             try:
                 self._refresh()
-            except WrongUse as error:  # the worker processes cannot be started; the next look tries again
+            except WrongUse as error:  # the worker processes cannot be started; the next check tries again
                 log_warning("records cannot be read", error=str(error))
             self._read_once.set()
             if self.generation != before and not self._stopping.is_set():
@@ -225,7 +225,7 @@ class Catalog:
             self._asked.wait()
 
     def _refresh(self) -> None:
-        """Look for changes, and read what has changed."""
+        """Check for changes, and read changed files."""
         paths, self.problems = list_records(self.paths)
         gone = self._files.keys() - set(paths)
         for path in gone:
@@ -244,7 +244,7 @@ class Catalog:
             self.generation += 1
 
     def _changed(self, paths: Sequence[Path]) -> tuple[list[Path], dict[Path, Stamp | None]]:
-        """The files to read, the latest first, and the stamps of all."""
+        """Return the files to read, the latest first, and the stamps of all files."""
         stamps = {path: file_stamp(path) for path in paths}
         now = monotonic()
 
@@ -280,10 +280,10 @@ class Catalog:
 
 
 def _find_subagent(callers: Sequence[Path], session_id: str) -> Path | None:
-    """The record of a sub-agent of one of these sessions, or of a sub-agent of theirs."""
+    """Return the record of a sub-agent of one of these sessions, or of a sub-agent of a sub-agent."""
     ending = subagent_file("", session_id)
     waiting = list(callers)
-    for caller in waiting:  # grows: sub-agents have sub-agents
+    for caller in waiting:  # this list grows, because sub-agents have sub-agents
         try:
             found = [entry for entry in os.scandir(subagents_folder(caller)) if entry.is_file()]
         except OSError:  # most records have no such folder
@@ -296,7 +296,7 @@ def _find_subagent(callers: Sequence[Path], session_id: str) -> Path | None:
 
 
 def _text(path: str | os.PathLike[str]) -> str:
-    """A path as text that JSON can hold: a file name need not be valid text."""
+    """Return a path as text that JSON can hold, because a file name need not be valid text."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
@@ -305,12 +305,12 @@ def _is_unfinished(file: _File) -> bool:
 
 
 def without_path(message: str, path: Path) -> str:
-    """The message of an error about a file, without its path in front."""
+    """Return the message of an error about a file, without the file's path at its start."""
     return message.removeprefix(f"{path}: ").removeprefix(f"{path} ")
 
 
 def _trouble(path: Path, digest: RecordDigest | str, is_written: bool) -> str | None:
-    """Why a file cannot be read, or what of it. The last line of one that is being written may not be whole yet."""
+    """Return why a file or part of it cannot be read. The last line of a file being written may be incomplete."""
     if isinstance(digest, str):
         return without_path(digest, path)
     torn = 1 if is_written and digest.damaged else 0

@@ -1,4 +1,4 @@
-"""Follows the events of a record file: all that are there, then those that are added, without blocking the loop."""
+"""Follower of the events of a record file: the existing ones, then those that are added, without blocking the loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..records.frame_judge import FrameJudge
 from ..records.frames import Frame, Frames, RecordFrames
 
 POLL_SECONDS = 0.5
-"""Seconds between two looks at a file of which everything has been read."""
+"""Seconds between checks of a file that has been read to its end."""
 HEARTBEAT_SECONDS = 15.0
 """Seconds without an event after which a reader gets an empty sequence."""
 T = TypeVar("T")
@@ -23,7 +23,7 @@ T = TypeVar("T")
 class FollowedRecord:
     """A record that threads read, one at a time. An async context manager.
 
-    A thread cannot be interrupted: if its reader leaves meanwhile, the file is closed once it is done.
+    A thread cannot be interrupted: if its reader leaves meanwhile, the file is closed when the thread is done.
     """
 
     def __init__(self, frames: RecordFrames) -> None:
@@ -31,7 +31,7 @@ class FollowedRecord:
         self._judge = FrameJudge()
         self._reading: asyncio.Future[Any] | None = None
         self.begun: Frames = ()
-        """Frames that were read and are to be sent first."""
+        """Frames that were already read and are to be sent first."""
 
     async def __aenter__(self) -> FollowedRecord:
         return self
@@ -46,15 +46,15 @@ class FollowedRecord:
 
     def _close(self, reading: asyncio.Future[Any]) -> None:
         if not reading.cancelled():
-            reading.exception()  # nobody waits for it any more
+            reading.exception()  # nobody waits for it
         self._frames.close()
 
     async def read(self) -> Frames:
-        """The next frames; empty at the end of the file. Raises WrongUse."""
+        """Return the next frames; empty at the end of the file. Raises WrongUse."""
         return await self._in_thread(lambda: self._judge.judged(self._frames.read()))
 
     async def is_replaced(self) -> bool:
-        """Whether what was read no longer holds."""
+        """Return whether the file was replaced, so that its earlier content no longer holds."""
         return await self._in_thread(lambda: self._frames.replaced)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -64,7 +64,7 @@ class FollowedRecord:
 
 
 async def skip_to(path: Path, after: tuple[str, EventId] | None) -> FollowedRecord:
-    """Open a record, and read up to this event (run id, number); None: to the beginning.
+    """Open a record, and read up to this event (run id, number); from the beginning if None.
 
     Raises WrongUse if it cannot be read, and HttpError (400) if it has no such event.
     """
@@ -86,7 +86,7 @@ async def skip_to(path: Path, after: tuple[str, EventId] | None) -> FollowedReco
 
 
 async def follow_record(record: FollowedRecord, stopping: asyncio.Event) -> AsyncGenerator[Frames, None]:
-    """The events of a record, and those that are added to it, until the file is replaced or `stopping` is set."""
+    """Yield the events of a record, and those that are added to it, until the file is replaced or `stopping` is set."""
     if record.begun:
         yield record.begun
     idle = 0.0

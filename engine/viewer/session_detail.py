@@ -16,7 +16,7 @@ from .session_list import ListedSession
 
 
 def detailed_session(entry: CatalogEntry, listed: ListedSession) -> ListedSession:
-    """The session with its runs; without them if its file cannot be read. Reads the file."""
+    """Return the session with its runs; without them if its file cannot be read. Reads the file."""
     try:
         runs = read_runs(entry.path, entry.id, listed.status)
     except WrongUse as error:
@@ -27,7 +27,7 @@ def detailed_session(entry: CatalogEntry, listed: ListedSession) -> ListedSessio
 
 
 def read_runs(path: Path, session_id: str, unfinished: str) -> list[RunResponse]:
-    """The runs of a record. unfinished: the status of the latest run if the record ends before it. Raises WrongUse."""
+    """Return the runs of a record. unfinished: status of the latest run if the record ends early. Raises WrongUse."""
     runs: list[_Run] = []
     for event in scan(path):
         if isinstance(event, RunStarted):
@@ -41,7 +41,7 @@ def read_runs(path: Path, session_id: str, unfinished: str) -> list[RunResponse]
 
 
 def step_request(path: Path, query: RequestQuery) -> StepRequest:
-    """The request of a step of a record. Raises HttpError (404) if there is no such step, and WrongUse."""
+    """Return the request of a step of a record. Raises HttpError (404) if there is no such step, and WrongUse."""
     found = find_request(scan(path, attachments=True), query.run, query.step)
     if found is None:
         raise no_step(query)

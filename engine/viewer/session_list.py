@@ -1,4 +1,4 @@
-"""The list of sessions: a row for each file of the catalog; filtered, sorted, and a page at a time."""
+"""List of sessions: a row for each file of the catalog, filtered, sorted, and one page at a time."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Word = Annotated[str, Meta(min_length=1, max_length=500)]
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which sessions to list."""
+    """Selection of the sessions to list."""
 
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
     before: Annotated[str, Meta(min_length=1, max_length=2000)] | None = None
-    """The `next` of the previous page."""
+    """`next` of the previous page."""
     sort: str = "newest"
-    """One of `Sort`; a leading `-` turns it round."""
+    """One of `Sort`; a leading `-` reverses the order."""
     status: Word | None = None
     reason: Word | None = None
     """A stop reason."""
@@ -47,15 +47,15 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     errors: Literal["1"] | None = None
     """Only sessions in which a call or a request failed."""
     q: Word | None = None
-    """A text that stands in the session."""
+    """A text that occurs in the session."""
 
 
 class TextMatch(Struct, frozen=True, kw_only=True):
-    """The first place in a session where a text stands."""
+    """First place in a session where a text occurs."""
 
     run: int
     step: int
-    """0: in the prompt."""
+    """Number of the step; 0 for the prompt."""
     seq: int
     excerpt: str
 
@@ -64,21 +64,21 @@ class ListedSession(SessionResponse, frozen=True, kw_only=True):
     """A session in the list."""
 
     model: str
-    """The model of the latest run."""
+    """Model of the latest run."""
     tokens: int
     """Input and output tokens of all runs."""
     cost_usd: float | None
-    """None where no price is known."""
+    """Cost in US dollars; None if no price is known."""
     duration_ms: int
     tool_calls: int
     errors: int
-    """Calls and requests that failed."""
+    """Number of failed calls and requests."""
     tools: list[str]
     """Names of the tools that were called."""
     file: str
-    """The path below the folder that is viewed."""
+    """Path below the viewed folder."""
     match: TextMatch | None = None
-    """With a search: where the text stands."""
+    """With a search: where the text occurs."""
 
 
 class ListedSessions(Struct, frozen=True, kw_only=True):
@@ -86,17 +86,17 @@ class ListedSessions(Struct, frozen=True, kw_only=True):
 
     sessions: list[ListedSession]
     next: str | None
-    """`before` of the next page; None: there is none."""
+    """`before` of the next page; None if there is none."""
     total: int
-    """How many sessions match."""
+    """Number of matching sessions."""
     reading: ReadingProgress | None
-    """None once all files are read; the list is partial before."""
+    """Progress of reading; None once all files are read. Before that, the list is partial."""
     searching: ReadingProgress | None = None
-    """With a search: how many files the text index has; None once it has all."""
+    """With a search: progress of the text index; None once it has all files."""
 
 
 def decode_query(given: Iterable[tuple[str, str]], kind: type[T]) -> T:
-    """The query of a request; a parameter without a value counts as left out. Raises HttpError (400)."""
+    """Return the query of a request. A parameter without a value counts as omitted. Raises HttpError (400)."""
     values: dict[str, str] = {}
     for name, value in given:
         if name in values:
@@ -110,7 +110,7 @@ def decode_query(given: Iterable[tuple[str, str]], kind: type[T]) -> T:
 
 
 def decode_list_query(given: Iterable[tuple[str, str]]) -> ListQuery:
-    """The query of a request for the list. Raises HttpError (400)."""
+    """Return the query of a request for the list. Raises HttpError (400)."""
     query = decode_query(given, ListQuery)
     if query.sort.removeprefix("-") not in _SORTS:
         known = f"use one of {', '.join(_SORTS)}, or one of them after a `-`"
@@ -119,7 +119,7 @@ def decode_list_query(given: Iterable[tuple[str, str]]) -> ListQuery:
 
 
 def listed_session(entry: CatalogEntry) -> ListedSession:
-    """The row of a file."""
+    """Return the row of a file."""
     runs = [run for run in entry.runs if not run.is_copy] or list(entry.runs)
     latest = entry.runs[-1] if entry.runs else None
     usage = sum((run.used.usage for run in runs), Usage())
@@ -152,7 +152,7 @@ def listed_session(entry: CatalogEntry) -> ListedSession:
 
 
 def _agent(run: RunSummary | None) -> str:
-    """Which loop made a run."""
+    """Return the name of the loop that made a run."""
     engine = run.engine if run is not None else ""
     if engine.startswith(IMPORT_PREFIX):
         return engine.removeprefix(IMPORT_PREFIX)
@@ -173,10 +173,10 @@ def _status(entry: CatalogEntry, run: RunSummary | None) -> str:
 def select_sessions(
     sessions: Iterable[ListedSession], query: ListQuery, matches: Mapping[str, Any] | None = None
 ) -> tuple[list[ListedSession], str | None, int]:
-    """One page of the sessions that match, the `before` of the next page, and how many match.
+    """Return one page of the matching sessions, the `before` of the next page, and the number of matches.
 
-    matches: with `q`, the ids of the sessions in which the text stands. Raises HttpError (400) for a `before` that no
-    page has given.
+    matches: with `q`, the ids of the sessions in which the text occurs. Raises HttpError (400) for a `before` that no
+    page has returned.
     """
     found = [session for session in sessions if _matches(session, query, matches)]
     ordered = sorted(found, key=lambda session: _position(session, query.sort))
@@ -248,7 +248,7 @@ def _read_cursor(cursor: str, sort: str) -> Position:
 
 
 def facets(sessions: Sequence[ListedSession]) -> dict[str, dict[str, int]]:
-    """For each filter, its values and how many sessions have each; the most frequent first."""
+    """Return, for each filter, its values with the number of sessions that have each, the most frequent first."""
     counted: dict[str, Counter[str]] = {
         "status": Counter(session.status for session in sessions),
         "reason": Counter(session.stop_reason for session in sessions if session.stop_reason),

@@ -1,4 +1,4 @@
-"""The texts of a record by step, for the text index: what users, the model and tools said."""
+"""Texts of a record by step, for the text index: what users, the model and tools said."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..decision import events as ev
 from ..records.scan import scan
 
 MAX_TEXT = 100_000
-"""Characters of one text that can be found."""
+"""Maximum number of searchable characters of one text."""
 MAX_FILE_TEXT = 32_000_000
-"""Characters of one record that can be found."""
+"""Maximum number of searchable characters of one record."""
 MAX_STEPS = (1 << 20) - 1
-"""Steps of one record that can be found."""
+"""Maximum number of searchable steps of one record."""
 _LEVEL = 1
 _WITHOUT_SPACES = re.compile("([\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])")
 """Letters of scripts that put no spaces between words."""
@@ -27,25 +27,25 @@ _decode = msgspec.msgpack.Decoder(list[tuple[int, str]]).decode
 
 
 class IndexedStep(Struct, frozen=True, array_like=True):
-    """The texts of one step, packed. Step 0 has what stands before the first step of a run."""
+    """Texts of one step, compressed. Step 0 has the texts before the first step of a run."""
 
     run: int
     step: int
     packed: bytes
 
     def texts(self) -> list[tuple[int, str]]:
-        """Each text with the number of its event."""
+        """Return each text with the number of its event."""
         return _decode(zlib.decompress(self.packed))
 
 
 def text_to_match(texts: Sequence[tuple[int, str]]) -> str:
-    """The texts as one, of which the words are indexed: letters without spaces between words count as words."""
+    """Return the texts as one text whose words are indexed. In scripts without spaces, each letter counts as a word."""
     whole = "\n".join(text for _, text in texts)
     return whole if whole.isascii() else _WITHOUT_SPACES.sub(r" \1 ", whole)
 
 
 def read_step_texts(path: Path) -> list[IndexedStep]:
-    """The texts of a record. Raises WrongUse if it cannot be read."""
+    """Return the texts of a record. Raises WrongUse if it cannot be read."""
     steps: list[IndexedStep] = []
     texts: list[tuple[int, str]] = []
     run = step = 0

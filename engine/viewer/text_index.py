@@ -1,10 +1,10 @@
-"""The text index: finds the sessions in which words stand, and the first step of each where they do.
+"""Text index: finds the sessions in which words occur, and the first step of each in which they do.
 
-An SQLite database (FTS5) in the cache folder, filled by a thread while the viewer serves. Of each step it holds the
-words, and the texts compressed, from which excerpts are made. Texts that are no longer in any file are removed. A text
-counts with its first `MAX_TEXT` characters, a file with its first `MAX_FILE_TEXT`.
+An SQLite database (FTS5) in the cache folder, filled by a thread while the viewer serves. For each step it has the
+words, and the compressed texts, from which excerpts are made. Texts that are no longer in any file are removed. Only
+the first `MAX_TEXT` characters of a text and the first `MAX_FILE_TEXT` of a file are indexed.
 
-If the index cannot be used, `problem` says why, and everything but the search works.
+If the index cannot be used, `problem` says why, and everything except the search works.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from .step_texts import MAX_STEPS, IndexedStep, read_step_texts, text_to_match
 FILE_NAME = "texts.sqlite"
 SCHEMA_VERSION = 1
 TEXTS_VERSION = 1
-"""Increased whenever the texts of the same record change, so that it is read again."""
+"""Incremented whenever the texts read from the same record change, so that records are read again."""
 APPLICATION_ID = 0x656E6474
 MAX_BYTES = 4 << 30
-"""An index that is larger when it is opened is made anew."""
+"""Maximum size of an index in bytes; one that is larger when it is opened is rebuilt."""
 LOCK_TIMEOUT_SECONDS = 5.0
 SEARCH_SECONDS = 5.0
-"""How long one search may take."""
+"""Maximum seconds for one search."""
 PAUSE_SECONDS = 10.0
-"""Seconds until a file that grows is read again, and until an index that failed is tried again."""
+"""Seconds until a growing file is read again, and until an index that failed is tried again."""
 BATCH_BYTES = 4 << 20
-"""Compressed texts that are written in one transaction."""
+"""Number of bytes of compressed texts that are written in one transaction."""
 SHORTEST_BEGINNING = 3
-"""Letters of the last word of a search that may be the beginning of a word."""
+"""Minimum length of the last word of a search for it to match beginnings of words."""
 BEFORE, AFTER = 60, 160
-"""Characters of an excerpt before and after the place where the text stands."""
+"""Number of characters of an excerpt before and after the start of the match."""
 _TABLES = """
 BEGIN;
 CREATE TABLE files (
@@ -59,15 +59,15 @@ CREATE VIRTUAL TABLE words USING fts5(
 COMMIT;
 """
 _STEP_BITS = MAX_STEPS.bit_length()
-"""The id of a step is the id of its file, followed by its place in the file in so many bits."""
+"""Number of bits for the place of a step in its file. The id of a step is the id of its file followed by these bits."""
 
 
 class SearchFailed(Exception):
-    """The index cannot answer. The text says why."""
+    """The index cannot answer. The message says why."""
 
 
 class TextIndex:
-    """The words of the files of a catalog.
+    """Index of the words in a catalog's files.
 
     files: returns the readable files, the latest first. place: the file of the index; None for the one in the cache
     folder. processes: as for `map_files`.
@@ -78,11 +78,11 @@ class TextIndex:
     ) -> None:
         self.place = place or default_path().with_name(FILE_NAME)
         self.problem = ""
-        """Why there is no search; empty as long as there is."""
+        """Why there is no search; empty while there is one."""
         self._files, self._processes = files, processes
         self._progress: ReadingProgress | None = ReadingProgress(0, 0)
         self._ids: dict[int, Path] = {}
-        """The files that the index has, of those that are viewed."""
+        """Viewed files that are in the index."""
         self._read_at: dict[Path, float] = {}
         self._stopping = threading.Event()
         self._changed = threading.Event()
@@ -93,20 +93,20 @@ class TextIndex:
 
     @property
     def progress(self) -> ReadingProgress | None:
-        """How many files it has; None if it has all."""
+        """Number of files in the index; None if it has all."""
         return self._progress
 
     def start(self) -> None:
-        """Begin to fill it, once `update` is called."""
+        """Begin to fill the index after `update` is called."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End filling it, as soon as the file that is being read is done. Does not wait for that."""
+        """End filling as soon as the current file is done, without waiting for that."""
         self._stopping.set()
         self._changed.set()
 
     def join(self, seconds: float) -> None:
-        """Wait until it has ended, at most so long."""
+        """Wait until filling has ended, at most this many seconds."""
         self._thread.join(seconds)
 
     def update(self) -> None:
@@ -114,15 +114,16 @@ class TextIndex:
         self._changed.set()
 
     def wait_until_built(self, seconds: float) -> bool:
-        """Wait until it has been filled once; False if that takes longer."""
+        """Wait until the index has been filled once. Return False if that takes longer."""
         return self._built.wait(seconds)
 
     # ---- searching
 
     def search(self, text: str) -> dict[Path, int]:
-        """For each file with a step in which all words of the text stand, the first such step. Raises SearchFailed.
+        """Return, for each file with a step in which all words of the text occur, the first such step.
 
-        Words in quotation marks stand together in this order; the last word may be the beginning of one.
+        Words in quotation marks must occur together in this order; the last word may be the beginning of a longer one.
+        Raises SearchFailed.
         """
         asked = match_expression(text)
         if not asked:
@@ -134,7 +135,7 @@ class TextIndex:
         return {ids[file]: first for file, first in found if file in ids}
 
     def match(self, step_id: int, text: str) -> TextMatch | None:
-        """Where in this step the text stands; None if the step is no longer in the index. Raises SearchFailed."""
+        """Return where the text occurs in this step; None if the step is no longer indexed. Raises SearchFailed."""
         rows = self._read("SELECT run, step, texts FROM steps WHERE id = ?", (step_id,))
         if not rows:
             return None
@@ -175,7 +176,7 @@ class TextIndex:
                 self.problem = ""
             except (OSError, *FAILURES) as error:
                 why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-                self.problem = f"there is no text search, as the index {self.place} cannot be used: {why}"
+                self.problem = f"there is no text search, because the index {self.place} cannot be used: {why}"
                 retry = PAUSE_SECONDS
             except WrongUse as error:  # the worker processes cannot be started
                 self.problem = f"there is no text search: {error}"
@@ -202,7 +203,7 @@ class TextIndex:
         )
 
     def _update(self, database: sqlite3.Connection) -> bool:
-        """Read the files that are new or have changed, and remove what is gone; whether changed files are left."""
+        """Read new and changed files, and remove missing ones. Return whether changed files are left."""
         files = self._files()
         stamps = {path: file_stamp(path) for path in files}
         known = {
@@ -228,7 +229,7 @@ class TextIndex:
     def _batches(
         self, results: Iterator[tuple[Path, list[IndexedStep] | FileFailure]]
     ) -> Iterator[list[tuple[Path, list[IndexedStep]]]]:
-        """The results in batches of about `BATCH_BYTES`; files that cannot be read have no steps."""
+        """Yield the results in batches of about `BATCH_BYTES`. Files that cannot be read have no steps."""
         batch: list[tuple[Path, list[IndexedStep]]] = []
         size = 0
         for path, result in results:
@@ -246,7 +247,7 @@ class TextIndex:
     def _remove_gone(
         self, database: sqlite3.Connection, known: Mapping[Path, tuple[int, Stamp | None]], viewed: set[Path]
     ) -> None:
-        """Remove the texts of files that no longer exist: a deleted record shall not live on in the index."""
+        """Remove the texts of files that no longer exist: a deleted record must not live on in the index."""
         for path, (id, _) in known.items():
             if path not in viewed and not path.exists():
                 database.execute("BEGIN IMMEDIATE")
@@ -262,7 +263,7 @@ def _write(
     absolute: Mapping[Path, Path],
     ids: dict[int, Path],
 ) -> None:
-    """Write the texts of these files, in place of what was there of them."""
+    """Write the texts of these files, replacing earlier ones."""
     database.execute("BEGIN IMMEDIATE")
     for path, steps in batch:
         stamp = stamps[path]
@@ -288,7 +289,7 @@ def _write(
 
 
 def _remove(database: sqlite3.Connection, file_id: int) -> None:
-    """Remove the steps of a file. An index of words alone is told what the words were."""
+    """Remove the steps of a file. A contentless index must be told which words to remove."""
     first, last = file_id << _STEP_BITS, (file_id + 1) << _STEP_BITS
     rows = database.execute("SELECT id, run, step, texts FROM steps WHERE id >= ? AND id < ?", (first, last)).fetchall()
     database.executemany(
@@ -298,14 +299,14 @@ def _remove(database: sqlite3.Connection, file_id: int) -> None:
     database.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (first, last))
 
 
-# ---- what is asked, and where it stands
+# ---- queries and excerpts
 
 _ASKED = re.compile(r'"([^"]*)"?|(\S+)')
 _WORD = re.compile(r"[^\W_]+")
 
 
 def match_expression(text: str) -> str:
-    """The query of FTS5 for a text that a person wrote; empty if it has no word."""
+    """Return the FTS5 query for a text written by a person; empty if it has no word."""
     asked = (quoted or plain for quoted, plain in _ASKED.findall(text))
     parts = [text_to_match([(0, part.replace('"', " "))]).strip() for part in asked if _WORD.search(part)]
     if not parts:
@@ -315,7 +316,7 @@ def match_expression(text: str) -> str:
 
 
 def find_excerpt(texts: Sequence[tuple[int, str]], asked: str) -> tuple[int, str]:
-    """The event in which the text stands first, and the text around that place."""
+    """Return the event in which the text occurs first, and the text around that place."""
     for pattern in _patterns(asked):
         for seq, text in texts:
             found = _first_place(pattern, text)
@@ -328,7 +329,7 @@ def find_excerpt(texts: Sequence[tuple[int, str]], asked: str) -> tuple[int, str
 
 
 def _patterns(asked: str) -> Iterator[re.Pattern[str]]:
-    """Expressions in lower case for the places to show: of the words as they were written, else of each part."""
+    """Yield lower-case patterns for the place to show: first of the words as written, then of each part."""
     parts = [_WORD.findall((quoted or plain).lower()) for quoted, plain in _ASKED.findall(asked)]
     for wanted in ([word for part in parts for word in part], *parts):
         if wanted:
@@ -336,9 +337,9 @@ def _patterns(asked: str) -> Iterator[re.Pattern[str]]:
 
 
 def _first_place(pattern: re.Pattern[str], text: str) -> tuple[int, int] | None:
-    """Begin and end of the first place at the beginning of a word; else of the first place; None if there is none."""
+    """Return start and end of the first match at the start of a word, else of any first match; None without one."""
     lower = text.lower()
-    if len(lower) != len(text):  # a few letters have two small ones; then places would not be the same
+    if len(lower) != len(text):  # a few letters have two lower-case letters, which would shift positions
         lower = text
     first = None
     for found in pattern.finditer(lower):

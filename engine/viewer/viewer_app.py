@@ -1,6 +1,6 @@
-"""The HTTP interface of the viewer: the page, the list, and what is in each session. It only reads.
+"""HTTP interface of the viewer: the page, the list, and the content of each session. It only reads.
 
-The shapes are those of the server (`engine/http`), so that the same page shows both.
+The data has the same form as the server's (`engine/http`), so that the same page shows both.
 """
 
 from __future__ import annotations
@@ -43,23 +43,24 @@ from .session_list import (
 from .text_index import SearchFailed, TextIndex
 
 MAX_STREAMS = 100
-"""Event streams that may be open at once."""
+"""Maximum number of open event streams."""
 SEND_SECONDS = 60.0
-"""How long one write to a reader may take before the reader is dropped."""
+"""Maximum seconds for one write to a reader, after which the reader is dropped."""
 FOREIGN_HOST = "without tokens only names of this machine are served: use localhost, --allow-host or --tokens"
 _NO_TOKEN = "the token is missing or not valid: send it as Authorization: Bearer TOKEN"
 FOREIGN_ORIGIN = "pages of other origins may not use this viewer"
 _REPORT_POLICY = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""Of the report, which is one file with inline styles and scripts, and has a policy of its own for these."""
+"""Content-Security-Policy of the report, which is one file with inline styles and scripts and has its own policy for
+them."""
 ReportPage = Callable[[Sequence[Path]], str]
 
 
 class ViewerOptions(Struct, frozen=True, kw_only=True):
-    """Who may use the viewer, and what it shows besides sessions.
+    """Who may use the viewer, and what it shows in addition to sessions.
 
-    tokens: None: everybody on this machine. hosts: names besides those of this machine that are served without tokens.
-    report: makes the HTML report over these files; None: there is none. texts: what searches their texts; None: there
-    is no search.
+    tokens: if None, everybody on this machine may use it. hosts: names that are served without tokens in addition to
+    those of this machine. report: makes the HTML report over these files; None if there is none. texts: searches their
+    texts; None if there is no search.
     """
 
     tokens: Tokens | None = None
@@ -69,7 +70,7 @@ class ViewerOptions(Struct, frozen=True, kw_only=True):
 
 
 class ViewerApp:
-    """Handles requests."""
+    """Handler of requests."""
 
     def __init__(self, catalog: Catalog, options: ViewerOptions) -> None:
         self._catalog, self._options = catalog, options
@@ -81,7 +82,7 @@ class ViewerApp:
 
     @property
     def running(self) -> int:
-        """What a stop has to wait for: nothing."""
+        """Number of requests that a stop must wait for: always 0."""
         return 0
 
     def begin_stopping(self) -> None:
@@ -89,7 +90,7 @@ class ViewerApp:
         self._stopping.set()
 
     def application(self) -> web.Application:
-        """The aiohttp application."""
+        """Return the aiohttp application."""
         app = web.Application(middlewares=[self._guard])
         session = "/sessions/{id}"
         app.router.add_get("/", self._page)
@@ -109,7 +110,7 @@ class ViewerApp:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Check a request, and make a response of every error."""
+        """Check a request, and turn every error into a response."""
         try:
             self._check(request)
             response = await handler(request)
@@ -134,9 +135,9 @@ class ViewerApp:
         return response
 
     def _check(self, request: web.Request) -> None:
-        """Raise HttpError for a request that is refused whatever it asks for."""
+        """Raise HttpError for a request that is refused regardless of what it requests."""
         if not request.raw_path.startswith("/"):
-            raise HttpError(400, "target", "the target of the request is not a path: this is no HTTP proxy")
+            raise HttpError(400, "target", "the target of the request is not a path: this is not an HTTP proxy")
         values, version = partial(request.headers.getall, default=()), request.version
         if self._options.tokens is None:
             check_host(values, self._options.hosts, FOREIGN_HOST, f"{version.major}.{version.minor}")
@@ -203,7 +204,7 @@ class ViewerApp:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         entry = await self._readable(request)
         if self._streams >= MAX_STREAMS:
-            raise HttpError(503, "too_many", f"{MAX_STREAMS} streams of events are open, the most there may be")
+            raise HttpError(503, "too_many", f"{MAX_STREAMS} streams of events are open, which is the limit")
         last = request.headers.get("Last-Event-ID") or request.query.get("last_event_id", "")
         after = sse.parse_session_event_id(last) if last else None
         self._streams += 1
@@ -236,7 +237,7 @@ class ViewerApp:
         return row
 
     async def _entry(self, request: web.Request) -> CatalogEntry:
-        """The file of the session that the path names. Raises HttpError (404)."""
+        """Return the file of the session named by the path. Raises HttpError (404)."""
         id = request.match_info["id"]
         entry = self._catalog.entry(id) or await asyncio.to_thread(self._catalog.subagent_entry, id)
         if entry is None:
@@ -245,7 +246,7 @@ class ViewerApp:
         return entry
 
     async def _readable(self, request: web.Request) -> CatalogEntry:
-        """The same, if it can be read. Raises HttpError (404, 422)."""
+        """Return the file of the session named by the path, if it can be read. Raises HttpError (404, 422)."""
         entry = await self._entry(request)
         if not entry.runs:
             raise HttpError(422, UNREADABLE, f"{entry.file} {entry.trouble or 'cannot be read'}")
@@ -259,7 +260,7 @@ class ViewerApp:
         async with self._reporting:
             generation = self._catalog.generation
             if self._report[0] != generation:
-                paths = [entry.path for entry in self._catalog.entries()]  # it names those that cannot be read
+                paths = [entry.path for entry in self._catalog.entries()]  # the report names unreadable files
                 self._report = generation, await asyncio.to_thread(self._options.report, paths)
         headers = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": _REPORT_POLICY}
         return web.Response(body=self._report[1].encode("utf-8", "replace"), headers=headers)
@@ -268,7 +269,7 @@ class ViewerApp:
 def search_sessions(
     texts: TextIndex, entries: Sequence[CatalogEntry], rows: Sequence[ListedSession], query: ListQuery
 ) -> tuple[list[ListedSession], str | None, int]:
-    """One page of the sessions in which the text of a query stands, as `select_sessions` returns it.
+    """Return one page of the sessions in which the text of a query occurs, in the form of `select_sessions`.
 
     entries, rows: the same files. Raises SearchFailed and HttpError.
     """

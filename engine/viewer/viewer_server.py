@@ -1,4 +1,4 @@
-"""The server of `endstop view`: from the socket to the exit code."""
+"""Server of `endstop view`: from the socket to the exit code."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .catalog import Catalog
 from .viewer_app import ViewerApp, ViewerOptions
 
 BREAK_OFF_SECONDS = 2.0
-"""Seconds that responses get to end once the viewer stops."""
+"""Maximum seconds for responses to end once the viewer stops."""
 
 
 class ViewerServer(Struct, frozen=True, kw_only=True):
-    """The settings of `endstop view`; `serve` runs it.
+    """Settings of `endstop view`; `serve` runs it.
 
-    opens_browser: whether the page is opened in the browser.
+    opens_browser: whether to open the page in the browser.
     """
 
     catalog: Catalog
@@ -36,7 +36,7 @@ class ViewerServer(Struct, frozen=True, kw_only=True):
     open_browser: Callable[[str], object] = webbrowser.open
 
     async def serve(self) -> int:
-        """Serve until a signal; returns the exit code. Raises WrongUse for settings that cannot work."""
+        """Serve until a signal, and return the exit code. Raises WrongUse for settings that cannot work."""
         place = resolve_address(self.host, self.port)
         if self.options.tokens is None and not is_loopback(place.address[0]):
             raise WrongUse(
@@ -75,7 +75,7 @@ class ViewerServer(Struct, frozen=True, kw_only=True):
 
 
 def viewer_runner(viewer: ViewerApp) -> web.AppRunner:
-    """Return the aiohttp runner of a viewer: it cancels a handler when its reader leaves."""
+    """Return the aiohttp runner of a viewer. It cancels a handler when its reader leaves."""
     return TimedRunner(
         viewer.application(), handler_cancellation=True, access_log=None, shutdown_timeout=BREAK_OFF_SECONDS
     )
