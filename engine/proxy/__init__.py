@@ -1,4 +1,4 @@
-"""A proxy in front of an agent's provider that cuts, stops, records and explains, without a change of the agent."""
+"""Proxy in front of an agent's provider that cuts, stops, records and explains, without a change to the agent."""
 
 from .proxy import Proxy, ProxyOptions
 

@@ -1,9 +1,9 @@
-"""Tells the runs of agents apart by what they send, and follows each with a follower of its own.
+"""Tells the runs of agents apart by their requests, and follows each run with its own follower.
 
-A run is known by the header `x-endstop-session`, or else by its conversation: a request belongs to the run whose
-conversation it continues. An agent resends its whole history, so a digest of what was there last is enough. Two
+A run is identified by the header `x-endstop-session`, or else by its conversation: a request belongs to the run whose
+conversation it continues. An agent resends its whole history, so a digest of the last known state is enough. Two
 agents that begin with the same message are two runs: their histories differ from the first response on, and until then
-a run that has its response is not taken for a new request.
+a run that has its response is not matched to a new request.
 """
 
 from __future__ import annotations
@@ -25,46 +25,47 @@ from .offered_completion import OFFERED
 from .wire import WireRequest, is_from_model, read_messages
 
 MOST_RUNS = 2_000
-"""Runs that are kept in memory, some 70 KB each; the one that was idle longest goes first."""
+"""Maximum number of runs kept in memory, about 70 KB each; the one that was idle longest is dropped first."""
 
 
 class AgentRun:
     """One conversation of an agent.
 
-    follower: follows it. It has a session of its own, and a record.
+    follower: follows it, with its own session and record.
     """
 
     def __init__(self, key: bytes, follower: Follower) -> None:
         self.key = key
         self.follower = follower
         self.busy = False
-        """Whether a response to it is being passed on."""
+        """Whether a response of it is being passed on."""
         self.answered = False
         """Whether its latest request got a response."""
         self.broken = False
-        """Whether following it failed: its requests are passed through, and nothing is said of them."""
+        """Whether following it failed, so that its requests are passed through without comment."""
         self.stop: Stop | None = None
-        """The decision by which its latest request was not passed on, until another request goes on from there."""
+        """Decision because of which its latest request was not passed on, until another request continues from
+        there."""
         self.closing: ClosingWords | None = None
-        """What its agent gets since a limit has ended it, instead of an error."""
+        """Text that its agent gets instead of an error after a limit has ended the run."""
         self.response_id = ""
-        """Of its latest response."""
+        """Id of its latest response."""
         self.names: set[str] = set()
-        """What requests call that which is before them at the provider."""
+        """Ids by which requests name the earlier conversation stored at the provider."""
         self.last_used = 0.0
-        """Seconds on the monotonic clock."""
+        """Time of its last use, in seconds on the monotonic clock."""
         self.offers_completion = False
-        """Whether its requests offer a completion tool that its agent does not know."""
+        """Whether its requests offer a completion tool unknown to its agent."""
         self.known = 0
-        """Items of the conversation that the follower was told."""
+        """Number of items of the conversation reported to the follower."""
         self.digest = b""
 
     def continues(self, digests: Sequence[bytes]) -> bool:
-        """Whether a conversation with these digests goes on from what is known."""
+        """Return whether a conversation with these digests continues the known one."""
         return len(digests) >= self.known and (not self.known or digests[self.known - 1] == self.digest)
 
     def take(self, request: WireRequest, digests: Sequence[bytes]) -> Stop | None:
-        """Tell the follower what a request has in addition. Returns the decision by which it is not passed on."""
+        """Report the new items of a request to the follower. Return the decision if it is not to be passed on."""
         first = not self.known
         tail = list(request.items if request.after else request.items[self.known :])
         self.known, self.digest = len(request.items), digests[-1]
@@ -73,7 +74,7 @@ class AgentRun:
             self.follower.system = request.system
             self.follower.offer([*request.tools, *([OFFERED] if self.offers_completion else [])])
         if not tail:
-            return self.stop  # the same request once more: a client tries again
+            return self.stop  # the same request again: a client retries
         if first:
             _tell_history(self.follower, tail)
             decision = self.follower.decide() if self.follower.facts.calls else None
@@ -83,18 +84,18 @@ class AgentRun:
         return self.stop
 
     def end(self) -> None:
-        """It ends here, as was decided."""
+        """End the run here, as was decided."""
         self.follower.end()
 
     def _limit_that_holds(self) -> Stop | None:
-        """The limit that has ended the run, where its agent goes on without a new prompt."""
+        """Return the limit that has ended the run, if its agent goes on without a new prompt."""
         if self.stop is None or self.follower.running or self.stop.reason not in STOP_REASONS.values():
             self.closing = None
             return None
         return self.stop
 
     def _take_tail(self, tail: list[Any]) -> Decision | None:
-        """Tell what follows the latest response, which the follower has heard itself."""
+        """Report what follows the latest response, which the follower has received itself."""
         follower, messages = self.follower, read_messages(tail)
         for one in messages:
             if isinstance(one.message, ToolResult):
@@ -126,10 +127,10 @@ def _tell_user_message(follower: Follower, message: UserMessage, origin: str) ->
 
 
 class AgentRuns:
-    """The runs that are known.
+    """The known runs.
 
-    open_follower: makes the follower of a new run, from the name of its agent. now: seconds on a monotonic clock.
-    forgotten: called with each run that is known no longer, once it has ended.
+    open_follower: creates the follower of a new run, from the name of its agent. now: seconds on a monotonic clock.
+    forgotten: called with each run that is dropped, after it has ended.
     """
 
     def __init__(
@@ -144,13 +145,13 @@ class AgentRuns:
         self._runs: OrderedDict[int, AgentRun] = OrderedDict()
         self._by_key: dict[bytes, list[AgentRun]] = {}
         self._by_response: dict[str, AgentRun] = {}
-        """By the id of the latest response, or of the conversation that the provider keeps."""
+        """Runs by the id of the latest response, or of the conversation stored at the provider."""
 
     def __len__(self) -> int:
         return len(self._runs)
 
     def find(self, request: WireRequest, digests: Sequence[bytes], session: str, agent: str) -> AgentRun:
-        """The run that a request belongs to; a new one if it continues none. session: what its header names."""
+        """Return the run that a request belongs to; a new one if it continues none. session: the id in its header."""
         key = session.encode() if session else _beginning(request, digests)
         run = self._by_response.get(request.after) if request.after else self._search(key, digests, session)
         if run is not None and (run.busy or run.broken):
@@ -159,7 +160,7 @@ class AgentRuns:
             run = AgentRun(key, self._open_follower(agent))
             self._by_key.setdefault(key, []).append(run)
         self._note_use(run)
-        while len(self._runs) > MOST_RUNS and not next(iter(self._runs.values())).busy:  # all before it are busy
+        while len(self._runs) > MOST_RUNS and not next(iter(self._runs.values())).busy:  # all earlier ones are busy
             self.forget(next(iter(self._runs.values())))
         return run
 
@@ -169,7 +170,7 @@ class AgentRuns:
         self._runs.move_to_end(id(run))
 
     def note_response(self, run: AgentRun, request: WireRequest) -> None:
-        """A run has a response, which later requests may name; or they name the conversation, as this one does."""
+        """Note that a run has a response, which later requests may name; or that they name its conversation."""
         if id(run) in self._runs:
             self._note_use(run)
         self._forget_names(run)
@@ -190,7 +191,7 @@ class AgentRuns:
         return bool(session) or len(digests) > run.known or not run.answered or run.stop is not None
 
     def forget(self, run: AgentRun) -> None:
-        """End a run, close its record, and know it no longer. An error in that is logged."""
+        """End a run, close its record, and drop it. An error in this is logged."""
         self._runs.pop(id(run), None)
         self._forget_names(run)
         same = self._by_key.get(run.key, [])
@@ -205,7 +206,7 @@ class AgentRuns:
         self._forgotten(run)
 
     def forget_idle(self, seconds: float) -> None:
-        """Forget the runs that were idle for so long."""
+        """Drop the runs that were idle for this many seconds."""
         while self._runs:
             oldest = next(iter(self._runs.values()))
             if oldest.busy or oldest.last_used > self._now() - seconds:
@@ -219,7 +220,7 @@ class AgentRuns:
 
 
 def digests_of(items: Sequence[Any]) -> list[bytes]:
-    """For each item of a conversation a digest of it and all before it. Marks for a prompt's cache do not count."""
+    """Return a digest for each item of a conversation and everything before it. Prompt cache marks do not count."""
     found, digest = [], b""
     for item in items:
         encoded = msgspec.json.encode(_without_marks(item), order="sorted")
@@ -235,6 +236,6 @@ def _without_marks(value: Any) -> Any:
 
 
 def _beginning(request: WireRequest, digests: Sequence[bytes]) -> bytes:
-    """What stays the same in all requests of a conversation: what was said before the first response."""
+    """Return what is the same in all requests of a conversation: everything before the first response."""
     first = next((place for place, item in enumerate(request.items) if is_from_model(item)), len(digests))
     return b"\0" + (digests[first - 1] if first else b"")

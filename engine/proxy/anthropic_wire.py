@@ -1,4 +1,4 @@
-"""Anthropic's messages. Source: Anthropic API reference, "Messages" and "Streaming messages"."""
+"""Anthropic's messages for the proxy. Source: Anthropic API reference, "Messages" and "Streaming messages"."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class _Event(Struct):
 
 
 class AnthropicEnd(ReplyEnd):
-    """Ends a stream of content blocks."""
+    """Ending of a stream of content blocks."""
 
     def __init__(self, request: WireRequest) -> None:
         self._open: dict[int, None] = {}
         self._next = 0
-        """The index of a block that would come next."""
+        """Index of the next block."""
 
     def see(self, event: bytes) -> None:
-        """Keep the indexes of the blocks that are open."""
-        if b"content_block_st" not in event[:40]:  # of start and stop; nearly all events are deltas
+        """Note the indexes of the open blocks."""
+        if b"content_block_st" not in event[:40]:  # only start and stop matter; nearly all events are deltas
             return
         seen = msgspec.convert(decode_loosely(encodable(event.partition(b"data: ")[2])), _Event)
         self._next = max(self._next, seen.index + 1)
@@ -41,11 +41,11 @@ class AnthropicEnd(ReplyEnd):
             self._open.pop(seen.index, None)
 
     def cut(self, usage: Usage) -> bytes:
-        """The ends of the open blocks, the reason `tool_use` with the usage, and the end of the message."""
+        """Return the ends of the open blocks, the reason `tool_use` with the usage, and the end of the message."""
         return self._close_blocks() + _last("tool_use", usage)
 
     def finish(self, text: str, usage: Usage) -> bytes:
-        """The ends of the open blocks, a block with the text, and the end of the message."""
+        """Return the ends of the open blocks, a block with the text, and the end of the message."""
         return self._close_blocks() + _text_block(self._next, text) + _last("end_turn", usage)
 
     def _close_blocks(self) -> bytes:
@@ -87,7 +87,7 @@ def _reply(request: WireRequest, text: str, id: str, usage: Usage) -> OwnReply:
 
 
 def _add_user_text(items: Sequence[Any], text: str) -> list[Any]:
-    """Put a text behind what the user's role says last: not all servers take two of its messages in a row."""
+    """Add a text to the last message in the user's role: not all servers accept two of them in a row."""
     block, last = {"type": "text", "text": text}, as_dict(items[-1])
     if last.get("role") != "user":
         return [*items, {"role": "user", "content": [block]}]
@@ -108,7 +108,7 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
 
 
 def _refusal(reason: str, detail: str) -> OwnReply:
-    """Anthropic's error for a request that is not retried."""
+    """Return Anthropic's error for a request that must not be retried."""
     return OwnReply(status=400, body=msgspec.json.encode({"type": "error", "error": _error(reason, detail)}))
 
 
@@ -121,11 +121,11 @@ def _stream_error(reason: str, detail: str) -> bytes:
 
 
 _JOINED = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
-"""The field that a delta adds a text to."""
+"""Field to which a delta adds text, by the delta's type."""
 
 
 class AnthropicAssembler(ResponseAssembler):
-    """Puts content blocks together into a message."""
+    """Assembler of content blocks into a message."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,11 +135,11 @@ class AnthropicAssembler(ResponseAssembler):
         """Pieces of a field of a block, by its index and the field."""
 
     def is_error(self, event: Mapping[str, Any]) -> bool:
-        """Whether an event reports that the response has failed."""
+        """Return whether an event reports that the response has failed."""
         return event.get("type") == "error"
 
     def add(self, event: dict[str, Any]) -> None:
-        """Add an event. Raises ValueError if it does not fit."""
+        """Add an event. Raises ValueError if it does not fit the earlier ones."""
         index = event.get("index")
         match event.get("type"):
             case _ if self.complete:
@@ -155,7 +155,7 @@ class AnthropicAssembler(ResponseAssembler):
             case "message_stop":
                 self.complete = bool(self._message)
             case _:
-                pass  # a ping, the end of a block, or what only clients of a stream are told
+                pass  # a ping, the end of a block, or information for stream clients only
 
     def _begin(self, message: dict[str, Any]) -> None:
         if self._blocks and message.get("id") != self._message.get("id"):
@@ -176,7 +176,7 @@ class AnthropicAssembler(ResponseAssembler):
         elif kind == "citations_delta":
             block["citations"] = cited = as_list(block.get("citations"))
             cited.append(delta.get("citation"))
-        else:  # of a block that only its vendor understands: texts grow, all else comes whole
+        else:  # for a block that only its vendor understands: texts grow, all else arrives whole
             for name, value in delta.items():
                 if isinstance(value, str) and name != "type":
                     self._add_text(index, name, value)
@@ -187,14 +187,14 @@ class AnthropicAssembler(ResponseAssembler):
         self._texts.setdefault((index, field), []).append(as_text(text))
 
     def _end(self, event: dict[str, Any]) -> None:
-        """Add what is known at the end: the reason, the counts, and what else stands beside them."""
+        """Add the data at the end: the reason, the counts, and other fields next to them."""
         usage = as_dict(self._message.get("usage"))
         usage.update((name, count) for name, count in as_dict(event.get("usage")).items() if count is not None)
         beside = {name: value for name, value in event.items() if name not in ("type", "delta", "usage")}
         self._message |= {**as_dict(event.get("delta")), **beside, "usage": usage}
 
     def build(self) -> dict[str, Any]:
-        """The message. Raises UnfinishedCall if the input of a call is not whole."""
+        """Return the message. Raises UnfinishedCall if the input of a call is incomplete."""
         for (index, field), pieces in self._texts.items():
             block, text = self._blocks[index], "".join(pieces)
             if field != "input":
@@ -209,7 +209,7 @@ def _input(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise UnfinishedCall(f"the input of a call is not whole: {error}") from None
+        raise UnfinishedCall(f"the input of a call is incomplete: {error}") from None
 
 
 ANTHROPIC = ProxyWire(

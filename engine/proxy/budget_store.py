@@ -1,10 +1,10 @@
-"""Where the proxy's budgets are kept: what was spent and what is reserved, by day, in SQLite.
+"""Store of the proxy's budgets: amounts spent and reserved, by day, in SQLite.
 
-In a file they are shared by all proxies of a machine that name it, and outlive them. A request is reserved in one
-transaction, whichever process it comes from. Of a provider's key only a digest is kept, with a secret that stands in
-the same file, which nobody but its owner can read. What a process that died had reserved soon counts as spent.
+In a file, they are shared by all proxies of a machine that name it, and outlive them. A request is reserved in one
+transaction, whichever process it comes from. Only a digest of a provider's key is stored, made with a secret in the
+same file, which only its owner can read. Amounts reserved by a process that died soon count as spent.
 
-All of it waits for the disk, so `day_budgets.py` calls it in a thread of its own.
+All of this waits for the disk, so `day_budgets.py` calls it in a separate thread.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from ..decision.messages import MOST_DOLLARS, MOST_TOKENS
 from ..records.sqlite_file import FAILURES, open_database
 
 VERSION = 1
-"""The `user_version` of the database. A file with a higher one is refused."""
+"""`user_version` of the database. A file with a higher version is refused."""
 APPLICATION_ID = 0x656E6462
-"""The `application_id` of the database, which distinguishes a store of budgets from other databases."""
+"""`application_id` of the database, which distinguishes a store of budgets from other databases."""
 LOCK_SECONDS = 1.0
-"""How long to wait for the lock of another process."""
+"""Maximum seconds to wait for the lock of another process."""
 PROCESS_SECONDS = 30.0
-"""How long after its last sign of life a process is taken for dead, and what it has reserved for spent."""
+"""Seconds after its last sign of life until a process counts as dead, and its reservations as spent."""
 DAY_SECONDS = 86_400
 MOST_KEYS = 10_000
-"""Keys with a budget of their own in one day; more share the last one."""
+"""Maximum number of keys with their own budget in one day; further keys share one."""
 EVERYBODY = b"everybody"
-"""The name of the budget for all agents together."""
+"""Name of the budget for all agents together."""
 _OTHERS = b"others"
-"""The name of the budget that the keys beyond `MOST_KEYS` share. A key's own is its digest, of 16 bytes."""
+"""Name of the budget shared by the keys beyond `MOST_KEYS`. A key's own budget is named by its digest of 16 bytes."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS secret (value BLOB NOT NULL);
@@ -64,28 +64,28 @@ _ADD = """
 INSERT INTO spent VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET input_tokens = input_tokens + excluded.input_tokens,
     output_tokens = output_tokens + excluded.output_tokens, cost_usd = cost_usd + excluded.cost_usd
 """
-"""Adds to what was spent of a budget on a day."""
+"""SQL that adds to the amounts spent of a budget on a day."""
 
 
 class BudgetRequest(Struct, frozen=True, kw_only=True):
-    """A request that is to be reserved."""
+    """A request to be reserved."""
 
     name: str
-    """Of this request alone; empty if it was let through without being reserved."""
+    """Unique name of this request; empty if it was let through without being reserved."""
     day: str
     """The date, as in 2026-12-31."""
     budgets: Mapping[bytes, Mapping[str, float]]
-    """The limits of each budget that it counts for, by the budget's name."""
+    """Limits of each budget that it counts for, by the budget's name."""
     expected: Usage
-    """What it is expected to use."""
+    """Expected usage."""
 
 
 class BudgetStore:
-    """What was spent and reserved. For one thread at a time.
+    """Amounts spent and reserved. For one thread at a time.
 
-    path: the file; None: in memory, for this process alone. now: seconds since 1970, for signs of life.
+    path: the file; None for memory, for this process only. now: seconds since 1970, for signs of life.
 
-    A call that raises one of `FAILURES` or OSError has changed nothing. What is settled is kept until a call succeeds.
+    A call that raises one of `FAILURES` or OSError has changed nothing. Settled amounts are kept until a call succeeds.
     """
 
     def __init__(self, path: Path | None = None, now: Callable[[], float] = time) -> None:
@@ -95,16 +95,16 @@ class BudgetStore:
         self._secret = os.urandom(32)
         self._database: sqlite3.Connection | None = None
         self._file = (0, 0)
-        """Device and number of the file that is open: another one may take its place."""
+        """Device and inode of the open file, because another file may take its place."""
         self._day = ""
-        """The latest day of which anything was reserved."""
+        """Latest day for which anything was reserved."""
         self._ended: list[str] = []
-        """Requests that have ended, and may still be reserved in the file."""
+        """Requests that have ended but may still be reserved in the file."""
         self._used: dict[tuple[str, tuple[bytes, ...]], Usage] = {}
-        """What was used and is not in the file yet, by day and names of budgets."""
+        """Usage that is not in the file yet, by day and names of budgets."""
 
     def open(self) -> None:
-        """Open the file, or make it. Raises WrongUse if that is not possible."""
+        """Open the file, or create it. Raises WrongUse if that is not possible."""
         try:
             self._connection()
         except (OSError, *FAILURES) as error:
@@ -115,11 +115,15 @@ class BudgetStore:
             ) from None
 
     def digest(self, key: str) -> bytes:
-        """The name of a key's budget."""
+        """Return the name of a key's budget."""
         return blake2b(key.encode("utf-8", "surrogateescape"), key=self._secret, digest_size=16).digest()
 
     def reserve(self, request: BudgetRequest) -> BudgetRefused | bool:
-        """Reserve a request in all its budgets. True: it is; False: it does not fit beside the others; or why not."""
+        """Reserve a request in all its budgets.
+
+        Returns True if it is reserved, False if it does not fit now in addition to the others, or the reason why it is
+        refused.
+        """
         with self._transaction() as database:
             self._forget_old(database, request.day)
             names = {self._known(database, request.day, name): limits for name, limits in request.budgets.items()}
@@ -137,7 +141,7 @@ class BudgetStore:
         return True
 
     def note_end(self, request: BudgetRequest, used: Usage | None) -> None:
-        """A request has ended, and used this; None: nothing that is known. `write` writes it."""
+        """Note that a request has ended with this usage; None if it is unknown. `write` stores it."""
         if request.name:
             self._ended.append(request.name)
         if used is not None:
@@ -145,17 +149,17 @@ class BudgetStore:
             self._used[key] = self._used.get(key, Usage()) + used
 
     def write(self) -> None:
-        """Write what has ended, and that this process lives."""
+        """Write the ended requests, and a sign of life of this process."""
         with self._transaction() as database:
             self._sign(database)
 
     def spent(self, day: str, budget: bytes) -> Usage:
-        """What was spent of a budget on this day."""
+        """Return the usage of a budget on this day."""
         with self._transaction() as database:
             return _sum(database, "spent", day, budget)
 
     def close(self) -> None:
-        """Write what has ended, and close the file."""
+        """Write the ended requests, and close the file."""
         try:
             if self._ended or self._used:
                 self.write()
@@ -166,7 +170,7 @@ class BudgetStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All that is done inside, or nothing. What has ended is written first."""
+        """Do everything inside the block, or nothing. Ended requests are written first."""
         try:
             database = self._connection()
             database.execute("BEGIN IMMEDIATE")
@@ -174,7 +178,7 @@ class BudgetStore:
             yield database
             database.execute("COMMIT")
         except BaseException:
-            self._disconnect()  # which rolls back; the next call looks at the file anew
+            self._disconnect()  # this rolls back; the next call checks the file again
             raise
         self._ended.clear()
         self._used.clear()
@@ -182,7 +186,7 @@ class BudgetStore:
     def _connection(self) -> sqlite3.Connection:
         if self._database is not None and self.path is not None and _identity(self.path) != self._file:
             self._disconnect()
-            raise sqlite3.OperationalError("the file was deleted or replaced, and with it what was spent")
+            raise sqlite3.OperationalError("the file was deleted or replaced, and with it the amounts spent")
         if self._database is None:
             self._database = self._connect()
         return self._database
@@ -227,7 +231,7 @@ class BudgetStore:
         self._take_over(database)
 
     def _take_over(self, database: sqlite3.Connection) -> None:
-        """What processes had reserved that died is spent: nobody will say what became of their requests."""
+        """Count the reservations of processes that died as spent: nobody will report what became of their requests."""
         dead = "process IN (SELECT name FROM process WHERE seen < ? AND name != ?)"
         who = (self._now() - PROCESS_SECONDS, self._process)
         sums = "sum(input_tokens), sum(output_tokens), sum(cost_usd)"
@@ -237,7 +241,7 @@ class BudgetStore:
         database.execute(f"DELETE FROM reserved WHERE {dead}", who)
 
     def _known(self, database: sqlite3.Connection, day: str, name: bytes) -> bytes:
-        """The budget that counts for a name: its own, unless very many have one. It is there from now on."""
+        """Return the budget that counts for a name: its own, or the shared one if there are too many. Creates it."""
         here = "SELECT 1 FROM spent WHERE day = ? AND budget = ?"
         if database.execute(here, (day, name)).fetchone() is None:
             (keys,) = database.execute("SELECT count(*) FROM spent WHERE day = ?", (day,)).fetchone()
@@ -246,11 +250,11 @@ class BudgetStore:
         return name
 
     def _sign(self, database: sqlite3.Connection) -> None:
-        """Write that this process lives."""
+        """Write a sign of life of this process."""
         database.execute("INSERT OR REPLACE INTO process VALUES (?, ?)", (self._process, self._now()))
 
     def _forget_old(self, database: sqlite3.Connection, day: str) -> None:
-        """Delete what is older than a day, once a day. Clocks of other processes may be elsewhere on the globe."""
+        """Delete data older than a day, once a day. Other processes may have clocks in other time zones."""
         if day == self._day:
             return
         before = (date.fromisoformat(day) - timedelta(days=2)).isoformat()
@@ -260,7 +264,7 @@ class BudgetStore:
 
 
 def _check_file(path: Path) -> None:
-    """Raise OSError for a file that others can read. What a deleted one has left behind is deleted."""
+    """Raise OSError for a file that others can read. Delete what a deleted file has left behind."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -275,7 +279,7 @@ def _check_file(path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    """Device and number of a file; zeros if there is none."""
+    """Return device and inode of a file; zeros if there is none."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Puts streamed chat completions together. Source: OpenAI API reference, "The chat completion chunk object".
+"""Assembler of streamed chat completions. Source: OpenAI API reference, "The chat completion chunk object".
 
-Servers add fields of their own to what OpenAI describes. A field that is not known here is joined by its form: texts
-and lists grow, objects are joined field by field, all else is replaced.
+Servers add their own fields to those that OpenAI describes. Unknown fields are joined by their form: texts and lists
+grow, objects are joined field by field, everything else is replaced.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ..formats.parsing import as_dict, as_list, as_text
 from .wire import ResponseAssembler
 
 _OF_THE_STREAM = frozenset({"choices", "object", "obfuscation", "usage"})
-"""Fields of a chunk that the response does not have, or has in another form."""
+"""Fields of a chunk that the response lacks or has in another form."""
 _CONSTANT = frozenset({"format", "index", "role", "type"})
-"""Texts that come whole, though perhaps more than once."""
+"""Texts that arrive whole, though perhaps more than once."""
 
 
 class ChatAssembler(ResponseAssembler):
-    """Puts the chunks of the first choice together into a completion."""
+    """Assembler of the chunks of the first choice into a completion."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,27 +28,27 @@ class ChatAssembler(ResponseAssembler):
         self._usage: Any = None
         self._choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": None}
         self._index: Any = None
-        """The choice that came first; there is no other, as only one was asked for."""
+        """The choice that arrived first; others are not expected, because only one was requested."""
         self._content: Any = None
         self._message: dict[str, Any] = {}
-        """The message without its content and its calls."""
+        """Message without its content and its calls."""
         self._calls: list[dict[str, Any]] = []
         self._at: dict[int, dict[str, Any]] = {}
-        """The latest call of each index."""
+        """Latest call of each index."""
 
     def is_error(self, event: Mapping[str, Any]) -> bool:
-        """Whether an event reports that the response has failed."""
+        """Return whether an event reports that the response has failed."""
         return bool(event.get("error")) or (not event.get("choices") and event.get("object") == "error")
 
     def read_end(self) -> None:
-        """Some servers give no finish reason: then the stream's last mark is the end."""
+        """Accept the stream's last mark as its end, because some servers give no finish reason."""
         self.complete = self.complete or bool(self._head)
 
     def add(self, event: dict[str, Any]) -> None:
-        """Add a chunk. Raises ValueError if it is none."""
+        """Add a chunk. Raises ValueError for anything else."""
         choices = event.get("choices")
         if choices is None and "usage" not in event and not self._head:
-            raise ValueError("the stream is not one of chat completions")
+            raise ValueError("the stream is not in the chat completions format")
         for name, value in event.items():
             if name not in _OF_THE_STREAM:
                 before = self._head.get(name)
@@ -81,7 +81,7 @@ class ChatAssembler(ResponseAssembler):
                 self._message[name] = _joined(self._message.get(name), value)
 
     def _add_call(self, position: int, piece: dict[str, Any]) -> None:
-        """Add a piece of a call. Under an old index, a new id or a name after arguments is a new call.
+        """Add a piece of a call. With a known index, a new id, or a name after arguments, begins a new call.
 
         Some servers number all calls alike. See also `decision.assembler`.
         """
@@ -97,7 +97,7 @@ class ChatAssembler(ResponseAssembler):
                 call[field] = _joined(call.get(field), value, field=field)
 
     def build(self) -> dict[str, Any]:
-        """The completion."""
+        """Return the completion."""
         extra = as_dict(self._head.get("x_groq"))
         usage = self._usage or extra.pop("usage", None)
         extra.pop("usage", None)
@@ -115,7 +115,7 @@ def _function_of(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_another(call: Mapping[str, Any], id: str, name: str, *, numbered: bool) -> bool:
-    """Whether a piece with this id and name begins another call than this one. numbered: whether it has an index."""
+    """Return whether a piece with this id and name begins another call. numbered: whether it has an index."""
     function = _function_of(call)
     begun = function.get("arguments") or function.get("input") or not (numbered or id or call.get("id"))
     known = call["id"] if isinstance(call.get("id"), GrowingText) else as_text(call.get("id"))
@@ -123,7 +123,7 @@ def _is_another(call: Mapping[str, Any], id: str, name: str, *, numbered: bool) 
 
 
 class _Text:
-    """A text that grows, in pieces: joining it at each chunk would copy a long one again and again."""
+    """A growing text, kept in pieces: joining it at each chunk would copy a long text again and again."""
 
     __slots__ = ("_pieces", "add")
 
@@ -136,14 +136,14 @@ class _Text:
 
 
 class _Items:
-    """A list that grows. An item goes on with the latest of its index and type, or of its index if it has no type."""
+    """A growing list. An item continues the latest one of its index and type, or of its index if it has no type."""
 
     __slots__ = ("_latest", "items")
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
         self._latest: dict[tuple[Any, str], int] = {}
-        """The place of the latest item of each index and type, and of each index with an empty type."""
+        """Position of the latest item of each index and type, and of each index with an empty type."""
         for place, item in enumerate(items):
             self._note(place, as_dict(item))
 
@@ -152,7 +152,7 @@ class _Items:
             self._latest[index, ""] = self._latest[index, as_text(fields.get("type"))] = place
 
     def add(self, item: Any) -> None:
-        """Join an item to the one that it goes on with, or append it."""
+        """Join an item to the one that it continues, or append it."""
         fields = as_dict(item)
         index = fields.get("index")
         place = self._latest.get((index, as_text(fields.get("type")))) if isinstance(index, int | str) else None
@@ -164,7 +164,7 @@ class _Items:
 
 
 def _whole(value: Any) -> Any:
-    """A value with the texts in it joined."""
+    """Return a value with its texts joined."""
     if isinstance(value, GrowingText | _Text):
         return str(value)
     if isinstance(value, _Items):
@@ -175,7 +175,7 @@ def _whole(value: Any) -> Any:
 
 
 def _joined(before: Any, more: Any, *, field: str = "") -> Any:
-    """A value and what another chunk adds to it, which may change the value. field: the name of what holds it."""
+    """Return a value joined with another chunk's addition, which may change the value. field: name of its field."""
     if before is None or more is None:
         return more if before is None else before
     if isinstance(before, str) and isinstance(more, str):
@@ -198,7 +198,7 @@ def _joined(before: Any, more: Any, *, field: str = "") -> Any:
 
 
 def _joined_content(before: Any, more: Any) -> Any:
-    """Content that grows: a text, or a list of parts, as Mistral sends thoughts and text."""
+    """Return growing content: a text, or a list of parts, the form in which Mistral sends thoughts and text."""
     if before is None or more is None or (isinstance(before, str | _Text) and isinstance(more, str)):
         return _joined(before, more)
     parts = _parts(before)

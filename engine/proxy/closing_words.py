@@ -1,8 +1,8 @@
-"""The words with which a model closes a run that a limit has ended, which its agent gets in place of an error.
+"""Closing words of a model for a run that a limit has ended, which its agent gets in place of an error.
 
-They are asked for once, with the request that the limit does not let through: the same tools are offered, since some
-providers refuse a history with calls without them, and none is to be called. What calls come nevertheless, the agent
-never sees. Without words it gets the error, and so does an agent that does not take them for the end.
+They are requested once, with the request that the limit does not allow: the same tools are offered, because some
+providers reject a history with calls without them, but none is to be called. The agent never sees calls that are made
+nevertheless. Without such words it gets the error, and so does an agent that does not take them as the end.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from .offered_completion import OFFERED
 from .wire import ProxyWire, WireRequest
 
 MOST_TIMES = 3
-"""How often an agent gets the words that goes on without a new prompt."""
+"""Maximum number of times that an agent which goes on without a new prompt gets the words."""
 
 
 class ClosingWords(Struct):
     """A model's closing words.
 
-    id: of the response at the provider, if the conversation is stored there and goes on after it.
+    id: id of the response at the provider, if the conversation is stored there and continues after it.
     """
 
     text: str
     id: str = ""
     times: int = 0
-    """How often the agent has got them."""
+    """Number of times that the agent got them."""
 
     def take(self) -> bool:
-        """Give them to the agent once more, unless it has got them too often."""
+        """Note that the agent gets them once more. Return False if it has got them too often."""
         self.times += 1
         return self.times <= MOST_TIMES
 
 
 def closing_request(wire: ProxyWire, request: WireRequest, prompt: str, *, offers_completion: bool) -> bytes:
-    """The body of the request for the closing words. offers_completion: whether the run's requests had the tool."""
+    """Return the body of the request for the closing words. offers_completion: whether the run's requests had it."""
     body = {**request.body, wire.items: wire.add_user_text(request.items, prompt)}
     tools = [*as_list(request.body.get("tools")), *([wire.tool(OFFERED)] if offers_completion else [])]
     if tools:

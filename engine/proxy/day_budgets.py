@@ -1,8 +1,8 @@
-"""Budgets of a day: for all agents together, and for each key with which they come.
+"""Daily budgets: one for all agents together, and one for each key that they use.
 
-A request reserves what it is expected to use, and settles what it did use, so that many at once do not overrun a limit;
-one that does not fit beside the others waits, as in `endstop.Budget`. `budget_store.py` keeps the amounts. A budget
-whose store fails is open, and says so.
+A request reserves its expected usage and settles its actual usage, so that many at once do not exceed a limit. One that
+does not fit now waits, as in `endstop.Budget`. `budget_store.py` keeps the amounts. A budget whose store fails is
+open, and reports this.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from ..records.sqlite_file import FAILURES
 from .budget_store import EVERYBODY, PROCESS_SECONDS, BudgetRequest, BudgetStore
 
 LIMITS = {"cost_usd": "US dollars", "input_tokens": "input tokens", "output_tokens": "output tokens"}
-"""The limits of a budget, and what they count."""
+"""Limits of a budget, with what each counts."""
 POLL_SECONDS = 0.5
-"""How often a request that waits looks for what other processes have settled."""
+"""Seconds between the checks of a waiting request for amounts that other processes have settled."""
 STORE_SECONDS = 3.0
-"""How long a request waits for the store to answer."""
+"""Maximum seconds that a request waits for the store."""
 RETRY_SECONDS = 5.0
-"""How long a store that failed is left alone."""
+"""Seconds until a store that failed is tried again."""
 
 T = TypeVar("T")
 
 
 def parse_limits(option: str, given: list[str]) -> dict[str, float]:
-    """The limits of a budget, written NAME=AMOUNT. Raises WrongUse."""
+    """Return the limits of a budget, written NAME=AMOUNT. Raises WrongUse."""
     limits: dict[str, float] = {}
     for text in given:
         name, _, amount = text.partition("=")
@@ -53,18 +53,18 @@ def parse_limits(option: str, given: list[str]) -> dict[str, float]:
         if name not in LIMITS or not limits[name] > 0:
             raise WrongUse(f"{option} {text}: write NAME=AMOUNT with a name of {', '.join(LIMITS)}, as in cost_usd=20")
     if limits:
-        _budget(limits)  # says what is wrong with them
+        _budget(limits)  # its error says what is wrong with them
     return limits
 
 
 class DayBudgets:
-    """The budgets of today.
+    """Budgets of the current day.
 
-    everybody, each_key: limits of a day by name, for all agents together and for each key; empty: none. prices: of the
-    models, for a limit of cost. store: where they are kept; in memory if left out.
+    everybody, each_key: daily limits by name, for all agents together and for each key; empty for none. prices: prices
+    of the models, for a limit on cost. store: where the budgets are kept; in memory if omitted.
 
-    If the store fails, requests are let through without being reserved, and `problem` says why. It is tried again after
-    `RETRY_SECONDS`; what was used meanwhile is counted then.
+    If the store fails, requests are let through without a reservation, and `problem` says why. It is tried again after
+    `RETRY_SECONDS`; usage in the meantime is counted then.
     """
 
     def __init__(
@@ -78,22 +78,22 @@ class DayBudgets:
         self._everybody, self._each_key = dict(everybody), dict(each_key)
         self.prices = prices
         self.problem = ""
-        """Why the budgets hold nothing back; empty as long as they do."""
+        """Why the budgets limit nothing; empty while they do."""
         self._today = today
         self._store = store or BudgetStore()
         self._thread = None if self._store.path is None else ThreadPoolExecutor(1, "budgets")
-        """The thread that waits for the disk; None if nothing does."""
+        """Thread that waits for the disk; None if nothing does."""
         self._left_alone_until = -inf
-        """When a store that failed is tried again, in seconds on the monotonic clock."""
+        """Time at which a store that failed is tried again, in seconds on the monotonic clock."""
         self._reserved = 0
-        """Requests in progress that are reserved."""
+        """Reserved requests in progress."""
         self._renewing: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
 
     async def reserve(self, key: str, input_tokens: int, price: Price | None, like: Usage = FIRST) -> Reservation:
-        """Reserve a request, waiting until it fits beside the others.
+        """Reserve a request, waiting until there is room for it.
 
-        key: of the provider, as the agent sent it. like: what its response is expected to be like.
+        key: the provider's key, as the agent sent it. like: earlier usage by which the response is estimated.
         """
         expected = expected_usage(input_tokens, like, price)
         while True:
@@ -119,7 +119,7 @@ class DayBudgets:
         return budgets | ({self._store.digest(key): self._each_key} if self._each_key else {})
 
     async def _ask(self, request: BudgetRequest) -> BudgetRefused | bool | None:
-        """What the store says of a request; None if it fails."""
+        """Return the store's answer to a request; None if the store fails."""
         if self._thread is None:
             return self._store.reserve(request)
         asked = partial(self._attempt, partial(self._store.reserve, request))
@@ -127,19 +127,19 @@ class DayBudgets:
             async with asyncio.timeout(STORE_SECONDS):
                 answer = await asyncio.get_running_loop().run_in_executor(self._thread, asked)
         except TimeoutError:
-            self._end(request, None)  # it may be reserved yet
-            self._note_failure(f"it gave no answer in {STORE_SECONDS:g} s")
+            self._end(request, None)  # it may still be reserved
+            self._note_failure(f"it gave no answer within {STORE_SECONDS:g} s")
             return None
         except (OSError, *FAILURES) as error:
             self._note_failure(error_text(error))
             return None
         if self.problem:
             self.problem = ""
-            log_warning("the budgets hold again", store=str(self._store.path))
+            log_warning("the budgets work again", store=str(self._store.path))
         return answer
 
     def _attempt(self, work: Callable[[], T]) -> T:
-        """Do something with the store, in its thread, unless it has just failed. Raises what the store raises."""
+        """Do something with the store, in its thread, unless it has just failed. Raises the store's errors."""
         if monotonic() < self._left_alone_until:
             raise OSError("it has just failed")
         try:
@@ -151,14 +151,14 @@ class DayBudgets:
     def _note_failure(self, why: str) -> None:
         if not self.problem:
             self.problem = why
-            log_warning("the store of the budgets fails: they hold nothing back", store=str(self._store.path), why=why)
+            log_warning("the store of the budgets fails: they limit nothing", store=str(self._store.path), why=why)
 
     def _settle(self, request: BudgetRequest, used: Usage | None) -> None:
         self._reserved -= 1
         self._end(request, used)
 
     def _end(self, request: BudgetRequest, used: Usage | None) -> None:
-        """A request has ended. Returns at once."""
+        """Note that a request has ended. Returns at once."""
         if self._thread is None:
             self._store.note_end(request, used)
             self._store.write()
@@ -168,7 +168,7 @@ class DayBudgets:
 
     def _write_end(self, loop: asyncio.AbstractEventLoop, request: BudgetRequest, used: Usage | None) -> None:
         self._store.note_end(request, used)
-        with suppress(OSError, *FAILURES):  # it is kept, and the next request finds that the store fails
+        with suppress(OSError, *FAILURES):  # the amounts are kept, and the next request finds that the store fails
             self._attempt(self._store.write)
         with suppress(RuntimeError):  # the loop has been closed
             loop.call_soon_threadsafe(self._wake)
@@ -190,14 +190,14 @@ class DayBudgets:
             self._renewing = asyncio.create_task(self._renew(self._thread), name="endstop day budgets")
 
     async def _renew(self, thread: ThreadPoolExecutor) -> None:
-        """As long as requests are reserved, let other processes know that this one lives."""
+        """Write signs of life while requests are reserved, so that other processes know that this one lives."""
         while self._reserved:
             await asyncio.sleep(PROCESS_SECONDS / 3)
             with suppress(OSError, *FAILURES):
                 await asyncio.get_running_loop().run_in_executor(thread, self._attempt, self._store.write)
 
     async def close(self) -> None:
-        """Write what has ended, and close the store."""
+        """Write the ended requests, and close the store."""
         if self._renewing is not None:
             self._renewing.cancel()
         if self._thread is None:
@@ -206,14 +206,14 @@ class DayBudgets:
             async with asyncio.timeout(STORE_SECONDS):
                 await asyncio.get_running_loop().run_in_executor(self._thread, self._store.close)
         except (OSError, *FAILURES) as error:
-            log_warning("what was used last is not in the store of the budgets", why=error_text(error))
+            log_warning("the latest usage is not in the store of the budgets", why=error_text(error))
         self._thread.shutdown(wait=False)
 
 
 class Reservation:
-    """What one request holds of the budgets.
+    """Part of the budgets reserved for one request.
 
-    end: told what it has used. expected: what it is expected to use. refused: why it is not made; None if it may be.
+    end: called with its usage. expected: its expected usage. refused: why it is not made; None if it may be.
     open: whether it may be made because the store fails.
     """
 
@@ -232,14 +232,14 @@ class Reservation:
 
     @property
     def detail(self) -> str:
-        """Why the request is not made, for people."""
+        """Reason why the request is not made, for people."""
         if self.refused is None:
             return ""
         used, allowed = f"{self.refused.used:,.10g}", f"{self.refused.allowed:,.10g}"
         return f"the budget of today is spent: {used} of {allowed} {LIMITS[self.refused.limit]}"
 
     def settle(self, used: Usage | None) -> None:
-        """The request has ended, and used this; None: nothing that is known."""
+        """Note that the request has ended with this usage; None if it is unknown."""
         end, self._end = self._end, None
         if end is not None:
             end(used)

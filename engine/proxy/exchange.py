@@ -1,4 +1,4 @@
-"""One request of an agent's run and its response, as the proxy follows it."""
+"""One request of an agent's run and its response, as followed by the proxy."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from .upstream_connections import Body
 from .wire import ProxyWire, WireRequest
 
 MARK = "x-endstop"
-"""Header of every answer that the proxy wrote: `answered`, `closing`, `stopped`, or what a dry run would do."""
+"""Header of every response written by the proxy: `answered`, `closing`, `stopped`, or what a dry run would do."""
 SESSION = "x-endstop-session"
-"""Header of a request that names its run, and of an answer: the session in the record."""
+"""Header of a request that names its run, and of a response: the session in the record."""
 BUDGET = "x-endstop-budget"
 """Header of a response whose request was let through because the store of the budgets fails: `open`."""
 FOLLOWING = "x-endstop-following"
-"""Header of a response whose run cannot be followed any more, where that is known before it begins: `failed`."""
+"""Header of a response whose run can no longer be followed, if that is known before it begins: `failed`."""
 LARGEST_FOLLOWED = 32 * 1024 * 1024
-"""Bytes of the largest request, and of the largest response, that is followed. A larger one is passed through, and
-never held whole."""
+"""Maximum size of a request or response that is followed, in bytes. A larger one is passed through, and never held as a
+whole."""
 TOO_LARGE = f"the response has more than {LARGEST_FOLLOWED:,} bytes"
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\r?\n|\r\r")
 
 
 class EventSplitter:
-    """Finds the events of a stream in blocks that are cut anywhere."""
+    """Splitter that finds the events of a stream in blocks that are cut anywhere."""
 
     def __init__(self) -> None:
         self._held = bytearray()
         self._found = 0
-        """Bytes in `_held` of the events that the last block completed."""
+        """Number of bytes in `_held` of the events that the last block completed."""
         self._size = 0
 
     def feed(self, block: bytes) -> list[tuple[bytes, int]]:
-        """The events that this block completes, each with its blank line and the place behind it in the block.
+        """Return the events that this block completes, each with its blank line and the position after it in the block.
 
         Raises ValueError if the stream is too large to be followed.
         """
@@ -71,20 +71,20 @@ class EventSplitter:
         return events
 
     def end(self) -> bytes:
-        """What came after the last event."""
+        """Return what came after the last event."""
         return bytes(self._held[self._found :])
 
     @property
     def latest(self) -> bytes:
-        """The last block, and what came before it after the last event."""
+        """The last block, preceded by the data since the last event."""
         return bytes(self._held)
 
 
 class FollowedExchange:
     """One request of a run and its response.
 
-    cuts: whether the response may be cut. key: of the agent, which is never recorded. hide: what is known to be secret.
-    size: bytes of the request.
+    cuts: whether the response may be cut. key: the agent's key, which is never recorded. hide: hides known secrets.
+    size: size of the request in bytes.
     """
 
     def __init__(
@@ -104,46 +104,46 @@ class FollowedExchange:
         self.request = request
         self.run = run
         self.stop: Stop | None = None
-        """The decision by which the request is answered here."""
+        """Decision because of which the request is answered here."""
         self.cut: Cut | None = None
-        """Why the response is cut."""
+        """Reason for cutting the response."""
         self.changed_body = b""
-        """The request as it goes to the provider, if it is not as it came."""
+        """The request as sent to the provider, if it differs from the agent's."""
         self.withholds = False
-        """Whether the response calls the tool that was offered: what follows is no business of the agent."""
+        """Whether the response calls the offered tool, so that the agent must not see what follows."""
         self.said: dict[str, str] = {}
-        """Headers of the answer that are not about the run: what the proxy could not do."""
+        """Headers of the response about what the proxy could not do, rather than about the run."""
         self.assembles = False
-        """Whether the provider streams the response, and the agent gets it whole."""
+        """Whether the provider streams the response but the agent gets it whole."""
         self.action: Handling = "followed"
-        """What is done with the request."""
+        """How the request is handled."""
         self.response: ResponseFinished | None = None
-        """As it is recorded, once it is whole or cut."""
+        """The response as recorded, once it is complete or cut."""
         self.failure: ProviderError | None = None
-        """Why there is none."""
+        """Why there is no response."""
         self.sent = 0
-        """How often the provider got the request and did not refuse it: once, or again without a stream."""
+        """Number of times that the provider got the request and did not refuse it: once, or again without a stream."""
         self._failed_usage: Usage | None = None
-        """What is recorded of a response that failed, or was cut because it repeats itself."""
+        """Recorded event of a response that failed, or was cut because it repeats itself."""
         self._size = size
         self._end_of_cut = b""
-        """What ends the response behind the cut."""
-        self._cuts = cuts and not request.after  # the provider would not know a response that is cut
+        """Ending of the response after the cut."""
+        self._cuts = cuts and not request.after  # the provider would not know a response that was cut
         self._ended = False
         self._parser = wire.open_parser(request)
         self._events = EventSplitter()
         self._end = wire.open_end(request)
 
     def note_sent(self, got: bool) -> None:
-        """The request was sent. got: whether the provider got it and did not refuse it."""
+        """Note that the request was sent. got: whether the provider got it and did not refuse it."""
         self.sent += got
 
     @property
     def usage(self) -> Usage | None:
-        """What the request used: as reported, else at least what was sent. None if the provider did nothing with it.
+        """Usage of the request: as reported, otherwise at least its input. None if the provider did nothing with it.
 
-        Of a response that could not be followed the output is not known, so it counts as much as one is expected to. No
-        request has an input of 0 tokens: some servers report that where they have not counted.
+        If a response could not be followed, its output is unknown, so the expected output counts. No request has an
+        input of 0 tokens: some servers report that if they have not counted.
         """
         if self.response is not None:
             used = self.response.usage
@@ -161,14 +161,14 @@ class FollowedExchange:
 
     @property
     def reason(self) -> str:
-        """Why the request was not passed on, or its response was cut; empty if neither is so."""
+        """Why the request was not passed on, or its response was cut; empty if neither applies."""
         if self.action == "stopped" and self.stop is None:
             return "budget"
         return self.stop.reason if self.stop is not None else self.cut.reason if self.cut is not None else ""
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the answer says of the run."""
+        """Headers of the response about the run."""
         said = {SESSION: self.run.follower.session_id, **self.said}
         if self.stop is not None:
             said |= {MARK: f"would stop: {self.stop.reason}"}
@@ -181,13 +181,13 @@ class FollowedExchange:
         return self._cuts and not self.run.broken and policy.inner_cancel and policy.mixed != "all"
 
     def assemble(self) -> None:
-        """The provider is asked for a stream, and the agent gets the response whole."""
+        """Note that the provider is asked for a stream, and the agent gets the whole response."""
         self.assembles = True
         body = {**self.request.body, **self.wire.stream_fields(self.request.body)}
         self._end = self.wire.open_end(replace(self.request, body=body))
 
     def guard(self, work: Callable[[], None]) -> None:
-        """Follow the run. Whatever goes wrong, the agent goes on without being followed."""
+        """Follow the run with this work. Whatever fails, the agent goes on without being followed."""
         if self.run.broken:
             return
         try:
@@ -195,29 +195,29 @@ class FollowedExchange:
         except Exception as error:
             self.leave()
             log_warning(
-                "a run cannot be followed any more: its requests are passed through",
+                "a run can no longer be followed: its requests are passed through",
                 session_id=self.run.follower.session_id,
                 error=self.hide(error_text(error)),
             )
 
     def leave(self) -> None:
-        """Follow the run no more: its requests are passed through, and its record stays without an end."""
+        """Stop following the run: its requests are passed through, and its record stays without an end."""
         self.run.broken = True
         self.said[FOLLOWING] = "failed"
         self.stop = self.cut = None
         self.run.follower.abandon()
 
     def refuse_large(self) -> None:
-        """The response is too large to be followed. Raises ValueError, for `guard`."""
+        """Raise ValueError, for `guard`, because the response is too large to be followed."""
         raise ValueError(TOO_LARGE)
 
     def begin(self, digests: list[bytes]) -> None:
-        """Tell the run what the request has in addition."""
+        """Report to the run what is new in the request."""
         self.stop = self.run.take(self.request, digests)
         self.run.follower.requested(request_tokens(self._size))
 
     def closing_request(self) -> bytes:
-        """The request for the closing words of a run that a limit has ended."""
+        """Return the request for the closing words of a run that a limit has ended."""
         prompt = self.run.follower.policy.prompts.closing
         body = closing_request(self.wire, self.request, prompt, offers_completion=self.run.offers_completion)
         self._size = len(body)
@@ -225,7 +225,7 @@ class FollowedExchange:
         return body
 
     def take_closing_words(self, body: Body, *, streams: bool) -> None:
-        """Tell the follower the response with the closing words. Raises ValueError if it is too large."""
+        """Report the response with the closing words to the follower. Raises ValueError if it is too large."""
         if not isinstance(body, bytes):
             raise ValueError(TOO_LARGE)
         if streams:
@@ -243,9 +243,9 @@ class FollowedExchange:
         self.changed_body = with_offer(self.wire, self.request)
 
     def take_block(self, block: bytes) -> bytes:
-        """Follow a block of a stream. Returns what is passed on of it: all, or what comes before a cut and its end.
+        """Follow a block of a stream. Return what is passed on: all of it, or the part before a cut and the ending.
 
-        Where a call is to be withheld, only whole events are passed on.
+        If a call is to be withheld, only whole events are passed on.
         """
         passed: list[bytes] = []
         if self.run.broken:
@@ -277,7 +277,7 @@ class FollowedExchange:
             self._end.see(event)
 
     def _hear(self, read: Callable[[], list[AnyChunk]], *, cuts: bool) -> None:
-        """Tell the follower what the parser reads, or that the provider reports an error in place of a response."""
+        """Report to the follower what the parser reads, or an error of the provider in place of a response."""
         try:
             chunks = read()
         except ProviderError as error:
@@ -289,7 +289,7 @@ class FollowedExchange:
             self.cut = self.run.follower.chunk(chunk, cuts=cuts) or self.cut
 
     def take_whole(self, body: bytes) -> bytes:
-        """Follow a response that did not stream. Returns what is passed on of it."""
+        """Follow a response that was not streamed. Return what is passed on of it."""
         self._hear(lambda: self._parser.read_whole(body), cuts=False)
         if self._ended:
             return body
@@ -304,12 +304,12 @@ class FollowedExchange:
         return msgspec.json.encode(value)
 
     def end(self) -> bytes:
-        """The stream has ended by itself, or was cut. Returns what is passed on at its end."""
+        """Handle the end of a stream, by itself or by a cut. Return what is passed on at its end."""
         rest = self._events.end()
         ended: list[bytes] = []
         self.guard(lambda: ended.extend(self._end_stream(rest)))
         if not self.run.offers_completion or self.cut is not None:
-            return b""  # it was passed on with its block
+            return b""  # already passed on with its block
         return b"".join(ended) if not self.run.broken else rest
 
     def _end_stream(self, rest: bytes) -> list[bytes]:
@@ -335,13 +335,13 @@ class FollowedExchange:
             detail = f"endstop cut this response: {self.cut.detail}"
             self._end_of_cut = _comment(self.cut) + self.wire.stream_error(self.cut.reason, detail)
         own = self.withholds and response is not None and not other_calls(response.message)
-        if response is None or not response.message.calls or own:  # else it is decided with the results of the calls
+        if response is None or not response.message.calls or own:  # if not, it is decided with the results of the calls
             follower.decide()
             if follower.closing is not None:
-                follower.end()  # the model has just had its say, and the agent ends with that or goes on
+                follower.end()  # the model has just had its last words, and the agent ends with them or goes on
 
     def _end_without_call(self, response: ResponseFinished) -> bytes:
-        """What ends a response whose call of the offered tool was withheld."""
+        """Return what ends a response whose call of the offered tool was withheld."""
         if other_calls(response.message):
             return self._end.cut(response.usage)
         text = reported_text(response.message) or ""
@@ -349,14 +349,14 @@ class FollowedExchange:
         return self._end.finish(said + text, response.usage)
 
     def left(self, error: ProviderError) -> None:
-        """The agent has left the response: some clients do so once they have read its end. It is whole then."""
+        """Handle an agent that left the response. Some clients do so after reading its end; it is then complete."""
         if self._parser.finished:
             self._finish()
         else:
             self.failed(error)
 
     def failed(self, error: ProviderError) -> None:
-        """The request failed, or its response broke off."""
+        """Note that the request failed or its response broke off."""
         if not self._ended:
             self._ended, self.failure = True, error
             said = hide_secrets(self.hide(str(error)), [self._key])  # providers quote it in their error messages
@@ -369,5 +369,5 @@ class FollowedExchange:
 
 
 def _comment(cut: Cut) -> bytes:
-    """A comment in the stream, which clients skip: who looks at the bytes sees that it was cut."""
+    """Return a comment for the stream, which clients skip but which shows readers of the bytes that it was cut."""
     return f": endstop cut this response: {' '.join(cut.detail.split())}\n\n".encode()

@@ -1,4 +1,4 @@
-"""The headers of requests and replies: what is passed on of them, and what they say of an agent."""
+"""Headers of requests and replies: what is passed on, and what they say about an agent."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ from .._sanitize import one_line
 from ..records.known_secrets import names_secret
 
 OWN_HEADERS = "x-endstop"
-"""How the proxy's own headers begin. Of a request they are for the proxy and not for the provider, and in a reply they
-come from the proxy alone."""
+"""Prefix of the proxy's own headers. In a request they are for the proxy and not for the provider; in a reply they come
+only from the proxy."""
 _OURS = (OWN_HEADERS, OWN_HEADERS.replace("-", "_"))
-"""`OWN_HEADERS`, also as servers read it that take `_` and `-` for the same."""
+"""Forms of `OWN_HEADERS`, including that for servers that treat `_` and `-` as the same."""
 VIA = f"{OWN_HEADERS}-via"
-"""Header of every request that the proxy sends, with the ids of the proxies that it passed: it recognises its own."""
+"""Header of every request that the proxy sends, with the ids of the proxies that it passed, by which a proxy recognises
+its own."""
 TOKEN = f"{OWN_HEADERS}-token"
 """Header with the proxy's own token: `Authorization` has the key for the provider."""
 KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-"""Headers in which a provider's key may come: OpenAI's, Anthropic's, Azure's, Google's."""
+"""Headers that may contain a provider's key: OpenAI's, Anthropic's, Azure's, Google's."""
 _PROXY_ID = re.compile(r"[0-9a-f]{32}")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
      "transfer-encoding", "upgrade", "host", "content-length", "expect"}
 )  # fmt: skip
-"""Headers of one connection, which are never passed on (RFC 9110, section 7.6.1), and those that are set anew."""
+"""Headers of one connection, which are never passed on (RFC 9110, section 7.6.1), and headers that are set again."""
 
 
 def key_of(incoming: web.Request) -> str:
-    """The agent's key for the provider; empty without one."""
+    """Return the agent's key for the provider; empty without one."""
     return next((incoming.headers[name] for name in KEYS if incoming.headers.get(name)), incoming.query.get("key", ""))
 
 
 def secrets_of(incoming: web.Request) -> Iterator[str]:
-    """What a request shows to be let in, here or at the provider: keys, tokens, passwords, cookies."""
+    """Yield the credentials in a request, for here or for the provider: keys, tokens, passwords, cookies."""
     for name, value in incoming.headers.items():
         if name.lower() == "cookie":
             yield from (part.partition("=")[2].strip().strip('"') for part in value.split(";"))
@@ -52,7 +53,7 @@ def secrets_of(incoming: web.Request) -> Iterator[str]:
 
 
 def _basic_login(credentials: str) -> tuple[str, ...]:
-    """The login and the password of `Basic` credentials (RFC 7617)."""
+    """Return the login and the password of `Basic` credentials (RFC 7617)."""
     try:
         login = b64decode(credentials).decode()
     except ValueError:
@@ -61,12 +62,12 @@ def _basic_login(credentials: str) -> tuple[str, ...]:
 
 
 def agent_of(incoming: web.Request) -> str:
-    """What a request says of its agent."""
+    """Return the agent's name according to the request."""
     return one_line(incoming.headers.get("user-agent", "").split("/")[0], 40)
 
 
 def request_headers(incoming: web.Request, via_id: str) -> CIMultiDict[str]:
-    """The headers with which an agent's request goes to the provider. via_id: by which the proxy recognises its own."""
+    """Return the headers of an agent's request for the provider. via_id: id by which the proxy recognises its own."""
     headers = passed_on(incoming.headers)
     headers[VIA] = ", ".join([*passed_proxies(incoming), via_id])
     if "content-length" in incoming.headers:
@@ -75,14 +76,15 @@ def request_headers(incoming: web.Request, via_id: str) -> CIMultiDict[str]:
 
 
 def passed_proxies(incoming: web.Request) -> list[str]:
-    """The ids of the proxies that a request has passed."""
+    """Return the ids of the proxies that a request has passed."""
     return _PROXY_ID.findall(",".join(incoming.headers.getall(VIA, [])))
 
 
 def passed_on(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    """The headers of a message without those of its connection, and without the proxy's own.
+    """Return the headers of a message without those of its connection, and without the proxy's own.
 
-    A control character, which no header may have and some parsers let through, becomes a space (RFC 9110, section 5.5).
+    A control character, which headers must not have but some parsers let through, becomes a space (RFC 9110, section
+    5.5).
     """
     named = {name.strip().lower() for value in headers.getall("connection", []) for name in value.split(",")}
     left_out = _HOP_BY_HOP | named
@@ -94,5 +96,5 @@ def passed_on(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
 
 
 def reason_of(reply: aiohttp.ClientResponse) -> str:
-    """The words beside the status of a reply, as they may be passed on."""
+    """Return the reason phrase of a reply, in a form that may be passed on."""
     return _CONTROL.sub(" ", reply.reason or "")

@@ -1,8 +1,8 @@
-"""A completion tool for agents that have none: it is offered in their requests, and its call never reaches them.
+"""Completion tool for agents that have none: it is offered in their requests, and its call never reaches them.
 
-Whether it is offered is decided by a run's first request, before the model has said anything, and holds for all of the
-run: a tool that came later would cost the prompt's cache. The model's report becomes the text of a final message, which
-ends a loop whose rule is "no calls: end".
+The first request of a run decides whether it is offered, before the model has said anything, and that holds for the
+whole run: adding a tool later would invalidate the prompt cache. The model's report becomes the text of a final
+message, which ends a loop that ends without calls.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ OFFERED = finish_task.spec
 
 
 def completion_names(request: WireRequest, completion: Sequence[str]) -> set[str]:
-    """The tools of a request that complete a task. completion: their names; empty: the usual ones."""
+    """Return the tools of a request that complete a task. completion: their names; if empty, the usual ones."""
     options = ImportOptions(completion=tuple(completion))
     return {tool.name for tool in request.tools if options.tool_kind(tool.name, "") == "completion"}
 
 
 def lacks_completion(request: WireRequest, completion: Sequence[str]) -> bool:
-    """Whether a conversation begins with this request, and its agent has tools, but none that completes a task."""
+    """Return whether this request begins a conversation and offers tools, but none that completes a task."""
     taken = any(tool.name == OFFERED.name for tool in request.tools)
     begins = not any(map(is_from_model, request.items)) and not request.after
     return begins and bool(request.tools) and not completion_names(request, completion) and not taken
 
 
 def with_offer(wire: ProxyWire, request: WireRequest) -> bytes:
-    """The body of a request with the tool among the others."""
+    """Return the body of a request with the tool added to the others."""
     tools = [*as_list(request.body.get("tools")), wire.tool(OFFERED)]
     return msgspec.json.encode({**request.body, "tools": tools})
 
 
 def reported_text(message: AssistantMessage) -> str | None:
-    """What the call of the offered tool in a response reports; None if there is no such call."""
+    """Return the report in the response's call of the offered tool; None if there is no such call."""
     call = next((one for one in message.calls if one.name == OFFERED.name), None)
     return None if call is None else _summary(call) or message.text or COMPLETED
 
 
 def other_calls(message: AssistantMessage) -> bool:
-    """Whether a response calls tools of the agent, too."""
+    """Return whether a response also calls tools of the agent."""
     return any(call.name != OFFERED.name for call in message.calls)
 
 

@@ -1,6 +1,6 @@
-"""A proxy between an agent and its provider, which knows when the agent should stop.
+"""Proxy between an agent and its provider, which knows when the agent should stop.
 
-It passes requests and responses on as they are, follows each run (`agent_runs.py`), cuts a stream at a completion call,
+It passes requests and responses on unchanged, follows each run (`agent_runs.py`), cuts a stream at a completion call,
 and answers the next request itself once the run has ended. It fails open: whatever goes wrong in following a run, the
 agent gets what the provider sent.
 """
@@ -61,11 +61,11 @@ FOREIGN_HOST = (
 )
 FOREIGN_ORIGIN = "pages of other origins may not use this proxy: allow their origin with --cors"
 OWN_PAGES = "/endstop"
-"""Path of the proxy's own page. What is below it is the proxy's, too, and never passed on."""
+"""Path of the proxy's own page. Paths below it also belong to the proxy, and are never passed on."""
 IDLE_SECONDS = 3600.0
 """Seconds after which an idle run is forgotten."""
 BODY_SECONDS = 60.0
-"""Seconds without a byte of a request's body after which the request is given up. A slow upload is not."""
+"""Seconds without a byte of a request's body after which the request is aborted. A slow upload is not."""
 _PRIVATE = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
@@ -75,47 +75,47 @@ _PRIVATE = {
 
 NOTHING: Mapping[str, str] = {}
 REQUEST_TIMEOUT, CLIENT_CLOSED = 408, 499
-"""Statuses of requests that took too long, or that their sender left: the provider may have worked on them. 499 is
+"""Statuses of requests that took too long, or whose sender left: the provider may have worked on them. 499 is
 nginx's."""
 
 
 _COUNTS = re.compile(r"/(?:count|input)_tokens/?\Z")
-"""Paths below those of Anthropic and OpenAI where tokens are only counted, which costs nothing."""
+"""Paths below those of Anthropic and OpenAI that only count tokens, which costs nothing."""
 _MODEL_IN_PATH = re.compile(r"/models?/([^/:]+)(?::(?:streamG|g)enerateContent|/(?:invoke|converse))")
-"""Paths of Gemini and Amazon Bedrock, which name the model."""
+"""Paths of Gemini and Amazon Bedrock, which contain the model's name."""
 
 
 def _ignore(sent: bool) -> None:
-    """Nobody counts this request."""
+    """Ignore whether a request was sent, because nobody counts it."""
 
 
 class ProxyOptions(Struct, frozen=True, kw_only=True):
-    """How the proxy behaves."""
+    """Settings of the proxy's behaviour."""
 
     upstream: str
     """URL of the provider, to which the path of a request is added."""
     on_stop: Literal["error", "text"] = "error"
-    """How a run is stopped that has not completed: the wire's own error that no client retries, or a marked text."""
+    """How an incomplete run is stopped: with the wire's own error that clients do not retry, or with a marked text."""
     dry_run: bool = False
-    """Whether to say only what would have been done."""
+    """Whether to report only what would have been done."""
     completion: tuple[str, ...] = ()
-    """Names of the tools that complete a task; empty: the usual ones."""
+    """Names of the tools that complete a task; if empty, the usual ones."""
     offer_completion: bool = False
-    """Whether agents that have no such tool are offered one, which only the proxy sees called."""
+    """Whether agents without such a tool are offered one, whose calls only the proxy sees."""
     stream_upstream: bool = True
-    """Whether the provider is asked for a stream where an agent asks for none, so that the response can be cut."""
+    """Whether the provider is asked for a stream if an agent does not ask for one, so that the response can be cut."""
     idle_seconds: float = IDLE_SECONDS
     hosts: Collection[str] = ()
-    """Names that are served without tokens, besides those of this machine."""
+    """Names that are served without tokens, in addition to those of this machine."""
     origins: Collection[str] = ()
     """Origins whose pages may send requests."""
 
 
 class Proxy:
-    """Handles the requests of agents.
+    """Handler of the requests of agents.
 
-    open_follower: makes the follower of a new run; see `AgentRuns`. tokens: who may use the proxy; None: everybody on
-    this machine. secrets: what is hidden wherever the proxy writes, besides what requests show.
+    open_follower: creates the follower of a new run; see `AgentRuns`. tokens: who may use the proxy; None for everybody
+    on this machine. secrets: values to hide in everything that the proxy writes, in addition to those in requests.
     """
 
     def __init__(
@@ -139,18 +139,18 @@ class Proxy:
         self._tracer = tracer
         self._stopping = False
         self._broken_off = False
-        """Whether the proxy, and not an agent, breaks off what is in progress."""
+        """Whether the proxy, not an agent, aborts the requests in progress."""
         self._handlers: set[asyncio.Task[Any] | None] = set()
-        """What handles the requests in progress."""
+        """Tasks that handle the requests in progress."""
         self._ended: asyncio.Future[None] | None = None
-        """Awaited by who waits for the end of a request."""
+        """Set at the end of a request, for whoever waits for that."""
         self._upstream = UpstreamConnections(options.upstream)
         self._streaming = UpstreamStreaming(enabled=options.stream_upstream, completion=options.completion)
         self._id = uuid4().hex
 
     @property
     def running(self) -> int:
-        """Requests in progress."""
+        """Number of requests in progress."""
         return len(self._handlers)
 
     async def open(self) -> None:
@@ -163,17 +163,17 @@ class Proxy:
         return follower
 
     def begin_stopping(self) -> None:
-        """Refuse new requests. Those in progress go on. Returns at once."""
+        """Refuse new requests, while those in progress go on. Returns at once."""
         self._stopping = True
 
     async def idle(self) -> None:
-        """Return once no request is in progress."""
+        """Wait until no request is in progress."""
         while self.running:
             self._ended = asyncio.get_running_loop().create_future()
             await self._ended
 
     async def break_off(self) -> None:
-        """Break off the requests in progress; return once none is left."""
+        """Abort the requests in progress, and return when none is left."""
         self._broken_off = True
         for handler in self._handlers:
             if handler is not None:
@@ -216,7 +216,7 @@ class Proxy:
                 self._ended.set_result(None)
 
     def _refusal(self, incoming: web.Request) -> web.Response | None:
-        """What is said to a request that is not passed on, whatever it asks for."""
+        """Return the response to a request that is refused regardless of what it requests; None for any other."""
         try:
             self._check_sender(incoming)
         except HttpError as error:
@@ -234,14 +234,17 @@ class Proxy:
         return None
 
     def _check_sender(self, incoming: web.Request) -> None:
-        """Raise HttpError unless the request is meant for this proxy, and comes from no page of another origin."""
+        """Raise HttpError unless the request is meant for this proxy and is not from a page of another origin."""
         values, version = partial(incoming.headers.getall, default=()), incoming.version
         if self._tokens is None:
             check_host(values, self.options.hosts, FOREIGN_HOST, f"{version.major}.{version.minor}")
         check_origin(values, self.options.origins, FOREIGN_ORIGIN)
 
     def _own_page(self, incoming: web.Request) -> web.Response | None:
-        """The page of what the proxy saw, its metrics, or that there is no such page; None for the provider's paths."""
+        """Return the proxy's own page, its metrics, or an error for another path below them.
+
+        Returns None for the provider's paths.
+        """
         if not f"{incoming.path}/".startswith(f"{OWN_PAGES}/"):
             return None
         if incoming.path.rstrip("/") not in (OWN_PAGES, f"{OWN_PAGES}/metrics"):
@@ -294,7 +297,7 @@ class Proxy:
             self.statistics.count_request(exchange.action, 0 if closes else len(body))
             return own
         run = exchange.run
-        run.busy = True  # before anything waits: the request of another agent that begins alike is not one of this run
+        run.busy = True  # before anything waits: another agent's request that begins alike does not belong to this run
         try:
             return await self._pass_on(incoming, body, exchange)
         finally:
@@ -311,7 +314,7 @@ class Proxy:
         exchange.action = "passed" if run.broken else "followed"
         self.statistics.count_request(exchange.action)
         run.answered = False
-        run.follower.rest()  # what is known stands in the record, whatever becomes of this process
+        run.follower.rest()  # what is known is in the record, whatever happens to this process
         if run.offers_completion:
             exchange.guard(exchange.offer)
         if self._streaming.wanted(exchange):
@@ -330,13 +333,13 @@ class Proxy:
             self.runs.note_response(run, exchange.request)
 
     def _refuse(self, wire: ProxyWire, held: Reservation, size: int, said: Mapping[str, str]) -> web.Response:
-        """Answer a request of so many bytes for which the budgets have no room. said: further headers."""
+        """Answer a request of this many bytes for which the budgets have no room. said: further headers."""
         self.statistics.count_request("stopped", size)
         refusal = wire.refusal("budget", f"endstop made no request: {held.detail}")
         return _own(refusal, {**said, MARK: "stopped"})
 
     def _may_count(self, incoming: web.Request) -> bool:
-        """Whether a request to a path of no wire may be one that a model works on, and a budget is to count it."""
+        """Return whether a request to an unknown path may be for a model, so that a budget must count it."""
         is_file = incoming.content_type.startswith("multipart/")
         counts = self._budgets is not None and incoming.method == "POST" and not is_file
         return counts and _COUNTS.search(incoming.path) is None
@@ -344,9 +347,9 @@ class Proxy:
     async def _reserve(
         self, incoming: web.Request, size: int, model: str, said: dict[str, str], like: Usage = FIRST
     ) -> Reservation | None:
-        """Reserve a request of this size in the budgets; None without any. If they fail they are open.
+        """Reserve a request of this size in the budgets; None without budgets. If they fail, they are open.
 
-        said: gets the header that says so. like: what its response is expected to be like.
+        said: gets the header that reports this. like: earlier usage by which the response is estimated.
         """
         if self._budgets is None or self.options.dry_run:
             return None
@@ -354,7 +357,7 @@ class Proxy:
             price = self._budgets.prices.price(model)
             held = await self._budgets.reserve(key_of(incoming), request_tokens(size), price, like)
         except Exception as error:
-            log_warning("the budgets failed, and hold nothing back", error=error_text(error))
+            log_warning("the budgets failed, and limit nothing", error=error_text(error))
             held = Reservation(open=True)
         if held.open:
             said[BUDGET] = "open"
@@ -364,7 +367,7 @@ class Proxy:
     def _begin(
         self, wire: ProxyWire, incoming: web.Request, request: WireRequest, size: int
     ) -> FollowedExchange | None:
-        """Find the run of a request, and tell it what is new. None if the run cannot be followed."""
+        """Find the run of a request, and report what is new to it. Return None if the run cannot be followed."""
         try:
             digests = digests_of(request.items)
             run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), agent_of(incoming))
@@ -382,7 +385,10 @@ class Proxy:
     # ---- answers
 
     async def _close(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> None:
-        """A limit has ended the run: ask the provider for the model's closing words, unless there is no room for it."""
+        """Ask the provider for the model's closing words, because a limit has ended the run.
+
+        Does not ask if the budgets have no room for them.
+        """
         run = exchange.run
         run.busy = True
         held = None
@@ -417,7 +423,7 @@ class Proxy:
                 finally:
                     reply.release()
         except TimeoutError:
-            late = Unreachable(f"no closing words came within {policy.deadlines.closing:g} s")
+            late = Unreachable(f"no closing words arrived within {policy.deadlines.closing:g} s")
             exchange.guard(partial(exchange.failed, late))
         except aiohttp.ClientError as error:
             exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
@@ -428,7 +434,7 @@ class Proxy:
             raise
 
     def _answer(self, exchange: FollowedExchange) -> web.StreamResponse | None:
-        """The answer in place of the provider; None if the request is passed on."""
+        """Return the answer in place of the provider; None if the request is passed on."""
         own: list[web.Response] = []
         exchange.guard(lambda: own.extend(self._own_answer(exchange)))
         return own[0] if own else None
@@ -441,7 +447,7 @@ class Proxy:
         id = f"endstop-{uuid4().hex[:12]}"
         completed = stop.final_status == "completed"
         if completed and exchange.request.after:
-            return []  # the provider would not know the answer after which the conversation goes on
+            return []  # the provider would not know the response after which the conversation continues
         closing, usage = exchange.run.closing, exchange.usage or Usage()
         if closing is not None and closing.take():
             reply = exchange.wire.reply(exchange.request, closing.text, closing.id or id, usage)
@@ -469,7 +475,7 @@ class Proxy:
                 return await self._copy(incoming, reply, exchange.said)
             if not reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM):
                 if exchange.assembles:
-                    self._streaming.note_failure(exchange, "it sent a response that does not stream")
+                    self._streaming.note_failure(exchange, "it sent a response that is not a stream")
                 return await self._whole(incoming, reply, exchange)
             if not exchange.assembles:
                 return await self._stream(incoming, reply, exchange)
@@ -482,12 +488,12 @@ class Proxy:
                 exchange.leave()
         finally:
             if exchange.cut is not None:
-                reply.close()  # what follows the cut is not read
+                reply.close()  # data after the cut is not read
             reply.release()
         return await self._pass(incoming, body, exchange.said, exchange.note_sent)
 
     async def _ask(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> aiohttp.ClientResponse:
-        """Send a request to the provider: for a stream if the response is to be assembled, unless it refuses that."""
+        """Send a request to the provider. To assemble the response, ask for a stream unless that is refused."""
         headers = request_headers(incoming, self._id)
         headers["Accept-Encoding"] = "identity"
         if exchange.changed_body and not exchange.run.broken:
@@ -505,14 +511,14 @@ class Proxy:
         said = f"HTTP {reply.status}"
         reply.release()
         reply = await self._send(incoming, headers, body, exchange.note_sent)
-        if reply.status == 200:  # else something else was wrong with it
+        if reply.status == 200:  # otherwise something else was wrong with it
             self._streaming.note_failure(exchange, said)
         return reply
 
     async def _assembled(self, reply: aiohttp.ClientResponse, exchange: FollowedExchange) -> web.Response:
-        """Read a stream, up to where it is cut, and answer with the response that it makes.
+        """Read a stream up to its cut, and answer with the response assembled from it.
 
-        Raises ValueError or ProviderError if it makes none.
+        Raises ValueError or ProviderError if that is not possible.
         """
         assembler = exchange.wire.open_assembler()
         headers = passed_on(reply.headers)
@@ -547,7 +553,7 @@ class Proxy:
     async def _whole(
         self, incoming: web.Request, reply: aiohttp.ClientResponse, exchange: FollowedExchange
     ) -> web.StreamResponse:
-        """Pass on a response that does not stream."""
+        """Pass on a response that is not streamed."""
         try:
             whole = await _read_body(reply.content.iter_any())
         except aiohttp.ClientError as error:
@@ -568,7 +574,7 @@ class Proxy:
     async def _stream(
         self, incoming: web.Request, reply: aiohttp.ClientResponse, exchange: FollowedExchange
     ) -> web.StreamResponse:
-        """Pass a stream on as it comes, up to where it is cut."""
+        """Pass on a stream as it arrives, up to its cut."""
         headers = passed_on(reply.headers)
         headers.update(exchange.headers)
         outgoing = web.StreamResponse(headers=headers)
@@ -580,12 +586,12 @@ class Proxy:
                     break
             await outgoing.write(exchange.end())
             await outgoing.write_eof()
-        except (ConnectionError, asyncio.CancelledError) as error:  # nobody reads: nothing more is read here
+        except (ConnectionError, asyncio.CancelledError) as error:  # nobody reads it, so no more is read here
             reply.close()
             exchange.guard(partial(exchange.left, Cancelled(f"{self._who_left()} in the middle of the response")))
             if isinstance(error, asyncio.CancelledError):
                 raise
-        except aiohttp.ClientError as error:  # the provider: the agent must not take this for a whole response
+        except aiohttp.ClientError as error:  # of the provider: the agent must not take this for complete
             exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
             _abort(incoming)
         return outgoing
@@ -597,7 +603,7 @@ class Proxy:
         said: Mapping[str, str] = NOTHING,
         sent: Callable[[bool], None] = _ignore,
     ) -> web.StreamResponse:
-        """Pass a request on that is not followed, and its response as it is. said: headers that are added.
+        """Pass on a request that is not followed, and its response unchanged. said: headers that are added.
 
         sent: told whether the provider got the request and did not refuse it.
         """
@@ -607,7 +613,7 @@ class Proxy:
     async def _pass_counted(
         self, wire: ProxyWire, incoming: web.Request, body: Body, said: Mapping[str, str] = NOTHING
     ) -> web.StreamResponse:
-        """Pass a request for a response on that is not followed. It counts for the budgets by its size, unpacked."""
+        """Pass on a request for a response that is not followed. It counts for the budgets by its decompressed size."""
         size, headers = max(incoming.content_length or 0, LARGEST_FOLLOWED), dict(said)
         if isinstance(body, bytes):
             plain = _unpacked(incoming, body)
@@ -647,7 +653,7 @@ class Proxy:
         said: Mapping[str, str],
         blocks: AsyncIterator[bytes] | None = None,
     ) -> web.StreamResponse:
-        """Pass a reply on as it is. said: headers that are added. blocks: its body, if some of it was read before."""
+        """Pass on a reply unchanged. said: headers that are added. blocks: its body, if part of it was already read."""
         headers = passed_on(reply.headers)
         headers.update(said)
         outgoing = web.StreamResponse(status=reply.status, reason=reason_of(reply), headers=headers)
@@ -657,7 +663,7 @@ class Proxy:
             await outgoing.prepare(incoming)
             try:
                 if blocks is None and reply.content.at_eof():
-                    await outgoing.write(await reply.read())  # it was read before
+                    await outgoing.write(await reply.read())  # it has already been read
                 async for block in blocks or reply.content.iter_any():
                     await outgoing.write(block)
             except aiohttp.ClientError:  # the provider broke off
@@ -666,7 +672,7 @@ class Proxy:
         return outgoing
 
     def _unreachable(self, error: aiohttp.ClientError | ProviderError) -> web.Response:
-        """What an agent gets if the provider cannot be reached: a failure of the gateway, which clients retry."""
+        """Return the response to an agent if the provider cannot be reached: a gateway failure, which clients retry."""
         said = str(error) if isinstance(error, ProviderError) else failure_text(error)
         return _error(502, self._secrets(said))
 
@@ -690,7 +696,7 @@ class Proxy:
 
 
 def _read(wire: ProxyWire, body: bytes) -> WireRequest | None:
-    """Read a request. None if it is not to be followed; if something is wrong with it, the provider says so."""
+    """Read a request. Return None if it is not followed; if something is wrong with it, the provider says so."""
     try:
         decoded = msgspec.json.decode(encodable(body))
         if not isinstance(decoded, dict) or decoded.get("n") not in (None, 1):
@@ -701,7 +707,7 @@ def _read(wire: ProxyWire, body: bytes) -> WireRequest | None:
 
 
 def _model_of(incoming: web.Request, body: Body) -> str:
-    """The model that a request names which is not followed, in its path or in JSON; empty if that is not known."""
+    """Return the model named in the path or JSON of a request that is not followed; empty if unknown."""
     if (named := _MODEL_IN_PATH.search(incoming.path)) is not None:
         return named[1]
     try:
@@ -712,7 +718,7 @@ def _model_of(incoming: web.Request, body: Body) -> str:
 
 
 def _unpacked(incoming: web.Request, body: bytes) -> bytes | None:
-    """A body without its content-encoding, up to what is followed; None if that is wrong or none that we know."""
+    """Return a body without its content-encoding, up to the followed size; None if that is wrong or unknown."""
     encoding = incoming.headers.get("content-encoding", "identity").strip().lower()
     if encoding == "identity":
         return body
@@ -731,29 +737,29 @@ def _unpacked(incoming: web.Request, body: bytes) -> bytes | None:
 
 
 def is_refusal(status: int) -> bool:
-    """Whether a reply of this HTTP status says that the provider did nothing with the request (RFC 9110, 15.5)."""
+    """Return whether a reply with this HTTP status says that the provider did nothing (RFC 9110, section 15.5)."""
     return 400 <= status < 500 and status not in (REQUEST_TIMEOUT, CLIENT_CLOSED)
 
 
 class _Unfinished(Exception):
-    """The body of a request has stopped coming."""
+    """The body of a request has stopped arriving."""
 
 
 async def _arriving(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """The blocks of a request's body. Raises _Unfinished if none comes for `BODY_SECONDS`."""
+    """Yield the blocks of a request's body. Raises _Unfinished if none comes for `BODY_SECONDS`."""
     while True:
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 block = await content.readany()
         except TimeoutError:
-            raise _Unfinished(f"nothing of the request's body came for {BODY_SECONDS:g} s") from None
+            raise _Unfinished(f"no data of the request's body arrived for {BODY_SECONDS:g} s") from None
         if not block:
             return
         yield block
 
 
 async def _read_body(blocks: AsyncIterator[bytes]) -> Body:
-    """A body up to what is followed; beyond that, what has been read and the rest, in blocks."""
+    """Return a body up to the followed size; beyond that, the data already read and the rest, in blocks."""
     held, size = [], 0
     async for block in blocks:
         held.append(block)
@@ -775,7 +781,7 @@ def _own(reply: OwnReply, headers: dict[str, str]) -> web.Response:
 
 
 def _error(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
-    """An error of the proxy itself, in a form that both OpenAI's and Anthropic's clients read."""
+    """Return an error of the proxy itself, in a form that clients of both OpenAI and Anthropic can read."""
     said = {"message": f"endstop proxy: {message}", "type": "api_error"}
     return web.json_response(
         {"type": "error", "error": said}, status=status, headers={MARK: "error", **(headers or {})}
@@ -783,13 +789,13 @@ def _error(status: int, message: str, headers: dict[str, str] | None = None) -> 
 
 
 def _unread(reply: aiohttp.ClientResponse) -> str:
-    """What is said of a reply that cannot be followed; its body belongs to the agent."""
+    """Return the message about a reply that cannot be followed, whose body belongs to the agent."""
     if reply.status == 200:
         return f"the response came with the encoding {reply.headers['content-encoding']}"
     return f"HTTP {reply.status} {reason_of(reply)}"
 
 
 def _abort(incoming: web.Request) -> None:
-    """Break the connection to an agent, so that it does not take what it has for a whole response."""
+    """Abort the connection to an agent, so that it does not take what it has for a complete response."""
     if incoming.transport is not None:
         incoming.transport.abort()

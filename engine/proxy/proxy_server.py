@@ -1,4 +1,4 @@
-"""The server of `endstop proxy`: from the socket to the exit code, and the followers with their records."""
+"""Server of `endstop proxy`: from the socket to the exit code, and the followers with their records."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ if TYPE_CHECKING:
     from .proxy_tracer import ProxyTracer
 
 BREAK_OFF_SECONDS = 2.0
-"""Seconds that responses get to break off after the grace."""
+"""Maximum seconds for responses to be aborted after the grace period."""
 
 
 class UpstreamPrices(Prices):
-    """Prices of the models of one provider, by its address: a server of your own has no list price."""
+    """Prices of the models of one provider, by its URL: your own server has no list price."""
 
     def __init__(self, upstream: str) -> None:
         super().__init__()
         self._upstream = upstream
 
     def price(self, model: str, endpoint: str = "") -> Price | None:
-        """The price of a model; None if it is not known."""
+        """Return the price of a model; None if it is not known."""
         return super().price(model, endpoint or self._upstream)
 
 
 class RunFollowers(Struct, frozen=True, kw_only=True):
-    """Opens the follower of each new run.
+    """Factory of the follower of each new run.
 
-    completion: names of the tools that complete a task. folder: where records are written; None: nowhere.
+    completion: names of the tools that complete a task. folder: where records are written; None for no records.
     """
 
     policy: Policy
@@ -70,7 +70,7 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
     on_event: Callable[[Event], None] | None = None
 
     def open(self, agent: str) -> Follower:
-        """The follower of a run of this agent; without a record if that cannot be written, which is logged."""
+        """Return the follower of a run of this agent; without a record, with a warning, if that cannot be written."""
         follower = self._follower(agent)
         if self.folder is None:
             return follower
@@ -97,7 +97,7 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
 
 
 class ProxyServer(Struct, frozen=True, kw_only=True):
-    """The settings of `endstop proxy`; `serve` runs it."""
+    """Settings of `endstop proxy`; `serve` runs it."""
 
     options: ProxyOptions
     followers: RunFollowers
@@ -107,12 +107,12 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
     budgets: DayBudgets | None
     tracer: ProxyTracer | None = None
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    """Variables, whose keys and tokens are hidden like those of requests."""
+    """Environment variables, whose keys and tokens are hidden like those of requests."""
     grace: float
-    """Seconds that responses in progress get to end once the proxy stops."""
+    """Maximum seconds for responses in progress to end once the proxy stops."""
 
     async def serve(self) -> int:
-        """Serve until a signal; returns the exit code. Raises WrongUse for settings that cannot work."""
+        """Serve until a signal, and return the exit code. Raises WrongUse for settings that cannot work."""
         place = resolve_address(self.host, self.port)
         if self.tokens is None and not is_loopback(place.address[0]):
             raise WrongUse(
@@ -179,23 +179,23 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
 
 
 def _is_no_bad_request(entry: logging.LogRecord) -> bool:
-    """Whether a log entry of aiohttp's is not about a request that it cannot read, of which it would show a header."""
+    """Return whether a log entry of aiohttp is not about an unreadable request, of which it would show a header."""
     return not (entry.exc_info and isinstance(entry.exc_info[1], HttpProcessingError))
 
 
 def _server_logger() -> logging.Logger:
-    """What logs errors in handling requests, to stderr."""
+    """Return the logger of errors in handling requests, to stderr."""
     logger = logging.Logger("endstop.proxy", logging.WARNING)
     logger.addFilter(_is_no_bad_request)
     return logger
 
 
 def proxy_runner(proxy: Proxy) -> web.AppRunner:
-    """Return the aiohttp runner of a proxy: it cancels a handler when its agent leaves, and unpacks no body."""
+    """Return the aiohttp runner of a proxy. It cancels a handler when its agent leaves, and decompresses no body."""
 
     @web.middleware
     async def handle(request: web.Request, handler: object) -> web.StreamResponse:
-        return await proxy.handle(request)  # whatever its path is, also where that is no path
+        return await proxy.handle(request)  # whatever its path is, even if it is not a path
 
     return TimedRunner(
         web.Application(middlewares=[handle]),
@@ -210,7 +210,7 @@ def proxy_runner(proxy: Proxy) -> web.AppRunner:
 
 
 def parse_upstream(text: str) -> str:
-    """The URL of a provider. Raises WrongUse if it is none."""
+    """Return the URL of a provider. Raises WrongUse if it is not one."""
     try:
         url = URL(text)
         valid = url.scheme in ("http", "https") and bool(url.host) and url.port is not None
@@ -233,7 +233,7 @@ def check_upstream(upstream: str, listening: socket.socket) -> None:
     try:
         found = socket.getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
     except OSError:
-        return  # it may be found later
+        return  # the name may be resolvable later
     addresses = {str(one[4][0]) for one in found}
     everywhere = address in ("0.0.0.0", "::") and any(is_loopback(one) for one in addresses)
     if everywhere or address in addresses:

@@ -1,7 +1,7 @@
-"""Emits OpenTelemetry spans for the proxy: one for each request that it follows, and one for each run.
+"""OpenTelemetry spans of the proxy: one for each request that it follows, and one for each run.
 
-A request's span lies below the agent's own, if its request has a `traceparent`, else below that of its run. It says
-what the proxy did, and why. Texts are in no span. What a tracer raises is logged once, and requests go on without.
+A request's span is a child of the agent's own if its request has a `traceparent`, otherwise of its run's span. It says
+what the proxy did, and why. Spans contain no texts. An error in a tracer is logged once, and requests go on without.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ..observers.otel.spans import TracerProvider
 
 WIRE_PROVIDERS = {"anthropic": "anthropic", "openai": "openai", "responses": "openai"}
-"""`gen_ai.provider.name` by the wire, for providers that no list of ours names."""
+"""`gen_ai.provider.name` by the wire, for providers that are in none of our lists."""
 
 
 class ProxyTracer:
-    """Opens the spans of requests and runs.
+    """Tracer of requests and runs.
 
-    upstream: the provider's URL. tracer_provider: where spans go; OpenTelemetry's global provider if left out. Raises
+    upstream: the provider's URL. tracer_provider: where spans go; OpenTelemetry's global provider if omitted. Raises
     WrongUse if OpenTelemetry is not installed.
     """
 
@@ -35,11 +35,11 @@ class ProxyTracer:
         self._tracer = SafeTracer(tracer_provider)
         self._upstream = upstream
         self._runs: dict[int, SafeSpan] = {}
-        """Spans of the runs that go on, by the id of the `AgentRun`."""
+        """Spans of the current runs, by the id of the `AgentRun`."""
 
     @contextmanager
     def request(self, exchange: FollowedExchange, headers: Mapping[str, str], agent: str) -> Iterator[None]:
-        """A span around the handling of a request. headers: the agent's."""
+        """Open a span around the handling of a request. headers: the agent's."""
         run = self._run_span(exchange, agent)
         above = self._tracer.remote_span(headers) or run
         model = exchange.request.model
@@ -59,7 +59,7 @@ class ProxyTracer:
                 self.end_run(exchange.run)
 
     def end_run(self, run: AgentRun) -> None:
-        """A run has ended, or is forgotten."""
+        """Note that a run has ended or is dropped."""
         span = self._runs.pop(id(run), None)
         if span is None:
             return
@@ -103,7 +103,7 @@ class ProxyTracer:
 
 
 def _hidden(attributes: Mapping[str, Any], hide: Redact) -> dict[str, Any]:
-    """The attributes without what is known to be secret: models, finish words and the like come from elsewhere."""
+    """Return the attributes without known secrets, because models, finish words and the like come from elsewhere."""
     return {name: _without_secrets(value, hide) for name, value in attributes.items()}
 
 
@@ -118,7 +118,7 @@ def _without_secrets(value: Any, hide: Redact) -> Any:
 
 
 def _result_attributes(exchange: FollowedExchange) -> dict[str, Any]:
-    """What became of a request: what the proxy did, why, and what the response used."""
+    """Return the result of a request: what the proxy did, why, and what the response used."""
     response = exchange.response
     said: dict[str, Any] = {
         "endstop.action": exchange.action,

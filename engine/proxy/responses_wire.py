@@ -1,8 +1,8 @@
-"""OpenAI's responses. Source: OpenAI API reference, "Responses" and "Streaming events".
+"""OpenAI's Responses API for the proxy. Source: OpenAI API reference, "Responses" and "Streaming events".
 
-What stands before a `previous_response_id` is at the provider, and not known here: such a run is followed by what it
-sends. A response that is cut is not known at the provider either, so a run that names what is there is never cut at a
-completion, and its requests are not answered here.
+The conversation before a `previous_response_id` is stored at the provider and unknown here: such a run is followed by
+what it sends. The provider does not know a response that was cut either, so a run that refers to stored responses is
+never cut at a completion, and its requests are not answered here.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _WHOLE_FIELDS = {
     "function_call": ("arguments", "response.function_call_arguments.done"),
     "custom_tool_call": ("input", "response.custom_tool_call_input.done"),
 }
-"""For an item that came in deltas: its field that they fill, and the event that has it whole."""
+"""For an item that arrived in deltas: the field that they fill, and the event that has it whole."""
 
 
 class ResponsesEnd(ReplyEnd):
-    """Ends a stream of output items."""
+    """Ending of a stream of output items."""
 
     def __init__(self, request: WireRequest) -> None:
         self._response: dict[str, Any] = _response(request, "", [], "in_progress", Usage())
         self._items: dict[int, dict[str, Any]] = {}
         self._open: dict[int, list[bytes]] = {}
-        """The deltas of each item that is not done, as they came."""
+        """Deltas of each unfinished item, as they arrived."""
         self._begun: list[int] = []
-        """A heap of the negated indexes of the items that have begun; some of them may be done."""
+        """Heap of the negated indexes of the items that have begun; some of them may be done."""
         self._sequence = 0
 
     def see(self, event: bytes) -> None:
-        """Keep the response and its items; the deltas of an item until it is done."""
+        """Keep the response and its items, and the deltas of an item until it is done."""
         self._sequence += 1
         data = event.partition(b"data:")[2]
         if b".delta" in data[:80]:
@@ -68,14 +68,14 @@ class ResponsesEnd(ReplyEnd):
                 pass
 
     def cut(self, usage: Usage) -> bytes:
-        """The ends of the open items, and the completed response with all of them."""
+        """Return the ends of the open items, and the completed response with all of them."""
         events = [one for index in sorted(self._open) for one in self._end_of_item(index)]
         output = [item for _, item in sorted(self._items.items())]
         whole = {**self._response, "status": "completed", "output": output, "usage": usage_fields(usage)}
         return _events([*events, {"type": "response.completed", "response": whole}], self._sequence)
 
     def finish(self, text: str, usage: Usage) -> bytes:
-        """A message with the text, and what ends the response."""
+        """Return a message with the text, and the end of the response."""
         index = max(self._items, default=-1) + 1
         item = _message(f"{self.response_id}_{index}", text)
         begin = _events(_message_events(index, item, text), self._sequence)
@@ -102,7 +102,7 @@ def _delta_of(data: bytes) -> str:
 
 
 def usage_fields(usage: Usage) -> dict[str, Any]:
-    """A usage as responses report it."""
+    """Return a usage in the form of the Responses API."""
     return {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens},
@@ -190,7 +190,7 @@ def _stream_error(reason: str, detail: str) -> bytes:
 
 
 class ResponsesAssembler(ResponseAssembler):
-    """Takes the response from the event that ends it, and its items from theirs where that has none."""
+    """Assembler that takes the response from its final event, and items that it lacks from their own events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class ResponsesAssembler(ResponseAssembler):
         self._items: list[tuple[int, Any]] = []
 
     def is_error(self, event: Mapping[str, Any]) -> bool:
-        """Whether an event reports that the response has failed."""
+        """Return whether an event reports that the response has failed."""
         return event.get("type") in ("error", "response.failed") or ("error" in event and "type" not in event)
 
     def add(self, event: dict[str, Any]) -> None:
@@ -214,7 +214,7 @@ class ResponsesAssembler(ResponseAssembler):
                 pass
 
     def build(self) -> dict[str, Any]:
-        """The response."""
+        """Return the response."""
         if self._response.get("output"):
             return self._response
         return {**self._response, "output": [item for _, item in sorted(self._items, key=lambda one: one[0])]}

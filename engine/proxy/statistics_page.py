@@ -1,4 +1,4 @@
-"""What the proxy saw and saved: counted as it happens, as metrics for Prometheus, and as one page without scripts."""
+"""Statistics of the proxy: counted as events happen, as metrics for Prometheus, and as one page without scripts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..decision.events import AttemptFailed, RunFinished
 from ..process.prometheus import Family, prometheus_text
 
 CHARACTERS_PER_TOKEN = 4
-"""For the estimate of a request by its size."""
+"""Characters per token for the estimate of a request by its size."""
 
 
 def request_tokens(size: int) -> int:
-    """Tokens of a request of so many bytes, estimated: system prompt, tools, messages and images are all among them."""
+    """Return the estimated tokens of a request of this many bytes, with system prompt, tools, messages and images."""
     return size // CHARACTERS_PER_TOKEN
 
 
@@ -31,36 +31,36 @@ HANDLING: dict[Handling, str] = {
     "stopped": "stopped here",
     "refused": "refused",
 }
-"""What became of a request, and how the page says it."""
+"""How requests are handled, with the page's words for it."""
 
 
 class ProxyCounts:
-    """What was counted in one span of time."""
+    """Counts of one period of time."""
 
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
         """By `Handling`."""
         self.cuts: Counter[str] = Counter()
-        """Responses that were cut, by why."""
+        """Cut responses, by reason."""
         self.endings: Counter[str] = Counter()
-        """Runs that ended, by stop reason."""
+        """Ended runs, by stop reason."""
         self.failures: Counter[str] = Counter()
-        """Requests to the provider that failed, by kind."""
+        """Failed requests to the provider, by kind."""
         self.would: Counter[str] = Counter()
-        """What a dry run would have stopped, by stop reason."""
+        """Runs that a dry run would have stopped, by stop reason."""
         self.open_budgets = 0
-        """Requests that were let through because the store of the budgets failed."""
+        """Requests let through because the store of the budgets failed."""
         self.unfollowed_runs = 0
-        """Runs that could not be followed any more, because a policy raised or a response could not be read."""
+        """Runs that could no longer be followed, because a policy raised or a response could not be read."""
         self.usage = Usage()
         self.estimated_tokens = 0
-        """Tokens of `usage` that no provider reported."""
+        """Number of tokens in `usage` that no provider reported."""
         self.saved_tokens = 0
         """Input tokens of the requests that were answered or stopped here, estimated by their size."""
 
 
 class Statistics:
-    """Counts since the start, and of today. today: the date as a text; with another one a day's counts begin anew."""
+    """Counts since the start, and of today. today: returns the date as text; a new date restarts the day's counts."""
 
     def __init__(self, today: Callable[[], str] = lambda: date.today().isoformat()) -> None:
         self.total = ProxyCounts()
@@ -76,7 +76,7 @@ class Statistics:
         return self._day
 
     def take(self, event: Event) -> None:
-        """Count what happened in a run."""
+        """Count an event of a run."""
         for counts in (self.total, self.day):
             match event:
                 case RunFinished(outcome=outcome):
@@ -87,42 +87,42 @@ class Statistics:
                     pass
 
     def count_usage(self, usage: Usage) -> None:
-        """A response used this. Those that a conversation tells of are not counted: they came past the proxy."""
+        """Count a response's usage. Responses known only from a conversation bypassed the proxy and do not count."""
         for counts in (self.total, self.day):
             counts.usage = counts.usage + usage
             counts.estimated_tokens += usage.input_tokens + usage.output_tokens if usage.estimated else 0
 
     def count_request(self, handling: Handling, size: int = 0) -> None:
-        """A request was handled like this. size: its bytes, if it is one that was not made."""
+        """Count a request handled like this. size: its bytes, if the request was not made."""
         for counts in (self.total, self.day):
             counts.requests[handling] += 1
             counts.saved_tokens += request_tokens(size)
 
     def count_cut(self, reason: str) -> None:
-        """A response was cut."""
+        """Count a cut response."""
         for counts in (self.total, self.day):
             counts.cuts[reason] += 1
 
     def count_open_budget(self) -> None:
-        """A request was let through because the store of the budgets failed."""
+        """Count a request that was let through because the store of the budgets failed."""
         for counts in (self.total, self.day):
             counts.open_budgets += 1
 
     def count_unfollowed_run(self) -> None:
-        """A run could not be followed any more."""
+        """Count a run that can no longer be followed."""
         for counts in (self.total, self.day):
             counts.unfollowed_runs += 1
 
     def count_dry_stop(self, reason: str) -> None:
-        """A dry run would have stopped here."""
+        """Count a run that a dry run would have stopped here."""
         for counts in (self.total, self.day):
             counts.would[reason] += 1
 
 
 def metrics(statistics: Statistics, running: int, runs: int, *, open_budgets: bool = False) -> str:
-    """The counts since the start in Prometheus' text format (version 0.0.4).
+    """Return the counts since the start in Prometheus' text format (version 0.0.4).
 
-    open_budgets: whether the budgets hold nothing back, as their store fails.
+    open_budgets: whether the budgets limit nothing because their store fails.
     """
     total = statistics.total
     families: list[Family] = [
@@ -168,7 +168,7 @@ td i{display:block;height:.25rem;border-radius:.125rem;background:var(--bar)}
 
 
 def page(statistics: Statistics, running: int, upstream: str, *, dry_run: bool, problem: str = "") -> str:
-    """What the proxy saw and saved today. problem: why the budgets hold nothing back, if they do not."""
+    """Return the page of today's statistics. problem: why the budgets limit nothing, if they do not."""
     day = statistics.day
     figures = [
         (f"{sum(day.requests.values()):,}", "requests"),
@@ -187,12 +187,12 @@ def page(statistics: Statistics, running: int, upstream: str, *, dry_run: bool, 
     if dry_run:
         tables.append(("Would have been stopped", dict(day.would.most_common())))
     failed = {
-        "requests let through, as the store of the budgets failed": day.open_budgets,
-        "runs that could not be followed any more": day.unfollowed_runs,
+        "requests let through because the store of the budgets failed": day.open_budgets,
+        "runs that could no longer be followed": day.unfollowed_runs,
     }
     if any(failed.values()):
         tables.append(("Failures of the proxy", {said: count for said, count in failed.items() if count}))
-    alarm = f"<p class=alarm>The budgets hold nothing back: {escape(problem)}</p>" if problem else ""
+    alarm = f"<p class=alarm>The budgets limit nothing: {escape(problem)}</p>" if problem else ""
     mode = "dry run: nothing is changed; " if dry_run else ""
     shown = "".join(f"<div><b>{number}</b><span>{escape(what)}</span></div>" for number, what in figures)
     return (

@@ -1,4 +1,4 @@
-"""Connections to the provider: where a request goes, and what is said if the provider cannot be reached."""
+"""Connections to the provider: where requests go, and what is reported if the provider cannot be reached."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..providers.http_provider import is_proxied
 
 CONNECT_SECONDS = 30.0
 LARGEST_HEADER = 64 * 1024
-"""Bytes of the longest line and header that are passed on."""
+"""Maximum size of a header line that is passed on, in bytes."""
 LOWEST_STATUS = 200
-"""The lowest status of a reply. Those below it come before one (RFC 9110, section 15.2)."""
+"""Lowest status of a reply. Lower ones precede a reply (RFC 9110, section 15.2)."""
 _OTHERS_DEFAULTS = ("User-Agent", "Content-Type", "Accept", "Accept-Encoding")
-"""Headers that aiohttp would add where an agent sends none."""
+"""Headers that aiohttp would add if an agent does not send them."""
 
 Body = bytes | AsyncIterator[bytes]
-"""The body of a request, whole; or in blocks if it is too large to be followed."""
+"""Body of a request: whole, or in blocks if it is too large to be followed."""
 
 
 class UpstreamConnections:
-    """The connections to one provider. url: to which the path of a request is added."""
+    """Connections to one provider. url: the URL to which the path of a request is added."""
 
     def __init__(self, url: str) -> None:
         self._url = URL(url)
@@ -34,12 +34,12 @@ class UpstreamConnections:
 
     async def open(self) -> None:
         """Begin to hold connections."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)  # the rest is for the agent to decide
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)  # the rest is left to the agent
         self._connections = Connections(ttl_dns_cache=300)
         self._client = aiohttp.ClientSession(
             timeout=timeout,
             connector=self._connections,
-            cookie_jar=aiohttp.DummyCookieJar(),  # what one agent's response sets is not sent with another's request
+            cookie_jar=aiohttp.DummyCookieJar(),  # cookies of one agent are not sent with another's requests
             auto_decompress=False,
             max_line_size=LARGEST_HEADER,
             max_field_size=LARGEST_HEADER,
@@ -56,9 +56,9 @@ class UpstreamConnections:
     ) -> aiohttp.ClientResponse:
         """Send a request. path: with its query, as the agent sent it. Raises aiohttp.ClientError.
 
-        A reply that would switch the protocol, which no request asks for, counts as none.
+        A reply that would switch the protocol, which no request asks for, counts as no reply.
 
-        It is sent once more if it met a kept connection that the provider had just closed (llama.cpp announces
+        The request is sent again if it met a kept connection that the provider had just closed (llama.cpp announces
         keep-alive and closes); never on a new connection, nor if its body is gone.
         """
         assert self._client is not None, "open() comes first"
@@ -84,17 +84,17 @@ class UpstreamConnections:
                 raise aiohttp.ClientPayloadError(f"the provider's reply has the status {reply.status}")
 
     def _place(self, path: str) -> URL:
-        """Where a request goes. The upstream's path counts once, whether or not the agent's address has it, too."""
+        """Return the URL of a request. The upstream's path is used once, even if the agent's address includes it."""
         below = self._url.raw_path.rstrip("/")
         joined = path if below and path.startswith(f"{below}/") else below + path
         return URL(f"{self._url.origin()}{joined}", encoded=True)
 
 
 def failure_text(error: aiohttp.ClientError) -> str:
-    """What went wrong with the provider, without the URL, which may hold a key, and without headers."""
+    """Return what went wrong with the provider, without headers and without the URL, which may contain a key."""
     match error:
         case aiohttp.ServerDisconnectedError():
-            return "ServerDisconnectedError: the provider closed the connection before its response was whole"
+            return "ServerDisconnectedError: the provider closed the connection before its response was complete"
         case aiohttp.InvalidURL():
             return "InvalidURL: the provider has no such address"
         case aiohttp.ClientResponseError(status=status, message=message):

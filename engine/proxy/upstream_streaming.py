@@ -1,7 +1,7 @@
-"""Asks the provider for a stream where the agent asks for none, because only a stream can be cut.
+"""Asks the provider for a stream if the agent does not ask for one, because only a stream can be cut.
 
-It is asked for only where there is something to cut: a request that offers a completion tool, and leaves the model free
-to call it. All other requests, and their responses, stay as they are, byte by byte.
+It does so only if there is something to cut: a request that offers a completion tool and leaves the model free to call
+it. All other requests, and their responses, stay unchanged, byte by byte.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .offered_completion import OFFERED, completion_names
 from .wire import ProxyWire, ReportedError
 
 MOST_MODELS = 1_000
-"""Models that are remembered to give no streams; beyond that the first one is forgotten."""
+"""Maximum number of remembered models that do not stream; beyond that, the first one is dropped."""
 _REFUSALS = frozenset({400, 404, 405, 415, 422, 501})
-"""Statuses with which a provider may say that it does not stream."""
+"""Statuses by which a provider may report that it does not stream."""
 _STATUS_OF_KIND = {
     "auth": 401,
     "bad_request": 400,
@@ -32,24 +32,24 @@ _STATUS_OF_KIND = {
     "quota": 429,
     "rate_limit": 429,
 }
-"""The status of an error that was reported in a stream; of other kinds 502, which clients retry."""
+"""Status for an error reported in a stream, by its kind; 502, which clients retry, for any other kind."""
 assert _STATUS_OF_KIND.keys() <= KINDS.keys()
 
 
 class UpstreamStreaming:
-    """Decides for which requests a stream is asked for, and remembers which models give none.
+    """Chooses the requests for which a stream is requested, and remembers which models do not stream.
 
-    enabled: whether it is at all. completion: names of the tools that complete a task; empty: the usual ones.
+    enabled: whether to do so at all. completion: names of the tools that complete a task; if empty, the usual ones.
     """
 
     def __init__(self, *, enabled: bool, completion: tuple[str, ...]) -> None:
         self._enabled = enabled
         self._completion = completion
         self._without: dict[tuple[str, str], None] = {}
-        """Wires and models that give no streams, in the order in which that was found."""
+        """Wires and models that do not stream, in the order in which that was found."""
 
     def wanted(self, exchange: FollowedExchange) -> bool:
-        """Whether the response to a request that does not stream could be cut if it did."""
+        """Return whether the response to a request that does not stream could be cut if it did."""
         request, wire = exchange.request, exchange.wire
         if not self._enabled or request.streams or not exchange.can_be_cut or self._key(exchange) in self._without:
             return False
@@ -61,10 +61,10 @@ class UpstreamStreaming:
         return _may_be_called(names, request.body.get("tool_choice"))
 
     def note_failure(self, exchange: FollowedExchange, why: str) -> None:
-        """Remember that a model gives no stream, and log it."""
+        """Remember that a model does not stream, and log it."""
         wire, model = key = self._key(exchange)
         said = exchange.hide(model), exchange.hide(why)
-        log_warning("the provider gives no stream, so responses are not cut", wire=wire, model=said[0], why=said[1])
+        log_warning("the provider does not stream, so responses are not cut", wire=wire, model=said[0], why=said[1])
         self._without[key] = None
         if len(self._without) > MOST_MODELS:
             del self._without[next(iter(self._without))]
@@ -74,7 +74,7 @@ class UpstreamStreaming:
 
 
 def _may_be_called(names: set[str], choice: Any) -> bool:
-    """Whether a request leaves the model free to call one of these tools. choice: its `tool_choice`."""
+    """Return whether a request leaves the model free to call one of these tools. choice: its `tool_choice`."""
     fields = as_dict(choice)
     forced = as_text(as_dict(fields.get("function")).get("name")) or as_text(fields.get("name"))
     if forced:
@@ -83,17 +83,17 @@ def _may_be_called(names: set[str], choice: Any) -> bool:
 
 
 def streamed_request(wire: ProxyWire, request: Mapping[str, Any], body: bytes) -> bytes:
-    """The body of a request that asks for a stream. Nothing else in it changes. request: the body, decoded."""
+    """Return the body of a request, changed only to ask for a stream. request: the body, decoded."""
     fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     return msgspec.json.encode({**fields, **wire.stream_fields(request)})
 
 
 async def refuses_stream(reply: aiohttp.ClientResponse) -> bool:
-    """Whether a reply says that there is no stream of this. Its body is read if it may."""
+    """Return whether a reply says that this cannot be streamed. Its body is read if it may say so."""
     return reply.status in _REFUSALS and b"stream" in (await reply.read()).lower()
 
 
 def status_of(error: ReportedError) -> int:
-    """The HTTP status with which an error in a stream would have come without one."""
+    """Return the HTTP status with which an error in a stream would have been sent without one."""
     known = build_error(parse_error_value(error.said))
     return known.status or _STATUS_OF_KIND.get(known.kind, 502)

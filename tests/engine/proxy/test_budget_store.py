@@ -303,7 +303,7 @@ async def test_a_store_that_never_answers_holds_nobody_up(tmp_path: Path, monkey
     database.execute("BEGIN EXCLUSIVE")  # the store waits for longer than the request
     budgets = DayBudgets({"input_tokens": 10.0}, {}, Prices(), lambda: TODAY, store)
     assert (await budgets.reserve("key", 5, None)).open
-    assert budgets.problem == "it gave no answer in 0.01 s"
+    assert budgets.problem == "it gave no answer within 0.01 s"
     database.close()
     monkeypatch.setattr(day_budgets, "STORE_SECONDS", PATIENCE)
     await budgets.close()
@@ -329,7 +329,7 @@ async def test_responses_metrics_and_page_say_that_the_budgets_are_open(
         mend()
     assert seen["endstop_proxy_open_budget_requests_total"] == 1
     assert seen["endstop_proxy_budgets_open"] == 1
-    assert "The budgets hold nothing back" in shown
+    assert "The budgets limit nothing" in shown
 
 
 async def ask(client: aiohttp.ClientSession, url: str) -> tuple[int, str | None]:
@@ -385,4 +385,4 @@ async def test_a_disk_that_is_full_lets_requests_through_and_is_logged_once(tmp_
             async with asyncio.timeout(PATIENCE):
                 _, err = await process.communicate()
     assert process.returncode == 0
-    assert err.decode().count("they hold nothing back") == 1
+    assert err.decode().count("they limit nothing") == 1

@@ -242,7 +242,7 @@ async def test_a_provider_that_does_not_answer_is_left_at_the_deadline(tmp_path:
     async with proxied(Hangs(), tmp_path, policy=policy) as (url, client, _):
         assert await run_agent(url, client, streams=False) == (2, 400, "endstop_step_limit", "stopped")
     (record,) = tmp_path.glob("*.jsonl")
-    assert "no closing words came within 0.05 s" in record.read_text(encoding="utf-8")
+    assert "no closing words arrived within 0.05 s" in record.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -575,9 +575,9 @@ async def test_a_policy_that_raises_in_the_middle_of_a_run_lets_it_go_on_and_is_
         async with client.get(f"{url}/endstop/metrics") as reply:
             metrics = await reply.text()
         async with client.get(f"{url}/endstop/") as reply:
-            assert "runs that could not be followed any more" in await reply.text()
+            assert "runs that could no longer be followed" in await reply.text()
     assert len(provider.requests) == 5
     first = max(steps, 1)
     assert marks[first:] == ["failed"] * (5 - first)
     assert f"endstop_proxy_unfollowed_runs_total {5 - first}" in metrics
-    assert "a run cannot be followed any more" in capsys.readouterr().out
+    assert "a run can no longer be followed" in capsys.readouterr().out
