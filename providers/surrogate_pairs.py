@@ -88,7 +88,7 @@ def encodable(data: bytes) -> bytes:
 
 
 class PairJoiner:
-    """Joins the pairs in the decoded events of one stream. Pass it the events in order."""
+    """Joiner of the pairs in the decoded events of one stream. Pass it the events in order."""
 
     def __init__(self) -> None:
         self.held: list[Any] = []
@@ -143,7 +143,7 @@ class PairJoiner:
 
 
 class EncodableEvents:
-    """Makes the data of one stream's events encodable; see `PairJoiner`. Pass it the events in order."""
+    """Filter that makes the data of one stream's events encodable; see `PairJoiner`. Pass it the events in order."""
 
     def __init__(self) -> None:
         self._pairs = PairJoiner()

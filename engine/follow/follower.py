@@ -82,7 +82,7 @@ say, because that alone could keep it going forever."""
 
 
 class Follower:
-    """Follows the sessions of one loop, one run after another. Not safe for use by several threads at once.
+    """Follower of the sessions of one loop, one run after another. Not safe for use by several threads at once.
 
     policy: a policy, or the name of a shipped one. Another loop decides itself how long it works, what its texts mean
         and when its context is compacted: a limit on steps that the user has not set is left out, and so is the rule

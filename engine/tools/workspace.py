@@ -293,7 +293,7 @@ class WorkspaceError(Exception):
 
 
 class WorkspaceFolder:
-    """Reads and writes files below `root` (a real path), and never outside of it.
+    """Access to files below `root` (a real path), and never outside it.
 
     A path is first resolved with all its links, and refused if it leads outside. Then the resolved path is opened name
     by name from `root` without following links (O_NOFOLLOW): a link created in between makes that fail. Links that stay

@@ -149,7 +149,7 @@ class CutProcess:
 
     @cached_property
     def record(self) -> SessionRecord:
-        """The record that it wrote, read once, because the next process writes there. Raises WrongUse if it cannot."""
+        """The record that it wrote, read once: the next process writes there, too. Raises WrongUse if unreadable."""
         return read_record(self.path)
 
     def _outcome(self) -> Outcome | None:

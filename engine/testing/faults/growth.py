@@ -16,7 +16,7 @@ RECORD = "record.jsonl"
 
 
 class Growth:
-    """Follows the files in a record's folder while a run writes them."""
+    """Follower of the files in a record's folder while a run writes them."""
 
     def __init__(self, folder: Path) -> None:
         self.size = 0
