@@ -76,7 +76,7 @@ def encode_system(turns: Iterable[Turn], *, mark: bool) -> bytes:
 
 
 class TurnJoiner:
-    """Joins the turns for each request of a session: neighbours with one role become one message.
+    """Joiner of the turns for each request of a session: neighbours with one role become one message.
 
     Messages that no later request changes are kept as bytes, so that a long session costs no more than a short one.
     """
@@ -201,7 +201,7 @@ def _assistant(message: AssistantMessage) -> Turn:
 
 
 class _Content:
-    """Collects the encoded content blocks of one response."""
+    """Collector of the encoded content blocks of one response."""
 
     def __init__(self) -> None:
         self.uses: list[tuple[int, str]] = []

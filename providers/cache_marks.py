@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class CacheMarks:
-    """Chooses which messages of each request are marked.
+    """Choice of the messages to mark in each request.
 
     Anthropic allows four marks per request (Anthropic API reference, "Prompt caching"): the last tool, the system
     prompt and two messages. One mark is on the latest message that stays in the session, never on an ephemeral one.

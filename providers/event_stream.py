@@ -158,7 +158,7 @@ def stream_error(value: Any) -> ProviderError:
 
 
 def decode_loosely(data: bytes) -> Any:
-    """Decode any JSON value, with null for values that are not numbers (NaN); None if the data is not JSON.
+    """Decode any JSON value, with null for numbers that JSON does not have, such as NaN; None if it is not JSON.
 
     Invalid characters become U+FFFD: see `encodable`.
     """
@@ -206,7 +206,7 @@ def with_json_numbers(data: bytes) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """Decode JSON that may have numbers JSON does not allow; None for anything else or half a surrogate pair."""
+    """Decode JSON with the numbers that JSON does not have; None if it is not JSON, or has half a surrogate pair."""
     try:
         return json.loads(data) if is_encodable(data) else None
     except (ValueError, RecursionError):

@@ -82,18 +82,16 @@ say, because that alone could keep it going forever."""
 
 
 class Follower:
-    """Follows the sessions of one loop, one run after another. Not safe for use by several threads at once.
+    """Follower of the sessions of one loop, one run after another. Not safe for use by several threads at once.
 
     policy: a policy, or the name of a shipped one. Another loop decides itself how long it works, what its texts mean
-    and
-        when its context is compacted: a limit on steps that the user has not set is left out, and so is the rule
+        and when its context is compacted: a limit on steps that the user has not set is left out, and so is the rule
         `compaction`.
     completion, question: names of the tools that complete the task, or ask the user. If `completion` is empty, tools
         with the usual names (`finish_task`, `submit`, ...) in `tools` count as such.
     tools: the tools that the loop offers its model, if known.
     speaks: whether the loop adds the texts of decisions to its messages. If it cannot, nothing is nudged or reminded,
-    and
-        no such texts are recorded.
+        and no such texts are recorded.
     closes: whether the loop asks its model for closing words when a limit ends a run (see `closing`).
     model, system: for the record, and for prices.
     record: the file to write, or to append to. redact: applied to each text before it is written.

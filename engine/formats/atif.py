@@ -80,7 +80,7 @@ def _sessions(data: dict[str, Any], parent: str) -> Iterator[ImportedSession]:
 
 
 class _TrajectoryReader:
-    """Adds the steps of a trajectory to a session."""
+    """Reader that adds the steps of a trajectory to a session."""
 
     def __init__(self, data: dict[str, Any], parent: str) -> None:
         own = (

@@ -60,7 +60,7 @@ class ImportedRecord(Struct, frozen=True, kw_only=True):
 
 
 class Importer:
-    """Imports sessions into one folder."""
+    """Importer of sessions into one folder."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ def record_name(id: str) -> str:
 
 
 class RecordNames:
-    """Assigns names in one import: the second session with an id gets the suffix `-2`, the third `-3`."""
+    """Names assigned in one import: the second session with an id gets the suffix `-2`, the third `-3`."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()

@@ -37,7 +37,7 @@ assert _STATUS_OF_KIND.keys() <= KINDS.keys()
 
 
 class UpstreamStreaming:
-    """Chooses the requests for which a stream is requested, and remembers which models do not stream.
+    """Choice of the requests for which a stream is requested. It remembers which models do not stream.
 
     enabled: whether to do so at all. completion: names of the tools that complete a task; if empty, the usual ones.
     """

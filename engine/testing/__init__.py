@@ -1,4 +1,4 @@
-"""For tests of what you build on the engine: a clock that a test advances, durable steps, a check of transcripts.
+"""Helpers for tests of what you build on the engine: a controlled clock, durable steps, a check of transcripts.
 
 Providers that need no model are in `endstop.providers`: `Scripted` and `Chaos`.
 """

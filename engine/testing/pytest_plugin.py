@@ -1,11 +1,11 @@
-"""The checks of `endstop.testing.faults` as fixtures of pytest.
+"""The checks of `endstop.testing.faults` as pytest fixtures.
 
 In conftest.py:
 
     pytest_plugins = ["endstop.testing.pytest_plugin"]
 
-Each fixture is the function of its name. It fails the test with the report, and takes `points` and `seed` from the
-command line where the test gives none: `--faults-points 50` in a quick run, `--faults-points all` in a nightly one.
+Each fixture is the function of the same name. It fails the test with the report, and takes `points` and `seed` from the
+command line if the test gives none: `--faults-points 50` in a quick run, `--faults-points all` in a nightly one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .faults import FaultReport
 P = ParamSpec("P")
 Check = Callable[P, FaultReport]
 MANY_INPUTS = 100_000
-"""Changed inputs with `--faults-points all`, as there is no end of them."""
+"""Number of changed inputs with `--faults-points all`, because there are infinitely many."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,15 +33,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--faults-points",
         type=_points,
         metavar="N",
-        help="how many points the checks of faults try, or `all`, where a test does not say it",
+        help="number of points that the fault checks try, or `all`, if a test does not set it",
     )
     group.addoption(
-        "--faults-seed", type=int, metavar="N", help="chooses the points that the checks of faults try; 0 if left out"
+        "--faults-seed", type=int, metavar="N", help="seed for choosing the points that the checks try; 0 by default"
     )
 
 
 def _points(text: str) -> int | str:
-    """The value of `--faults-points`."""
+    """Return the value of `--faults-points`."""
     if text == "all":
         return text
     try:
@@ -49,14 +49,14 @@ def _points(text: str) -> int | str:
     except ValueError:
         number = 0
     if number < 1:
-        raise pytest.UsageError(f"--faults-points is {text!r}: give how many points to try, 1 or more, or all")
+        raise pytest.UsageError(f"--faults-points is {text!r}: give the number of points to try, 1 or more, or all")
     return number
 
 
 def _failing(check: Check[P], config: pytest.Config, every: int | None = None) -> Check[P]:
-    """The check, with the options of the command line, and failing the test that calls it.
+    """Return the check with the options of the command line; its version fails the test that calls it.
 
-    every: the points that `--faults-points all` stands for.
+    every: the points for `--faults-points all`.
     """
     takes = inspect.signature(check).parameters
     given: dict[str, Any] = {"points": config.getoption("faults_points"), "seed": config.getoption("faults_seed")}
@@ -78,65 +78,65 @@ def _failing(check: Check[P], config: pytest.Config, every: int | None = None) -
 
 @pytest.fixture
 def check_cancel_points(pytestconfig: pytest.Config) -> Check[...]:
-    """`faults.check_cancel_points`, failing the test."""
+    """Return `faults.check_cancel_points`, which then fails the test."""
     return _failing(faults.check_cancel_points, pytestconfig)
 
 
 @pytest.fixture
 def check_cut_records(pytestconfig: pytest.Config) -> Check[...]:
-    """`faults.check_cut_records`, failing the test."""
+    """Return `faults.check_cut_records`, which then fails the test."""
     return _failing(faults.check_cut_records, pytestconfig)
 
 
 @pytest.fixture
 def check_hostile_tools(pytestconfig: pytest.Config) -> Check[...]:
-    """`faults.check_hostile_tools`, failing the test."""
+    """Return `faults.check_hostile_tools`, which then fails the test."""
     return _failing(faults.check_hostile_tools, pytestconfig)
 
 
 @pytest.fixture
 def check_hostile_subscribers(pytestconfig: pytest.Config) -> Check[...]:
-    """`faults.check_hostile_subscribers`, failing the test."""
+    """Return `faults.check_hostile_subscribers`, which then fails the test."""
     return _failing(faults.check_hostile_subscribers, pytestconfig)
 
 
 @pytest.fixture
 def check_policy(pytestconfig: pytest.Config) -> Check[...]:
-    """`faults.check_policy`, failing the test."""
+    """Return `faults.check_policy`, which then fails the test."""
     return _failing(faults.check_policy, pytestconfig)
 
 
 @pytest.fixture
 def check_redaction(pytestconfig: pytest.Config) -> Check[...]:
-    """`faults.check_redaction`, failing the test."""
+    """Return `faults.check_redaction`, which then fails the test."""
     return _failing(faults.check_redaction, pytestconfig)
 
 
 @pytest.fixture
 def check_store(pytestconfig: pytest.Config) -> Check[...]:
-    """`faults.check_store`, failing the test."""
+    """Return `faults.check_store`, which then fails the test."""
     return _failing(faults.check_store, pytestconfig)
 
 
 @pytest.fixture
 def check_leaks(pytestconfig: pytest.Config) -> Check[...]:
-    """`faults.check_leaks`, failing the test."""
+    """Return `faults.check_leaks`, which then fails the test."""
     return _failing(faults.check_leaks, pytestconfig)
 
 
 @pytest.fixture
 def check_fuzzed_inputs(pytestconfig: pytest.Config) -> Check[...]:
-    """`faults.check_fuzzed_inputs`, failing the test."""
+    """Return `faults.check_fuzzed_inputs`, which then fails the test."""
     return _failing(faults.check_fuzzed_inputs, pytestconfig, every=MANY_INPUTS)
 
 
 @pytest.fixture
 def check_fuzzed_responses(pytestconfig: pytest.Config) -> Check[...]:
-    """`faults.check_fuzzed_responses`, failing the test."""
+    """Return `faults.check_fuzzed_responses`, which then fails the test."""
     return _failing(faults.check_fuzzed_responses, pytestconfig, every=MANY_INPUTS)
 
 
 @pytest.fixture
 def check_hostile_endpoints(pytestconfig: pytest.Config) -> Check[...]:
-    """`faults.check_hostile_endpoints`, failing the test."""
+    """Return `faults.check_hostile_endpoints`, which then fails the test."""
     return _failing(faults.check_hostile_endpoints, pytestconfig)

@@ -1,6 +1,6 @@
-"""The wire formats of models: what a response looks like as the events of its stream. Chunks in, bytes out.
+"""Wire formats of models: a response as the events of its stream. Chunks in, bytes out.
 
-It is the model's side, for tests of providers: `CHAT` (OpenAI's chat completions), `RESPONSES` (OpenAI's Responses
+This is the model's side, for tests of providers: `CHAT` (OpenAI's chat completions), `RESPONSES` (OpenAI's Responses
 API), `ANTHROPIC` (Messages API) and `GEMINI` (`streamGenerateContent`). Sources: the API references of the vendors.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from ..decision import AnyChunk, FinishReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
 
 Value = dict[str, Any]
-"""The data of one event."""
+"""Data of one event."""
 
 
 class WireFormat(ABC):
@@ -22,30 +22,30 @@ class WireFormat(ABC):
 
     name: ClassVar[str]
     path: ClassVar[str]
-    """How the path of a request ends, without its query."""
+    """End of a request's path, without its query."""
     broken: ClassVar[bytes]
-    """The beginning of an event whose data never becomes JSON."""
+    """Beginning of an event whose data never becomes JSON."""
     end: ClassVar[bytes] = b""
-    """What ends a whole stream after its last value."""
+    """Bytes that end a whole stream after its last value."""
 
     @abstractmethod
     def values(self, says: Iterable[AnyChunk], refusing: bool = False) -> Iterator[Value]:
-        """The events of a response, without its end.
+        """Return the events of a response, without its end.
 
-        refusing: whether the text stands in a field for refusals, where the format has one. Raises TypeError for a
-        chunk that the format has no event for.
+        refusing: whether the text is in a field for refusals, if the format has one. Raises TypeError for a chunk for
+        which the format has no event.
         """
 
     @abstractmethod
     def error(self, message: str, status: int | None) -> Value:
-        """The event of an error in the stream. status: the HTTP status that it would have had."""
+        """Return the event of an error in the stream. status: the HTTP status that the error would have had."""
 
     def frame(self, value: Value) -> bytes:
-        """A value as a server-sent event."""
+        """Return a value as a server-sent event."""
         return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
 
     def stream(self, says: Iterable[AnyChunk]) -> list[bytes]:
-        """A whole response as server-sent events."""
+        """Return a whole response as server-sent events."""
         return [*map(self.frame, self.values(says)), *([self.end] if self.end else [])]
 
     def __repr__(self) -> str:
@@ -61,14 +61,14 @@ class _Chat(WireFormat):
     end = b"data: [DONE]\n\n"
 
     def values(self, says: Iterable[AnyChunk], refusing: bool = False) -> Iterator[Value]:
-        """The chunks of a completion."""
+        """Yield the chunks of a completion."""
         head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
         yield head | _choice({"role": "assistant", "content": ""})
         for chunk in says:
             yield head | self._value(chunk, refusing)
 
     def error(self, message: str, status: int | None) -> Value:
-        """An error in place of a chunk."""
+        """Return an error in place of a chunk."""
         return {"error": {"message": message, "type": "error", "code": status}}
 
     def _value(self, chunk: AnyChunk, refusing: bool) -> Value:
@@ -116,7 +116,7 @@ class _Anthropic(WireFormat):
     end = b'event: message_stop\ndata: {"type": "message_stop"}\n\n'
 
     def values(self, says: Iterable[AnyChunk], refusing: bool = False) -> Iterator[Value]:
-        """The chunks as content blocks; a block is closed where another kind begins, calls at the end."""
+        """Yield the chunks as content blocks. A block ends when another kind begins; calls end at the end."""
         message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": []}
         yield {"type": "message_start", "message": message | {"stop_reason": None}}
         yield {"type": "ping"}
@@ -152,11 +152,11 @@ class _Anthropic(WireFormat):
                     raise TypeError(f"Anthropic's format cannot express {chunk!r}")
 
     def error(self, message: str, status: int | None) -> Value:
-        """An event of type `error`."""
+        """Return an event of type `error`."""
         return {"type": "error", "error": {"type": "error", "code": status, "message": message}}
 
     def frame(self, value: Value) -> bytes:
-        """A value as a server-sent event with its type as its name."""
+        """Return a value as a server-sent event with its type as its name."""
         return _named_event(value)
 
 
@@ -189,7 +189,7 @@ class _Gemini(WireFormat):
     broken = b'data: {"candidates": [{"content": '
 
     def values(self, says: Iterable[AnyChunk], refusing: bool = False) -> Iterator[Value]:
-        """The parts of a candidate."""
+        """Yield the parts of a candidate."""
         calls: dict[int, ToolCallDelta] = {}
         for chunk in says:
             match chunk:
@@ -211,7 +211,7 @@ class _Gemini(WireFormat):
                     raise TypeError(f"Gemini's format cannot express {chunk!r}")
 
     def error(self, message: str, status: int | None) -> Value:
-        """An error in place of a response."""
+        """Return an error in place of a response."""
         return {"error": {"code": status, "message": message, "status": "UNKNOWN"}}
 
 
@@ -242,7 +242,7 @@ class _Responses(WireFormat):
     broken = b'event: response.output_text.delta\ndata: {"delta": '
 
     def values(self, says: Iterable[AnyChunk], refusing: bool = False) -> Iterator[Value]:
-        """The items of a response, each with its deltas."""
+        """Yield the items of a response, each with its deltas."""
         yield {"type": "response.created", "response": {"status": "in_progress", "output": [], "usage": None}}
         output = _Output(refusing)
         for chunk in says:
@@ -250,16 +250,16 @@ class _Responses(WireFormat):
         yield from output.finish()
 
     def error(self, message: str, status: int | None) -> Value:
-        """An event of type `error`."""
+        """Return an event of type `error`."""
         return {"type": "error", "code": str(status), "message": message, "param": None}
 
     def frame(self, value: Value) -> bytes:
-        """A value as a server-sent event with its type as its name."""
+        """Return a value as a server-sent event with its type as its name."""
         return _named_event(value)
 
 
 class _Output:
-    """The items of one response, so far."""
+    """Items of one response, so far."""
 
     def __init__(self, refusing: bool) -> None:
         self._refusing = refusing
@@ -269,7 +269,7 @@ class _Output:
         self._usage: Usage | None = None
 
     def add(self, chunk: AnyChunk) -> Iterator[Value]:
-        """The events of one chunk."""
+        """Yield the events of one chunk."""
         match chunk:
             case TextDelta(delta):
                 kind = "refusal" if self._refusing else "output_text"
@@ -288,7 +288,7 @@ class _Output:
                 raise TypeError(f"the Responses format cannot express {chunk!r}")
 
     def finish(self) -> Iterator[Value]:
-        """The events of the end: none without a finish."""
+        """Yield the events of the end; none without a finish."""
         if self._status is None:
             return
         whole = self._status == "completed"

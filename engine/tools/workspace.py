@@ -43,7 +43,7 @@ Kind = Literal["folder", "file", "link", "other"]
 def workspace_tools(
     folder: str | os.PathLike[str], *, allow_run: bool = False, env: Collection[str] = ()
 ) -> list[Tool]:
-    """Return the tools for a folder, with `allow_run` also one for shell commands, which is not confined to it.
+    """Return the tools for a folder. With `allow_run`, add one for shell commands, which is not confined to it.
 
     env: names of environment variables that commands see in addition to the allow-list of `child_process.py`, which has
     PATH, HOME, locale, proxies and toolchains, but no keys. Raises WrongUse.
@@ -293,7 +293,7 @@ class WorkspaceError(Exception):
 
 
 class WorkspaceFolder:
-    """Reads and writes files below `root` (a real path), and never outside of it.
+    """Access to files below `root` (a real path), and never outside it.
 
     A path is first resolved with all its links, and refused if it leads outside. Then the resolved path is opened name
     by name from `root` without following links (O_NOFOLLOW): a link created in between makes that fail. Links that stay

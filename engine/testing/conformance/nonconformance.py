@@ -1,4 +1,4 @@
-"""How a conformance case ends if it does not pass."""
+"""Ways in which a conformance case ends if it does not pass."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ class Nonconformance(AssertionError):
 
 
 class Cannot(unittest.SkipTest):
-    """The adapter was declared unable to do what the case needs. Shown as skipped, by pytest and unittest."""
+    """The adapter is declared to lack what the case needs. Shown as skipped by pytest and unittest."""

@@ -1,4 +1,4 @@
-"""Attacks on runs of your own: cancels at every point, cut records, hostile tools and subscribers, secrets.
+"""Attacks on your own runs: cancellation at every point, cut records, hostile tools and subscribers, secrets.
 
 See `docs/guides/faults.md`. Nothing here needs pytest.
 """

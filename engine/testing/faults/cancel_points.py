@@ -29,7 +29,9 @@ CancelWay = Literal["run", "caller", "scope", "task", "shutdown"]
 of the run's own task; or the end of the event loop, as `asyncio.run` ends it."""
 WAYS: tuple[CancelWay, ...] = get_args(CancelWay)
 MakeRun = Callable[[Path], AbstractAsyncContextManager[Run[Any]]]
-"""Makes a run that writes its record to this path: `engine.start(prompt, record=path)`.
+"""Function that makes a run which writes its record to this path: `engine.start(prompt, record=path)`.
+
+Or an async context manager that yields an entered run, if something has to be opened and closed around it.
 
 Or an async context manager that gives an entered run, where something has to be opened and closed around it."""
 
@@ -45,17 +47,17 @@ def check_cancel_points(
 ) -> FaultReport:
     """End a run at each turn of the event loop, in each way, and check every invariant.
 
-    The run is made anew for each point, on a loop of its own with simulated time. Let nothing that it writes to outlive
-    a run, or the next one finds it; use a model that needs no network, such as `Scripted`.
+    A new run is made for each point, on its own loop with simulated time. Data that it writes must not outlive it, or
+    the next run finds it. Use a model that needs no network, such as `Scripted`.
 
     make_run: called with the path of a record that does not exist yet.
     ways: who ends the run; all five by default.
-    points: how many turns to try for each way, chosen with `seed`; or exactly these; None for all.
-    seconds: real seconds after which no further point is tried; None for no bound.
-    within: simulated seconds from the cancel to the end of the run, at most; a run that completes may take longer.
+    points: number of turns to try for each way, chosen with `seed`; or exactly these turns; None for all.
+    seconds: real seconds after which no further point is tried; None for no limit.
+    within: maximum simulated seconds from the cancel to the end of the run; a run that completes may take longer.
 
-    Raises WrongUse inside a running event loop, and for arguments that cannot work; and what a run that nobody ends
-    raises, such as WrongUse for a provider that is none. A run that breaks an invariant by itself is point 0.
+    Raises WrongUse inside a running event loop, and for arguments that cannot work; and the errors that a run raises if
+    nobody ends it, such as WrongUse for an invalid provider. A run that breaks an invariant by itself is point 0.
     """
     check_no_loop("check_cancel_points")
     check_ways(ways)
@@ -71,7 +73,7 @@ def check_ways(ways: Sequence[CancelWay]) -> None:
     """Raise WrongUse unless these are some of `WAYS`."""
     wrong = [way for way in ways if way not in WAYS]
     if wrong or isinstance(ways, str) or not ways:
-        raise WrongUse(f"ways is {ways!r}: give several of {', '.join(WAYS)}, as in ways=['run']")
+        raise WrongUse(f"ways is {ways!r}: give a list of some of {', '.join(WAYS)}, as in ways=['run']")
 
 
 def check_within(within: float) -> None:
@@ -93,10 +95,10 @@ def try_points(
     hostile: str = "",
     release: Callable[[], Sequence[Broken]] = lambda: (),
 ) -> None:
-    """Try a run to its end, and then each way at each point; add to the report. Raises what the whole run raises.
+    """Try a run to its end, and then each way at each point; add to the report. Raises the errors of the whole run.
 
-    hostile: the name of what is hostile in the run. release: called once the program has ended, to
-    end what is hostile; returns what that has seen.
+    hostile: name of what is hostile in the run. release: called once the program has ended, to end what is hostile;
+    returns what that has seen.
     """
     only = f"only=[{hostile!r}], " if hostile else ""
     named = f"{hostile}, " if hostile else ""
@@ -107,7 +109,7 @@ def try_points(
             raise whole.raised
         broken.append(("passed_on", error_text(whole.raised)))
     if hostile.startswith("raises_") and whole.ended == "cancelled":
-        broken.append(("not_cancelled", "the run ended cancelled, by nobody"))
+        broken.append(("not_cancelled", "the run ended as cancelled, but nobody cancelled it"))
     before = len(report.violations)
     report.add(f"{named}no cancel", 0, [*broken, *checks.run(whole.check())], f"{only}points=[1]")
     if len(report.violations) > before:
@@ -129,18 +131,18 @@ def try_points(
 
 @dataclass(slots=True)
 class _Seen:
-    """What the program of an attempt shows."""
+    """What the program of an attempt has shown."""
 
     run: Run[Any] | None = None
     caller: asyncio.Task[None] | None = None
     scope: anyio.CancelScope | None = None
     last: int | None = None
-    """The number of the run's last event when it was cancelled."""
+    """Number of the run's last event when it was cancelled."""
     broken: list[Broken] = field(default_factory=list)
 
 
 class Attempt:
-    """A run on a loop of its own, which is ended in this way at this turn; or not at all."""
+    """A run on its own loop, which is ended in this way at this turn, or not at all."""
 
     def __init__(
         self,
@@ -152,7 +154,7 @@ class Attempt:
     ) -> None:
         self.path = path
         self.raised: BaseException | None = None
-        """What the program raised, unless it was a cancellation."""
+        """Exception that the program raised, unless it was a cancellation."""
         self.took = 0.0
         """Simulated seconds from the cancel to the end of the program."""
         self.lasted = 0.0
@@ -168,7 +170,7 @@ class Attempt:
                 self._loop.close()
 
     async def check(self) -> list[Broken]:
-        """The invariants that did not hold."""
+        """Return the invariants that were broken."""
         broken = list(self._seen.broken)
         if self._way is not None and self.raised is not None:
             broken.append(("passed_on", error_text(self.raised)))
@@ -209,12 +211,12 @@ class Attempt:
             if caller.done() and not caller.cancelled():
                 self.raised = caller.exception()
             elif self._way is None:
-                self._broke("passed_on", "whoever waited was cancelled, by nobody")
+                self._broke("passed_on", "the waiting task was cancelled, but nobody cancelled it")
             left = [f"task {task.get_name()!r} ({_name(task)})" for task in loop.left()]
             if left:
                 self._broke("nothing_left", ", ".join(left))
         if loop.ended_by is not None:
-            self.raised = None  # it is a violation, also where nobody ends the run
+            self.raised = None  # a violation even if nobody ends the run
             self._broke("passed_on", f"{error_text(loop.ended_by)}, which ends the process")
         loop.shut_down()
         if left := loop.end():
@@ -238,7 +240,7 @@ class Attempt:
                 await run.wait()
 
     def _strike(self) -> None:
-        """End the run, between two turns."""
+        """End the run between two turns."""
         seen, loop = self._seen, self._loop
         self._struck = None if self._way in ("run", "task") and seen.run is None else loop.time()
         match self._way:
@@ -261,13 +263,13 @@ class Attempt:
 
 def _no_run(did: str, what: object) -> WrongUse:
     return WrongUse(
-        f"make_run {did} {what!r}, which is no run: write "
+        f"make_run {did} {what!r}, which is not a run: write "
         "`def make_run(record): return Engine(...).start(prompt, record=record)`"
     )
 
 
 def _name(task: asyncio.Task[Any]) -> str:
-    """The function of a task, or the generator that it closes."""
+    """Return the name of a task's function, or of the generator that it closes."""
     coroutine: Any = task.get_coro()
     if type(coroutine).__name__ == "async_generator_athrow":
         closed = (one for one in gc.get_referents(coroutine) if isinstance(one, AsyncGeneratorType))

@@ -1,4 +1,4 @@
-"""A process that takes up what another has left of a run, on a loop with simulated time, and what it may not do."""
+"""Process that takes over a run from another one, on a loop with simulated time, and the rules that it must keep."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from .violations import check_not_async, emptied
 
 
 class SideEffects:
-    """The outside world of a run, which outlives its process: what the tools have done, in their order.
+    """The outside world of a run, which outlives its process: the effects of its tools, in order.
 
     A tool calls `add` where its effect happens. The `check` of a tool may ask `"..." in effects`.
     """
 
     def __init__(self, record: Path, before: Sequence[str] = ()) -> None:
         self.record = record
-        """The record of the run; sub-agents write beside it."""
+        """Record of the run; sub-agents write their records next to it."""
         self.recorded: list[int] = [0] * len(before)
-        """For each effect, the bytes of the run's files when it happened."""
+        """For each effect, the size of the run's files in bytes when it happened."""
         self._done = list(before)
         self._growth: Growth | None = None
 
     def follow(self, growth: Growth) -> None:
-        """Note from now on when effects happen."""
+        """Note, from now on, when effects happen."""
         self._growth = growth
 
     def add(self, what: str) -> None:
-        """An effect happens. what: names it; one that is made twice has the same name."""
+        """Note that an effect happens. what: its name; an effect that is made twice has the same name."""
         self._done.append(what)
         self.recorded.append(0 if self._growth is None else self._growth.look())
 
@@ -64,7 +64,7 @@ class SideEffects:
 
 @dataclass(frozen=True, slots=True)
 class CutProgram:
-    """What each process does: it begins the run or takes it up, and answers its questions."""
+    """What each process does: it begins the run or takes it over, and answers its questions."""
 
     make_engine: Callable[[SideEffects], Engine[Any, Any]]
     prompt: Prompt
@@ -72,15 +72,15 @@ class CutProgram:
     answer: Callable[[Question], Answer] | None
 
     def engine(self, effects: SideEffects) -> Engine[Any, Any]:
-        """The engine of one process. Raises WrongUse if it is none."""
+        """Return the engine of one process. Raises WrongUse for anything else."""
         engine = self.make_engine(effects)
         check_not_async("make_engine", engine)
         if not isinstance(engine, Engine):
-            raise WrongUse(f"make_engine returned {engine!r}, which is no engine: write `return Engine(...)`")
+            raise WrongUse(f"make_engine returned {engine!r}, which is not an engine: write `return Engine(...)`")
         return engine
 
     async def run(self, engine: Engine[Any, Any], record: Path, effects: SideEffects) -> Sequence[RecordedRun]:
-        """Bring the run to its end. Returns what was left of it before."""
+        """Bring the run to its end. Return the runs that were left before."""
         config = replace(engine.config, runtime=replace(engine.config.runtime, clock=LoopClock()))
         left = _left(record)
         session = _session(config, "session_faults" if left is None else left.header.session_id, record)
@@ -101,15 +101,15 @@ class CutProgram:
 
 
 def _left(record: Path) -> SessionRecord | None:
-    """What is left of the record; None if the run has to begin anew."""
+    """Return what is left of the record; None if the run must begin again."""
     try:
         left = read_record(record)
-    except WrongUse:  # nothing of a run
+    except WrongUse:  # no run
         if record.exists() and b"\n" not in record.read_bytes():
             record.unlink()
         return None
     started, last = left.runs[-1].started, left.runs[-1].events[-1]
-    torn_fork = started.origin is not None and last.seq < started.origin.at - 1  # `start_resumed` refuses it
+    torn_fork = started.origin is not None and last.seq < started.origin.at - 1  # `start_resumed` rejects it
     return None if torn_fork else left
 
 
@@ -123,9 +123,9 @@ def _session(config: RunConfig, session_id: str, path: Path) -> Session[Any, Any
 
 
 class CutProcess:
-    """One process, from its begin to the end of the run.
+    """One process, from its start to the end of the run.
 
-    kept: the files that the process before it has left. effects: those that had happened by then.
+    kept: the files left by the previous process. effects: the effects that had happened by then.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class CutProcess:
         self.path = folder / RECORD
         self.effects = SideEffects(self.path, effects)
         self.growth = Growth(folder)
-        """How the files have grown; only of a process before which there was none."""
+        """Growth of the files; only for the first process."""
         self.raised: BaseException | None = None
         self._kept = kept
         self._broken: list[Broken] = []
@@ -145,11 +145,11 @@ class CutProcess:
         self._live(program)
         outcome = self._outcome()
         self.ended = "no end" if outcome is None else outcome.stop_reason
-        """The stop reason of the last run."""
+        """Stop reason of the last run."""
 
     @cached_property
     def record(self) -> SessionRecord:
-        """What it has written, read once: the next process writes there. Raises WrongUse if that cannot be read."""
+        """The record that it wrote, read once: the next process writes there, too. Raises WrongUse if unreadable."""
         return read_record(self.path)
 
     def _outcome(self) -> Outcome | None:
@@ -190,7 +190,7 @@ class CutProcess:
         return await program.run(engine, self.path, self.effects)
 
     async def check(self, whole: CutProcess | None = None) -> list[Broken]:
-        """The invariants that did not hold. whole: the process that was not killed; None if this is it."""
+        """Return the invariants that were broken. whole: the process that was not killed; None if this is it."""
         broken = list(self._broken)
         if self.raised is not None:
             broken.append(("passed_on", error_text(self.raised)))
@@ -222,14 +222,14 @@ class CutProcess:
             yield "same_end", f"{self.ended} instead of {whole.ended}"
 
     def _subagents(self) -> Iterator[SessionRecord]:
-        """The records of its sub-agents, as far as they have begun."""
+        """Yield the records of its sub-agents that have begun."""
         for path in subagent_records(self.path):
             with suppress(WrongUse):
                 yield read_record(path)
 
 
 def _unsure(run: RecordedRun) -> bool:
-    """Whether nobody can say what became of a call: its result is unknown, or the user was asked for it.
+    """Return whether the outcome of a call is unknown: its result is unknown, or the user was asked for it.
 
     The model may then do something else, but nothing that it has done before.
     """

@@ -1,4 +1,4 @@
-"""Cuts a record where a killed process may leave it, resumes from what is left, and checks that nothing is repeated."""
+"""Cuts a record where a killed process may leave it, resumes from the rest, and checks that nothing is repeated."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Begin = Callable[[SideEffects], AbstractAsyncContextManager[Run[Any]]]
 
 
 def by_step(*responses: Any) -> Callable[[Request], Any]:
-    """For `Scripted`: the first response answers the first step, and so on, in whichever process a step is made.
+    """Return a function for `Scripted`: the first response is for the first step, and so on, in whichever process.
 
-    `Scripted` without it begins with its first response in each process. A step after the last response raises
+    Without it, `Scripted` begins with its first response in each process. A step after the last response raises
     IndexError, which ends the run.
     """
 
@@ -54,27 +54,27 @@ def check_cut_records(
 ) -> FaultReport:
     """Cut the record of a run at each byte or line, resume it, and check that it repeats nothing and loses nothing.
 
-    The run is made once. A cut is what a process leaves that is killed there: the first bytes of what it has written,
-    and the effects that had happened by then. The records of sub-agents are cut with that of their caller, in the order
-    in which they grew: a cut at the bytes of one leaves what the others held by then. Where the next bytes begin a new
-    record, it is tried without that record and with an empty one. Where effects happened just before more was written,
-    each number of them is tried. Then the run is resumed on a loop with simulated time.
+    The run is made once. A cut is the state left by a process that is killed there: the first bytes that it has
+    written, and the effects that had happened by then. The records of sub-agents are cut with their caller's, in the
+    order in which they grew: a cut at the bytes of one leaves what the others contained by then. If the next bytes
+    begin a new record, the cut is tried without that record and with an empty one. If effects happened just before more
+    was written, each number of them is tried. Then the run is resumed on a loop with simulated time.
 
-    Two cuts within a line leave the same, but for the torn line. At each byte the records are read as a resume reads
-    them, before and after it has ended the torn line; where that differs in anything from the byte before, the run is
-    resumed. Where it does not, whoever resumes it cannot tell one from the other, and `FaultReport.alike` counts them.
+    Two cuts within a line leave the same data, except for the torn line. At each byte the records are read as a resume
+    reads them, before and after it has ended the torn line; if that differs in anything from the previous byte, the run
+    is resumed. If not, a resuming process cannot tell the two apart, and `FaultReport.alike` counts them.
 
-    make_engine: called for each process, with the effects of those before it; its tools add theirs. The model has to
-        say the same in each process: `Scripted(by_step(...))`.
-    begin: called with the effects where a process begins the run, and returns it, for one that is no prompt to a new
+    make_engine: called for each process, with the effects of the earlier ones; its tools add theirs. The model must say
+        the same in each process: `Scripted(by_step(...))`.
+    begin: called with the effects if a process begins the run, and returns it, for a run that is not a prompt to a new
         session, such as a fork; its record is `effects.record`. None: `prompt` to an engine of `make_engine`.
-    answer: what the user answers to a question, also in a process that finds it open; None: the run stays paused.
-    at: `bytes` also cuts within lines; `lines` after each line, which is quick, and where most defects show.
-    points: how many cuts to try, chosen with `seed`; or exactly these bytes or lines, from 1; None for all.
-    seconds: real seconds after which no further cut is tried; None for no bound.
+    answer: the user's answer to a question, also in a process that finds it open; None: the run stays paused.
+    at: `bytes` also cuts within lines; `lines` only after each line, which is quick, and where most defects show.
+    points: number of cuts to try, chosen with `seed`; or exactly these bytes or lines, from 1; None for all.
+    seconds: real seconds after which no further cut is tried; None for no limit.
 
     Raises WrongUse inside a running event loop, for arguments that cannot work, and if a writing tool has run and
-    nothing was added to the effects. Raises what making the engine raises.
+    nothing was added to the effects. Raises the errors of making the engine.
     """
     check_no_loop("check_cut_records")
     if at not in ("bytes", "lines"):
@@ -107,33 +107,33 @@ def check_cut_records(
 
 
 def _check_effects(whole: CutProcess) -> None:
-    """A check that nobody tells of effects could not fail."""
+    """Raise WrongUse if a writing tool ran but no effects were added: such a check could not fail."""
     specs = {spec.name: spec for run in whole.record.runs for spec in run.started.tools}
     ran = [e.name for run in whole.record.runs for e in run.events if isinstance(e, ev.ToolExecutionStarted)]
     writing = [name for name in ran if not specs[name].reads and specs[name].kind == "ordinary"]
     if writing and not len(whole.effects):
         raise WrongUse(
-            f"the tool {writing[0]!r} writes, and added nothing to the effects: call `effects.add(...)` in it where it "
+            f"the tool {writing[0]!r} writes, but added nothing to the effects: call `effects.add(...)` in it where it "
             "acts, or declare it with reads=True"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """What a process leaves that is killed after so many bytes."""
+    """State left by a process that is killed after this many bytes."""
 
     whole: CutProcess
     size: int
     left: dict[str, bytes]
     opened: str | None
-    """A record that may be there as well, and empty."""
+    """Record that may exist in addition, and is empty."""
     seen: list[Any]
     worlds: range
-    """How many effects may have happened: all before the bytes that are kept, and some that came after these."""
+    """Numbers of effects that may have happened: all before the kept bytes, and some after them."""
 
     @classmethod
     def make(cls, whole: CutProcess, folder: Path, size: int) -> _Cut:
-        """The cut, read in the folder."""
+        """Return the cut, read in the folder."""
         left, recorded = whole.growth.left_at(size), whole.effects.recorded
         emptied(folder)
         write_files(folder, left)
@@ -141,11 +141,11 @@ class _Cut:
         return cls(whole, size, left, whole.growth.opened_at(size), as_read(folder / RECORD), worlds)
 
     def alike(self, other: _Cut) -> bool:
-        """Whether a process cannot tell one from the other."""
+        """Return whether a process cannot tell this cut from the other."""
         return self.opened is None and self.worlds == other.worlds and self.seen == other.seen
 
     def states(self) -> Iterator[tuple[str, dict[str, bytes]]]:
-        """What may be left, with words for it."""
+        """Yield the possible states, each with its description."""
         lines = sum(content.count(b"\n") for name, content in self.left.items() if name.endswith(".jsonl"))
         what = f"cut after byte {self.size} (line {lines})"
         yield what, self.left

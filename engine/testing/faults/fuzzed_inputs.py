@@ -1,4 +1,4 @@
-"""Changes data at random, in ways that can be repeated, and checks that what reads it fails only as it says."""
+"""Changes data at random, in a repeatable way, and checks that its reader fails only with documented errors."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .peak_memory import PeakMemory
 from .violations import FaultReport, Points, Stopwatch
 
 _SHOWN = 300
-"""Bytes of an input that a violation shows."""
+"""Maximum number of bytes of an input that a violation shows."""
 Read = Callable[[bytes], object]
 
 
 class _TooLong(BaseException):
-    """Raised inside what takes too long; no `except Exception` holds it up."""
+    """Raised inside code that takes too long; not caught by `except Exception`."""
 
 
 def check_fuzzed_inputs(
@@ -37,19 +37,19 @@ def check_fuzzed_inputs(
     slowest: float = 5.0,
     memory: int = 500_000_000,
 ) -> FaultReport:
-    """Give a function changed inputs, and check that it returns or raises one of the errors that it documents.
+    """Pass changed inputs to a function, and check that it returns or raises one of its documented errors.
 
-    read: what reads the input: a parser, a file format, the arguments of a tool, the body of a request. What it
-        returns does not matter. It may raise `AssertionError` for what must not be, which is a violation like others.
-    examples: inputs of which changed ones are made, each at most a few kilobytes, or it takes long.
+    read: reads the input: a parser, a file format, the arguments of a tool, the body of a request. Its return value
+        does not matter. It may raise `AssertionError` for an invalid result, which is a violation like others.
+    examples: inputs from which changed ones are made, each at most a few kilobytes, or it takes long.
     raises: the errors that it may raise.
-    points: how many inputs to try, or exactly these numbers, from 1. The same seed and number are the same input.
-    seconds: real seconds after which no further input is tried; None for no bound.
-    slowest: seconds of processor time that one input may take. On Unix, in the main thread, it is interrupted then.
-    memory: bytes that the process may grow by, at its peak.
+    points: number of inputs to try, or exactly these numbers, from 1. The same seed and number give the same input.
+    seconds: real seconds after which no further input is tried; None for no limit.
+    slowest: maximum seconds of processor time for one input. On Unix, in the main thread, it is then interrupted.
+    memory: maximum bytes by which the process may grow, at its peak.
 
-    Raises WrongUse for arguments that cannot work, and for an example that is refused. An example that breaks an
-    invariant as it is, is point 0.
+    Raises WrongUse for arguments that cannot work, and for an example that is rejected. An unchanged example that
+    breaks an invariant is point 0.
     """
     if not examples or isinstance(examples, bytes) or not all(isinstance(one, bytes) for one in examples):
         raise WrongUse(f"examples is {examples!r:.200}: give a list of bytes, one for each example")
@@ -59,7 +59,7 @@ def check_fuzzed_inputs(
         for one in examples:
             how, broken = _try(read, one, raises, slowest, limit)
             if how != "read" and not broken:
-                raise WrongUse(f"an example raises {how}, give what can be read: {_shown(one)}")
+                raise WrongUse(f"an example raises {how}, give examples that can be read: {_shown(one)}")
             report.add("no change", 0, broken, f"the example is {_shown(one)}")
         memory_used = PeakMemory()
         for number in numbers if report.ok else ():
@@ -68,7 +68,7 @@ def check_fuzzed_inputs(
             data = mutated(examples, seed, number)
             how, broken = _try(read, data, raises, slowest, limit)
             if memory_used.grown > memory:
-                broken.append(("bounded", f"the process grew by {memory_used.grown:,} bytes, and may by {memory:,}"))
+                broken.append(("bounded", f"the process grew by {memory_used.grown:,} bytes; the limit is {memory:,}"))
                 memory_used = PeakMemory()
             report.tried += 1
             report.ends[how] += 1
@@ -79,11 +79,11 @@ def check_fuzzed_inputs(
 
 
 def _numbers(points: Points, seconds: float | None) -> Sequence[int]:
-    """The numbers of the inputs. Raises WrongUse for what cannot be."""
+    """Return the numbers of the inputs. Raises WrongUse for invalid values."""
     if points is None and seconds is None:
-        raise WrongUse("points and seconds are None, and there is no end of changed inputs: give one of them")
+        raise WrongUse("points and seconds are None, but changed inputs never end: give one of them")
     if isinstance(points, bool) or (isinstance(points, int) and points < 1):
-        raise WrongUse(f"points is {points!r}: give how many (1 or more), or the numbers themselves")
+        raise WrongUse(f"points is {points!r}: give a number of inputs (1 or more), or a list of numbers")
     if points is None or isinstance(points, int):
         return range(1, sys.maxsize if points is None else points + 1)
     return points
@@ -96,7 +96,7 @@ def _try(
     slowest: float,
     limit: Callable[[float], None],
 ) -> tuple[str, list[Broken]]:
-    """How it ended, for the report, and what did not hold."""
+    """Return how it ended, for the report, and the broken invariants."""
     broken: list[Broken] = []
     began = process_time()
     try:
@@ -118,13 +118,13 @@ def _try(
     took = process_time() - began
     if how == "too slow" or took > slowest:
         how = "too slow"
-        broken.append(("bounded", f"it took {took:.1f} s of processor time, and may take {slowest:g}"))
+        broken.append(("bounded", f"it took {took:.1f} s of processor time, and the limit is {slowest:g} s"))
     return how, broken
 
 
 @contextmanager
 def _interrupted_after(slowest: float) -> Iterator[Callable[[float], None]]:
-    """Gives a function that interrupts this thread after so many seconds of its own time; 0 takes that back."""
+    """Yield a function that interrupts this thread after this many seconds of its own time; 0 cancels that."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield lambda seconds: None
         return

@@ -1,4 +1,4 @@
-"""Changes the streams of models, and checks that a provider makes an answer or a `ProviderError` of each."""
+"""Changes the streams of models, and checks that a provider turns each into a response or a `ProviderError`."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def check_fuzzed_responses(
     slowest: float = 5.0,
     memory: int = 500_000_000,
 ) -> FaultReport:
-    """Give changed responses to the parser of a provider, and check that each gives an answer or a `ProviderError`.
+    """Pass changed responses to a provider's parser, and check that each gives a response or a `ProviderError`.
 
-    No socket is opened. Each input is parsed at once and in small blocks, which must give the same answer.
+    No socket is opened. Each input is parsed as a whole and in small blocks, which must give the same result.
 
     provider: `OpenAICompatible`, `OpenAIResponses`, `Anthropic`, `Gemini`, or a subclass of your own of one of them.
-    examples: bodies of recorded responses, beside those that are made for the wire format.
-    points, seed, seconds, slowest, memory: as for `check_fuzzed_inputs`, which raises the same for what cannot work.
+    examples: bodies of recorded responses, in addition to those made for the wire format.
+    points, seed, seconds, slowest, memory: as for `check_fuzzed_inputs`, with the same errors for invalid values.
 
     Raises WrongUse for a provider of another kind: use `check_fuzzed_inputs` with its parser.
     """
     if not isinstance(provider, HTTPProvider):
-        raise WrongUse(f"{provider!r} is no HTTP provider of endstop: give its parser to check_fuzzed_inputs")
+        raise WrongUse(f"{provider!r} is not an HTTP provider of endstop: pass its parser to check_fuzzed_inputs")
     path = provider.url.partition("?")[0]
     bodies = [body for wire in WIRES if path.endswith(wire.path) for body in example_responses(wire)] + list(examples)
 
@@ -66,7 +66,7 @@ def check_fuzzed_responses(
 
 
 def read_response(open_parser: Callable[[], EventStream], blocks: Sequence[bytes]) -> Any:
-    """What the engine makes of a body that comes in these blocks: message, finish and usage, or a ProviderError."""
+    """Return the message, finish and usage that the engine reads from a body in these blocks, or a ProviderError."""
     parser, assembler = open_parser(), Assembler(1, "1.1", set())
     try:
         if blocks and is_json(blocks[0]):
@@ -92,7 +92,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def example_responses(wire: WireFormat) -> list[bytes]:
-    """Whole responses in a wire format: text, reasoning, parallel calls and usage."""
+    """Return whole responses in a wire format: text, reasoning, parallel calls and usage."""
     done = "completed" if wire.name == "responses" else "stop"
     used = Usage(input_tokens=120, output_tokens=34, cached_tokens=100)
     end: list[AnyChunk] = [FinishReport("stop", done), UsageReport(used)]

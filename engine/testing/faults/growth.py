@@ -1,4 +1,4 @@
-"""The files of a run in the order in which they grew: what a process leaves that is killed after so many bytes."""
+"""The files of a run in the order in which they grew: the state left by a process killed after any number of bytes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from ...records.files import ATTACHMENTS_SUFFIX, SUBAGENTS_SUFFIX
 from ...records.reader import last_event, read_beginning, read_record
 
 RECORD = "record.jsonl"
-"""The record of the run itself, in a folder of its own."""
+"""Name of the record of the run itself, in a separate folder."""
 
 
 class Growth:
-    """Follows the files in the folder of a record while a run writes them."""
+    """Follower of the files in a record's folder while a run writes them."""
 
     def __init__(self, folder: Path) -> None:
         self.size = 0
-        """Bytes so far, of all files."""
+        """Total size of all files so far, in bytes."""
         self._folder = folder
         self._sizes: dict[str, int] = {}
         self._pieces: list[tuple[str, bytes]] = []
 
     def look(self) -> int:
-        """Note what has been written since the last look. Returns the bytes so far.
+        """Note what has been written since the last look, and return the total bytes so far.
 
-        Between two looks, attachments come first, then what sub-agents that were known have written, the record
-        itself, and new sub-agents.
+        Between two looks, attachments come first, then the writes of known sub-agents, the record itself, and new
+        sub-agents.
         """
         sizes = {path.relative_to(self._folder).as_posix(): path.stat().st_size for path in _files(self._folder)}
         for name in sorted(sizes, key=self._place):
@@ -48,7 +48,7 @@ class Growth:
         return (1 if name in self._sizes else 3), -name.count("/")
 
     def lines(self) -> list[int]:
-        """After how many bytes a line of a record is complete."""
+        """Return the numbers of bytes after which a line of a record is complete."""
         ends, before = [], 0
         for name, piece in self._pieces:
             if ATTACHMENTS_SUFFIX not in name:
@@ -57,7 +57,7 @@ class Growth:
         return ends
 
     def left_at(self, size: int) -> dict[str, bytes]:
-        """What a process leaves that is killed after so many bytes, by file. An attachment is there whole or not."""
+        """Return the files left by a process killed after this many bytes. An attachment is complete or missing."""
         left: dict[str, bytes] = {}
         for name, piece in self._pieces:
             kept = piece[:size]
@@ -69,7 +69,7 @@ class Growth:
         return left
 
     def opened_at(self, size: int) -> str | None:
-        """The record that may have been opened after so many bytes, and is empty: where the next bytes begin one."""
+        """Return the empty record that may have been opened after this many bytes, because the next bytes begin it."""
         there: set[str] = set()
         for name, piece in self._pieces:
             if size < len(piece):
@@ -84,7 +84,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def subagent_records(record: Path) -> list[Path]:
-    """The records of the sub-agents of a record, and of theirs."""
+    """Return the records of the sub-agents of a record, and of their sub-agents."""
     return sorted(Path(f"{record}".removesuffix(".jsonl") + SUBAGENTS_SUFFIX).rglob("*.jsonl"))
 
 
@@ -97,9 +97,9 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def as_read(record: Path) -> list[Any]:
-    """All that a process can know of these records: what it reads in them now, and once it has ended a torn last line.
+    """Return everything that a process can know of these records: their current content, also after ending a torn line.
 
-    Two cuts of which this is the same are the same to whoever resumes from them.
+    A resuming process cannot distinguish two cuts for which this is equal.
     """
     return [_as_read(path) for path in (record, *subagent_records(record)) if path.exists()]
 
@@ -108,7 +108,7 @@ def _as_read(path: Path) -> list[Any]:
     content = path.read_bytes()
     found: list[Any] = [path.name, b"\n" in content, *_reads(path)]
     if not content.endswith(b"\n"):
-        path.write_bytes(content + b"\n")  # as a writer does that appends to it
+        path.write_bytes(content + b"\n")  # like a writer that appends to it
         found += _reads(path)
         path.write_bytes(content)
     return found

@@ -1,4 +1,4 @@
-"""Texts that look like secrets and are none: what a redaction must leave as it is.
+"""Texts that look like secrets but are not, which a redaction must leave unchanged.
 
 Talk of passwords, code that handles keys, placeholders, hashes, ids, images, minified scripts.
 """
@@ -189,7 +189,7 @@ def _number(d: Draw) -> str:
 
 
 def _minified(d: Draw) -> str:
-    """A piece of a script as a bundler leaves it."""
+    """Return a piece of a minified script, in the form written by a bundler."""
     short = [d.letters(d.chance.randint(1, 2), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJ_$") for _ in range(12)]
 
     def one() -> str:
@@ -206,7 +206,7 @@ def _minified(d: Draw) -> str:
 
 
 def _drawn() -> Iterator[str]:
-    """The same texts each time."""
+    """Yield texts drawn at random with a fixed seed."""
     d = Draw(Random(15))
     for make, times in ((_sentence, 250), (_code, 200), (_number, 300), (_minified, 40)):
         yield from (make(d) for _ in range(times))
@@ -221,4 +221,4 @@ HARMLESS: tuple[str, ...] = tuple(
         )
     )
 )
-"""Texts that look like secrets and are none; each once, and the same each time."""
+"""Texts that look like secrets but are not, each once, and the same each time."""

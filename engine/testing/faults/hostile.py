@@ -21,18 +21,18 @@ from .simulated_loop import check_no_loop
 from .violations import FaultReport, Points, Stopwatch, chosen_names, record_in
 
 TOOL_NAME = "hostile"
-"""The name by which the model of the run calls a hostile tool. It takes no arguments."""
+"""Name by which the run's model calls a hostile tool. It takes no arguments."""
 _TIMEOUT = 5.0
 """Simulated seconds after which the engine stops a hostile tool."""
 
 MOST_ITEMS = 3_000
-"""Items that `returns_endless` gives before it counts as read without a bound."""
+"""Number of items that `returns_endless` yields before it counts as read without a limit."""
 _ITEM_SIZE = 10_000
-"""Characters of one item."""
+"""Number of characters of one item."""
 
 
 class Unprintable(Exception):
-    """An exception whose text cannot be had."""
+    """An exception whose text cannot be read."""
 
     def __str__(self) -> str:
         raise RuntimeError("this exception has no text")
@@ -48,31 +48,31 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
     "keyboard_interrupt": KeyboardInterrupt,
     "exit": lambda: SystemExit(3),
 }
-"""What the hostile tools raise."""
+"""Exceptions that the hostile tools raise."""
 _ENDS_THE_PROCESS = ("generator_exit", "keyboard_interrupt", "exit")
-"""A subscriber that raises one of these means it, and asyncio obeys."""
+"""Exceptions that end the process if a subscriber raises them, because asyncio lets them."""
 
 
 class Hostile:
-    """What one hostile tool or subscriber does, until it is released."""
+    """Behaviour of one hostile tool or subscriber, until it is released."""
 
     def __init__(self, name: str, act: Callable[[Hostile], Any]) -> None:
         self.name = name
         self.called = 0
-        """How often it was called."""
+        """Number of calls."""
         self.over = asyncio.Event()
-        """Set once the run has ended: then it ends, too."""
+        """Set when the run has ended, so that it also ends."""
         self.broken: list[Broken] = []
-        """What it has seen that must not be."""
+        """Observations that must not happen."""
         self._act = act
 
     async def __call__(self) -> Any:
-        """Do it."""
+        """Perform the behaviour."""
         self.called += 1
         return await self._act(self)
 
     def tool(self) -> Tool:
-        """A tool that does it."""
+        """Return a tool with this behaviour."""
 
         async def hostile() -> Any:
             return await self()
@@ -80,7 +80,7 @@ class Hostile:
         return Tool(hostile, name=TOOL_NAME, description=f"A hostile tool: {self.name}.", timeout=_TIMEOUT)
 
     def subscriber(self) -> Subscriber:
-        """A subscriber that does it at each event."""
+        """Return a subscriber with this behaviour at each event."""
 
         async def hostile(event: object, run: Run[Any]) -> None:
             await self()
@@ -126,7 +126,7 @@ def _endless(hostile: Hostile) -> Iterator[str]:
 
 
 def _deeds(size: int, blocks: float) -> Iterator[tuple[str, Callable[[Hostile], Any]]]:
-    """What there is, by name."""
+    """Yield the behaviours, by name."""
     yield "swallows_cancellation", _swallow
     yield "never_ends", _never_end
     yield "blocks_loop", partial(_block, seconds=blocks)
@@ -152,10 +152,10 @@ def check_hostile_tools(
     seconds: float | None = None,
     within: float = 2.0,
 ) -> FaultReport:
-    """Give a run each hostile tool, let it go to its end, end it at some points, and check every invariant.
+    """Give a run each hostile tool, let it run to its end, end it at some points, and check every invariant.
 
-    make_run: called with the path of a record and with the tool, which its model has to call, by the name `hostile`
-        and without arguments. Returns a run, as for `check_cancel_points`.
+    make_run: called with the path of a record and with the tool, which its model must call, by the name `hostile` and
+        without arguments. Returns a run, as for `check_cancel_points`.
     only: names of hostile tools, such as `never_ends`; None for all.
     size: characters that `returns_much` returns. blocks: real seconds for which `blocks_loop` blocks the event loop.
     ways, points, seed, seconds, within: as for `check_cancel_points`, for each hostile tool.
@@ -177,7 +177,7 @@ def check_hostile_subscribers(
     seconds: float | None = None,
     within: float = 2.0,
 ) -> FaultReport:
-    """The same with each hostile subscriber, none of which ends the process.
+    """Check like `check_hostile_tools`, with each hostile subscriber. None of them ends the process.
 
     make_run: called with the path of a record and with the subscriber.
     blocks: real seconds for which `blocks_loop` blocks the event loop at each event.
@@ -225,7 +225,7 @@ def _check(
                 report, make, ways, points, seed, within, watch, checks, partial(record_in, folder), name, release
             )
             if made and not made[0].called and report.ok:
-                raise WrongUse(f"{check}: the run never called what is hostile ({TOOL_NAME!r}), so nothing was tried")
+                raise WrongUse(f"{check}: the run never called the hostile part ({TOOL_NAME!r}), so nothing was tried")
             report.tried += report.tried == before
     report.seconds = watch.passed
     return report

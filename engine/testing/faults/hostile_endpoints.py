@@ -1,4 +1,4 @@
-"""Serves endpoints that misbehave to a provider, over real connections, and checks what the run makes of them."""
+"""Serves misbehaving endpoints to a provider, over real connections, and checks how the run handles them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .violations import FaultReport, Stopwatch, chosen_names, record_in
 HOSTILE_ENDPOINTS: dict[str, HostileEndpoint] = {
     endpoint.name: endpoint for endpoint in (*HTTP_ENDPOINTS, *STREAM_ENDPOINTS)
 }
-"""All endpoints by their names."""
+"""All endpoints, by name."""
 MakeRunAt = Callable[[Path, str], AbstractAsyncContextManager[Run[Any]]]
-"""From the path of a record and the base URL of the endpoint (`http://127.0.0.1:PORT/v1`) to a run."""
+"""Function that makes a run from the path of a record and the endpoint's base URL (`http://127.0.0.1:PORT/v1`)."""
 
 
 def check_hostile_endpoints(
@@ -40,23 +40,23 @@ def check_hostile_endpoints(
     memory: int = 500_000_000,
     seconds: float | None = None,
 ) -> FaultReport:
-    """Let a run ask each hostile endpoint, and check how it ends and what it leaves behind.
+    """Let a run call each hostile endpoint, and check how it ends and what it leaves behind.
 
     An endpoint is a real server on 127.0.0.1. It answers in the format of chat completions, of the Responses API, of
-    Anthropic or of Gemini, as the path of a request asks. The run is made on a loop with simulated time, so a stall of
-    ten minutes takes none.
+    Anthropic or of Gemini, depending on the path of a request. The run is made on a loop with simulated time, so a
+    stall of ten minutes takes no time.
 
     make_run: called with the path of a record and the endpoint's base URL; returns a run, as for `check_cancel_points`,
         whose answer may be a text. Give its provider a key, and it is checked that no record shows it.
     only: names from `HOSTILE_ENDPOINTS`; None for all.
-    within: simulated seconds that a run may take.
-    requests: how many requests an endpoint may get.
-    size: bytes after which an endless answer ends. It is a violation if it was read so far, so give more than your
-        provider takes: the providers of endstop read up to twice their `largest_response`, which is 32 MB.
-    memory: bytes that the process may grow by, at its peak.
-    seconds: real seconds after which no further endpoint is tried; None for no bound.
+    within: maximum simulated seconds of a run.
+    requests: maximum number of requests that an endpoint may get.
+    size: bytes after which an endless response ends. Reading that far is a violation, so give more than your provider
+        reads: the providers of endstop read up to twice their `largest_response`, which is 32 MB.
+    memory: maximum bytes by which the process may grow, at its peak.
+    seconds: real seconds after which no further endpoint is tried; None for no limit.
 
-    Raises WrongUse inside a running event loop, for arguments that cannot work, and if no endpoint is asked anything.
+    Raises WrongUse inside a running event loop, for arguments that cannot work, and if no endpoint gets a request.
     """
     check_no_loop("check_hostile_endpoints")
     chosen = [HOSTILE_ENDPOINTS[name] for name in chosen_names(only, HOSTILE_ENDPOINTS)]
@@ -74,7 +74,7 @@ def check_hostile_endpoints(
                 broken.append(("passed_on", f"{type(attempt.raised).__name__}: {attempt.raised}"))
             broken += trial.broken(attempt, within, requests)
             if took > memory:
-                broken.append(("bounded", f"the process grew by {took:,} bytes, and may by {memory:,}"))
+                broken.append(("bounded", f"the process grew by {took:,} bytes; the limit is {memory:,}"))
             report.tried += 1
             report.ends[attempt.ended] += 1
             asked += trial.asked
@@ -94,12 +94,12 @@ class _Trial:
 
     @property
     def asked(self) -> int:
-        """How many requests came."""
+        """Number of received requests."""
         return 0 if self._server is None else self._server.requests
 
     @asynccontextmanager
     async def make_run(self, record: Path) -> AsyncIterator[Run[Any]]:
-        """The run with its endpoint, which closes once the run has been left."""
+        """Yield the run with its endpoint, which closes after the run was left."""
         async with (
             HostileServer(self._endpoint.answer, self._size) as self._server,
             self._make_run(record, self._server.url) as run,
@@ -107,17 +107,17 @@ class _Trial:
             yield run
 
     def broken(self, attempt: Attempt, within: float, requests: int) -> list[Broken]:
-        """What does not hold of the run and of the endpoint, beside the invariants of all runs."""
+        """Return the broken invariants of the run and the endpoint, in addition to those of all runs."""
         server = self._server
         if server is None:
             return []
         broken: list[Broken] = []
         if attempt.lasted > within:
-            broken.append(("bounded", f"the run took {attempt.lasted:,.0f} simulated seconds, and may {within:,.0f}"))
+            broken.append(("bounded", f"the run took {attempt.lasted:,.0f} simulated seconds, limit {within:,.0f}"))
         if server.requests > requests:
-            broken.append(("bounded", f"the endpoint got {server.requests} requests, and may {requests}"))
+            broken.append(("bounded", f"the endpoint got {server.requests} requests; the limit is {requests}"))
         if server.read_all:
-            broken.append(("bounded", f"all of an endless answer was read, {self._size:,} bytes"))
+            broken.append(("bounded", f"an endless response was read to its end, {self._size:,} bytes"))
         if server.strayed:
             broken.append(("same_host", f"the other host got {server.strayed} connections"))
         if server.open:
@@ -128,22 +128,22 @@ class _Trial:
         written = path.read_bytes() if path.exists() else b""
         broken: list[Broken] = []
         if any(key and key.encode() in written for key in keys):
-            broken.append(("key_hidden", "the record has the key"))
+            broken.append(("key_hidden", "the key is in the record"))
         try:
             run = read_record(path).runs[-1]
         except WrongUse:
-            return broken  # which the other invariants say
+            return broken  # reported by the other invariants
         status = None if run.finished is None else run.finished.outcome.status
         wanted = self._endpoint.acceptable
         if wanted != "either" and (status == "completed") is (wanted == "failed"):
             detail = "" if run.finished is None else run.finished.outcome.detail
             broken.append(("acceptable", f"it ended as {status}, and should have {wanted}: {detail}"))
         if not self._endpoint.runs_calls and (done := _done_by_first_answer(run)):
-            broken.append(("acceptable", f"a call that was never whole was executed: {', '.join(done)}"))
+            broken.append(("acceptable", f"a call that was never complete was executed: {', '.join(done)}"))
         return broken
 
 
 def _done_by_first_answer(run: RecordedRun) -> list[str]:
-    """What the calls of the first step did."""
+    """Return the effects of the calls of the first step."""
     first = [event for event in run.events if getattr(event, "step", 1) == 1]
     return [str(type(e).__name__) for e in first if isinstance(e, ev.ToolExecutionStarted | ev.CompletionAccepted)]

@@ -13,24 +13,24 @@ from typing import Literal
 from .hostile_server import Answer, HostileAnswer
 
 Acceptable = Literal["completed", "failed", "either"]
-"""How a run may end: with the answer; in any way but as completed; or in any way at all. It always has to end."""
+"""How a run may end: with the answer; in any way except as completed; or in any way. It must always end."""
 SLOW = 50.0
-"""Simulated seconds between two bytes of what drips."""
+"""Simulated seconds between two bytes of dripping data."""
 PING = 15.0
-"""Simulated seconds between two signs of life without content."""
+"""Simulated seconds between two keep-alives without content."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostileEndpoint:
-    """One way to answer wrongly."""
+    """One wrong way to respond."""
 
     name: str
     what: str
-    """What it does, in a sentence."""
+    """Description of its behaviour, in a sentence."""
     acceptable: Acceptable
     answer: Answer
     runs_calls: bool = True
-    """Whether a call of its first answer may be executed."""
+    """Whether a call in its first response may be executed."""
 
     def __str__(self) -> str:
         return self.name
@@ -39,7 +39,7 @@ class HostileEndpoint:
 def hostile(
     acceptable: Acceptable, table: list[HostileEndpoint], runs_calls: bool = True
 ) -> Callable[[Answer], Answer]:
-    """Put a function into a table under its own name, with the first line of its docstring."""
+    """Return a decorator that puts a function into a table under its name, with the first line of its docstring."""
 
     def add(answer: Answer) -> Answer:
         name, what = answer.__name__, (answer.__doc__ or "").partition("\n")[0]
@@ -148,7 +148,7 @@ async def redirect_nowhere(exchange: HostileAnswer) -> None:
 
 @failing
 async def redirect_garbage(exchange: HostileAnswer) -> None:
-    """A redirect (307) to an address that is none."""
+    """A redirect (307) to an invalid address."""
     await _redirect(exchange, "307 Moved", "http://[::1:99999999/\x7f")
 
 
@@ -194,14 +194,14 @@ async def header_with_control_characters(exchange: HostileAnswer) -> None:
 
 @failing
 async def status_line_garbage(exchange: HostileAnswer) -> None:
-    """No HTTP at all, but a greeting of another protocol."""
+    """A greeting of another protocol instead of HTTP."""
     await exchange.send(b"220 mail.example ESMTP ready\r\n\r\n")
     exchange.close()
 
 
 @either
 async def http_0_9(exchange: HostileAnswer) -> None:
-    """A body without status and headers, as HTTP 0.9 had it."""
+    """A body without status and headers, as in HTTP 0.9."""
     await exchange.send(b"".join(exchange.good()))
     exchange.close()
 
@@ -222,13 +222,13 @@ async def informational_one(exchange: HostileAnswer) -> None:
 
 @failing
 async def informational_flood(exchange: HostileAnswer) -> None:
-    """Status 102 again and again, and never an answer."""
+    """Status 102 again and again, and never a response."""
     await exchange.flood(b"HTTP/1.1 102 Processing\r\n\r\n", chunked=False)
 
 
 @failing
 async def informational_pings(exchange: HostileAnswer) -> None:
-    """Status 102 now and then, and never an answer."""
+    """Status 102 now and then, and never a response."""
     while True:
         await exchange.send(b"HTTP/1.1 102 Processing\r\n\r\n")
         await exchange.pause(PING)
@@ -250,7 +250,7 @@ async def two_responses(exchange: HostileAnswer) -> None:
 
 @either
 async def garbage_after_response(exchange: HostileAnswer) -> None:
-    """Bytes that belong to nothing after a whole response."""
+    """Bytes after a whole response that belong to nothing."""
     await exchange.stream(exchange.good())
     await exchange.send(b"\x00\xff garbage \r\n\r\n")
     exchange.close()
@@ -269,7 +269,7 @@ async def chunk_truncated(exchange: HostileAnswer) -> None:
 
 @failing
 async def chunk_size_garbage(exchange: HostileAnswer) -> None:
-    """A chunk whose size is no number."""
+    """A chunk whose size is not a number."""
     await exchange.begin()
     await exchange.send(b"many\r\n" + exchange.good()[0] + b"\r\n")
     exchange.close()
@@ -307,7 +307,7 @@ async def _length(exchange: HostileAnswer, length: bytes) -> None:
 
 @either
 async def length_too_long(exchange: HostileAnswer) -> None:
-    """A Content-Length beyond what comes before the connection closes."""
+    """A Content-Length larger than the body before the connection closes."""
     await _length(exchange, b"100000")
 
 
@@ -319,7 +319,7 @@ async def length_too_short(exchange: HostileAnswer) -> None:
 
 @failing
 async def length_garbage(exchange: HostileAnswer) -> None:
-    """A Content-Length that is no number."""
+    """A Content-Length that is not a number."""
     await _length(exchange, b"long")
 
 
@@ -341,7 +341,7 @@ async def length_and_chunked(exchange: HostileAnswer) -> None:
 
 
 def _bomb(size: int, answer: bytes) -> bytes:
-    """An answer with a comment of this many bytes before it, which shrinks to a thousandth."""
+    """Return a response preceded by a comment of this many bytes, compressed to a thousandth."""
     packer, block = zlib.compressobj(9, wbits=31), b"a" * 1_000_000
     packed = [packer.compress(b": "), *(packer.compress(block) for _ in range(size // len(block) + 1))]
     return b"".join([*packed, packer.compress(b"\n\n" + answer), packer.flush()])
@@ -349,7 +349,7 @@ def _bomb(size: int, answer: bytes) -> bytes:
 
 @failing
 async def gzip_bomb(exchange: HostileAnswer) -> None:
-    """A few hundred kilobytes of gzip that unpack to an answer of several times `size`."""
+    """A few hundred kilobytes of gzip that decompress to an answer of several times `size`."""
     await exchange.body(_bomb(4 * exchange.size, b"".join(exchange.good())), b"content-encoding: gzip\r\n")
 
 
@@ -371,13 +371,13 @@ async def gzip_truncated(exchange: HostileAnswer) -> None:
 
 @failing
 async def gzip_garbage(exchange: HostileAnswer) -> None:
-    """A body that is called gzip and is none."""
+    """A body that is declared as gzip but is not."""
     await exchange.body(b"\x1f\x8bthis is no gzip" * 10, b"content-encoding: gzip\r\n")
 
 
 @either
 async def encoding_unknown(exchange: HostileAnswer) -> None:
-    """An encoding that nobody knows, around a good answer."""
+    """An unknown encoding, around a good answer."""
     await exchange.body(b"".join(exchange.good()), b"content-encoding: x-rot13\r\n")
 
 
@@ -386,27 +386,27 @@ async def encoding_unknown(exchange: HostileAnswer) -> None:
 
 @failing
 async def stall_before_headers(exchange: HostileAnswer) -> None:
-    """Nothing at all comes."""
+    """Nothing is sent at all."""
     await exchange.pause()
 
 
 @failing
 async def stall_inside_headers(exchange: HostileAnswer) -> None:
-    """Nothing more comes in the middle of the headers."""
+    """Nothing more is sent in the middle of the headers."""
     await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-ty")
     await exchange.pause()
 
 
 @failing
 async def stall_before_body(exchange: HostileAnswer) -> None:
-    """Nothing comes after the headers."""
+    """Nothing is sent after the headers."""
     await exchange.begin()
     await exchange.pause()
 
 
 @failing
 async def stall_inside_body(exchange: HostileAnswer) -> None:
-    """Nothing more comes in the middle of the answer."""
+    """Nothing more is sent in the middle of the answer."""
     await exchange.begin()
     await exchange.chunks(exchange.good()[:2])
     await exchange.pause()
@@ -414,7 +414,7 @@ async def stall_inside_body(exchange: HostileAnswer) -> None:
 
 @either
 async def stall_after_answer(exchange: HostileAnswer) -> None:
-    """The whole answer comes, but not the end of the body."""
+    """The whole answer is sent, but not the end of the body."""
     await exchange.begin()
     await exchange.chunks(exchange.good())
     await exchange.pause()
@@ -422,7 +422,7 @@ async def stall_after_answer(exchange: HostileAnswer) -> None:
 
 @failing
 async def drip_headers(exchange: HostileAnswer) -> None:
-    """Headers that come byte by byte, a minute each."""
+    """Headers that are sent byte by byte, one a minute."""
     for byte in iter(b"HTTP/1.1 200 OK\r\nx: " + b"a" * 1000):
         await exchange.send(bytes([byte]))
         await exchange.pause(SLOW)
@@ -430,7 +430,7 @@ async def drip_headers(exchange: HostileAnswer) -> None:
 
 @failing
 async def drip_body(exchange: HostileAnswer) -> None:
-    """A body that comes byte by byte, a minute each."""
+    """A body that is sent byte by byte, one a minute."""
     await exchange.begin()
     for byte in iter(b"".join(exchange.good())):
         await exchange.chunks([bytes([byte])])
@@ -439,7 +439,7 @@ async def drip_body(exchange: HostileAnswer) -> None:
 
 @answering
 async def bytes_one_by_one(exchange: HostileAnswer) -> None:
-    """A good answer, each byte in a chunk of its own."""
+    """A good answer, each byte in a separate chunk."""
     whole = b"".join(exchange.good())
     await exchange.stream(whole[at : at + 1] for at in range(len(whole)))
 
@@ -449,7 +449,7 @@ async def bytes_one_by_one(exchange: HostileAnswer) -> None:
 
 @failing
 async def reset_before_headers(exchange: HostileAnswer) -> None:
-    """The connection is reset before an answer."""
+    """The connection is reset before a response."""
     exchange.reset()
 
 
@@ -478,7 +478,7 @@ async def reset_inside_body(exchange: HostileAnswer) -> None:
 
 @failing
 async def close_before_headers(exchange: HostileAnswer) -> None:
-    """The connection is closed in the ordinary way before an answer."""
+    """The connection is closed in the ordinary way before a response."""
     exchange.close()
 
 

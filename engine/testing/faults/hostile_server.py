@@ -1,4 +1,4 @@
-"""A server on loopback that answers as it is told to, byte by byte, and that knows what became of each connection."""
+"""Server on loopback that responds as instructed, byte by byte, and that knows what became of each connection."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ...decision import AnyChunk, FinishReport, TextDelta, Usage, UsageReport
 from ..wires import CHAT, RESPONSES, WIRES, Value, WireFormat
 
 ANSWER = "The port is 8080 \N{PILE OF POO}."
-"""The text of an answer that can be read."""
+"""Text of a valid answer."""
 LEFT_SECONDS = 15.0
-"""Simulated seconds that a client has to close its connections after the run."""
+"""Simulated seconds for a client to close its connections after the run."""
 _KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 
 
 class HostileAnswer:
-    """One request, and the means to answer it. Everything that writes raises ConnectionError once the client left."""
+    """One request, and the means to answer it. All methods that write raise ConnectionError after the client left."""
 
     def __init__(
         self,
@@ -34,12 +34,12 @@ class HostileAnswer:
         path = lines[0].split(" ")[1].partition("?")[0]
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
         self.number = server.requests
-        """Of this request, from 1."""
+        """Number of this request, from 1."""
         self.path = lines[0].split(" ")[1]
         self.wire: WireFormat = next((wire for wire in WIRES if path.endswith(wire.path)), CHAT)
         self.keys = [headers[name].removeprefix("Bearer ") for name in _KEY_HEADERS if name in headers]
         self.tool = _first_name(_decoded(body).get("tools")) or "look"
-        """The name of the first tool that the request offers."""
+        """Name of the first tool that the request offers."""
         self.elsewhere = server.elsewhere
         self.size = server.size
         self._server, self._writer = server, writer
@@ -47,24 +47,24 @@ class HostileAnswer:
 
     @property
     def finish(self) -> list[AnyChunk]:
-        """The end of a response: its finish reason and its usage."""
+        """End of a response: its finish reason and its usage."""
         word = "completed" if self.wire is RESPONSES else "stop"
         return [FinishReport("stop", word), UsageReport(Usage(input_tokens=120, output_tokens=34))]
 
     def says(self, *chunks: AnyChunk) -> list[Value]:
-        """The events of a response that says this before its finish."""
+        """Return the events of a response with these chunks before its finish."""
         return list(self.wire.values([*chunks, *self.finish]))
 
     def good(self) -> list[bytes]:
-        """The events of an answer that can be read, as bytes."""
+        """Return the events of a valid answer, as bytes."""
         return self.framed(self.says(TextDelta(ANSWER[:9]), TextDelta(ANSWER[9:])))
 
     def framed(self, values: Iterable[Value]) -> list[bytes]:
-        """Values as the bytes of a whole stream."""
+        """Return values as the bytes of a whole stream."""
         return [*map(self.wire.frame, values), *([self.wire.end] if self.wire.end else [])]
 
     async def send(self, *pieces: bytes) -> None:
-        """Write bytes as they are."""
+        """Write bytes unchanged."""
         for piece in pieces:
             if self._writer.is_closing():
                 raise ConnectionResetError
@@ -76,12 +76,12 @@ class HostileAnswer:
         await self.send(_HEAD + headers + b"transfer-encoding: chunked\r\n\r\n")
 
     async def chunks(self, pieces: Iterable[bytes]) -> None:
-        """Write pieces of the body, a chunk for each."""
+        """Write pieces of the body, each in one chunk."""
         for piece in pieces:
             await self.send(b"%x\r\n%s\r\n" % (len(piece), piece) if piece else b"")
 
     async def end(self) -> None:
-        """Write the end of the body; the connection stays open for the next request."""
+        """Write the end of the body. The connection stays open for the next request."""
         await self.send(b"0\r\n\r\n")
 
     async def stream(self, pieces: Iterable[bytes]) -> None:
@@ -97,13 +97,13 @@ class HostileAnswer:
         await self.send(b"HTTP/1.1 %s\r\n%scontent-length: %d\r\n\r\n" % (status.encode(), headers, len(body)), body)
 
     async def pause(self, seconds: float | None = None) -> None:
-        """Wait for this many seconds; None: until the client leaves."""
+        """Wait for this many seconds; if None, until the client leaves."""
         await asyncio.wait([self._left], timeout=seconds)
         if self._left.done():
             raise ConnectionResetError
 
     async def flood(self, piece: bytes, chunked: bool = True) -> None:
-        """Write this again and again, until the client leaves, or has read as much as nobody should."""
+        """Write this repeatedly until the client leaves or has read more than any client should."""
         block = piece * max(1, 65536 // len(piece))
         for _ in range(self.size // len(block) + 1):
             await (self.chunks([block]) if chunked else self.send(block))
@@ -111,7 +111,7 @@ class HostileAnswer:
         self.reset()
 
     def reset(self) -> None:
-        """Break the connection off."""
+        """Reset the connection."""
         self._writer.transport.abort()
         raise ConnectionResetError
 
@@ -130,31 +130,31 @@ Answer = Callable[[HostileAnswer], Awaitable[None]]
 
 
 class HostileServer:
-    """Answers each request in one way. size: bytes after which an endless answer ends."""
+    """Server that answers each request in one way. size: bytes after which an endless response ends."""
 
     def __init__(self, answer: Answer, size: int) -> None:
         self.size = size
         self.requests = 0
         self.strayed = 0
-        """Requests that came to the other host."""
+        """Number of requests that reached the other host."""
         self.keys: set[str] = set()
-        """The keys that were sent along."""
+        """Keys that were sent with requests."""
         self.read_all = False
-        """Whether a client read an endless answer to where we end it."""
+        """Whether a client read an endless response to the point where the server ends it."""
         self.open = 0
-        """Connections that the client had not closed when it should have."""
+        """Number of connections that the client had not closed in time."""
         self._answer = answer
         self._serving: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
 
     @property
     def url(self) -> str:
-        """The base URL of the model."""
+        """Base URL of the model."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     @property
     def elsewhere(self) -> str:
-        """The URL of another host, where nothing may come in."""
+        """URL of another host, which must not get any request."""
         return f"http://127.0.0.1:{self._other_port}"
 
     async def __aenter__(self) -> Self:
@@ -224,7 +224,7 @@ def _decoded(body: bytes) -> dict[str, Any]:
 
 
 def _first_name(tools: Any) -> str:
-    """The first `name` anywhere in the tools of a request, whatever its wire format."""
+    """Return the first `name` anywhere in the tools of a request, whatever its wire format."""
     if isinstance(tools, dict):
         name = tools.get("name")
         return name if isinstance(name, str) else next(filter(None, map(_first_name, tools.values())), "")

@@ -39,7 +39,7 @@ async def lines_cr(exchange: HostileAnswer) -> None:
 
 @answering
 async def lines_mixed_and_split(exchange: HostileAnswer) -> None:
-    """Lines that end in CR and LF, which come in two chunks."""
+    """Lines that end in CR and LF, split between two chunks."""
     whole = b"".join(exchange.good()).replace(b"\n", b"\r\n")
     await exchange.stream(piece + b"\r" for piece in whole.split(b"\r"))
 
@@ -54,7 +54,7 @@ async def split_inside_character(exchange: HostileAnswer) -> None:
 
 @either
 async def invalid_utf8(exchange: HostileAnswer) -> None:
-    """Bytes in the text that are no UTF-8."""
+    """Bytes in the text that are not UTF-8."""
     await exchange.stream(piece.replace(b"port", b"\xff\xfe\xc3") for piece in exchange.good())
 
 
@@ -84,7 +84,7 @@ async def lone_surrogates(exchange: HostileAnswer) -> None:
 
 @answering
 async def unknown_fields_and_events(exchange: HostileAnswer) -> None:
-    """Comments, ids, times to retry and events of unknown names between those of a good answer."""
+    """Comments, ids, retry times and events with unknown names among those of a good answer."""
     odd = b": comment\n\nid: 7\nretry: 99999999999\n\nevent: heartbeat\ndata:\n\n"
     await exchange.stream(odd + piece for piece in exchange.good())
 
@@ -167,19 +167,19 @@ async def empty_body(exchange: HostileAnswer) -> None:
 
 @either
 async def content_type_wrong(exchange: HostileAnswer) -> None:
-    """A good answer that is called a picture."""
+    """A good answer that is declared as a picture."""
     await exchange.body(b"".join(exchange.good()), b"content-type: image/png\r\n")
 
 
 @either
 async def content_type_json(exchange: HostileAnswer) -> None:
-    """A good stream that is called JSON."""
+    """A good stream that is declared as JSON."""
     await exchange.body(b"".join(exchange.good()), b"content-type: application/json\r\n")
 
 
 @failing
 async def json_of_another_kind(exchange: HostileAnswer) -> None:
-    """JSON that is no response at all."""
+    """JSON that is not a response."""
     await exchange.body(b'{"ok": true, "choices": {"a": 1}, "content": 5}', b"content-type: application/json\r\n")
 
 
@@ -227,7 +227,7 @@ async def numbers_enormous(exchange: HostileAnswer) -> None:
 
 
 async def _retyped(exchange: HostileAnswer, other: Any) -> None:
-    """Each value in the events but their types becomes another."""
+    """Send events in which every value except their types becomes another."""
     values = [_replaced(value, str | int | None, other) for value in exchange.says(TextDelta(ANSWER))]
     await exchange.stream(exchange.framed(values))
 
@@ -268,7 +268,7 @@ async def containers_empty(exchange: HostileAnswer) -> None:
 
 @either
 async def end_missing(exchange: HostileAnswer) -> None:
-    """The finish comes, but not what ends the stream."""
+    """The finish is sent, but not the end of the stream."""
     await exchange.stream(map(exchange.wire.frame, exchange.says(TextDelta(ANSWER))))
 
 
@@ -286,7 +286,7 @@ async def data_after_end(exchange: HostileAnswer) -> None:
 
 @either
 async def finish_unknown(exchange: HostileAnswer) -> None:
-    """A finish word that nobody knows."""
+    """An unknown finish word."""
     values = exchange.wire.values([TextDelta(ANSWER), FinishReport("other", "banana")])
     await exchange.stream(exchange.framed(values))
 
@@ -323,7 +323,7 @@ async def error_of_odd_shape(exchange: HostileAnswer) -> None:
 
 
 async def _usage(exchange: HostileAnswer, other: Any) -> None:
-    """A good answer whose token counts are something else."""
+    """Send a good answer with other token counts."""
     values = exchange.says(TextDelta(ANSWER), UsageReport(Usage(input_tokens=7, output_tokens=3)))
     await exchange.stream(exchange.framed(_with_counts(value, other) for value in values))
 
@@ -352,7 +352,7 @@ async def usage_lists(exchange: HostileAnswer) -> None:
     await _usage(exchange, [1, [2]])
 
 
-# ---- calls: in the first answer; each further one is good
+# ---- calls, in the first answer; each further answer is good
 
 
 async def _call(
@@ -430,7 +430,7 @@ async def call_never_whole(exchange: HostileAnswer) -> None:
         return
     pieces = exchange.framed(exchange.says(*_halves(exchange)))
     cut = next(at for at, piece in enumerate(pieces) if b"here" in piece)
-    if exchange.wire.name == "gemini":  # a call comes in one event, which breaks off
+    if exchange.wire.name == "gemini":  # a call is sent in one event, which breaks off
         await exchange.stream([*pieces[:cut], pieces[cut][: pieces[cut].index(b"here")]])
         return
     await exchange.stream(piece for piece in pieces if b"here" not in piece)
@@ -449,11 +449,11 @@ async def call_broken_off(exchange: HostileAnswer) -> None:
 
 @calling
 async def call_arguments_garbage(exchange: HostileAnswer) -> None:
-    """A call whose arguments are no JSON."""
+    """A call whose arguments are not JSON."""
     garbage = "{{not json"
     if exchange.number > 1:
         await exchange.stream(exchange.good())
-    elif exchange.wire.name == "gemini":  # arguments are no text there, but an object
+    elif exchange.wire.name == "gemini":  # arguments are an object there, not a text
         values = exchange.says(ToolCallDelta(0, "call_0", exchange.tool, '{"place": "here"}'))
         await exchange.stream(exchange.framed(_replaced_where(value, "args", garbage) for value in values))
     else:
@@ -464,7 +464,7 @@ async def call_arguments_garbage(exchange: HostileAnswer) -> None:
 
 
 def _with_data(piece: bytes, change: Callable[[bytes], bytes]) -> bytes:
-    """An event whose data is changed, if it is an object."""
+    """Return an event with its data changed, if that is an object."""
     before, mark, data = piece.partition(b"data: {")
     return before + b"data: " + change(b"{" + data.rstrip()) + b"\n\n" if mark else piece
 
@@ -474,7 +474,7 @@ def _doubled(data: bytes) -> bytes:
 
 
 def _replaced(value: Any, kind: Any, other: Any) -> Any:
-    """The value, in which each value of this kind is another; what names the kind of an event stays."""
+    """Return the value with each value of this kind replaced. Values that name an event's kind stay."""
     if isinstance(value, dict):
         return {key: inner if key == "type" else _replaced(inner, kind, other) for key, inner in value.items()}
     if isinstance(value, list):
@@ -483,7 +483,7 @@ def _replaced(value: Any, kind: Any, other: Any) -> Any:
 
 
 def _replaced_where(value: Any, name: str, other: Any) -> Any:
-    """The value, in which each field of this name is another."""
+    """Return the value with each field of this name replaced."""
     if isinstance(value, dict):
         return {key: other if key == name else _replaced_where(inner, name, other) for key, inner in value.items()}
     return [_replaced_where(inner, name, other) for inner in value] if isinstance(value, list) else value
@@ -500,7 +500,7 @@ def _emptied(value: Any) -> Any:
 
 
 def _with_counts(value: Any, other: Any) -> Any:
-    """The value with another number wherever tokens are counted."""
+    """Return the value with another number for each token count."""
     if isinstance(value, dict):
         counted = {key for key, inner in value.items() if "oken" in key and isinstance(inner, int)}
         return {key: other if key in counted else _with_counts(inner, other) for key, inner in value.items()}

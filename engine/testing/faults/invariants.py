@@ -1,4 +1,4 @@
-"""What must hold of every record of a run, whatever happened to the run."""
+"""Invariants: what must hold for every record of a run, whatever happened to the run."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ INVARIANTS = {
     "passed_on": "whoever waits for the run gets its outcome, or the cancellation, and no other exception",
     "not_cancelled": "an exception of a tool or a subscriber does not cancel the run",
     "ends": "the run ends in bounded time",
-    "within_limits": "no response and no tool goes on past a hard limit on time or output tokens",
+    "within_limits": "no response and no tool continues past a hard limit on time or output tokens",
     "nothing_left": "no task, thread or connection is left once the run has ended",
-    "keeps_record": "what stood in the record before a resume still stands there",
+    "keeps_record": "what the record contained before a resume is still there",
     "not_repeated": "a resumed run repeats no effect, and asks for no finished response again",
     "not_lost": "a resumed run makes every effect, unless it says that the result of a call is unknown",
-    "stored": "a store keeps what was committed, in order and once, and refuses who has lost the session",
-    "pure": "a policy decides at all facts that a run can reach, and the same each time",
-    "completes": "a model that completes alone, in a step in which nothing failed, is believed",
-    "not_leaked": "no secret stands in what is written",
-    "not_destroyed": "a harmless text is written as it is",
-    "redacts": "a redaction returns the same text each time, and leaves what it has redacted",
+    "stored": "a store keeps committed data, in order and once, and refuses writers that have lost the session",
+    "pure": "a policy decides for all facts that a run can reach, and the same each time",
+    "completes": "a model that completes alone, in a step without a failure, is believed",
+    "not_leaked": "no secret is in any written data",
+    "not_destroyed": "a harmless text is written unchanged",
+    "redacts": "a redaction returns the same text each time, and leaves redacted text unchanged",
     "acceptable": "the run ends in one of the ways that the answers of the endpoint allow",
     "same_host": "the conversation goes to no other host",
-    "key_hidden": "no key that was sent stands in the record",
-    "typed_error": "what cannot be read gives an error of the documented types, and no other exception",
-    "bounded": "time, memory, requests and what is read stay within their bounds, also where there is no end",
+    "key_hidden": "no key that was sent is in the record",
+    "typed_error": "unreadable input raises an error of the documented types, and no other exception",
+    "bounded": "time, memory, requests and bytes read stay within their limits, even if the input is endless",
     "same_end": "a resumed run ends as it would have without the cut, unless the result of a call is unknown",
 }
-"""The invariants by the names that violations have."""
+"""Invariants, by their names in violations."""
 
 Broken = tuple[str, str]
-"""The name of an invariant, and what was seen instead."""
+"""Name of an invariant, and what was seen instead."""
 
 
 async def broken_in_file(
@@ -60,11 +60,11 @@ async def broken_in_file(
     decide: Decide = built_in_decide,
     torn: int = 0,
 ) -> list[Broken]:
-    """The invariants that a record and those of its sub-agents do not keep; empty if they keep all.
+    """Return the invariants that a record and its sub-agents' records break; empty if they keep all.
 
-    cancelled_at: the number of the last event before the run was cancelled; None if it was not.
-    decide: what decided in the run, `RunConfig.decide`: the rules of its own are needed for the replay.
-    torn: how many damaged lines each record may have, one for each time that its process was killed.
+    cancelled_at: number of the last event before the run was cancelled; None if it was not.
+    decide: the run's decision function, `RunConfig.decide`, whose own rules are needed for the replay.
+    torn: number of damaged lines that each record may have, one for each time that its process was killed.
     """
     try:
         record = read_record(path)
@@ -78,7 +78,7 @@ async def broken_in_file(
 async def broken_in_subagents(
     path: str | os.PathLike[str], decide: Decide = built_in_decide, torn: int = 0
 ) -> list[Broken]:
-    """As `broken_in_file`, of the sub-agents alone whose runs have begun, and of theirs."""
+    """Return what `broken_in_file` does, but only for sub-agents whose runs have begun, and for their sub-agents."""
     broken: list[Broken] = []
     for record in subagent_records(Path(path)):
         if b'"RUN_STARTED"' in record.read_bytes():
@@ -90,7 +90,7 @@ async def broken_in_subagents(
 async def broken_in_record(
     record: SessionRecord, cancelled_at: int | None = None, decide: Decide = built_in_decide
 ) -> list[Broken]:
-    """As `broken_in_file`, of a record that was read. Damaged lines are left to the caller."""
+    """Return what `broken_in_file` does, for a record that was read. Damaged lines are left to the caller."""
     broken: list[Broken] = []
     wrong = {call: times for call, times in results([run.events for run in record.runs]).items() if times != 1}
     if wrong:
@@ -102,9 +102,9 @@ async def broken_in_record(
             broken.append(("nothing_after_cancel", f"steps {late} began after event {cancelled_at}"))
     rules = getattr(decide, "keywords", {}).get("user_rules", ())
     if getattr(decide, "func", decide) is not built_in_decide:
-        return broken  # a replay decides by rules, and not by a function in their place
+        return broken  # a replay decides by rules, not by a function in their place
     report = await replay(record, rules=rules)
-    if not report.same and "no_crash" not in dict(broken):  # the end of a run that crashed is no decision
+    if not report.same and "no_crash" not in dict(broken):  # the end of a crashed run is not a decision
         broken.append(("replays", "; ".join(str(run.divergence) for run in report.runs if run.divergence)))
     return broken
 
@@ -126,11 +126,11 @@ def _broken_by(events: Sequence[Event]) -> Iterator[Broken]:
 
 
 def results(runs: Sequence[Sequence[Event]]) -> dict[str, int]:
-    """How many results each call of a session has that must have one, by the events of its runs.
+    """Return, for each call of a session that must have a result, how many it has, by the events of its runs.
 
-    The user's answer is the result of a question, unless it approves a call or grants steps. Results count once that
-    came before their step was begun anew, and calls of responses that never came whole do not count, nor those that
-    wait for the user at the end.
+    The user's answer is the result of a question, unless it approves a call or grants steps. Results count once if they
+    came before their step was begun again. Calls of incomplete responses do not count, nor those that wait for the user
+    at the end.
     """
     found: dict[str, int] = {}
     without_result: set[str] = set()
@@ -170,7 +170,7 @@ def _not_closed(events: Sequence[Event]) -> Iterator[Broken]:
         yield "closed", f"steps {sorted(steps)} began, and {sorted(closed.elements())} were closed"
     begun = {event.attempt for event in events if isinstance(event, ev.AttemptStarted)}
     ended = {event.attempt for event in events if isinstance(event, ev.AttemptFailed | ev.ResponseFinished)}
-    resumed = any(isinstance(event, ev.RunResumed) for event in events)  # its open attempt died with the process
+    resumed = any(isinstance(event, ev.RunResumed) for event in events)  # its open attempt ended with the process
     if begun != ended and not (resumed and ended <= begun):
         yield "closed", f"attempts {sorted(begun)} began, and {sorted(ended)} ended"
 
@@ -184,7 +184,7 @@ def _after_completion(events: Sequence[Event]) -> Iterator[Broken]:
         yield "nothing_after_completion", f"after event {accepted[0]}: {', '.join(map(event_tag, began))}"
     last = events[-1]
     if isinstance(last, ev.RunFinished) and last.outcome.status != "completed":
-        yield "nothing_after_completion", f"it was accepted, and the run ended {last.outcome.stop_reason}"
+        yield "nothing_after_completion", f"it was accepted, but the run ended as {last.outcome.stop_reason}"
 
 
 def _first(numbers: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""Looks in a record for what a run did although a hard limit on time or output was used up."""
+"""Finds in a record what a run did although a hard limit on time or output was used up."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ...hard_limits import BYTES_PER_TOKEN
 from ...tool_execution import UNLIMITED_KINDS
 
 LATE_SECONDS = 1.0
-"""Seconds for which a run may go on after its limit: a function gets less than half of one to end when cancelled."""
+"""Seconds for which a run may continue after its limit: a cancelled function gets less than half a second to end."""
 RAN = ("ok", "error", "rejected")
-"""Statuses of results that a tool brings, and not the engine."""
+"""Statuses of results that come from a tool, not from the engine."""
 
 
 def past_limits(events: Sequence[Event]) -> Iterator[str]:
-    """What was done past a hard limit of the run, as texts; nothing of the closing step, and no completion."""
+    """Yield what was done past a hard limit of the run, as texts, except in the closing step and for completions."""
     started = events[0]
     if not isinstance(started, ev.RunStarted):
         return
@@ -34,7 +34,7 @@ def _before_closing(events: Sequence[Event]) -> Sequence[Event]:
 
 def _past_seconds(events: Sequence[Event], started: ev.RunStarted, allowed: float) -> Iterator[str]:
     if any(isinstance(event, ev.RunResumed) for event in events):
-        return  # its time includes the time between the processes
+        return  # its time includes the time between processes
     unlimited = {spec.name for spec in started.tools if spec.kind in UNLIMITED_KINDS}
     before = 0.0 if started.carried is None else started.carried.elapsed_ms / 1000
     ends = allowed - before + LATE_SECONDS
@@ -44,14 +44,14 @@ def _past_seconds(events: Sequence[Event], started: ev.RunStarted, allowed: floa
             case ev.StepStarted():
                 waits = False
             case ev.ToolExecutionStarted() if event.name in unlimited:
-                waits = True  # a completion that came whole has its own deadlines, and results beside it come after it
+                waits = True  # a complete completion has its own deadlines, and other results come after it
         if event.t > 1000 * ends and not waits and _goes_on(event):
             yield f"{event_tag(event)} {before + event.t / 1000:.1f} s after the start, and the limit is {allowed:g} s"
             return
 
 
 def _goes_on(event: Event) -> bool:
-    """Whether a run that has no time left may not have this event."""
+    """Return whether this event is forbidden in a run that has no time left."""
     if isinstance(event, ev.ToolCallResult):
         return event.status in RAN
     return type(event) in ev.STREAM_PARTS or isinstance(
@@ -60,7 +60,7 @@ def _goes_on(event: Event) -> bool:
 
 
 def _past_tokens(events: Sequence[Event], started: ev.RunStarted, allowed: int) -> Iterator[str]:
-    """A response is cut after the piece that exceeds the limit, so no piece may come after that one."""
+    """Yield pieces after the one that exceeds the limit, because a response is cut after that piece."""
     used = 0 if started.carried is None else started.carried.usage.output_tokens
     written: dict[str, int] = {}
     for event in events:
@@ -75,9 +75,9 @@ def _past_tokens(events: Sequence[Event], started: ev.RunStarted, allowed: int) 
             used += event.usage.output_tokens
             written.pop(event.attempt, None)
         elif isinstance(event, ev.RunResumed):
-            written.clear()  # a response that was cut off is requested anew
+            written.clear()  # a response that was cut off is requested again
 
 
 def event_tag(event: Event) -> str:
-    """The type of an event, as records name it."""
+    """Return the type of an event, as named in records."""
     return str(type(event).__struct_config__.tag)

@@ -1,6 +1,6 @@
-"""Changes to data: bytes that flip, go, come or repeat, inputs joined or encoded otherwise, other values in JSON.
+"""Changes to data: bytes flipped, removed, added or repeated, inputs joined or re-encoded, JSON values replaced.
 
-The same random numbers make the same change. JSON is looked for in each line, also behind `data:`.
+The same random numbers make the same change. JSON is searched for in each line, also after `data:`.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ ODD_BYTES: tuple[bytes, ...] = (
     b"1e999", b"9" * 400, b"-1", b"-0.0", b"null", b"true", b"data: ", b"data:", b"event: error\n", b"[DONE]", b": a\n",
     "\u202e".encode(), "\u2028".encode(), b"=", b"[[", b'"""', b"#", b"'", b"--", b"../", b"%s", b"{}", b"&a ", b"*a",
 )  # fmt: skip
-"""What is put in."""
+"""Byte strings to insert."""
 ODD_VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63, 2**64, -(2**63) - 1, 10**400, 0.5, -0.0, 1e308, float("nan"),
     float("inf"), "", " ", "0", "-1", "text", "\x00", "\ud800", "\u202e", "a" * 5000, "{", "[]", "NaN", "1e999", "null",
     "../../etc/passwd", [], [None], [[]], [0], [""], [{}], {}, {"": None}, {"type": {}}, {"a": {"a": {"a": 1}}},
 )  # fmt: skip
-"""What stands in place of a JSON value."""
+"""Values to replace a JSON value with."""
 DEEP = 3_000
-"""How deep a nested value is: deeper than what recursion in Python allows."""
+"""Depth of a nested value: more than Python's recursion limit."""
 _JSON_LINE = re.compile(rb"(?m)^((?:data:)?[ \t]*)([\[{].*?)\r?$")
 _MEMBER = re.compile(rb'("[^"\\]{0,40}":\s*)("[^"\\]{0,200}"|-?\d{1,40}|true|false|null|\[\]|\{\})')
-"""A member of a JSON object with a value that holds no others."""
+"""Pattern for a member of a JSON object whose value contains no other values."""
 ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig")
 _MOST_CHANGES = 3
 
 
 def mutated(examples: Sequence[bytes], seed: int, number: int) -> bytes:
-    """One of the examples with one to three changes: the same for the same seed and number."""
+    """Return one of the examples with one to three changes, the same ones for the same seed and number."""
     random = Random(f"{seed}:{number}")
     data = random.choice(examples)
     for _ in range(random.randint(1, _MOST_CHANGES)):
@@ -44,7 +44,7 @@ def mutated(examples: Sequence[bytes], seed: int, number: int) -> bytes:
 
 
 def _flip(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
-    """One to eight bits flip."""
+    """Flip one to eight bits."""
     changed = bytearray(data)
     for _ in range(random.randint(1, 8) if data else 0):
         changed[random.randrange(len(changed))] ^= 1 << random.randrange(8)
@@ -52,24 +52,24 @@ def _flip(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
 
 
 def _cut(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
-    """A part goes."""
+    """Remove a part."""
     start, end = _range(data, random)
     return data[:start] + data[end:]
 
 
 def _end(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
-    """It ends early."""
+    """Remove the end."""
     return data[: random.randint(0, len(data))]
 
 
 def _repeat(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
-    """A part comes again."""
+    """Repeat a part."""
     start, end = _range(data, random)
     return data[:end] + data[start:end] * random.randint(1, 3) + data[end:]
 
 
 def _move(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
-    """A part stands elsewhere."""
+    """Move a part to another place."""
     start, end = _range(data, random)
     rest = data[:start] + data[end:]
     to = random.randint(0, len(rest))
@@ -77,19 +77,19 @@ def _move(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
 
 
 def _put_in(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
-    """Odd bytes come in."""
+    """Insert odd bytes."""
     at = random.randint(0, len(data))
     return data[:at] + random.choice(ODD_BYTES) * random.choice((1, 1, 1, 2, 50)) + data[at:]
 
 
 def _join(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
-    """The beginning of one and the end of another."""
+    """Splice the start of one input onto the end of another."""
     other = random.choice(examples)
     return data[: random.randint(0, len(data))] + other[random.randint(0, len(other)) :]
 
 
 def _swap_lines(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
-    """A line changes places with another, goes, or comes twice."""
+    """Swap a line with another one, remove it, or duplicate it."""
     lines = data.split(b"\n")
     one, two = random.randrange(len(lines)), random.randrange(len(lines))
     match random.randrange(3):
@@ -103,7 +103,7 @@ def _swap_lines(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes
 
 
 def _change_json(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
-    """A value in a line of JSON gets another type, goes, comes twice, or gets another name."""
+    """Change the type of a value in a line of JSON, or remove, duplicate or rename it."""
     lines = list(_JSON_LINE.finditer(data))
     if lines:
         found = random.choice(lines)
@@ -119,8 +119,8 @@ def _change_json(data: bytes, random: Random, examples: Sequence[bytes]) -> byte
 
 
 def _nest(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
-    """Brackets, deeper than a parser may follow."""
-    if random.random() < 0.9:  # they are long, and one in ten shows as much
+    """Insert brackets, nested deeper than a parser may follow."""
+    if random.random() < 0.9:  # they are long, and one in ten is enough
         return _change_json(data, random, examples)
     at = random.randint(0, len(data))
     opened, closed = random.choice(((b"[", b"]"), (b'{"a":', b"}")))
@@ -128,7 +128,7 @@ def _nest(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
 
 
 def _encode(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
-    """It is in another encoding, has a byte order mark, or a NUL behind each byte of a part."""
+    """Use another encoding, or insert a byte order mark, or a NUL after each byte of a part."""
     match random.randrange(3):
         case 0:
             return data.decode("utf-8", "replace").encode(random.choice(ENCODINGS))
@@ -140,7 +140,7 @@ def _encode(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
 
 
 def _double_member(data: bytes, random: Random, examples: Sequence[bytes]) -> bytes:
-    """A member of a JSON object stands there twice, the second time perhaps with the value of another."""
+    """Duplicate a member of a JSON object, perhaps with the value of another member."""
     members = list(_MEMBER.finditer(data))
     if not members:
         return _put_in(data, random, examples)
@@ -155,13 +155,13 @@ _CHANGES: tuple[Callable[[bytes, Random, Sequence[bytes]], bytes], ...] = (
 
 
 def _range(data: bytes, random: Random) -> tuple[int, int]:
-    """Where a part begins and ends; it is short more often than long."""
+    """Return start and end of a part, which is short more often than long."""
     start = random.randint(0, len(data))
     return start, min(len(data), start + random.choice((1, 1, 2, 4, 16, 64, 256, len(data))))
 
 
 def _changed_value(value: Any, random: Random) -> Any:
-    """The value, with one change at a random place in it."""
+    """Return the value with one change at a random place in it."""
     inner, parent, key = value, None, None
     while isinstance(inner, dict | list) and inner and random.random() < 0.8:
         parent, key = inner, random.choice(list(inner)) if isinstance(inner, dict) else random.randrange(len(inner))

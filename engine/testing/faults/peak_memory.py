@@ -1,4 +1,4 @@
-"""Measures by how much the memory of the process has grown at most, as the operating system counts it."""
+"""Measures the peak growth of the process's memory, as counted by the operating system."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextlib import suppress
 
 
 class PeakMemory:
-    """The growth of the process's largest resident memory since it was made, in bytes.
+    """Growth of the process's largest resident memory since this object was created, in bytes.
 
-    On Linux the peak begins anew with each object. Elsewhere a peak counts only if it is above all that were before;
-    on Windows it is not known and `grown` is 0.
+    On Linux, the peak is reset for each object. On other systems, a peak counts only if it exceeds all earlier ones; on
+    Windows it is not known and `grown` is 0.
     """
 
     def __init__(self) -> None:
@@ -20,12 +20,12 @@ class PeakMemory:
 
     @property
     def grown(self) -> int:
-        """Bytes."""
+        """Growth in bytes."""
         return max(0, _peak() - self._before)
 
 
 def _peak() -> int:
-    """The largest resident memory of the process so far, in bytes; 0 if it is not known."""
+    """Return the largest resident memory of the process so far, in bytes; 0 if it is not known."""
     if sys.platform == "win32":
         return 0
     with suppress(OSError, ValueError), open("/proc/self/status", "rb") as status:

@@ -1,4 +1,4 @@
-"""Makes runs of random models under a policy, and checks its decisions: pure, without an exception, and with an end."""
+"""Makes runs of random models under a policy, and checks that its decisions are pure, do not raise, and end the run."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from .simulated_loop import check_no_loop
 from .violations import FaultReport, Points, Stopwatch, chosen, record_in
 
 MODELS = 10_000
-"""Random models that there are."""
+"""Number of random models."""
 REQUESTS_PER_STEP = 4
-"""A policy that asks the model more often than this for each step that it allows has no end."""
+"""Maximum number of requests per allowed step; a policy that makes more does not end."""
 MORE_REQUESTS = 20
-"""Requests that it may make beside these, such as for a closing step."""
+"""Number of additional requests, such as for a closing step."""
 FEW_STEPS = 3
-"""Under a policy that allows no more steps or rounds, a model that completes does so in its first step."""
+"""Number of steps or rounds up to which a completing model completes in its first step, because no more are allowed."""
 COMPLETED = ("completed", "text_final", "token_limit", "cost_limit", "time_limit", "tool_call_limit")
-"""How a run may end whose model completes in each step: so, or because of a limit that is used up by then."""
+"""How a run may end whose model completes in each step: as completed, or by a limit that is used up by then."""
 _WORDS = ("", " ", "Done.", "I look into it.", "What shall I do?", "äöü 漢字", "word " * 200)
 _BROKEN_ARGUMENTS = ("", "{", "[]", "null", '{"other": 1}', '{"path": 3}')
 _FINISHES = ("stop", "tool_calls", "length", "content_filter", "context_full")
@@ -52,21 +52,21 @@ def check_policy(
     """Make runs of random models under a policy and check each decision, and every invariant.
 
     Most models mix texts, calls that work, fail or cannot be read, and broken responses, until they happen to complete.
-    One in five only calls tools for ever, so that the policy has to end it. One in five works for a step and then
-    completes in each, so that the policy has to accept it. Time is simulated.
+    One in five calls tools forever, so that the policy must end it. One in five works for one step and then completes
+    in each, so that the policy must accept it. Time is simulated.
 
     rules: your own rules and guards, which the policy names.
-    points: how many of the 10,000 models to try, chosen with `seed`; or exactly these; None for all.
-    seconds: real seconds after which no further model is tried; None for no bound.
+    points: how many of the 10,000 models to try, chosen with `seed`; or exactly these; None for all. seconds: real
+    seconds after which no further model is tried; None for no limit.
 
     Raises WrongUse inside a running event loop, for arguments that cannot work, and for a policy that names unknown
     rules.
     """
     check_no_loop("check_policy")
     if not isinstance(policy, Policy):
-        raise WrongUse(f"check_policy: {policy!r} is no policy: give Policy(...), or policies['strict']")
+        raise WrongUse(f"check_policy: {policy!r} is not a policy: give Policy(...), or policies['strict']")
     report, watch = FaultReport("check_policy", of=MODELS), Stopwatch(seconds)
-    _engine(policy, rules, _Model(1, policy))  # a policy that cannot work is refused here
+    _engine(policy, rules, _Model(1, policy))  # an unusable policy is rejected here
     judged = partial(decide, user_rules=tuple(rules))
     with tempfile.TemporaryDirectory(prefix="endstop_faults") as folder, asyncio.Runner() as checks:
         for point in chosen(points, range(1, MODELS + 1), seed):
@@ -82,7 +82,7 @@ def check_policy(
             if model.endless:
                 broken.append(("ends", f"the model was asked {model.asked} times"))
             elif model.completes and attempt.ended not in COMPLETED:
-                broken.append(("completes", f"it completed in each step, and the run ended {attempt.ended}"))
+                broken.append(("completes", f"it completed in each step, but the run ended as {attempt.ended}"))
             broken += _impure(path, policy, judged)
             report.add(f"a model that {model.kind}", point, broken, f"points=[{point}]")
     report.seconds = watch.passed
@@ -119,11 +119,11 @@ class _Model:
 
     def __init__(self, number: int, policy: Policy) -> None:
         self.asked = 0
-        """How many requests it has had."""
+        """Number of requests that it got."""
         self.endless = False
-        """Whether it has had more than any policy with an end makes."""
+        """Whether it got more requests than any policy that ends makes."""
         self.completes = number % 5 == 0
-        """Whether it completes in each step, after its first one if there are enough."""
+        """Whether it completes in each step, after the first one if there are enough steps."""
         self._never = number % 5 == 1
         self.kind = "completes at once" if self.completes else "only calls tools" if self._never else "does anything"
         self._chance = Random(number)
@@ -133,11 +133,11 @@ class _Model:
         self._most = REQUESTS_PER_STEP * policy.limits.most_steps + MORE_REQUESTS
 
     def respond(self, request: Request) -> Any:
-        """The next response."""
+        """Return the next response."""
         self.asked += 1
         if self.asked > self._most:
             self.endless = True
-            raise RuntimeError("this run has no end")
+            raise RuntimeError("this run does not end")
         if self._never:
             return self._working_call()
         if self.completes:
@@ -172,11 +172,11 @@ class _Model:
 
 
 def _impure(path: Path, policy: Policy, judged: Decide) -> Iterator[Broken]:
-    """Decide at each point of a run at which it decided, twice, and compare."""
+    """Decide twice at each point where the run decided, and yield the differences."""
     try:
         record = read_record(path)
     except WrongUse:
-        return  # that it cannot be read is a violation already
+        return  # an unreadable record is already a violation
     for run in record.runs:
         facts = Facts()
         for event in run.events:

@@ -1,4 +1,4 @@
-"""Whether a redaction finds secrets and leaves harmless texts, and an engine applies it to all that it writes."""
+"""Checks that a redaction finds secrets and keeps harmless texts, and that an engine applies it to all it writes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .simulated_loop import check_no_loop
 from .violations import MOST_VIOLATIONS, FaultReport, Points, Stopwatch, check_not_async, chosen
 
 SHOWN_CHARACTERS = 200
-"""Characters of a text that a violation shows."""
+"""Maximum number of characters of a text that a violation shows."""
 LONGEST_PIECE = 7
-"""Characters of a piece in which the model says a text that holds a secret."""
+"""Maximum number of characters of the pieces in which the model streams a text with a secret."""
 NEEDLE = 8
-"""Characters of a line of a secret that must not be found anywhere, if it has such a line; else the longest line."""
+"""Minimum length of the line of a secret that must not be found anywhere; if no line is that long, the longest one."""
 
 
 def check_redaction(
@@ -45,24 +45,24 @@ def check_redaction(
 ) -> FaultReport:
     """Try a redaction on secrets of every kind and on harmless texts.
 
-    redact: a function from text to text, such as `Redaction(...)`.
-    kinds: kinds of `SECRETS`, such as `GitHub`; None for all. times: how many secrets of each are drawn, with `seed`.
-    harmless: texts that should stay as they are.
-    most_missed, most_changed: what part of the secrets may be missed, and of the harmless texts be changed, from 0 to
-        1. Above it, each is a violation. No redaction finds all and changes nothing.
+    redact: a function that takes and returns a text, such as `Redaction(...)`.
+    kinds: kinds of `SECRETS`, such as `GitHub`; None for all. times: number of secrets of each kind, drawn with `seed`.
+    harmless: texts that should stay unchanged.
+    most_missed, most_changed: the maximum share of secrets that may be missed and of harmless texts that may be
+        changed, from 0 to 1. Above that, each is a violation. No redaction finds all and changes nothing.
 
     Raises WrongUse for arguments that cannot work.
     """
     if not callable(redact) or isinstance(redact, type | Engine):
         raise WrongUse(
-            f"check_redaction: {redact!r} is no function from text to text: give Redaction(), or for an engine write "
-            "check_leaks(make_engine)"
+            f"check_redaction: {redact!r} is not a function from text to text: give Redaction(), or for an engine "
+            "write check_leaks(make_engine)"
         )
     for name, share in (("most_missed", most_missed), ("most_changed", most_changed)):
         if not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise WrongUse(f"{name} is {share!r}: give a part from 0 to 1, as 0.05 for five in a hundred")
+            raise WrongUse(f"{name} is {share!r}: give a share from 0 to 1, such as 0.05 for 5 %")
     if type(times) is not int or times < 1:
-        raise WrongUse(f"times is {times!r}: give how many of each kind, 1 or more")
+        raise WrongUse(f"times is {times!r}: give the number of each kind, 1 or more")
     if isinstance(harmless, str):
         raise WrongUse(f"harmless must be a list of texts: write harmless=[{harmless!r}]")
     shapes, watch = chosen_shapes(kinds), Stopwatch(None)
@@ -78,7 +78,7 @@ def check_redaction(
             found = redacted is None or secret not in redacted
             report.ends["secrets found" if found else "secrets missed"] += 1
             if not found:
-                missed.add(shape.kind, number, [("not_leaked", f"{secret!r} is left of {_shown(text)}")], again)
+                missed.add(shape.kind, number, [("not_leaked", f"{secret!r} is still in {_shown(text)}")], again)
     for number, text in enumerate(harmless, 1):
         if report.full:
             break
@@ -97,26 +97,26 @@ def check_redaction(
 
 
 def chosen_shapes(kinds: Sequence[str] | None) -> list[SecretShape]:
-    """The shapes of these kinds. Raises WrongUse for a kind that is none."""
+    """Return the shapes of these kinds. Raises WrongUse for an unknown kind."""
     if kinds is None:
         return list(SECRETS)
     known = {shape.kind: shape for shape in SECRETS}
     wrong = [kind for kind in kinds if kind not in known]
     if wrong or isinstance(kinds, str):
-        raise WrongUse(f"kinds is {kinds!r}: give several of those in SECRETS, as in kinds=['GitHub', 'mysql -p']")
+        raise WrongUse(f"kinds is {kinds!r}: give a list of names in SECRETS, as in kinds=['GitHub', 'mysql -p']")
     return [known[kind] for kind in kinds]
 
 
 def _redacted(report: FaultReport, redact: Redact, text: str, fault: str, point: int, again: str) -> str | None:
-    """What is left of a text; None if the redaction failed, so that nothing of it is written."""
+    """Return a redacted text; None if the redaction failed, so that nothing of it is written."""
     try:
         redacted = redact(text)
         if not isinstance(redacted, str):
-            raise TypeError(f"it returned {type(redacted).__name__}, and not a text")
+            raise TypeError(f"it returned {type(redacted).__name__} instead of a text")
         if redact(text) != redacted:
-            raise ValueError("the same text was redacted otherwise the second time")
+            raise ValueError("the same text was redacted differently the second time")
         if redact(redacted) != redacted:
-            raise ValueError("what was redacted was redacted once more")
+            raise ValueError("a redacted text was redacted again")
     except Exception as error:
         report.add(fault, point, [("redacts", f"{error_text(error)}, of {_shown(text)}")], again)
         return None
@@ -143,14 +143,14 @@ def check_leaks(
 ) -> FaultReport:
     """Let secrets pass through every text of a run, and look for them in all that the run writes.
 
-    A secret stands in the prompt, in a text, the reasoning and the arguments of the model, in the result and the error
-    of a tool, and in the completion, in small pieces where it is streamed. It is looked for in the record and the files
-    beside it, in the log, and in what `also` returns. So does a harmless text, which has to reach the record whole.
-    Only secrets that the redaction of the engine finds in the text alone are tried: what it finds is what
-    `check_redaction` tells.
+    A secret is put into the prompt, into a text, the reasoning and the arguments of the model, into the result and the
+    error of a tool, and into the completion, in small pieces if it is streamed. It is searched for in the record and
+    the files next to it, in the log, and in the results of `also`. A harmless text is put there, too, and must reach
+    the record complete. Only secrets that the engine's redaction finds in the text alone are tried: `check_redaction`
+    tells which those are.
 
-    make_engine: called with a provider and a tool of the kit; returns an engine with both, and with your options.
-    also: returns, after each run, what else it wrote, such as the spans of an exporter in memory.
+    make_engine: called with a provider and a tool of the kit; returns an engine with both, and with your options. also:
+    returns, after each run, other data that it wrote, such as the spans of an in-memory exporter.
     kinds: kinds of `SECRETS`; None for all. points: how many kinds to try, chosen with `seed`; or the numbers of kinds.
 
     Raises WrongUse inside a running event loop, for arguments that cannot work, and for an engine without `redact`.
@@ -170,7 +170,7 @@ def check_leaks(
             path.parent.mkdir()
             trial = _Trial(make_engine, path, text, chance.choice(HARMLESS))
             if secret in trial.redact(text) or secret in trial.redact(error_text(ValueError(text))):
-                continue  # the redaction does not know it, alone or in the error of a tool
+                continue  # the redaction does not find it, alone or in the error of a tool
             report.tried += 1
             broken = runner.run(trial.leaks(_needle(secret), also))
             report.ends[trial.ended] += 1
@@ -180,7 +180,7 @@ def check_leaks(
 
 
 def _needle(secret: str) -> str:
-    """A part of the secret that no escape in a file changes."""
+    """Return a part of the secret that no escaping in a file changes."""
     return next((line for line in secret.splitlines() if len(line) >= NEEDLE), secret)
 
 
@@ -191,11 +191,11 @@ class _Trial:
         self.ended = "no end"
         self._path, self._text, self._harmless = path, text, harmless
         self._called = 0
-        tool = Tool(self._tool, name="leak", description="Returns texts that hold secrets.", timeout=None)
+        tool = Tool(self._tool, name="leak", description="Return texts that contain secrets.", timeout=None)
         self._engine = make_engine(Scripted(*self._script()), tool)
         check_not_async("make_engine", self._engine)
         if not isinstance(self._engine, Engine):
-            raise WrongUse(f"make_engine returned {self._engine!r}, which is no engine: write `return Engine(...)`")
+            raise WrongUse(f"make_engine returned {self._engine!r}, which is not an engine: write `return Engine(...)`")
         redact = self._engine.config.record_options.redact
         if redact is None:
             raise WrongUse(
@@ -218,7 +218,7 @@ class _Trial:
         return self._text if self._called == 2 else self._harmless
 
     async def leaks(self, needle: str, also: Callable[[], str]) -> list[Broken]:
-        """What was found that must not be, and what of the harmless text is not there."""
+        """Return the secrets that were found, and missing parts of the harmless text."""
         with _log() as log:
             outcome = await self._engine.run(self._text, record=self._path)
         self.ended = outcome.stop_reason
@@ -231,7 +231,7 @@ class _Trial:
         written["the log"] = "\n".join(log)
         written["what `also` returned"] = also()
         broken: list[Broken] = [
-            ("not_leaked", f"{needle!r} stands in {where}") for where, text in written.items() if needle in text
+            ("not_leaked", f"{needle!r} is in {where}") for where, text in written.items() if needle in text
         ]
         results = [event.content for event in events if isinstance(event, ev.ToolCallResult)]
         if self._harmless not in results and self.redact(self._harmless) == self._harmless:
@@ -240,7 +240,7 @@ class _Trial:
 
 
 class _Lines(logging.Handler):
-    """Keeps the lines of the standard library's log."""
+    """Handler that keeps the lines of the standard library's log."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__()
@@ -253,7 +253,7 @@ class _Lines(logging.Handler):
 
 @contextmanager
 def _log() -> Iterator[list[str]]:
-    """What is logged within the block, by structlog and by the standard library; complete after it."""
+    """Yield a list for the lines logged within the block, by structlog and the standard library; complete after it."""
     from structlog.testing import capture_logs
 
     lines: list[str] = []

@@ -1,7 +1,7 @@
-"""Shapes of secrets, for checks of redaction: how a key, a token or a password looks, and where it stands.
+"""Shapes of secrets, for checks of redaction: the form of a key, token or password, and its context.
 
-None of them is one: each is drawn at random when a check runs, and no source has a whole one, so that no scanner and no
-host takes this file for a leak.
+None of them is a real secret: each is drawn at random when a check runs, and the source contains no complete one, so
+that neither scanners nor hosts take this file for a leak.
 """
 
 from __future__ import annotations
@@ -22,55 +22,55 @@ CAPITALS = string.ascii_uppercase + DIGITS
 LOW = string.ascii_lowercase + DIGITS
 CAP_32, LOW_32 = string.ascii_uppercase + "234567", string.ascii_lowercase + "234567"
 ALONE = ""
-"""In place of a text: the secret stands in one of `_AROUND`."""
+"""Used instead of a text: the secret is put into one of `_AROUND`."""
 _AROUND = ("@@", "The key is @@.", 'x = "@@"', "- @@\n", "see `@@`")
 PEM = "-----BEGIN " + "{0}-----\n@@\n-----END " + "{0}-----"
 
 
 class Draw:
-    """Draws parts of secrets. chance: where they come from."""
+    """Generator of parts of secrets. chance: the source of randomness."""
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
 
     def letters(self, length: int, letters: str = LETTERS) -> str:
-        """So many of these letters."""
+        """Return this many of these letters."""
         return "".join(self.chance.choice(letters) for _ in range(length))
 
     def password(self, length: int = 12) -> str:
-        """Letters, and a digit at least."""
+        """Return letters with at least one digit."""
         text = self.letters(length - 1)
         at = self.chance.randrange(length)
         return text[:at] + self.chance.choice(DIGITS) + text[at:]
 
     def base64(self, size: int) -> str:
-        """So many bytes, in base64."""
+        """Return this many bytes, in base64."""
         return base64.b64encode(self.chance.randbytes(size)).decode()
 
     def uuid(self) -> str:
-        """A UUID."""
+        """Return a UUID."""
         return str(uuid.UUID(int=self.chance.getrandbits(128)))
 
     def lines(self) -> str:
-        """Four lines, as of a private key."""
+        """Return four lines, like those of a private key."""
         return "\n".join(self.letters(64) for _ in range(4))
 
 
 @dataclass(frozen=True, slots=True)
 class SecretShape:
-    """How one kind of secret looks, and where it stands."""
+    """Form of one kind of secret, and its context."""
 
     kind: str
-    """What it is, such as `GitHub` or `mysql -p`."""
+    """Name of the kind, such as `GitHub` or `mysql -p`."""
     written: Literal["before", "kept back", "neighbours"]
-    """When it was written down: before the patterns of `Redaction`, which were made with it; then, too, and looked at
-    only afterwards; or later, beside those that were known."""
+    """When it was collected: before the patterns of `Redaction`, which were made with it; at the same time, but
+    examined only afterwards; or later, in addition to the known ones."""
     text: str
-    """A text with `@@` where the secret stands; empty: it stands alone, or in a few words."""
+    """A text with `@@` in place of the secret; if empty, the secret is alone or among a few words."""
     secret: Callable[[Draw], str]
 
     def example(self, chance: Random) -> tuple[str, str]:
-        """A text, and the secret in it."""
+        """Return a text, and the secret in it."""
         secret = self.secret(Draw(chance))
         text = self.text or chance.choice(_AROUND)
         if self.written == "neighbours" and "\n" not in text:
@@ -80,7 +80,7 @@ class SecretShape:
 
 _Shapes = dict[str, tuple[str, Callable[[Draw], str]]]
 _BEFORE: _Shapes = {
-    # a text, and what draws the secret that stands at `@@` in it
+    # a text, and the function that draws the secret at `@@` in it
     "AWS access key": (ALONE, lambda d: "AK" + "IA" + d.letters(16, CAP_32)),
     "AWS secret key": ("AWS_SECRET_ACCESS_KEY=@@", lambda d: d.letters(40)),
     "AWS session token": ("AWS_SESSION_TOKEN=@@", lambda d: d.letters(200)),
@@ -456,4 +456,4 @@ SECRETS: tuple[SecretShape, ...] = (
     *(SecretShape(kind, "kept back", *shape) for kind, shape in _KEPT_BACK.items()),
     *(SecretShape(kind, "neighbours", *shape) for kind, shape in _NEIGHBOURS.items()),
 )
-"""Every shape, each with a kind of its own."""
+"""All shapes, each with its own kind."""

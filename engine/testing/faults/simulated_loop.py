@@ -1,11 +1,11 @@
-"""An event loop that counts its turns, and whose time moves on by itself.
+"""Event loop that counts its turns, and whose time advances by itself.
 
-A turn is one pass over what is ready to run. Time stands still during a turn; where nothing is ready, it jumps to the
-next timer, so that an hour of waiting takes no time, and the same program makes the same turns each time.
+A turn is one pass over everything that is ready to run. Time stands still during a turn; if nothing is ready, it jumps
+to the next timer, so that an hour of waiting takes no time, and the same program makes the same turns each time.
 
-What is outside of the loop takes real time: threads, sockets and processes. While there are any, the loop gives them up
-to `OUTSIDE_SECONDS` before it moves time on. It does not wait for a thread of an executor or of anyio that has nothing
-to do, and for a connection with both ends in the loop only until the kernel has handed over what was sent.
+Everything outside the loop takes real time: threads, sockets and processes. While there are any, the loop gives them
+up to `OUTSIDE_SECONDS` before it advances time. It does not wait for an idle thread of an executor or of anyio, and
+for a connection with both ends in the loop only until the kernel has delivered the sent data.
 """
 
 from __future__ import annotations
@@ -27,51 +27,53 @@ if sys.platform == "linux":
     from fcntl import ioctl
 
 OUTSIDE_SECONDS = 0.25
-"""Real seconds that threads, sockets and processes get before simulated time moves on."""
+"""Real seconds that threads, sockets and processes get before simulated time advances."""
 WORKING_SECONDS = 5.0
-"""Real seconds that a function in a thread pool gets: on a busy machine a short one can take long."""
+"""Real seconds that a function in a thread pool gets: on a busy machine, a short one can take long."""
 KERNEL_SECONDS = 0.01
-"""Real seconds that connections with both ends in the loop get: the kernel hands over at once what was sent."""
+"""Real seconds that connections with both ends in the loop get: the kernel delivers sent data at once."""
 OUTSIDE_AT_MOST = 30.0
 """Real seconds that threads, sockets and processes get if the program waits for nothing else."""
 MOST_TURNS = 200_000
-"""A program that makes more turns does not end."""
+"""Maximum number of turns; a program that makes more is assumed not to end."""
 MOST_SECONDS = 7 * 24 * 3600.0
-"""Simulated seconds; a program that takes longer does not end."""
+"""Maximum simulated seconds; a program that takes longer is assumed not to end."""
 LEFT_SECONDS = 15.0
-"""Simulated seconds that tasks get to end by themselves after the program; a run waits up to 10 for what it left."""
+"""Simulated seconds that tasks get to end by themselves after the program; a run waits up to 10 for tasks that it
+left."""
 CLOSING_TURNS = 10
-"""Turns of the loop before it closes: a transport that was closed lets go of its socket one turn later."""
+"""Number of turns before the loop closes: a closed transport releases its socket one turn later."""
 THREAD_SECONDS = 5.0
 """Real seconds that threads get to end by themselves after the loop."""
 _SIOCOUTQNSD = 0x894B
-"""Linux' question how many bytes a socket has not sent yet (linux/sockios.h)."""
+"""Linux's ioctl for the number of bytes that a socket has not sent yet (linux/sockios.h)."""
 _OURS = "endstop event loop"
-"""The thread that watches for blocked loops; it ends by itself once no tool has run for a while."""
+"""Name of the thread that watches for blocked loops; it ends by itself once no tool has run for a while."""
 _EXECUTOR = "asyncio_"
-"""How asyncio begins the names of its executor's threads, which wait for work until the loop closes."""
+"""Beginning of the names of asyncio's executor threads, which wait for work until the loop closes."""
 
 
 class _Turns(selectors.DefaultSelector):
-    """Asked once in each turn which sockets are ready."""
+    """Selector that is asked once in each turn which sockets are ready."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked: Callable[[float | None], list[Any]] | None = None
 
     def poll(self, seconds: float | None) -> list[Any]:
-        """The sockets that are ready within these real seconds."""
+        """Return the sockets that are ready within these real seconds."""
         return super().select(seconds)
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        """One turn."""
+        """Make one turn, and return the sockets that are ready."""
         return self.poll(timeout) if self.asked is None else self.asked(timeout)
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """The loop of one program.
+    """Event loop of one program.
 
-    at, fault: after so many turns (1 or more), `fault` is called once, between two turns. each_turn: called in each.
+    at, fault: after this many turns (1 or more), `fault` is called once, between two turns. each_turn: called in each
+    turn.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.stuck = ""
         """Why the loop has ended a program that does not end; empty if it has not."""
         self.ended_by: BaseException | None = None
-        """The SystemExit or KeyboardInterrupt of a task that would have ended the process."""
+        """SystemExit or KeyboardInterrupt of a task that would have ended the process."""
         self._at, self._fault, self._each_turn = at, fault, each_turn
         self._interrupted = False
         self._selecting = _Turns()
@@ -97,11 +99,11 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._selecting.asked = self._turn
 
     def time(self) -> float:
-        """Simulated seconds since the loop was made."""
+        """Return the simulated seconds since the loop was created."""
         return self._now
 
     def run(self, program: Awaitable[Any]) -> bool:
-        """Run until it is done, or `interrupt` is called. Returns whether it is done; see `stuck` if it is not."""
+        """Run until the program is done or `interrupt` is called. Return whether it is done; if not, see `stuck`."""
         future = asyncio.ensure_future(program, loop=self)
         future.add_done_callback(self._stop)
         while not (future.done() or self.stuck or self._interrupted):
@@ -113,10 +115,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
                 self.ended_by = self.ended_by or error
         return future.done()
 
-    def run_in_executor(  # type: ignore[override]  # typeshed has generics of its own
+    def run_in_executor(  # type: ignore[override]  # typeshed has its own generics
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """As any loop does, and the loop knows what to wait for."""
+        """Run a function like any loop does, and remember it, so that the loop knows what to wait for."""
         future: asyncio.Future[Any] = super().run_in_executor(executor, func, *args)
         self._in_executor.add(future)
         future.add_done_callback(self._in_executor.discard)
@@ -128,7 +130,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.stop()
 
     def left(self) -> list[asyncio.Task[Any]]:
-        """The tasks that have not ended, after they had the time to end by themselves."""
+        """Return the unfinished tasks, after they had time to end by themselves."""
         self._after_the_program()
         if tasks := asyncio.all_tasks(self):
             self.run(asyncio.wait(tasks, timeout=LEFT_SECONDS))
@@ -144,7 +146,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             self.run(asyncio.wait(tasks))
 
     def end(self) -> list[str]:
-        """Close the loop. Returns the connections that are still open, and the threads that do not end."""
+        """Close the loop. Return the connections that are still open, and the threads that do not end."""
         self._after_the_program()
         self.run(self.shutdown_asyncgens())
         self.run(settle(CLOSING_TURNS))
@@ -160,7 +162,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return left + [f"thread {thread.name!r}" for thread in threads if thread.is_alive()]
 
     def _abort_connections(self) -> list[str]:
-        """End what is still open. Returns what that was: what the loop watches, and its other transports."""
+        """Abort open connections. Return them: those watched by the loop, and its other transports."""
         watched: set[Any] = {fd for fd in self._selecting.get_map() if fd != self._wakes_us}
         transports: Mapping[int, Any] = dict(getattr(self, "_transports", {}))
         paused = {fd for fd, transport in transports.items() if not transport.is_closing()}
@@ -173,15 +175,15 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.stuck, self.turns, self._at, self._interrupted = "", 0, None, False
 
     def _begun(self) -> list[threading.Thread]:
-        """Threads that are not of the test runner."""
+        """Return the threads that do not belong to the test runner."""
         begun = set(threading.enumerate()) - self._threads
         return [thread for thread in begun if thread.name != _OURS]
 
     def _is_of_older_pool(self, thread: threading.Thread) -> bool:
-        """Whether it is one more thread of a pool that had some before the loop: such a pool is the process's.
+        """Return whether this is another thread of a pool that had some before the loop: such a pool is the process's.
 
         `concurrent.futures` names the threads of a pool PREFIX_0, PREFIX_1 and so on. Two pools may have the same
-        prefix, so a number that was there before is another pool's.
+        prefix, so a number that existed before belongs to another pool.
         """
         before = {one.name for one in self._threads}
         prefix, _, number = thread.name.rpartition("_")
@@ -193,7 +195,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         )
 
     def _patience(self) -> float:
-        """Real seconds for what may come from outside of the loop: from a socket, or from a thread that works."""
+        """Return the real seconds to wait for input from outside the loop: from a socket, or from a working thread."""
         working = [thread for thread in self._begun() if _works(thread)]
         if any(not future.done() for future in self._in_executor) or any(hasattr(one, "queue") for one in working):
             return WORKING_SECONDS
@@ -208,18 +210,18 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.stop()
 
     def _turn(self, seconds: float | None) -> list[Any]:
-        """One turn: act on the fault, and wait this long for what is outside, in simulated time."""
+        """Make one turn: trigger the fault, and wait this long in simulated time for input from outside."""
         self.turns += 1
         self._each_turn()
         if self.turns > MOST_TURNS:
-            return self._end_stuck(f"it goes on after {MOST_TURNS:,} turns of the event loop")
+            return self._end_stuck(f"it is still running after {MOST_TURNS:,} turns of the event loop")
         if self.turns == self._at and self._fault is not None:
             self._at = None
             self._fault()
             return self._selecting.poll(0)
         if seconds is not None and seconds <= 0:
             return self._selecting.poll(0)
-        patience = self._patience()  # first, or a thread that ends in between is neither waited for nor heard
+        patience = self._patience()  # first, so that a thread that ends in between is waited for or noticed
         ready = self._selecting.poll(0)
         if ready:
             return ready
@@ -231,7 +233,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             return self._end_stuck("it waits, and nothing is left that could wake it up")
         self._now += seconds
         if self._now > MOST_SECONDS:
-            return self._end_stuck(f"it goes on after {MOST_SECONDS / 86400:.0f} simulated days")
+            return self._end_stuck(f"it is still running after {MOST_SECONDS / 86400:.0f} simulated days")
         return []
 
     def _end_stuck(self, why: str) -> list[Any]:
@@ -241,7 +243,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
 
 def _described(fd: int) -> str:
-    """A socket, for people."""
+    """Return a description of a socket, for people."""
     try:
         end = socket.socket(fileno=fd)
     except OSError:
@@ -256,15 +258,15 @@ def _described(fd: int) -> str:
 
 
 def _works(thread: threading.Thread) -> bool:
-    """Whether a thread may have something to do. anyio's threads count what they have not done in their queue."""
+    """Return whether a thread may have work. anyio's threads count unfinished work in their queue."""
     work = getattr(thread, "queue", None)
     return not thread.name.startswith(_EXECUTOR) and bool(getattr(work, "unfinished_tasks", True))
 
 
 def _within(sockets: Iterable[Any]) -> bool:
-    """Whether each of these sockets only listens, or is connected to another of them and has sent all that it has.
+    """Return whether all these sockets only listen, or are connected among each other and have sent all their data.
 
-    The kernel may keep what was written for 40 ms, until the other end has confirmed what came before it (Nagle).
+    The kernel may hold written data for 40 ms, until the other end has confirmed the data before it (Nagle).
     """
     if sys.platform != "linux":
         return False
@@ -288,12 +290,12 @@ def _within(sockets: Iterable[Any]) -> bool:
 
 
 def check_no_loop(name: str) -> None:
-    """Raise WrongUse inside a running event loop: a check makes loops of its own."""
+    """Raise WrongUse inside a running event loop, because a check creates its own loops."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
     raise WrongUse(
-        f"{name} makes event loops of its own, and cannot be called inside one: call it in a plain `def`, "
+        f"{name} creates its own event loops, and cannot be called inside one: call it in a plain `def`, "
         f"or write `await asyncio.to_thread({name}, ...)`"
     )

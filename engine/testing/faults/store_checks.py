@@ -1,4 +1,4 @@
-"""Checks a store of sessions: what it must keep, refuse and hand over, whichever process writes, dies or comes late."""
+"""Checks of a store of sessions: what it must keep, refuse and pass on, whichever process writes, dies or is late."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .stored_batches import all_pages, batch, beginning, ending, lines, message,
 from .violations import FaultReport, Stopwatch, check_not_async, chosen_names
 
 PROCESSES = 5
-"""How many processes want the same session at once."""
+"""Number of processes that want the same session at once."""
 CASE_SECONDS = 30.0
 """Real seconds after which a case counts as hanging."""
 MakeStore = Callable[[Path], Store]
 Open = Callable[[str], Awaitable[Store]]
-"""Opens the store once more, as a process of this name would, which joins it."""
+"""Function that opens the store again for a process of this name, which joins it."""
 
 
 class NotKept(Exception):
-    """What a store did otherwise than it must."""
+    """A difference between what a store did and what it must do."""
 
 
 def check_store(
@@ -34,8 +34,8 @@ def check_store(
     """Check that a store keeps the promises of the protocol `Store`.
 
     make_store: called with an empty folder for each case; returns a store that is not open yet. A case with several
-        processes calls it several times with the same folder, and all of these stores are to share what they keep.
-        A store elsewhere can take the folder's name as a key.
+        processes calls it several times with the same folder, and all of these stores must share their data. A store
+        elsewhere can use the folder's name as a key.
     only: names of cases, as in a violation; None for all. seconds: real seconds after which no further case is tried.
 
     Raises WrongUse inside a running event loop, and for arguments that cannot work.
@@ -58,7 +58,7 @@ def check_store(
 
 
 async def _tried(make_store: MakeStore, folder: Path, case: Callable[[Open], Awaitable[None]]) -> str:
-    """Run a case. Returns what the store did otherwise than it must; empty if nothing."""
+    """Run a case. Return what the store did wrong; empty if nothing."""
     try:
         async with _processes(make_store, folder) as open_as, asyncio.timeout(CASE_SECONDS):
             await case(open_as)
@@ -81,7 +81,7 @@ async def _processes(make_store: MakeStore, folder: Path) -> AsyncIterator[Open]
             missing = [method for method in ("open", "commit", "claim", "pages", "join") if not hasattr(store, method)]
             if missing:
                 raise WrongUse(
-                    f"make_store returned {store!r}, which is no store: it has no method {missing[0]!r}; write "
+                    f"make_store returned {store!r}, which is not a store: it has no method {missing[0]!r}; write "
                     "`def make_store(folder): return MyStore(folder)`, with the methods of endstop.store.base.Store"
                 )
             await store.open()
@@ -103,12 +103,12 @@ async def _refused(*kinds: type[Exception], work: Awaitable[object], what: str) 
     except kinds:
         return
     except Exception as error:
-        raise NotKept(f"{what} raised {error_text(error)}, and not {' or '.join(k.__name__ for k in kinds)}") from error
+        raise NotKept(f"{what} raised {error_text(error)}, not {' or '.join(k.__name__ for k in kinds)}") from error
     raise NotKept(f"{what} was not refused")
 
 
 async def _has(store: Store, last: int, run: str = "run_1") -> None:
-    """The run has the events 1 to `last`, each once."""
+    """Check that the run has the events 1 to `last`, each once."""
     found = seqs(await all_pages(store, run, limit=2))
     _expect(found == list(range(1, last + 1)), f"{run} has the events {found}, and should have 1 to {last}")
 
@@ -119,7 +119,10 @@ async def _begun(store: Store) -> None:
 
 
 async def _keeps(open_as: Open) -> None:
-    """What was committed is there, also for a process that comes later; the first one is not closed before."""
+    """Check that committed data is kept, also for a process that comes later.
+
+    The first process is not closed before.
+    """
     first = await open_as("one")
     await _begun(first)
     await first.commit(batch(3, 4, lines=lines(3, 4, filler="\u00e9\u6f22")))
@@ -131,14 +134,14 @@ async def _keeps(open_as: Open) -> None:
         _expect((found.status, found.holder, found.runs) == ("running", "one", 1), f"the session is {found}")
         pages = await all_pages(store)
         kept = b"".join(page.lines for page in pages)
-        _expect(lines(3, 4, filler="\u00e9\u6f22") in kept, "the lines are not as they were committed")
+        _expect(lines(3, 4, filler="\u00e9\u6f22") in kept, "the lines differ from the committed ones")
     await first.commit(ending(5, 5))
     found = await first.session("session_1")
     _expect(found is not None and (found.status, found.holder) == ("completed", None), f"after its end it is {found}")
 
 
 async def _reopens(open_as: Open) -> None:
-    """A store that was closed has everything when it is opened again."""
+    """Check that a store that was closed has everything when it is opened again."""
     first = await open_as("one")
     await _begun(first)
     await first.commit(ending(3, 3))
@@ -150,7 +153,10 @@ async def _reopens(open_as: Open) -> None:
 
 
 async def _refuses_gaps(open_as: Open) -> None:
-    """Events that do not go on from what is stored are refused, and nothing of them is written."""
+    """Check that events that do not continue the stored ones are refused.
+
+    Nothing of them may be written.
+    """
     store = await open_as("one")
     await _begun(store)
     for wrong in (batch(4, 5), batch(2, 3), batch(1, 2, lines=lines(1, 2, filler="z"))):
@@ -162,7 +168,7 @@ async def _refuses_gaps(open_as: Open) -> None:
 
 
 async def _takes_duplicates(open_as: Open) -> None:
-    """A batch that is handed in again, as after a lost answer, is written once."""
+    """Check that a batch that is submitted again, as after a lost response, is written once."""
     store = await open_as("one")
     for _ in range(2):
         await _begun(store)
@@ -171,14 +177,14 @@ async def _takes_duplicates(open_as: Open) -> None:
         await store.commit(ending(5, 5))
     await _has(store, 5)
     found = await store.session("session_1")
-    _expect(found is not None and found.runs == 1, f"after everything was handed in twice: {found}")
+    _expect(found is not None and found.runs == 1, f"after everything was submitted twice: {found}")
     _expect(
-        len(await store.undelivered_messages("session_1")) == 1, "a message that was handed in twice is there twice"
+        len(await store.undelivered_messages("session_1")) == 1, "a message that was submitted twice is stored twice"
     )
 
 
 async def _survives_cancels(open_as: Open) -> None:
-    """A commit whose caller is cancelled is written or not; what follows leaves no hole."""
+    """Check that a commit whose caller is cancelled is written or not, and that later commits leave no gap."""
     store = await open_as("one")
     await store.add(session())
     await store.commit(beginning(2))
@@ -195,33 +201,33 @@ async def _survives_cancels(open_as: Open) -> None:
 
 
 async def _claims_once(open_as: Open) -> None:
-    """Of several processes that claim a queued run at once, one gets it."""
+    """Check that only one of several processes that claim a queued run at once gets it."""
     stores = [await open_as(f"process_{number}") for number in range(PROCESSES)]
     await stores[0].queue(waiting(new=session()))
     claims = [store.claim("session_1", "run_1") for store in stores]
     got = await asyncio.gather(*claims, return_exceptions=True)
     winners = [number for number, one in enumerate(got) if not isinstance(one, BaseException)]
     wrong = [error_text(one) for one in got if isinstance(one, BaseException) and not isinstance(one, SessionLocked)]
-    _expect(not wrong, f"a claim raised {wrong}, and not SessionLocked")
+    _expect(not wrong, f"a claim raised {wrong} instead of SessionLocked")
     _expect(len(winners) == 1, f"{len(winners)} of {PROCESSES} processes got the session at once")
     found = await stores[0].session("session_1")
     holder = f"process_{winners[0]}"
-    _expect(found is not None and found.holder == holder, f"{holder} got the session, and its holder is {found}")
+    _expect(found is not None and found.holder == holder, f"{holder} got the session, but its holder is {found}")
     for number, store in enumerate(stores):
         if number != winners[0]:
-            await _refused(SessionLocked, work=store.commit(beginning(2)), what="a batch of who holds nothing")
+            await _refused(SessionLocked, work=store.commit(beginning(2)), what="a batch of a process without a claim")
     await stores[winners[0]].commit(beginning(2))
     await _has(stores[0], 2)
 
 
 async def _fences(open_as: Open) -> None:
-    """What is written for a claim is refused once there is a later one."""
+    """Check that writes for a claim are refused once there is a later one."""
     store = await open_as("one")
     await store.queue(waiting(new=session()))
     first = await store.claim("session_1", "run_1")
     await store.commit(beginning(2, token=first.token))
     second = await store.claim("session_1", "run_1")
-    _expect(second.token > first.token, f"the second claim has token {second.token}, and the first had {first.token}")
+    _expect(second.token > first.token, f"the second claim has token {second.token}, but the first had {first.token}")
     await _refused(
         SessionLocked, work=store.commit(batch(3, 3, token=first.token)), what="a batch of the earlier claim"
     )
@@ -231,7 +237,10 @@ async def _fences(open_as: Open) -> None:
 
 
 async def _evicts(open_as: Open) -> None:
-    """A process that was given up writes nothing more, and another goes on at the same event."""
+    """Check that a process that was given up writes no more.
+
+    Another one continues at the same event.
+    """
     old, new = await open_as("old"), await open_as("new")
     await _begun(old)
     _expect(not await new.evict("old"), "a process was evicted although its lease is valid")
@@ -239,7 +248,7 @@ async def _evicts(open_as: Open) -> None:
     await _refused(LeaseLost, work=old.commit(batch(3, 3)), what="a batch of an evicted process")
     await _refused(LeaseLost, work=old.add(session("session_2")), what="a session of an evicted process")
     orphans = [orphan.session_id for orphan in await new.orphans()]
-    _expect(orphans == ["session_1"], f"the sessions that nobody holds are {orphans}")
+    _expect(orphans == ["session_1"], f"the orphaned sessions are {orphans}")
     _expect(await new.interrupt_orphans(orphans, "it died") == 1, "the orphan was not marked as interrupted")
     await new.queue(waiting("run_1", prompt=None))
     await new.claim("session_1", "run_1")
@@ -248,35 +257,35 @@ async def _evicts(open_as: Open) -> None:
 
 
 async def _queues_once(open_as: Open) -> None:
-    """A session has one run at a time."""
+    """Check that a session has one run at a time."""
     store = await open_as("one")
     for _ in range(2):
         await store.queue(waiting(new=session()))
     await _refused(SessionBusy, work=store.queue(waiting("run_2")), what="a second run in the queue")
     await store.claim("session_1", "run_1")
     await store.commit(beginning(2))
-    await _refused(SessionBusy, work=store.queue(waiting("run_2")), what="a run beside one that is running")
+    await _refused(SessionBusy, work=store.queue(waiting("run_2")), what="a run in addition to a running one")
     _expect(await store.request_cancel("session_1", "first"), "a running session could not be cancelled")
     await store.request_cancel("session_1", "second")
     run = await store.run("run_1")
     _expect(run is not None and run.cancel == "first", f"cancelled for first, and then for second: {run}")
     await store.commit(ending(3, 3))
-    _expect(not await store.request_cancel("session_1", "late"), "a run that is over was cancelled")
+    _expect(not await store.request_cancel("session_1", "late"), "a finished run was cancelled")
 
 
 async def _delivers(open_as: Open) -> None:
-    """A message is kept until a run has received it, and deleted with its session."""
+    """Check that a message is kept until a run has received it, and is deleted with its session."""
     store = await open_as("one")
     await _begun(store)
     for id in ("a", "b"):
         await store.add_message(message(id))
     await store.commit(batch(3, 3, delivered=("a",)))
     left = [one.id for one in await store.undelivered_messages("session_1")]
-    _expect(left == ["b"], f"a was received and b was not, and what waits is {left}")
+    _expect(left == ["b"], f"a was received and b was not, but {left} are waiting")
     await store.commit(ending(4, 4))
     _expect(await store.delete("session_1"), "the session was not deleted")
-    _expect(await store.session("session_1") is None, "the session is there after it was deleted")
-    _expect(not await all_pages(store), "its events are there after it was deleted")
+    _expect(await store.session("session_1") is None, "the session still exists after it was deleted")
+    _expect(not await all_pages(store), "its events still exist after it was deleted")
 
 
 CASES: dict[str, Callable[[Open], Awaitable[None]]] = {

@@ -1,4 +1,4 @@
-"""What a check reports: how many points it tried, how the runs ended, and what did not hold, and where."""
+"""Reports of checks: how many points were tried, how the runs ended, and which invariants were broken, and where."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from ...decision import WrongUse
 from .invariants import INVARIANTS, Broken
 
 MOST_VIOLATIONS = 20
-"""A check ends early after so many: they are likely the same mistake."""
+"""Number of violations after which a check ends early: they are probably the same mistake."""
 
 Points = int | Sequence[int] | None
-"""Which points to try: so many, chosen with a seed; exactly these; or None for all."""
+"""Points to try: this many, chosen with a seed; exactly these; or None for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing that did not hold."""
+    """One broken invariant."""
 
     fault: str
-    """What was done to the run, such as `cancel by scope`."""
+    """Fault that was caused, such as `cancel by scope`."""
     point: int
-    """Where: the turn of the event loop, or the byte or line of the record. 0 if nothing was done to the run."""
+    """Place: the turn of the event loop, or the byte or line of the record. 0 if there was no fault."""
     invariant: str
-    """The name of what did not hold; `INVARIANTS` says it in a sentence."""
+    """Name of the broken invariant; `INVARIANTS` has its description."""
     seen: str
     """What was seen instead."""
     repeat: str
-    """The arguments that repeat it, beside those that you gave."""
+    """Arguments that repeat it, in addition to those that you gave."""
 
     def __str__(self) -> str:
         return (
@@ -45,37 +45,38 @@ class Violation:
 
 @dataclass(slots=True)
 class FaultReport:
-    """What a check has found. `print` shows it; in a test, write `assert report.ok, report`."""
+    """Report of a check. `print` shows it; in a test, write `assert report.ok, report`."""
 
     check: str
-    """The name of the function that made it."""
+    """Name of the check's function."""
     of: int = 0
-    """How many points there are; with `points=None` and enough time, all are tried."""
+    """Number of points; with `points=None` and enough time, all are tried."""
     tried: int = 0
-    """How many runs were made with a fault, or would have been the same as one that was made (`alike`)."""
+    """Number of runs that were made with a fault, or would have been the same as one that was made (`alike`)."""
     alike: int = 0
-    """At how many of these points a run finds exactly what it finds at the point before, and so was not made again."""
+    """Number of these points at which a run finds exactly the same as at the previous point, so that it was not made
+    again."""
     ends: Counter[str] = field(default_factory=Counter)
-    """How often runs ended with each stop reason. `not begun`: before the run had begun."""
+    """Number of runs by stop reason. `not begun`: ended before the run had begun."""
     violations: list[Violation] = field(default_factory=list)
-    """What did not hold. A check ends early after 20 violations."""
+    """Broken invariants. A check ends early after 20 violations."""
     seconds: float = 0.0
     """Real seconds that the check took."""
     counted: str = "runs ended"
-    """What `ends` counts, for people; `check_redaction` counts texts."""
+    """Description of what `ends` counts; `check_redaction` counts texts."""
 
     @property
     def ok(self) -> bool:
-        """Whether everything held."""
+        """Whether all invariants held."""
         return not self.violations
 
     @property
     def full(self) -> bool:
-        """Whether there are so many violations that the check ends early."""
+        """Whether there are enough violations for the check to end early."""
         return len(self.violations) >= MOST_VIOLATIONS
 
     def add(self, fault: str, point: int, broken: Iterable[Broken], repeat: str) -> None:
-        """Add what did not hold at a point."""
+        """Add the broken invariants at a point."""
         self.violations += [Violation(fault, point, invariant, seen, repeat) for invariant, seen in broken]
 
     def __str__(self) -> str:
@@ -90,16 +91,16 @@ class FaultReport:
 
 
 class Stopwatch:
-    """Ends a check after so many real seconds; None for no bound. Raises WrongUse unless they are above 0."""
+    """Timer that ends a check after this many seconds; None for no limit. Raises WrongUse unless above 0."""
 
     def __init__(self, seconds: float | None) -> None:
         if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
-            raise WrongUse(f"seconds is {seconds!r}: give a number above 0, or None for no bound")
+            raise WrongUse(f"seconds is {seconds!r}: give a number above 0, or None for no limit")
         self._seconds, self._began = seconds, monotonic()
 
     @property
     def passed(self) -> float:
-        """Real seconds so far."""
+        """Elapsed real seconds."""
         return monotonic() - self._began
 
     @property
@@ -109,40 +110,40 @@ class Stopwatch:
 
 
 def check_not_async(name: str, made: object) -> None:
-    """Raise WrongUse for what an async function has returned. name: of the function."""
+    """Raise WrongUse if an async function returned this value. name: the function's name."""
     if asyncio.iscoroutine(made):
         made.close()
         raise WrongUse(
             f"{name} is an async function, and a check calls it itself: write `def {name}(...)`. If a run needs "
-            "something that has to be waited for, write `@asynccontextmanager` above the function, and `yield run`"
+            "something that must be awaited, write `@asynccontextmanager` above the function, and `yield run`"
         )
 
 
 def chosen(points: Points, there_are: Sequence[int], seed: int) -> list[int]:
-    """The points to try, of those that there are. Raises WrongUse for points that cannot be."""
+    """Return the points to try out of those that exist. Raises WrongUse for invalid points."""
     if points is None:
         return list(there_are)
     if isinstance(points, bool) or (isinstance(points, int) and points < 1):
-        raise WrongUse(f"points is {points!r}: give how many (1 or more), the points themselves, or None for all")
+        raise WrongUse(f"points is {points!r}: give a number of points (1 or more), a list of points, or None for all")
     if isinstance(points, int):
         return sorted(random.Random(seed).sample(list(there_are), min(points, len(there_are))))
     if isinstance(points, str) or not all(type(point) is int and point > 0 for point in points):
         raise WrongUse(f"points is {points!r}: points are whole numbers, 1 or more")
     if points and min(points) > len(there_are):
-        raise WrongUse(f"points is {points!r}, and there are only the points 1 to {len(there_are)}: nothing is tried")
+        raise WrongUse(f"points is {points!r}, but there are only the points 1 to {len(there_are)}: nothing is tried")
     return list(points)
 
 
 def chosen_names(only: Sequence[str] | None, names: Iterable[str]) -> list[str]:
-    """The names to try, of those that there are: all for None. Raises WrongUse for others."""
+    """Return the names to try out of those that exist, all for None. Raises WrongUse for others."""
     known = list(names)
     if only is not None and (isinstance(only, str) or not set(only) <= set(known)):
-        raise WrongUse(f"only is {only!r}: give several of {', '.join(known)}")
+        raise WrongUse(f"only is {only!r}: give a list of some of {', '.join(known)}")
     return [name for name in known if only is None or name in only]
 
 
 def record_in(folder: str) -> Path:
-    """The path of the record of the next run, where nothing is."""
+    """Return a path for the record of the next run, where no file exists."""
     emptied(Path(folder))
     return Path(folder) / "record.jsonl"
 

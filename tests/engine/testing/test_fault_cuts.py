@@ -249,7 +249,7 @@ def test_a_task_that_a_resumed_process_leaves_is_found() -> None:
     ("make_engine", "options", "said"),
     [
         (make(), {"at": "words"}, "use bytes or lines"),
-        (make(), {"points": 0}, "give how many"),
+        (make(), {"points": 0}, "give a number of points"),
         (make(), {"seconds": -1}, "above 0"),
         (lambda effects: None, {}, "make_engine returned None"),
         (lambda effects: Engine("gpt"), {}, "is a name"),

@@ -193,14 +193,14 @@ class Insisting(Naive):
 def test_a_provider_that_asks_again_and_again_is_found() -> None:
     report = check_hostile_endpoints(asking(Insisting), only=["status_500_html"])
     assert "bounded" in broken(report)
-    assert "requests, and may 10" in report.violations[0].seen
+    assert "requests; the limit is 10" in report.violations[0].seen
 
 
 @pytest.mark.parametrize(
     ("make", "options", "said"),
     [
-        (asking(PROVIDERS["chat"]), {"only": ["nobody"]}, "give several of status_204"),
-        (asking(PROVIDERS["chat"]), {"only": "html"}, "give several of"),
+        (asking(PROVIDERS["chat"]), {"only": ["nobody"]}, "give a list of some of status_204"),
+        (asking(PROVIDERS["chat"]), {"only": "html"}, "give a list of some of"),
         (asking(lambda url: OpenAICompatible("m", "http://127.0.0.1:9/v1")), {"only": ["html"]}, "got a request"),
     ],
 )

@@ -146,10 +146,10 @@ SCRIPTED: Any = Scripted("x")
 def wrong_uses() -> Iterator[Any]:
     yield pytest.param(lambda: check_fuzzed_inputs(int, b"1", ValueError), "give a list of bytes", id="no list")
     yield pytest.param(lambda: check_fuzzed_inputs(int, [], ValueError), "give a list of bytes", id="empty")
-    yield pytest.param(lambda: check_fuzzed_inputs(int, [b"x"], ValueError), "give what can be read", id="bad example")
+    yield pytest.param(lambda: check_fuzzed_inputs(int, [b"x"], ValueError), "give examples that can", id="bad example")
     yield pytest.param(lambda: check_fuzzed_inputs(int, [b"1"], ValueError, points=0), "1 or more", id="points")
     yield pytest.param(lambda: check_fuzzed_inputs(int, [b"1"], ValueError, points=None), "give one", id="endless")
-    yield pytest.param(lambda: check_fuzzed_responses(SCRIPTED), "is no HTTP provider", id="provider")
+    yield pytest.param(lambda: check_fuzzed_responses(SCRIPTED), "is not an HTTP provider", id="provider")
 
 
 @pytest.mark.parametrize(("use", "said"), list(wrong_uses()))

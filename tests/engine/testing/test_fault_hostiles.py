@@ -91,9 +91,9 @@ def test_a_program_that_waits_for_a_tool_that_never_ends_is_found() -> None:
 @pytest.mark.parametrize(
     ("make", "options", "said"),
     [
-        (with_tool, {"only": ["nobody"]}, "give several of swallows_cancellation"),
-        (with_tool, {"only": "never_ends"}, "give several of"),
-        (with_tool, {"ways": []}, "give several of run"),
+        (with_tool, {"only": ["nobody"]}, "give a list of some of swallows_cancellation"),
+        (with_tool, {"only": "never_ends"}, "give a list of some of"),
+        (with_tool, {"ways": []}, "give a list of some of run"),
         (lambda record, tool: Engine(Scripted([DONE]), tools=[tool]).start("go", record=record), {}, "never called"),
     ],
 )

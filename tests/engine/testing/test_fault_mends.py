@@ -457,5 +457,5 @@ def test_what_cannot_be_tried_is_told_with_what_to_write() -> None:
         check_leaks(two_arguments)  # type: ignore[arg-type]
     with pytest.raises(WrongUse, match=r"make_store is an async function"):
         check_store(a_coroutine)  # type: ignore[arg-type]
-    with pytest.raises(WrongUse, match=r"points is \[1000000\], and there are only the points 1 to"):
+    with pytest.raises(WrongUse, match=r"points is \[1000000\], but there are only the points 1 to"):
         check_cancel_points(lambda record: Engine(Scripted([DONE])).start("go", record=record), points=[1_000_000])

@@ -277,11 +277,11 @@ def test_a_defect_of_the_engine_is_found_a_step_that_begins_after_the_cancel(mon
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"ways": "run"}, "give several of run, caller, scope, task, shutdown"),
-        ({"ways": ["nobody"]}, "give several of"),
-        ({"ways": []}, "give several of"),
-        ({"points": 0}, "give how many"),
-        ({"points": True}, "give how many"),
+        ({"ways": "run"}, "give a list of some of run, caller, scope, task, shutdown"),
+        ({"ways": ["nobody"]}, "give a list of some of"),
+        ({"ways": []}, "give a list of some of"),
+        ({"points": 0}, "give a number of points"),
+        ({"points": True}, "give a number of points"),
         ({"points": "3"}, "whole numbers"),
         ({"points": [0]}, "whole numbers"),
         ({"seconds": 0}, "above 0"),
@@ -301,7 +301,7 @@ def no_schema(what: threading.Thread) -> str:
     ("make_run", "said"),
     [
         (lambda record: engine(), "make_run gave"),
-        (lambda record: None, "make_run returned None, which is no run"),
+        (lambda record: None, "make_run returned None, which is not a run"),
         (lambda record: Engine("gpt").start("go", record=record), "is a name"),
         (lambda record: Engine(object()).start("go", record=record), "has no method `stream`"),
         (lambda record: engine(no_schema).start("go", record=record), "no schema can be made"),

@@ -118,10 +118,10 @@ def test_the_other_checks_know_the_rules_of_an_engine() -> None:
 @pytest.mark.parametrize(
     ("policy", "options", "said"),
     [
-        ("strict", {}, "is no policy: give Policy"),
-        (None, {}, "is no policy"),
+        ("strict", {}, "is not a policy: give Policy"),
+        (None, {}, "is not a policy"),
         (Policy(rules=("mine",)), {}, "mine"),
-        (Policy(), {"points": 0}, "give how many"),
+        (Policy(), {"points": 0}, "give a number of points"),
         (Policy(), {"seconds": 0}, "above 0"),
         (Policy(), {"rules": ["mine"]}, "mine"),
     ],

@@ -80,8 +80,8 @@ def test_a_redaction_that_takes_everything_out_is_found() -> None:
     ("redact", "said"),
     [
         (lambda text: None, "returned NoneType"),
-        (lambda text: text + str(id(object())) + str(next(NUMBERS)), "otherwise the second time"),
-        (lambda text: text + "!", "once more"),
+        (lambda text: text + str(id(object())) + str(next(NUMBERS)), "differently the second time"),
+        (lambda text: text + "!", "redacted again"),
         (lambda text: text.encode("latin-1").decode(), "UnicodeEncodeError"),
     ],
 )
@@ -99,10 +99,10 @@ NUMBERS = iter(range(10**9))
     [
         (None, {}, r"write check_leaks\(make_engine\)|give Redaction\(\)"),
         (Redaction, {}, r"give Redaction\(\)"),
-        (Redaction(), {"kinds": ["nothing"]}, "give several of those in SECRETS"),
-        (Redaction(), {"kinds": "GitHub"}, "give several of those in SECRETS"),
+        (Redaction(), {"kinds": ["nothing"]}, "give a list of names in SECRETS"),
+        (Redaction(), {"kinds": "GitHub"}, "give a list of names in SECRETS"),
         (Redaction(), {"times": 0}, "1 or more"),
-        (Redaction(), {"most_missed": 5}, "a part from 0 to 1"),
+        (Redaction(), {"most_missed": 5}, "a share from 0 to 1"),
         (Redaction(), {"harmless": "a text"}, "must be a list"),
     ],
 )
@@ -192,8 +192,8 @@ def test_an_engine_that_destroys_harmless_texts_is_found(monkeypatch: pytest.Mon
     [
         (lambda provider, tool: Engine(provider, tools=[tool]), {}, "redacts nothing"),
         (lambda provider, tool: None, {}, "make_engine returned None"),
-        (make_engine, {"points": 0}, "give how many"),
-        (make_engine, {"kinds": ["nothing"]}, "give several of those in SECRETS"),
+        (make_engine, {"points": 0}, "give a number of points"),
+        (make_engine, {"kinds": ["nothing"]}, "give a list of names in SECRETS"),
     ],
 )
 def test_an_engine_that_cannot_be_tried_is_refused(make: Any, options: dict[str, Any], said: str) -> None:

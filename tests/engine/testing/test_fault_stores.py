@@ -135,10 +135,10 @@ def test_a_store_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("make", "options", "said"),
     [
-        (lambda folder: object(), {}, "no store: it has no method 'open'"),
+        (lambda folder: object(), {}, "not a store: it has no method 'open'"),
         (lambda folder: None, {}, "make_store returned None"),
-        (sqlite, {"only": ["nothing"]}, "give several of keeps"),
-        (sqlite, {"only": "keeps"}, "give several of keeps"),
+        (sqlite, {"only": ["nothing"]}, "give a list of some of keeps"),
+        (sqlite, {"only": "keeps"}, "give a list of some of keeps"),
         (sqlite, {"seconds": 0}, "above 0"),
     ],
 )

@@ -132,7 +132,7 @@ def test_all_points_are_tried_if_the_command_line_says_so(pytestconfig: pytest.C
 async def test_a_number_of_points_that_cannot_be_is_told(tmp_path: Path) -> None:
     ran = await run(tmp_path, "--faults-points", "many")
     assert ran.code == 4
-    assert "--faults-points is 'many': give how many points to try" in ran.err + ran.out
+    assert "--faults-points is 'many': give the number of points to try" in ran.err + ran.out
     assert "Traceback" not in ran.err
     for text in ("0", "-1", "1.5", ""):
         with pytest.raises(pytest.UsageError, match="1 or more, or all"):

@@ -1,6 +1,6 @@
-"""A conformance kit for durable engines: cases that run on any implementation of `Steps` and `Queue`.
+"""Conformance kit for durable engines: cases that run on any implementation of `Steps` and `Queue`.
 
-The cases start real processes, kill and freeze them, and log what their work did in a file outside of the engine.
+The cases start real processes, kill and freeze them, and log their work to a file outside the engine.
 """
 
 from ..nonconformance import Cannot

@@ -1,4 +1,4 @@
-"""The table of cases that every durable engine must pass, and `check`, which runs one of them."""
+"""Table of the cases that every durable engine must pass, and `check`, which runs one of them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .harness import Adapter, DurableTrial
 
 NEEDS = {
     "freezing": "other processes continue while one is frozen: it holds no lock that they wait for",
-    "limits": "a limit to the jobs running in all processes together",
-    "servers": "a server of its own, which can be away",
+    "limits": "a limit on the number of jobs running in all processes together",
+    "servers": "a separate server, which can be down",
 }
-"""Abilities that a case may need, and that an engine may be declared to lack."""
+"""Abilities that a case may need and that an engine may be declared to lack."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class DurableCase:
     name: str
     check: Callable[[DurableTrial], Awaitable[None]]
     needs: frozenset[str] = frozenset()
-    """Keys of NEEDS. The case is skipped for an engine that was declared unable to do one of them."""
+    """Keys of NEEDS. The case is skipped for an engine that is declared to lack one of them."""
 
     def __str__(self) -> str:
         return self.name
@@ -76,26 +76,27 @@ CASES: tuple[DurableCase, ...] = (
 """Every requirement of a durable engine."""
 
 
-# Runs one case on one adapter.
+# Running one case on one adapter.
 
 PATIENCE = 120.0
-"""The time limit of a case, in seconds. Cases take a few; starting processes on a busy machine takes most of it."""
+"""Time limit of a case, in seconds. Cases take a few seconds; starting processes on a busy machine takes most of
+them."""
 
 
 async def check(case: DurableCase, adapter: Adapter, *, cannot: Collection[str] = ()) -> None:
-    """Run a case on an empty engine. Raises AssertionError if it fails, or Cannot if the engine is unable to do it.
+    """Run a case on an empty engine. Raises AssertionError if it fails, or Cannot if the engine lacks a need of it.
 
-    cannot: what the engine is unable to do, as keys of `NEEDS`. Processes are started by
-    `multiprocessing`'s forkserver: a script that calls this needs `if __name__ == "__main__":`, and
-    `multiprocessing.set_forkserver_preload` with the engine's packages, before the first case, makes them start sooner.
+    cannot: abilities that the engine lacks, as keys of `NEEDS`. Processes are started by `multiprocessing`'s
+    forkserver: a script that calls this needs `if __name__ == "__main__":`, and they start sooner after
+    `multiprocessing.set_forkserver_preload` with the engine's packages, called before the first case.
     """
     for word in sorted(set(cannot) - NEEDS.keys()):
-        raise WrongUse(f"cannot={{{word!r}}} is nothing that a case needs{did_you_mean(word, NEEDS)}")
+        raise WrongUse(f"cannot={{{word!r}}} is not a need of any case{did_you_mean(word, NEEDS)}")
     adapter.check()
     missing = {*cannot} | ({"limits"} if adapter.limited is None else set())
     missing |= {"servers"} if adapter.away is None else set()
     if case.needs & missing:
-        raise Cannot(f"{case.name}: the engine was declared unable to do {', '.join(sorted(case.needs & missing))}")
+        raise Cannot(f"{case.name}: the engine is declared to lack {', '.join(sorted(case.needs & missing))}")
     with tempfile.TemporaryDirectory(prefix="endstop-durable-") as folder:
         trial = DurableTrial(f"conformance case {case.name!r}", adapter, Path(folder))
         try:

@@ -1,4 +1,4 @@
-"""Cases of failover: runs whose process is killed, or is frozen and wakes up again."""
+"""Cases of failover: runs whose process is killed, or is frozen and resumes later."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ VALUES: dict[str, Any] = {
     "long": "0123456789" * 30_000,
     "many": [{"n": number, "text": f"line {number}"} for number in range(3000)],
 }
-"""All kinds of JSON that a result may be."""
+"""Values of all JSON types that a result may have."""
 
 
 async def comes_back_equal(trial: DurableTrial) -> None:
-    """Results of every JSON kind are what they were, in the process that made them and in the next one."""
+    """Check that results of every JSON type come back equal, in the process that made them and in the next one."""
     acts = [ScriptedStep(1, call, value, bare=bare) for call, value in VALUES.items() for bare in (True,)]
     acts += [ScriptedStep(2, call, value) for call, value in VALUES.items()]
     first, second = await trial.start_processes(2)
@@ -38,13 +38,13 @@ async def comes_back_equal(trial: DurableTrial) -> None:
     await trial.wait_logged("began", "run", "run/3/", process=other.name)
     again = [note.key for note in trial.logged("began", process=other.name)]
     if again != ["run/3/"]:
-        trial.fail(f"in the second process work happened again for {again}")
+        trial.fail(f"in the second process, work was done again for {again}")
     trial.log.open_gate("end")
     await trial.wait_logged("done", "run")
 
 
 async def is_done_by_another(trial: DurableTrial) -> None:
-    """A process is killed within the third step: another one gets the first two results and does the rest."""
+    """Check that after a kill within the third step, another process gets the first two results and does the rest."""
     await trial.submit_plan("run", ScriptedStep(1), ScriptedStep(2), ScriptedStep(3, within="end"), ScriptedStep(4))
     first = await trial.start_process()
     await trial.wait_logged("began", "run", "run/3/")
@@ -57,11 +57,14 @@ async def is_done_by_another(trial: DurableTrial) -> None:
     made = {note.key: note.by for note in trial.logged("result", "run", process=second.name)}
     wanted = {"run/1/": first.name, "run/2/": first.name, "run/3/": second.name, "run/4/": second.name}
     if made != wanted:
-        trial.fail(f"the results were made by {made}, and should have been by {wanted}")
+        trial.fail(f"the results were made by {made}, and should have been made by {wanted}")
 
 
 async def keeps_the_finished_of_five(trial: DurableTrial) -> None:
-    """Of five steps at once, three have ended at the kill: their results are kept, and only the other two run again."""
+    """Check that a kill keeps the results of parallel steps that have ended.
+
+    Of five parallel steps, three have ended at the kill: only the other two run again.
+    """
     calls = [ScriptedStep(2, f"call-{number}", number, within="end" if number in (1, 3) else "") for number in range(5)]
     await trial.submit_plan("run", ScriptedStep(1), calls, ScriptedStep(3))
     first, second = await trial.start_processes(2)
@@ -75,11 +78,14 @@ async def keeps_the_finished_of_five(trial: DurableTrial) -> None:
     await trial.wait_logged("done", "run", process=other.name)
     began = sorted(note.key for note in trial.logged("began", process=other.name))
     if began != ["run/2/call-1", "run/2/call-3", "run/3/"]:
-        trial.fail(f"in the second process work happened for {began}")
+        trial.fail(f"in the second process, work was done for {began}")
 
 
 async def survives_many_kills(trial: DurableTrial) -> None:
-    """A run of 13 steps survives five kills, one at every third step: no step with a stored result runs again."""
+    """Check that a run of 13 steps survives five kills, one at every third step.
+
+    No step with a stored result runs again.
+    """
     gates = {number: f"gate-{number}" for number in (1, 4, 7, 10, 13)}
     acts = [ScriptedStep(number, value=number, within=gates.get(number, "")) for number in range(1, 14)]
     await trial.submit_plan("run", *acts)
@@ -88,21 +94,27 @@ async def survives_many_kills(trial: DurableTrial) -> None:
         await trial.wait_logged("began", "run", f"run/{number}/", process=one.name)
         one.kill()
         trial.log.open_gate(f"gate-{number}")
-        await trial.recover("run")  # before the next process starts: it is the dead one that must lose the run
+        await trial.recover("run")  # before the next process starts, because the dead one must lose the run
     last = await trial.start_process()
     await trial.wait_logged("done", "run", process=last.name)
     worked = [note.key for note in trial.logged("ended", "run")]
     if worked != [f"run/{number}/" for number in range(1, 14)]:
-        trial.fail(f"13 steps have ended in all processes together, and these did: {worked}")
+        trial.fail(f"13 steps should have ended in all processes together; these did: {worked}")
 
 
 async def loses_to_another_within(trial: DurableTrial) -> None:
-    """A process is frozen within a step, and woken after another one has done the run: it gets RunLost."""
+    """Check that a process frozen within a step gets RunLost.
+
+    It wakes up after another process has finished the run.
+    """
     await _woken(trial, ScriptedStep(2, within="end"))
 
 
 async def loses_to_another_between(trial: DurableTrial) -> None:
-    """A process is frozen between two steps, and woken after another one has done the run: it gets RunLost."""
+    """Check that a process frozen between two steps gets RunLost.
+
+    It wakes up after another process has finished the run.
+    """
     await _woken(trial, ScriptedStep(2, before="end"))
 
 
@@ -123,18 +135,21 @@ async def _woken(trial: DurableTrial, act: ScriptedStep) -> None:
     if not trial.logged("lost", "run", process=first.name):
         trial.fail("a process that was frozen, and whose run was done by another, must get RunLost")
     trial.check_exactly_once()
-    # when the woken process leaves, the run must not go back into the queue, nor end a second time
+    # when the woken process leaves, the run must neither go back into the queue nor end a second time
     trial.log.open_gate(f"leave-{first.name}")
     await trial.pause(GRACE)
     if len(trial.logged("taken", "run")) != 2:
-        trial.fail("the run was done, and was taken once more after the first process was woken")
+        trial.fail("the run was done, and was taken again after the first process was woken")
 
 
 ENDS = ("lost", "done", "raised", "cancelled")
 
 
 async def loses_in_the_middle(trial: DurableTrial) -> None:
-    """A frozen process is woken while another one executes the run: it gets RunLost, and the other one finishes."""
+    """Check that a frozen process gets RunLost if it wakes up while another one executes the run.
+
+    The other process finishes the run.
+    """
     await trial.submit_plan(
         "run", ScriptedStep(1), ScriptedStep(2, within="two"), ScriptedStep(3, within="three"), ScriptedStep(4)
     )
@@ -152,14 +167,14 @@ async def loses_in_the_middle(trial: DurableTrial) -> None:
 
 
 async def is_durable_when_submitted(trial: DurableTrial) -> None:
-    """If the submitting process is killed as soon as `submit` has returned, the job is in the queue."""
+    """Check that the job is in the queue if the submitting process is killed as soon as `submit` has returned."""
     await trial.start_process(at_once=0, submits=(job("run", [ScriptedStep(1)]),))
     worker = await trial.start_process()
     await trial.wait_logged("done", "run", process=worker.name)
 
 
 async def changes_nothing_at_rest(trial: DurableTrial) -> None:
-    """`recover` changes nothing for a run that is unknown, waits in the queue or has ended."""
+    """Check that `recover` changes nothing for a run that is unknown, waits in the queue or has ended."""
     await trial.recover("nobody's")
     await trial.submit_plan("run", ScriptedStep(1))
     await trial.recover("run")
@@ -172,4 +187,4 @@ async def changes_nothing_at_rest(trial: DurableTrial) -> None:
         await trial.pause(GRACE)
     taken = [note.run for note in trial.logged("taken")]
     if taken != ["run", "next"]:
-        trial.fail(f"two runs were submitted, and these were taken: {taken}")
+        trial.fail(f"two runs were submitted, but these were taken: {taken}")

@@ -1,7 +1,7 @@
-"""The harness of the cases: the adapter under test, its processes, the steps they do, and the log of what happened.
+"""Harness of the cases: the adapter under test, its processes, the steps they do, and the log of what happened.
 
 A case describes the steps of a run as data (`ScriptedStep`), so that any process can do them. Every process appends
-what happens to one log file (`CaseLog`), which survives its death, and gates in that folder say how far it may go.
+what happens to one log file (`CaseLog`), which survives its death, and gates in that folder tell how far it may go.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ....durability import Job, Queue, ResultNotStored, RunLost, StepKey, Steps,
 from ..nonconformance import Nonconformance
 
 GRACE = 0.3
-"""Seconds that a case waits to see that something forbidden does not happen."""
+"""Seconds for which a case waits to see that something forbidden does not happen."""
 What = Literal[
     "working",
     "submitted",
@@ -42,43 +42,45 @@ What = Literal[
     "raised",
     "done",
 ]
-"""Logged by a process: `working`, `submitted`, `left`. By the work of a job: `taken`, `lost`, `cancelled`, `raised`,
-`done`. By the work of a step: `began`, `ended`; and by the caller of the step: `result`, `not kept`."""
+"""Kind of a log entry. By a process: `working`, `submitted`, `left`. By the work of a job: `taken`, `lost`,
+`cancelled`, `raised`, `done`. By the work of a step: `began`, `ended`; and by the caller of the step: `result`, `not
+kept`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """How to make a `Queue` of a durable engine for one case. The engine must hold no runs of other cases.
+    """Recipe for a `Queue` of a durable engine for one case. The engine must hold no runs of other cases.
 
-    It is sent to several processes, so its fields must be picklable.
+    It is pickled for several processes, so its fields must be picklable.
     """
 
     make: str
-    """The function that returns a Queue, as `package.module:name`; a new process with our `sys.path` imports it."""
+    """Function that returns a Queue, as `package.module:name`. A new process with the same `sys.path` imports it."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """The keyword arguments to call it with."""
+    """Keyword arguments for it."""
     limited: Mapping[str, Any] | None = None
-    """Arguments to add so that at most two jobs run at once, in all processes together; None if it cannot."""
+    """Arguments to add so that at most two jobs run at once, in all processes together; None if that is not
+    possible."""
     away: Mapping[str, Any] | None = None
-    """Arguments to change so that no server answers, with `secret` as any password; None if there is no server."""
+    """Arguments to change so that no server responds, with `secret` as any password; None if there is no server."""
     secret: str = ""
     """A password that must not appear in any text."""
 
     def queue(self, more: Mapping[str, Any] | None = None) -> Queue:
-        """A new Queue of this engine."""
+        """Return a new Queue of this engine."""
         module, _, name = self.make.partition(":")
         made: Queue = getattr(importlib.import_module(module), name)(**{**self.arguments, **(more or {})})
         return made
 
     def check(self) -> None:
-        """Raises WrongUse if `make` is not of the form package.module:name."""
+        """Raise WrongUse if `make` is not of the form package.module:name."""
         module, colon, name = self.make.partition(":")
         if not (module and colon and name):
             raise WrongUse(f"make={self.make!r} must be written as package.module:name")
 
 
 class DurableTrial:
-    """One case on one engine: its processes, their log, and the checks on it."""
+    """One case on one engine: its processes, their log, and checks of it."""
 
     def __init__(self, name: str, adapter: Adapter, folder: Path) -> None:
         self.name = name
@@ -90,7 +92,7 @@ class DurableTrial:
         self._queue: Queue | None = None
 
     async def queue(self) -> Queue:
-        """The queue, opened in this process."""
+        """Return the queue, opened in this process."""
         if self._queue is None:
             self._queue = self.adapter.queue(self.more)
             await self._queue.open()
@@ -111,20 +113,20 @@ class DurableTrial:
 
     @asynccontextmanager
     async def work_here(self, work: Work | None = None, *, at_once: int = 8) -> AsyncIterator[str]:
-        """Claim jobs in this process and execute their plans, or `work` if given. Yields the name it works under."""
+        """Claim jobs in this process and execute their plans, or `work` if given. Yield the name it works under."""
         name = f"here-{uuid4().hex[:8]}"
         async with (await self.queue()).working(name, work or make_work(name, self.log), at_once=at_once):
             yield name
 
     async def start_process(self, *, at_once: int = 8, submits: tuple[Job, ...] = ()) -> TrialProcess:
-        """Start a worker process; returns once it claims jobs (with `at_once=0`: once it has submitted its own)."""
+        """Start a worker process. Return once it claims jobs or, with `at_once=0`, has submitted its own."""
         (one,) = await self.start_processes(1, at_once=at_once, submits=submits)
         return one
 
     async def start_processes(
         self, number: int, *, at_once: int = 8, submits: tuple[Job, ...] = ()
     ) -> list[TrialProcess]:
-        """Start this many worker processes at the same time; returns once all claim jobs."""
+        """Start this many worker processes at the same time. Return once all claim jobs."""
         started = [self._start(at_once, submits) for _ in range(number)]
         said: What = "working" if at_once else "submitted"
         names = {one.name for one in started}
@@ -145,7 +147,7 @@ class DurableTrial:
         return self.processes[-1]
 
     def logged(self, what: What, run: str = "", key: str = "", process: str = "") -> list[LogEntry]:
-        """The log entries that match."""
+        """Return the log entries that match."""
         return [
             note
             for note in self.log.all()
@@ -156,7 +158,7 @@ class DurableTrial:
         ]
 
     async def wait_until(self, seen: Callable[[], Any], what: str) -> None:
-        """Wait until `seen` returns true, at most for the case's time limit. Fails if a process ends by itself."""
+        """Wait until `seen` returns true, at most for the case's time limit. Fail if a process ends by itself."""
         self._waiting = what
         while not seen():
             for one in self.processes:
@@ -170,16 +172,16 @@ class DurableTrial:
         await self.wait_until(lambda: len(self.logged(what, run, key, process)) >= times, said)
 
     async def pause(self, seconds: float) -> None:
-        """Wait, so that something forbidden would happen by then if the engine did it."""
+        """Wait long enough for something forbidden to happen if the engine did it."""
         await asyncio.sleep(seconds)
 
     @property
     def waiting(self) -> str:
-        """The words for what the trial last waited for."""
+        """Description of what the trial last waited for."""
         return getattr(self, "_waiting", "the queue")
 
     def check_exactly_once(self, run: str = "") -> None:
-        """Fail if a stored result changed, came back wrong, or if the work of a step with a stored result ran again."""
+        """Fail if a stored result changed or came back wrong, or if a step with a stored result was done again."""
         kept: dict[str, str] = {}
         for note in self.log.all():
             if not note.key or (run and note.run != run):
@@ -189,7 +191,7 @@ class DurableTrial:
             if note.what != "result":
                 continue
             if note.text:
-                self.fail(f"the result of {note.key!r} came back different: {note.text}")
+                self.fail(f"the result of {note.key!r} was returned with a difference: {note.text}")
             if kept.setdefault(note.key, note.by) != note.by:
                 self.fail(
                     f"the result of {note.key!r} was made by {kept[note.key]}, and is now the one made by {note.by}"
@@ -232,11 +234,11 @@ class LogEntry(Struct, frozen=True, omit_defaults=True):
     by: str = ""
     """With `result`: the process that did the work."""
     text: str = ""
-    """With `result`: what is wrong with it, if anything. With `raised` and `not kept`: the exception."""
+    """With `result`: the error in it, if there is one. With `raised` and `not kept`: the exception."""
 
 
 class CaseLog:
-    """The log file of a case, shared by its processes. Once `add` returns, the entry survives a kill."""
+    """Log file of a case, shared by its processes. Once `add` returns, the entry survives a kill."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -253,7 +255,7 @@ class CaseLog:
             os.close(file)
 
     def all(self) -> list[LogEntry]:
-        """All entries of all processes, in order."""
+        """Return all entries of all processes, in order."""
         if self._path.exists():
             with self._path.open("rb") as file:
                 file.seek(self._upto)
@@ -280,22 +282,22 @@ class ScriptedStep(Struct, frozen=True, omit_defaults=True):
     call: str = ""
     value: Any = None
     size: int = 0
-    """If not 0, the value is a text of this many characters, instead of `value`."""
+    """If not 0, the length of a text used instead of `value`, in characters."""
     bare: bool = False
-    """The result is `value` itself."""
+    """Whether the result is `value` itself."""
     before: str = ""
-    """The gate (see `CaseLog.gate`) to wait at before the step is requested; none if empty."""
+    """Gate (see `CaseLog.gate`) at which to wait before the step is requested; none if empty."""
     within: str = ""
-    """The gate to wait at within the work of the step; none if empty."""
+    """Gate at which to wait within the work of the step; none if empty."""
 
     @property
     def given(self) -> Any:
-        """The result of its work."""
+        """Result of its work."""
         return "x" * self.size if self.size else self.value
 
 
 class Plan(Struct, frozen=True, omit_defaults=True):
-    """The steps of a run: one group after another, the steps of a group at once."""
+    """Steps of a run: one group after another, the steps of a group in parallel."""
 
     groups: tuple[tuple[ScriptedStep, ...], ...]
     raises: bool = False
@@ -307,14 +309,14 @@ class PlannedError(Exception):
 
 
 def job(run: str, steps: Sequence[ScriptedStep | Sequence[ScriptedStep]] = (), *, raises: bool = False) -> Job:
-    """A job whose work is these steps."""
+    """Return a job whose work is these steps."""
     groups = tuple((step,) if isinstance(step, ScriptedStep) else tuple(step) for step in steps)
     text = msgspec.json.encode(Plan(groups, raises)).decode()
     return Job(run_id=run, session_id="session", agent="planned", opening="prompt", text=text)
 
 
 def make_work(process: str, log: CaseLog) -> Callable[[Job, Steps], Awaitable[None]]:
-    """A `Work` that executes the plan of each job and logs what happens, under the name of this process."""
+    """Return a `Work` that executes the plan of each job and logs what happens, under the name of this process."""
 
     async def work(job: Job, steps: Steps) -> None:
         def note(what: What, text: str = "") -> None:
@@ -366,7 +368,7 @@ async def _act(process: str, log: CaseLog, job: Job, steps: Steps, act: Scripted
 
 
 def describe_difference(given: Any, expected: Any) -> str:
-    """How a result differs from the expected one; empty if it does not. 1, 1.0 and True differ, as in JSON."""
+    """Return how a result differs from the expected one; empty if it does not. 1, 1.0 and True differ, as in JSON."""
     if type(given) is not type(expected):
         return f"{_short(given)} instead of {_short(expected)}"
     if isinstance(expected, dict):
@@ -390,7 +392,7 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """The orders of a worker process: submit some jobs, then work on the queue."""
+    """Instructions for a worker process: submit some jobs, then work on the queue."""
 
     name: str
     adapter: Adapter
@@ -398,12 +400,12 @@ class WorkerOptions:
     folder: str
     path: list[str]
     at_once: int
-    """0: it only submits, and kills itself as soon as `submit` has returned."""
+    """Maximum number of jobs at a time. With 0 it only submits, and kills itself as soon as `submit` has returned."""
     submits: tuple[Job, ...] = ()
 
 
 def main(options: WorkerOptions) -> None:
-    """The main function of a worker process. Its output goes to files in the folder."""
+    """Run a worker process, whose output goes to files in the folder."""
     sys.path[:] = options.path
     for number, name in ((1, "out"), (2, "err")):
         file = os.open(f"{options.folder}/{options.name}.{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -414,7 +416,7 @@ def main(options: WorkerOptions) -> None:
 
 
 def _log_to_stderr() -> None:
-    """Warnings of endstop go to stderr, so that anything on stdout is a fault of the adapter."""
+    """Send endstop's warnings to stderr, so that anything on stdout is the adapter's fault."""
     import structlog
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
@@ -449,16 +451,16 @@ class TrialProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it is alive."""
+        """Exit code; None while the process is alive."""
         return self._process.exitcode
 
     def kill(self) -> None:
-        """Kill it with SIGKILL."""
+        """Kill the process with SIGKILL."""
         self._signal(signal.SIGKILL)
         self._process.join(10)
 
     def freeze(self) -> None:
-        """Stop it with SIGSTOP until `wake`."""
+        """Stop the process with SIGSTOP until `wake`."""
         self._signal(signal.SIGSTOP)
 
     def wake(self) -> None:

@@ -12,7 +12,7 @@ from .harness import GRACE, DurableTrial, ScriptedStep, job
 
 
 async def brings_it_whole(trial: DurableTrial) -> None:
-    """A job arrives as it was submitted."""
+    """Check that a job arrives as it was submitted."""
     answers = (
         JobAnswer(call_id="call:1", approved=True, arguments={"path": "ü\n", "deep": [{"n": 1.5, "no": None}]}),
         JobAnswer(call_id="call:2", text="größte", approved=False),
@@ -38,7 +38,7 @@ async def brings_it_whole(trial: DurableTrial) -> None:
 
 
 async def takes_it_once(trial: DurableTrial) -> None:
-    """A job that is submitted again, while it waits or is being executed, is executed once."""
+    """Check that a job that is submitted again, while it waits or is being executed, is executed once."""
     await trial.submit_plan("run", ScriptedStep(1, within="end"))
     await trial.submit_plan("run", ScriptedStep(1, within="end"))
     async with trial.work_here():
@@ -53,7 +53,7 @@ async def takes_it_once(trial: DurableTrial) -> None:
 
 
 async def takes_it_anew(trial: DurableTrial) -> None:
-    """A job whose work has ended, by itself or by an exception, can be submitted anew, several times."""
+    """Check that a job whose work has ended, by itself or by an exception, can be submitted again, several times."""
     async with trial.work_here():
         for run, raises in (("whole", False), ("broken", True)):
             for times in (1, 2, 3):
@@ -61,11 +61,11 @@ async def takes_it_anew(trial: DurableTrial) -> None:
                 await trial.wait_logged("raised" if raises else "done", run, times=times)
     results = [note.key for note in trial.logged("result")]
     if results != [f"{run}/{times}/" for run in ("whole", "broken") for times in (1, 2, 3)]:
-        trial.fail(f"each of two runs was submitted three times with another step, and these were done: {results}")
+        trial.fail(f"each of two runs was submitted three times with another step, but these were done: {results}")
 
 
 async def _submit_until_taken(trial: DurableTrial, job: Job, times: int) -> None:
-    """Submit until the job is taken: until the engine knows that the run has ended, a submit has no effect."""
+    """Submit until the job is taken, because a submit has no effect until the engine knows that the run has ended."""
     while len(trial.logged("taken", job.run_id)) < times:
         await trial.submit(job)
         with anyio.move_on_after(GRACE):
@@ -73,7 +73,7 @@ async def _submit_until_taken(trial: DurableTrial, job: Job, times: int) -> None
 
 
 async def goes_on_after_errors(trial: DurableTrial) -> None:
-    """Work that raises stops neither the queue nor other jobs that are being executed."""
+    """Check that work that raises stops neither the queue nor other jobs that are being executed."""
     await trial.submit_plan("long", ScriptedStep(1, within="end"))
     async with trial.work_here(at_once=2):
         await trial.wait_logged("began", "long")
@@ -87,7 +87,7 @@ async def goes_on_after_errors(trial: DurableTrial) -> None:
 
 
 async def holds_at_once(trial: DurableTrial) -> None:
-    """A process executes at most `at_once` jobs at a time, and that many if there are enough."""
+    """Check that a process executes at most `at_once` jobs at a time, and that many if there are enough."""
     await _holds(trial, 2)
 
 
@@ -115,23 +115,26 @@ def _check_at_once(trial: DurableTrial, most: int) -> None:
 
 
 async def holds_the_limit(trial: DurableTrial) -> None:
-    """With a limit of two, exactly two jobs are executed at once in all processes together, if there are enough."""
+    """Check that with a limit of two, exactly two jobs are executed at once in all processes together.
+
+    There must be enough jobs.
+    """
     trial.more = trial.adapter.limited
     await trial.start_processes(2)
     runs = [f"run-{number}" for number in range(6)]
     for run in runs:
         await trial.submit_plan(run, ScriptedStep(1, within="end"))
-    await trial.wait_until(lambda: len(trial.logged("began")) >= 2, "two jobs in work")
+    await trial.wait_until(lambda: len(trial.logged("began")) >= 2, "two jobs being executed")
     await trial.pause(GRACE)
     if len(trial.logged("taken")) != 2:
-        trial.fail(f"two jobs may be in work in all, and {len(trial.logged('taken'))} were taken")
+        trial.fail(f"two jobs may be executed in all, but {len(trial.logged('taken'))} were taken")
     trial.log.open_gate("end")
     await trial.wait_until(lambda: len(trial.logged("done")) == len(runs), "all jobs")
     _check_at_once(trial, 2)
 
 
 async def is_shared(trial: DurableTrial) -> None:
-    """Two processes with `at_once=1` execute one job each."""
+    """Check that two processes with `at_once=1` execute one job each."""
     one, two = await trial.start_processes(2, at_once=1)
     for number in range(4):
         await trial.submit_plan(f"run-{number}", ScriptedStep(1, within="end"))
@@ -140,11 +143,14 @@ async def is_shared(trial: DurableTrial) -> None:
     trial.log.open_gate("end")
     await trial.wait_until(lambda: len(trial.logged("done")) == 4, "all jobs")
     if len(trial.logged("taken")) != 4:
-        trial.fail("four jobs were submitted, and one of them was taken twice")
+        trial.fail("four jobs were submitted, but one of them was taken twice")
 
 
 async def forgets_what_waits(trial: DurableTrial) -> None:
-    """A run that is dropped while it waits is not executed; after another `submit` it is."""
+    """Check that a run that is dropped while it waits is not executed.
+
+    After another `submit` it is executed.
+    """
     await trial.submit_plan("gone", ScriptedStep(1))
     queue = await trial.queue()
     await queue.drop("gone")
@@ -160,7 +166,10 @@ async def forgets_what_waits(trial: DurableTrial) -> None:
 
 
 async def forgets_results(trial: DurableTrial) -> None:
-    """Dropping a run that has ended deletes its results: when it is submitted again, its steps do their work again."""
+    """Check that dropping a run that has ended deletes its results.
+
+    When it is submitted again, its steps do their work again.
+    """
     work: list[str] = []
     ended: list[str] = []
 
@@ -179,11 +188,14 @@ async def forgets_results(trial: DurableTrial) -> None:
             await trial.pause(GRACE)
             await (await trial.queue()).drop("run")
     if len(work) != 2:
-        trial.fail(f"a run was dropped and submitted again; the work of its step happened {len(work)} times")
+        trial.fail(f"a run was dropped and submitted again; the work of its step was done {len(work)} times")
 
 
 async def takes_it_away(trial: DurableTrial) -> None:
-    """A run that is dropped while it is executed gets RunLost at its next step, and is not executed again."""
+    """Check that a run dropped during its execution gets RunLost at its next step.
+
+    It is not executed again.
+    """
     await trial.submit_plan("run", ScriptedStep(1), ScriptedStep(2, before="end"))
     async with trial.work_here():
         await trial.wait_logged("result", "run", "run/1/")
@@ -193,11 +205,14 @@ async def takes_it_away(trial: DurableTrial) -> None:
         await trial.submit_plan("next", ScriptedStep(1))
         await trial.wait_logged("done", "next")
     if len(trial.logged("taken", "run")) != 1 or trial.logged("began", "run", "run/2/"):
-        trial.fail("a run was dropped while it was in work, and something more was done for it")
+        trial.fail("a run was dropped during its execution, but more was done for it")
 
 
 async def leaves(trial: DurableTrial) -> None:
-    """Leaving `working` awaits no work and claims no more; after `recover` another process does what was unfinished."""
+    """Check that leaving `working` waits for no work and claims no more.
+
+    After `recover`, another process does the unfinished work.
+    """
     await trial.submit_plan("run", ScriptedStep(1), ScriptedStep(2, within="end"), ScriptedStep(3))
     async with trial.work_here(at_once=1) as name:
         await trial.wait_logged("began", "run", "run/2/")
@@ -214,16 +229,16 @@ async def leaves(trial: DurableTrial) -> None:
     await trial.wait_logged("done", "waits", process=other.name)
     await trial.wait_logged("done", "later", process=other.name)
     if trial.logged("taken", "run", process=other.name):
-        trial.fail("what a process left unfinished was taken without `recover`")
+        trial.fail("work that a process left unfinished was taken without `recover`")
     trial.log.open_gate("end")
     await trial.recover("run")
     await trial.wait_logged("done", "run", process=other.name)
     if trial.logged("done", "run", process=name):
-        trial.fail("work went on to its end in a process that had left")
+        trial.fail("work ran to its end in a process that had left")
 
 
 async def works_again(trial: DurableTrial) -> None:
-    """A queue that was left, closed and opened anew works, in the same process."""
+    """Check that a queue that was left, closed and opened again works, in the same process."""
     for times in (1, 2, 3):
         queue = await trial.queue()
         await trial.submit_plan(f"run-{times}", ScriptedStep(1))
@@ -235,7 +250,10 @@ async def works_again(trial: DurableTrial) -> None:
 
 
 async def says_that_it_is_away(trial: DurableTrial) -> None:
-    """If no server answers, `open` raises ConnectionError, and no text contains the password."""
+    """Check that `open` raises ConnectionError if no server responds.
+
+    No text may contain the password.
+    """
     queue = trial.adapter.queue(trial.adapter.away)
     secret = trial.adapter.secret
     try:
@@ -243,10 +261,10 @@ async def says_that_it_is_away(trial: DurableTrial) -> None:
     except ConnectionError as error:
         texts = [str(error), repr(error), "".join(traceback.format_exception(error)), repr(queue)]
         if secret and any(secret in text for text in texts):
-            trial.fail("the password stands in the error, its traceback or the queue's repr")
+            trial.fail("the password is in the error, its traceback or the queue's repr")
         if len(str(error)) < 20:
-            trial.fail(f"an error must say what is away, and where; this one says {str(error)!r}")
+            trial.fail(f"an error must say which server does not respond, and where; this one says {str(error)!r}")
     else:
-        trial.fail("nobody answers, and `open` said nothing")
+        trial.fail("no server responds, but `open` did not raise")
     finally:
         await queue.close()

@@ -1,4 +1,4 @@
-"""Cases of `Steps` in the process that owns the run: one function per case, which fails its trial if need be."""
+"""Cases of `Steps` in the process that owns the run: one function per case, which fails its trial if necessary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ProbeScript = Callable[[DurableTrial, "StepProbe"], Awaitable[None]]
 
 
 class StepProbe:
-    """Requests steps of one run, and counts how often the work of each ran."""
+    """Requester of steps of one run, which counts how often the work of each ran."""
 
     def __init__(self, run: str, steps: Steps) -> None:
         self.run = run
@@ -36,7 +36,7 @@ class StepProbe:
 
 
 async def inside(trial: DurableTrial, script: ProbeScript, run: str = "run") -> None:
-    """Run a script as the work of a run in this process; an exception of the script is raised here."""
+    """Run a script as the work of a run in this process. An exception of the script is raised here."""
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def work(job: Job, steps: Steps) -> None:
@@ -54,7 +54,10 @@ async def inside(trial: DurableTrial, script: ProbeScript, run: str = "run") -> 
 
 
 async def happens_once(trial: DurableTrial) -> None:
-    """The work is done once; a step that is requested again returns the same result without work."""
+    """Check that work is done once.
+
+    A step that is requested again returns the same result without work.
+    """
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         for number in (1, 2, 3):
@@ -63,24 +66,24 @@ async def happens_once(trial: DurableTrial) -> None:
                 if given != {"number": number}:
                     trial.fail(f"step {number} gave {given!r}")
         if probe.worked != ["run/1/call", "run/2/call", "run/3/call"]:
-            trial.fail(f"three steps were asked for, twice each, and work happened for {probe.worked}")
+            trial.fail(f"three steps were requested, twice each, and work was done for {probe.worked}")
 
     await inside(trial, script)
 
 
 async def keeps_the_first(trial: DurableTrial) -> None:
-    """A step that is requested again, with other work, returns the stored result."""
+    """Check that a step that is requested again, with other work, returns the stored result."""
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         first, second = await probe.step(1, "", None), await probe.step(1, "", "another")
         if first is not None or second is not None:
-            trial.fail(f"the result None was kept, and then {first!r} and {second!r} were given")
+            trial.fail(f"the result None was kept, but then {first!r} and {second!r} were returned")
 
     await inside(trial, script)
 
 
 async def keeps_keys_apart(trial: DurableTrial) -> None:
-    """Each key (run, step, call) has its own result, however similar the keys are."""
+    """Check that each key (run, step, call) has its own result, however similar the keys are."""
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         keys = [
@@ -102,7 +105,7 @@ async def keeps_keys_apart(trial: DurableTrial) -> None:
                 if given != [probe.run, *key]:
                     trial.fail(f"step {key} of run {probe.run!r} gave {given!r}")
         if len(probe.worked) != len(keys):
-            trial.fail(f"{len(keys)} steps were asked for, and work happened for {probe.worked}")
+            trial.fail(f"{len(keys)} steps were requested, and work was done for {probe.worked}")
 
     await inside(trial, script, "run")
     await inside(trial, script, "run-1")
@@ -118,7 +121,10 @@ class _Odd(Exception):
 
 
 async def lets_errors_through(trial: DurableTrial) -> None:
-    """An exception of the work propagates unchanged, nothing is stored, and the next request does the work again."""
+    """Check that an exception of the work propagates unchanged.
+
+    Nothing is stored, and the next request does the work again.
+    """
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         raised: list[Exception] = [ValueError("no"), TimeoutError(), _Odd(asyncio.Lock(), two=probe)]
@@ -129,20 +135,23 @@ async def lets_errors_through(trial: DurableTrial) -> None:
                     given = await probe.step(number, "", error)
                 except Exception as gone:
                     if gone is not error:
-                        trial.fail(f"work raised {error!r}, and {gone!r} came out")
+                        trial.fail(f"work raised {error!r}, but {gone!r} was raised to the caller")
                 else:
-                    trial.fail(f"work raised {error!r}, and the step gave {given!r}")
+                    trial.fail(f"work raised {error!r}, but the step returned {given!r}")
                 if len(probe.worked) != times:
-                    trial.fail(f"a step that had raised was asked for {times} times: work {len(probe.worked)} times")
+                    trial.fail(f"a step that raised was requested {times} times, and done {len(probe.worked)} times")
             if await probe.step(number, "", number) != number or await probe.step(number, "", "again") != number:
-                trial.fail("a step that had raised did not keep the result that it had then")
+                trial.fail("a step that had raised did not keep its later result")
             probe.worked.clear()
 
     await inside(trial, script)
 
 
 async def keeps_nothing_of_the_cancelled(trial: DurableTrial) -> None:
-    """Work that is cancelled ends, nothing is stored, and the next request does the work again."""
+    """Check that cancelled work ends, and that nothing of it is stored.
+
+    The next request does the work again.
+    """
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         ended: list[str] = []
@@ -157,9 +166,9 @@ async def keeps_nothing_of_the_cancelled(trial: DurableTrial) -> None:
             before = len(probe.worked)
             await way(trial, probe, number, forever)
             if len(probe.worked) != before + 1 or len(ended) != number:
-                trial.fail("work that was cancelled must have begun, and have ended by that")
+                trial.fail("cancelled work must have begun, and must have ended because of the cancellation")
             if await probe.step(number, "", "whole") != "whole":
-                trial.fail("after its work was cancelled, a step must happen again")
+                trial.fail("after its work was cancelled, a step must be done again")
 
     await inside(trial, script)
 
@@ -174,7 +183,7 @@ async def _task_cancelled(
         await task
     except asyncio.CancelledError:
         return
-    trial.fail("a step whose task was cancelled gave a result")
+    trial.fail("a step whose task was cancelled returned a result")
 
 
 async def _scope_cancelled(
@@ -196,7 +205,7 @@ async def _scope_cancelled(
 
 
 async def keeps_five_apart(trial: DurableTrial) -> None:
-    """Five steps at once keep their own results, in whatever order they end."""
+    """Check that five parallel steps keep their own results, in whatever order they end."""
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         after = [asyncio.Event() for _ in range(6)]
@@ -213,15 +222,18 @@ async def keeps_five_apart(trial: DurableTrial) -> None:
         for _ in range(2):
             given = await asyncio.gather(*(probe.step(1, f"call-{number}", work(number)) for number in range(5)))
             if given != [0, 1, 2, 3, 4]:
-                trial.fail(f"five steps at once, which end in turn from the last, gave {given}")
+                trial.fail(f"five parallel steps, which end in reverse order, returned {given}")
         if len(probe.worked) != 5:
-            trial.fail(f"five steps were asked for, twice, and work happened for {probe.worked}")
+            trial.fail(f"five steps were requested, twice, and work was done for {probe.worked}")
 
     await inside(trial, script)
 
 
 async def survives_the_large(trial: DurableTrial) -> None:
-    """A result of 20 MB is stored, or ResultNotStored is raised; either way the next step works."""
+    """Check that a result of 20 MB is stored, or that ResultNotStored is raised.
+
+    Either way, the next step works.
+    """
 
     async def script(trial: DurableTrial, probe: StepProbe) -> None:
         large = "x" * 20_000_000
@@ -232,7 +244,7 @@ async def survives_the_large(trial: DurableTrial) -> None:
                 trial.fail("ResultNotStored must say why")
         else:
             if describe_difference(given, large):
-                trial.fail("a result of 20 MB came back as another one")
+                trial.fail("a result of 20 MB was returned as a different one")
         if await probe.step(2, "", "small") != "small" or await probe.step(2, "", "again") != "small":
             trial.fail("after a result that was too large, the next one was not kept")
 

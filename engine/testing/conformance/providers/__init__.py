@@ -1,4 +1,4 @@
-"""A conformance kit for model providers: cases that run on any adapter, yours included.
+"""Conformance kit for model providers: cases that run on any adapter, yours included.
 
 See "Your own adapter" in `docs/guides/providers.md`.
 """

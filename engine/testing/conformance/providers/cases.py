@@ -1,4 +1,4 @@
-"""The table of cases that every provider must pass, and `check`, which runs one of them."""
+"""Table of the cases that every provider must pass, and `check`, which runs one of them."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from .harness import Behaviour, Ending, ProviderTrial
 
 NEEDS = {
     "calls": "calls of tools",
-    "connections": "a real connection, whose end the server sees",
+    "connections": "a real connection, whose close the server sees",
     "fragments": "arguments of a call in fragments, so that it can break off inside them",
-    "keys": "a key that is sent along",
-    "reasoning": "reasoning beside the text",
-    "refusals": "a refusal in a place of its own",
+    "keys": "a key that is sent with the request",
+    "reasoning": "reasoning in addition to text",
+    "refusals": "a refusal in a separate field",
     "signatures": "signed reasoning",
     "statuses": "HTTP statuses",
-    "timeouts": "a limit to how long nothing may come",
+    "timeouts": "a limit on the time without content",
     "unreported": "a response without usage",
-    "usage": "tokens in all their kinds",
+    "usage": "token counts of all kinds",
 }
-"""Abilities that a case may need, and that an adapter or a wire format may be declared to lack."""
+"""Abilities that a case may need and that an adapter or a wire format may be declared to lack."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ProviderCase:
     """The n-th behaviour answers the n-th request, the last one all further requests."""
     check: Check
     needs: frozenset[str] = frozenset()
-    """Keys of NEEDS. The case is skipped for an adapter that was declared unable to do one of them."""
+    """Keys of NEEDS. The case is skipped for an adapter that is declared to lack one of them."""
     bare: bool = False
     """Whether the case itself enters the provider as a context manager; otherwise `check` does it."""
 
@@ -72,7 +72,7 @@ TEXT = (TextDelta("The port"), TextDelta(" is"), TextDelta(" 8080."))
 
 
 def _call(index: int, place: str, id: str | None = None) -> list[AnyChunk]:
-    """A tool call whose arguments come in fragments, one of which ends inside a string."""
+    """Return a tool call whose arguments arrive in fragments, one of which ends inside a string."""
     arguments = f'{{"place": "{place}"}}'
     cuts = [arguments[at : at + 5] for at in range(0, len(arguments), 5)]
     head = ToolCallDelta(index, f"call_{index}" if id is None else id, "look")
@@ -84,7 +84,7 @@ BROKEN_CALL = CALL[:-1]
 
 
 def _said(name: str, *says: AnyChunk, needs: str = "", refusing: bool = False) -> ProviderCase:
-    """A case whose whole response must come out as it was sent."""
+    """Return a case whose whole response must be returned as it was sent."""
     return ProviderCase(name, (Behaviour(says=says, refusing=refusing),), gives, frozenset(needs.split()))
 
 
@@ -192,7 +192,7 @@ CASES: tuple[ProviderCase, ...] = (*_whole_responses(), *_failures(), *_streams(
 
 
 PATIENCE = 20.0
-"""The time limit of a case, in seconds."""
+"""Time limit of a case, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -211,13 +211,13 @@ async def check(
     serve: Callable[[Sequence[Behaviour]], AbstractAsyncContextManager[Any]] = Endpoint,
     cannot: Collection[str] = (),
 ) -> Passed:
-    """Run a case on an adapter. Raises AssertionError if it fails, or Cannot if the adapter is unable to do it.
+    """Run a case on an adapter. Raises AssertionError if it fails, or Cannot if the adapter lacks an ability for it.
 
-    make: returns the adapter for what `serve` yields.
+    make: returns the adapter for the object that `serve` yields.
     serve: plays the behaviours of the case, the n-th for the n-th request. The default is an `Endpoint` of OpenAI's
     chat format; for another format write one with the same `url`, `key`, `timeout`, `asked` and `left`. For an adapter
-    that makes no requests over a network give `contextlib.nullcontext`: `make` then gets the behaviours themselves.
-    cannot: what the adapter is unable to do, as keys of `NEEDS`.
+    that makes no network requests, pass `contextlib.nullcontext`: `make` then gets the behaviours themselves. cannot:
+    abilities that the adapter lacks, as keys of `NEEDS`.
     """
     _check_declared(case, frozenset(cannot), frozenset(getattr(serve, "cannot", ())))
     async with serve(case.script) as site:
@@ -249,7 +249,7 @@ async def _run(case: ProviderCase, trial: ProviderTrial) -> None:
 
 def _check_declared(case: ProviderCase, adapter: frozenset[str], wire: frozenset[str]) -> None:
     for word in sorted(adapter - NEEDS.keys()):
-        raise WrongUse(f"cannot={{{word!r}}} is nothing that a case needs{did_you_mean(word, NEEDS)}")
+        raise WrongUse(f"cannot={{{word!r}}} is not a need of any case{did_you_mean(word, NEEDS)}")
     for missing, who in ((case.needs & adapter, "adapter"), (case.needs & wire, "wire")):
         if missing:
-            raise Cannot(f"{case.name}: the {who} was declared unable to do {', '.join(sorted(missing))}")
+            raise Cannot(f"{case.name}: the {who} is declared to lack {', '.join(sorted(missing))}")

@@ -1,4 +1,4 @@
-"""The checks of an adapter, one per function. A check raises Nonconformance (`trial.fail`) if the adapter fails it."""
+"""Checks of an adapter, one per function. A check raises Nonconformance (`trial.fail`) if the adapter fails it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Check = Callable[[ProviderTrial], Awaitable[None]]
 
 
 async def gives(trial: ProviderTrial) -> None:
-    """The response comes out as it was sent."""
+    """Check that the response is returned as it was sent."""
     chunks: list[AnyChunk] = []
     await trial.listen(chunks)
     trial.compare(chunks, trial.script[0].says)
 
 
 def fails(*kinds: str) -> Check:
-    """The response fails with the error of its behaviour, or with an error of one of these kinds."""
+    """Return a check that the response fails with the error of its behaviour, or with one of these kinds."""
 
     async def check(trial: ProviderTrial) -> None:
         chunks: list[AnyChunk] = []
@@ -55,14 +55,14 @@ def _compare(trial: ProviderTrial, error: ProviderError, kinds: tuple[str, ...])
 
 
 async def shows_no_key(trial: ProviderTrial) -> None:
-    """The repr of the provider does not contain the key."""
+    """Check that the repr of the provider does not contain the key."""
     await gives(trial)
     if trial.site.key in repr(trial.provider):
         trial.fail("its repr shows the key")
 
 
 async def keeps_apart(trial: ProviderTrial) -> None:
-    """Two streams at once, read in turn, are not mixed up."""
+    """Check that two streams at once, read in turn, are not mixed up."""
     async with trial.stream() as one, trial.stream() as two:
         open_streams = [(one, first := list[AnyChunk]()), (two, second := list[AnyChunk]())]
         while open_streams:
@@ -76,7 +76,10 @@ async def keeps_apart(trial: ProviderTrial) -> None:
 
 
 async def opens_again(trial: ProviderTrial) -> None:
-    """The provider answers before it is entered, while it is entered once or twice, and after it was left."""
+    """Check that the provider can be entered several times.
+
+    It must answer before it is entered, while it is entered once or twice, and after it was left.
+    """
     await gives(trial)
     for _ in range(2):
         async with trial.opened():
@@ -87,16 +90,16 @@ async def opens_again(trial: ProviderTrial) -> None:
 
 
 GRACE = 5.0
-"""The longest time, in seconds, that leaving a stream may take; far less is usual, but the machine may be busy."""
+"""Maximum seconds for leaving a stream. Far less is usual, but the machine may be busy."""
 CLOSE = 2.0
-"""The longest time until a connection closes, in seconds. `Passed.closed_after` has the measured time."""
+"""Maximum seconds until a connection closes. `Passed.closed_after` has the measured time."""
 
 Way = Callable[[ProviderTrial], Awaitable[float]]
-"""A way to leave a stream in its middle; returns the time at which it was left."""
+"""Function that leaves a stream before its end, and returns the time at which it was left."""
 
 
 async def left_early(trial: ProviderTrial) -> float:
-    """Leave the stream after its first text, as a reader does that needs no more."""
+    """Leave the stream after its first text, like a reader that needs no more."""
     async with trial.stream() as chunks:
         await _first(trial, chunks)
         at = _now()
@@ -135,7 +138,7 @@ async def scope_cancelled(trial: ProviderTrial) -> float:
 
 
 async def cancelled_before_an_answer(trial: ProviderTrial) -> float:
-    """Cancel the task that reads the stream, once the request has arrived and before any answer."""
+    """Cancel the task that reads the stream, after the request has arrived and before any response."""
     task = asyncio.ensure_future(trial.listen([]))
     asked = asyncio.ensure_future(trial.site.asked.wait())
     await asyncio.wait([task, asked], return_when=asyncio.FIRST_COMPLETED)
@@ -147,7 +150,7 @@ async def cancelled_before_an_answer(trial: ProviderTrial) -> float:
 
 
 def ends(way: Way) -> Check:
-    """Check that a stream that is left this way ends within `GRACE` seconds."""
+    """Return a check that a stream that is left this way ends within `GRACE` seconds."""
 
     async def check(trial: ProviderTrial) -> None:
         at = await way(trial)
@@ -158,7 +161,7 @@ def ends(way: Way) -> Check:
 
 
 def closes(way: Way) -> Check:
-    """Check that a stream that is left this way closes its connection within `CLOSE` seconds."""
+    """Return a check that a stream that is left this way closes its connection within `CLOSE` seconds."""
 
     async def check(trial: ProviderTrial) -> None:
         at = await way(trial)
@@ -174,11 +177,11 @@ def closes(way: Way) -> Check:
 
 
 async def _first(trial: ProviderTrial, chunks: AsyncIterator[AnyChunk]) -> None:
-    """Wait for the first text: it must come before the response is complete."""
+    """Wait for the first text, which must come before the response is complete."""
     async for chunk in chunks:
         if isinstance(chunk, TextDelta) and chunk.text:
             return
-    trial.fail("the stream ended before it gave any text")
+    trial.fail("the stream ended before any text")
 
 
 async def _rest(chunks: AsyncIterator[AnyChunk]) -> None:
@@ -195,7 +198,7 @@ async def _expect_cancelled(trial: ProviderTrial, task: asyncio.Task[None]) -> N
         return
     if (error := task.exception()) is not None:
         raise error
-    trial.fail("a cancelled task ended as if nothing had been: let CancelledError through")
+    trial.fail("a cancelled task ended as if it had not been cancelled: let CancelledError through")
 
 
 def _now() -> float:

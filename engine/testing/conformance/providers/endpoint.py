@@ -1,4 +1,4 @@
-"""A chat-completions endpoint on loopback that plays behaviours: real HTTP, real sockets, nothing but asyncio.
+"""Chat completions endpoint on loopback that plays behaviours, with real HTTP and sockets and only asyncio.
 
 Each error message repeats the request's key, as careless servers do, so that a case can check that an adapter hides it.
 """
@@ -16,57 +16,57 @@ from ...wires import CHAT, WireFormat
 from .harness import Behaviour, events, refusal
 
 KEY = "sk-planted-3f9c1d7e5b2a8640"
-"""The key that no adapter may ever show."""
+"""Key that no adapter may show."""
 PATIENCE, SHORT, PING = 30.0, 1.0, 0.1
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
 class Endpoint:
-    """Answers the n-th request as the n-th behaviour says, and all that follow as the last one.
+    """Server that answers the n-th request with the n-th behaviour, and all further requests with the last one.
 
     Give an adapter its `url` (which ends in /v1), its `key`, and its `timeout`: seconds between two pieces of content.
     """
 
     cannot: ClassVar[frozenset[str]] = frozenset({"signatures"})
-    """The abilities that this wire format lacks, as keys of `NEEDS`."""
+    """Abilities that this wire format lacks, as keys of `NEEDS`."""
     wire: ClassVar[WireFormat] = CHAT
 
     def __init__(self, script: Sequence[Behaviour]) -> None:
         self.key = KEY
         self.timeout = SHORT if any(b.failure and b.failure.kind == "timeout" for b in script) else PATIENCE
         self.requests: list[dict[str, Any]] = []
-        """The bodies that came in."""
+        """Received bodies."""
         self.headers: list[dict[str, str]] = []
-        """Their headers; names in lower case."""
+        """Received headers, with names in lower case."""
         self.asked = asyncio.Event()
-        """Set when a request has come in."""
+        """Set when a request has been received."""
         self.left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        """When (on the loop's clock) a client first closed the connection before the end of an answer."""
+        """Time, on the loop's clock, at which a client first closed the connection before the end of a response."""
         self._script = script
         self._serving: set[asyncio.Task[None]] = set()
 
     @property
     def url(self) -> str:
-        """The URL of the endpoint, up to and with /v1."""
+        """The URL of the endpoint, ending in /v1."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     def events(self, behaviour: Behaviour, keys: str) -> Iterable[bytes]:
-        """The server-sent events of one answer; a subclass for another wire format has others.
+        """Return the server-sent events of one response. A subclass for another wire format overrides this.
 
-        keys: the request's, for error messages.
+        keys: the request's keys, for error messages.
         """
         return events(behaviour, keys, self.wire)
 
     async def __aenter__(self) -> Self:
-        self._socket = socket.socket(proto=socket.IPPROTO_TCP)  # or asyncio lets the kernel hold small writes for 40 ms
+        self._socket = socket.socket(proto=socket.IPPROTO_TCP)  # otherwise the kernel may hold small writes for 40 ms
         self._socket.bind(("127.0.0.1", 0))
         self._port = int(self._socket.getsockname()[1])
         self._server: asyncio.Server | None = None
-        if self._script[0].ends != "unreachable":  # bound but not listening: nobody else can take the port
+        if self._script[0].ends != "unreachable":  # bound but not listening, so that nobody else can take the port
             self._server = await asyncio.start_server(self._accept, sock=self._socket, start_serving=False)
             try:
                 await self._server.start_serving()
-            except BaseException:  # a cancellation, which must not leave it listening
+            except BaseException:  # a cancellation must not leave it listening
                 self._server.close()
                 raise
         return self
@@ -97,7 +97,7 @@ class Endpoint:
                 behaviour = self._script[min(len(self.requests), len(self._script)) - 1]
                 await self._answer(behaviour, _keys_in(headers), reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client hung up, or we did
+            pass  # the client or this server hung up
         finally:
             writer.close()
             with suppress(ConnectionError):

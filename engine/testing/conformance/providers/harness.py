@@ -1,4 +1,4 @@
-"""The harness of the cases: how the model's side behaves, and one adapter in one case."""
+"""Harness of the cases: the behaviour of the model's side, and one adapter in one case."""
 
 from __future__ import annotations
 
@@ -28,30 +28,29 @@ from ..nonconformance import Nonconformance
 Ending = Literal[
     "whole", "unfinished", "cut", "stalled", "pinging", "error", "garbled", "refused", "silent", "unreachable"
 ]
-"""How an answer ends, after its content.
+"""Way in which a response ends, after its content.
 
 `whole`: as the wire format requires. `unfinished`: cleanly, but without a finish. `cut`: the connection is lost.
-`stalled`: nothing more comes, and the connection stays open. `pinging`: the same, but keep-alive data without content
-comes now and then. `error`: an error in place of a chunk. `garbled`: a chunk that cannot be parsed. Three have no
-content: `refused` with an HTTP status, `silent` (no answer at all), and `unreachable` (nothing listens).
-"""
+`stalled`: nothing more is sent, and the connection stays open. `pinging`: the same, but keep-alive data without
+content is sent now and then. `error`: an error in place of a chunk. `garbled`: a chunk that cannot be parsed. Three
+have no content: `refused` with an HTTP status, `silent` (no response at all), and `unreachable` (nothing listens)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Behaviour:
-    """One answer of the model's side: its content, how it ends, and the error that the adapter must raise."""
+    """One response of the model's side: its content, how it ends, and the error that the adapter must raise."""
 
     says: tuple[AnyChunk, ...] = ()
-    """The chunks that the adapter must yield; the endpoint encodes them in its wire format."""
+    """Chunks that the adapter must yield; the endpoint encodes them in its wire format."""
     ends: Ending = "whole"
     failure: RecordedError | None = None
-    """The error that must be raised; its message is the text of the provider."""
+    """Error that must be raised; its message is the provider's text."""
     refusing: bool = False
-    """Whether the text is sent in a refusal field, where the wire format has one (OpenAI: `delta.refusal`)."""
+    """Whether the text is sent in a refusal field, if the wire format has one (OpenAI: `delta.refusal`)."""
 
     @property
     def error(self) -> ProviderError | None:
-        """The error that must be raised, as a new object, for adapters without a wire."""
+        """Error that must be raised, as a new object, for adapters without a wire."""
         return None if self.failure is None else rebuild_error(self.failure)
 
 
@@ -102,29 +101,29 @@ class ProviderTrial:
     provider: Provider
     script: Sequence[Behaviour]
     site: Any
-    """The object that `serve` yielded: by default, the `Endpoint`."""
+    """Object that `serve` yielded: by default, the `Endpoint`."""
     counts: bool
-    """Whether the case is about usage; in other cases the adapter may report none."""
+    """Whether the case is about usage; in other cases, the adapter may report none."""
     closed_after: float | None = field(default=None)
     """Seconds from leaving the stream to the close of the connection, as seen by the server."""
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
-        """The provider as a context manager, whether it is one or not."""
+        """Return the provider as a context manager, even if it is not one itself."""
         provider = self.provider
         return provider if isinstance(provider, AbstractAsyncContextManager) else nullcontext(provider)
 
     def stream(self) -> AbstractAsyncContextManager[AsyncIterator[AnyChunk]]:
-        """Request one more response."""
+        """Request another response."""
         return self.provider.stream(Request(messages=[UserMessage("Look around.")], tools=(LOOK,)))
 
     async def listen(self, chunks: list[AnyChunk]) -> None:
-        """Read one more response to its end; appends to `chunks`, so that they are there also if it fails."""
+        """Read another response to its end. Appends to `chunks`, so that they are there even if it fails."""
         async with self.stream() as given:
             async for chunk in given:
                 self.take(chunk, chunks)
 
     def take(self, chunk: AnyChunk, chunks: list[AnyChunk]) -> None:
-        """Append a chunk. Fails if it is not a chunk."""
+        """Append a chunk. Fail if it is not a chunk."""
         if not isinstance(chunk, AnyChunk):
             self.fail(f"the stream gave {chunk!r}, which is not a chunk: see endstop.decision.AnyChunk")
         chunks.append(chunk)
@@ -139,7 +138,7 @@ class ProviderTrial:
         if wrong:
             raw = "\n".join(f"    {chunk!r}" for chunk in chunks) or "    (nothing)"
             self.fail(
-                f"{', '.join(wrong)} came out wrong.\n  expected:\n{expected}\n  actual:\n{given}\n  chunks:\n{raw}"
+                f"not as expected: {', '.join(wrong)}\n  expected:\n{expected}\n  actual:\n{given}\n  chunks:\n{raw}"
             )
         finishes = sum(isinstance(chunk, FinishReport) for chunk in chunks)
         if finishes > 1:
@@ -164,7 +163,7 @@ def _texts(error: BaseException) -> dict[str, str]:
 
 
 def events(behaviour: Behaviour, keys: str, wire: WireFormat = CHAT) -> Iterator[bytes]:
-    """The server-sent events of one answer. keys: the request's, for error messages."""
+    """Yield the server-sent events of one response. keys: the request's keys, for error messages."""
     for value in wire.values(behaviour.says, behaviour.refusing):
         yield wire.frame(value)
     if behaviour.ends == "whole" and wire.end:
@@ -176,7 +175,7 @@ def events(behaviour: Behaviour, keys: str, wire: WireFormat = CHAT) -> Iterator
 
 
 def refusal(behaviour: Behaviour, keys: str) -> bytes:
-    """The HTTP response of a refused request."""
+    """Return the HTTP response of a refused request."""
     failure = behaviour.failure
     assert failure is not None
     body = json.dumps(_error(behaviour, keys)).encode()
