@@ -68,12 +68,14 @@ class GrowingText:
 class _PartialCall:
     """A call whose arguments may still grow."""
 
-    __slots__ = ("arguments", "ended", "id", "name", "number", "raw_id", "waiting")
+    __slots__ = ("arguments", "ended", "id", "name", "number", "raw_id", "raw_name", "waiting")
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.id = ""
-        self.raw_id, self.name = GrowingText(), GrowingText()
+        self.id = self.name = ""
+        """As they are announced."""
+        self.raw_id, self.raw_name = GrowingText(), GrowingText()
+        """As far as they have come before that."""
         self.arguments = ArgumentsBuffer()
         self.waiting: list[str] | None = []
         """Fragments to emit once the call is announced; None from then on."""
@@ -165,7 +167,7 @@ class Assembler:
     def call(self, call_id: str) -> ToolCall:
         """The call with this id, as far as it has arrived."""
         building = self._calls[self._numbers[call_id]]
-        return ToolCall(building.id, str(building.name), building.arguments.text)
+        return ToolCall(building.id, building.name, building.arguments.text)
 
     def close(self) -> list[ev.Event]:
         """End of the stream: emit trailing fragments, and the calls that began after the finish."""
@@ -204,7 +206,7 @@ class Assembler:
         reasoning = self._reasoning
         if self._thinking:
             reasoning = [*reasoning, Reasoning("".join(self._thinking))]
-        calls = tuple(ToolCall(b.id, str(b.name), b.arguments.text) for b in self._calls[: self._announced])
+        calls = tuple(ToolCall(b.id, b.name, b.arguments.text) for b in self._calls[: self._announced])
         return AssistantMessage("".join(self._text), calls, tuple(reasoning))
 
     def _reason(self, chunk: ReasoningDelta) -> list[ev.Event]:
@@ -232,7 +234,7 @@ class Assembler:
             building = self._begin(chunk.index)
         if building.waiting is not None:
             if chunk.name:
-                building.name.add(chunk.name)
+                building.raw_name.add(chunk.name)
             if chunk.id:
                 building.raw_id.add(chunk.id)
         events: list[ev.Event] = []
@@ -242,7 +244,7 @@ class Assembler:
             if building.ended:
                 self._followed.append(building)
             shown = arguments.feed(fragment) if chunk.whole is None else arguments.add(fragment)
-        if building.waiting is not None and building.name and (fragment or chunk.whole is not None):
+        if building.waiting is not None and building.raw_name and (fragment or chunk.whole is not None):
             self._announce(building, events)
         self._show(building, shown, events)
         if ((arguments.whole and not arguments.doubtful) or chunk.whole) and not building.ended:
@@ -260,7 +262,7 @@ class Assembler:
         if building.waiting is None and chunk.name != building.name:
             return True
         if chunk.id and building.waiting is not None and not building.raw_id:
-            return bool(building.name) and building.name != chunk.name  # else this id follows the call's name
+            return bool(building.raw_name) and building.raw_name != chunk.name  # else this id follows the call's name
         return bool(chunk.id and chunk.id != building.raw_id) or (building.ended and not chunk.id)
 
     def _begin(self, index: int) -> _PartialCall:
@@ -279,9 +281,9 @@ class Assembler:
             while id in self._taken:  # a provider may use ids of the same form
                 id += "+"
             self._taken.add(id)
-            each.id = id
+            each.id, each.name = id, str(each.raw_name)
             self._numbers[id] = each.number
-            events.append(ev.ToolCallStart(attempt=self._attempt, call_id=id, name=str(each.name)))
+            events.append(ev.ToolCallStart(attempt=self._attempt, call_id=id, name=each.name))
             shown, each.waiting = "".join(each.waiting or ()), None
             self._show(each, shown, events)
         self._announced = building.number + 1

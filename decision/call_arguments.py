@@ -66,7 +66,7 @@ class ArgumentsBuffer:
     @property
     def text(self) -> str:
         """The arguments: everything emitted, and the trailing text that belongs to it."""
-        return self._shown() + self.trailing()
+        return self._shown() + self.trailing() if self._late else self._shown()
 
     def feed(self, piece: str) -> str:
         """Add a fragment; return what to emit now. `settle` emits what arrives once the arguments are complete."""

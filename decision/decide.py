@@ -6,7 +6,7 @@ function over frozen data: O(1) however long the run is, and the same in a live 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 import msgspec
@@ -36,20 +36,14 @@ def decide(facts: Facts, policy: Policy, user_rules: tuple[Rule, ...] = (), *, t
     trace: list[TraceEntry] | None = [] if traced else None
     added: list[GoOn] = []
     decision: Decision = GoOn(rule="none", why="no rule spoke")
-    for rule in _rules_of(policy.rules, user_rules):
-        said = _evaluate(rule, facts, policy, trace)
-        if said is None:
-            continue
+    for said in _evaluate(_rules_of(policy.rules, user_rules), facts, policy, trace):
         if isinstance(said, GoOn) and said.compact:
             added.append(said)
         else:
             decision = said
             break
     if isinstance(decision, GoOn):
-        for guard in _guards_of(policy.guards, user_rules):
-            said = _evaluate(guard, facts, policy, trace)
-            if said is None:
-                continue
+        for said in _evaluate(_guards_of(policy.guards, user_rules), facts, policy, trace):
             if isinstance(said, GoOn):
                 added.append(said)
             else:
@@ -201,22 +195,27 @@ def select_rules(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rul
     return tuple(by_name[name] for name in names)
 
 
-def _evaluate(rule: Rule, facts: Facts, policy: Policy, trace: list[TraceEntry] | None) -> Decision | None:
-    try:
-        said = rule.judge(facts, policy)
-        if said is None and trace is None:
-            return None  # nearly always, where nothing is traced
-        saw = {name: getattr(facts, name) for name in rule.sees} if trace is not None else {}
-    except Exception as error:
-        raise WrongUse(f"rule {rule.name!r}: {type(error).__name__}: {error}") from error
-    if said is not None and not isinstance(said, GoOn | Pause | Stop):
-        raise WrongUse(f"rule {rule.name!r} returned {said!r}: return GoOn, Pause, Stop or None")
-    if trace is not None:
-        for name, value in saw.items():
-            if type(value) not in _PLAIN:
-                saw[name] = msgspec.to_builtins(value)
-        trace.append(TraceEntry(f"{rule.priority} {rule.name}", saw, "" if said is None else _trace_text(said)))
-    return said
+def _evaluate(
+    rules: Iterable[Rule], facts: Facts, policy: Policy, trace: list[TraceEntry] | None
+) -> Iterator[Decision]:
+    """Evaluate the rules in order and yield what they say. What each one saw and said is added to the trace."""
+    for rule in rules:
+        try:
+            said = rule.judge(facts, policy)
+            if said is None and trace is None:
+                continue  # nearly always, where nothing is traced
+            saw = {name: getattr(facts, name) for name in rule.sees} if trace is not None else {}
+        except Exception as error:
+            raise WrongUse(f"rule {rule.name!r}: {type(error).__name__}: {error}") from error
+        if said is not None and not isinstance(said, GoOn | Pause | Stop):
+            raise WrongUse(f"rule {rule.name!r} returned {said!r}: return GoOn, Pause, Stop or None")
+        if trace is not None:
+            for name, value in saw.items():
+                if type(value) not in _PLAIN:
+                    saw[name] = msgspec.to_builtins(value)
+            trace.append(TraceEntry(f"{rule.priority} {rule.name}", saw, "" if said is None else _trace_text(said)))
+        if said is not None:
+            yield said
 
 
 def _trace_text(said: Decision) -> str:

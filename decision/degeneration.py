@@ -108,12 +108,12 @@ _BEHIND_CLOSING = re.compile(rf"[\s{re.escape(_CLOSING)}]*+")
 class RepetitionDetector:
     """Watches the stream of one attempt at a response. Feed it the stream's events in order."""
 
-    __slots__ = ("_calls", "_reasoning", "_settings", "_text", "_tools")
+    __slots__ = ("_calls", "_reasoning", "_settings", "_text")
 
     def __init__(self, settings: Degeneration) -> None:
         self._settings = settings
         self._text = _part_detector("text", settings.text, settings)
-        self._reasoning = _part_detector("reasoning", settings.reasoning, settings)
+        self._reasoning: _PartDetector | None = None
         self._calls: dict[str, _PartDetector] = {}
 
     def feed(self, event: ev.Event) -> RepeatedText | None:
@@ -124,6 +124,8 @@ class RepetitionDetector:
             call = self._calls.get(event.call_id)
             return None if call is None else call.feed(event.delta)
         if isinstance(event, ev.ReasoningMessageContent):
+            if self._reasoning is None:  # most responses have none
+                self._reasoning = _part_detector("reasoning", self._settings.reasoning, self._settings)
             return self._reasoning.feed(event.delta) if event.delta and self._reasoning is not None else None
         if isinstance(event, ev.ToolCallStart):
             self._begin(event)
@@ -160,16 +162,13 @@ def _part_detector(part: Part, characters: int | None, settings: Degeneration, t
     return None if characters is None else _PartDetector(part, characters, settings.periods, tool)
 
 
-class _Period:
+class _Period(Struct):
     """The period at which the latest characters repeat the ones before them."""
 
-    __slots__ = ("period", "start")
-
-    def __init__(self) -> None:
-        self.period = 0
-        """Characters; 0 if there is no repetition."""
-        self.start = 0
-        """Index at which the repetition began."""
+    period: int = 0
+    """Characters; 0 if there is no repetition."""
+    start: int = 0
+    """Index at which the repetition began."""
 
     def look(self, window: str, at: int) -> None:
         """Update for a window that ends with `STRIDE` new characters, at index `at` of the part."""

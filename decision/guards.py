@@ -98,17 +98,20 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
     return reached
 
 
+_step_or_round_limit = _limit("step_limit")
+
+
 def _step_limit(facts: Facts, policy: Policy) -> Decision | None:
     if facts.grants.refused:
         detail = f"{facts.steps} steps used, and the user grants no more"
         return Stop(rule="step_limit", reason="step_limit", detail=detail)
-    reached = _limit("step_limit")(facts, policy)
+    reached = _step_or_round_limit(facts, policy)
     extend, granted = policy.limits.extend, facts.grants
     if reached is None or extend is None:
         return reached
     by = extend.by
     longer = replace(facts, grants=Grants(steps=granted.steps + by, times=granted.times + 1, at=facts.steps))
-    still = _limit("step_limit")(longer, policy)  # a limit on rounds, or one of the session, is not extended
+    still = _step_or_round_limit(longer, policy)  # a limit on rounds, or one of the session, is not extended
     if policy.limits.asks:
         return still or _ask_for_steps(facts, policy, by)
     if granted.times >= extend.most or facts.progressed <= granted.at or facts.stalled >= extend.below:

@@ -16,6 +16,8 @@ from .run_origin import is_foreign
 from .step_history import StepHistory
 
 E = TypeVar("E", bound=ev.Event)
+JUDGED_EVENTS: frozenset[type] = frozenset({ev.RunStarted, ev.StepFinished})
+"""Types of the events from which a `StepJudge` learns. Events of other types need not be fed to it."""
 
 
 class StepJudge:
@@ -35,8 +37,6 @@ class StepJudge:
 
         facts: the facts before this event.
         """
-        if type(event) not in _JUDGED_BY:
-            return event
         if isinstance(event, ev.RunStarted):
             self.history = StepHistory.of(event.tools, is_foreign(event.engine))
         elif isinstance(event, ev.StepFinished):
@@ -45,7 +45,3 @@ class StepJudge:
             if event.judged is None:
                 return replace(event, judged=replace(self.history.judgement, text_kind=facts.text_kind))
         return event
-
-
-_JUDGED_BY: frozenset[type] = frozenset({ev.RunStarted, ev.StepFinished})
-"""Types of the events at which something is to be done; most events are of other types."""

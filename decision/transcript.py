@@ -93,10 +93,8 @@ class Transcript:
 
     def feed(self, event: ev.Event) -> None:
         """Add one event. Stream parts change nothing."""
-        if type(event) in _RELEVANT_EVENTS:
-            self._take(event)
-
-    def _take(self, event: ev.Event) -> None:
+        if type(event) not in _RELEVANT_EVENTS:
+            return
         match event:
             case ev.RunStarted():
                 self._begin(event)

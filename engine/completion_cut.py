@@ -8,27 +8,24 @@ from .decision import Assembler, ToolCall
 class CompletionCut:
     """The completions of one response that may end the run, in the order in which they became complete."""
 
-    __slots__ = ("_assembler", "_waiting")
+    __slots__ = ("_assembler", "waiting")
 
     def __init__(self, assembler: Assembler) -> None:
         self._assembler = assembler
-        self._waiting: list[ToolCall] = []
-
-    def __bool__(self) -> bool:
-        """Whether there is such a completion."""
-        return bool(self._waiting)
+        self.waiting: list[ToolCall] = []
+        """Those that may still be found."""
 
     def add(self, call: ToolCall) -> None:
         """Add a completion that has just become complete."""
-        self._waiting.append(call)
+        self.waiting.append(call)
 
     def call_id(self) -> str | None:
         """The id of the first completion before which all calls are complete; None while there is none.
 
         A completion that got more arguments after it was complete is left out: these made it invalid.
         """
-        while self._waiting and self._assembler.all_complete_before(self._waiting[0].id):
-            if self._assembler.call(self._waiting[0].id) == self._waiting[0]:
-                return self._waiting[0].id
-            self._waiting.pop(0)
+        while self.waiting and self._assembler.all_complete_before(self.waiting[0].id):
+            if self._assembler.call(self.waiting[0].id) == self.waiting[0]:
+                return self.waiting[0].id
+            self.waiting.pop(0)
         return None

@@ -24,6 +24,7 @@ from .decision.events import (
     ToolExecutionStarted,
 )
 from .decision.step_history import StepHistory
+from .decision.step_judge import JUDGED_EVENTS
 from .durability import ResumeRefused, RunLost
 from .providers.clock import Clock
 from .providers.surrogate_pairs import with_whole_characters
@@ -188,7 +189,8 @@ class Log:
 
     def _apply(self, event: E) -> E:
         """Fold an event, and return it. The end of a step is returned with the judgement of that step."""
-        event = self._judge.feed(self.facts, event)
+        if type(event) in JUDGED_EVENTS:
+            event = self._judge.feed(self.facts, event)
         self.facts = fold(self.facts, event)
         self._transcript(event)
         return event

@@ -10,7 +10,7 @@ A limit whose guard the policy leaves out is not enforced here, either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from math import inf
 from typing import Self
 
@@ -69,10 +69,9 @@ class HardLimits:
         self._policy = policy
         self._clock = clock
         self._held = tuple(name for name, reason in STOP_REASONS.items() if reason in policy.guards)
-        self._timed = "seconds" in self._held and any(
-            limits.seconds is not None for limits in (policy.limits, policy.session_limits)
-        )
-        """Whether the policy limits the time."""
+        each = (policy.limits, policy.session_limits)
+        self._set = frozenset(name for name in self._held if any(getattr(limits, name) is not None for limits in each))
+        """Those of the enforced limits that the policy sets: most runs limit neither time nor output."""
 
     @property
     def reached(self) -> bool:
@@ -81,7 +80,7 @@ class HardLimits:
 
     def seconds_left(self) -> float | None:
         """Seconds until the first time limit is used up; None if there is none."""
-        if not self._timed and self._log.facts.refused is None:
+        if "seconds" not in self._set and self._log.facts.refused is None:
             return None  # asked several times a step, and most runs have no limit on time
         left = [one.use.allowed - one.use.used for one in self._hard("seconds")]
         return min(left) + self._log.facts.t / 1000 - self._log.elapsed if left else None
@@ -164,7 +163,10 @@ class HardLimits:
         """The limits that a streaming response can use up, with their current usage; none in the closing step."""
         return () if self._log.facts.closing else tuple(self._hard("output_tokens", "cost_usd"))
 
-    def _hard(self, *names: str) -> Iterator[LimitStatus]:
+    def _hard(self, *names: str) -> Iterable[LimitStatus]:
+        """Those of these limits that are set and enforced, with how much of them is used; no soft ones."""
+        if self._set.isdisjoint(names) and self._log.facts.refused is None:
+            return ()
         held = tuple(name for name in names if name in self._held)
         return (one for one in limit_statuses(self._log.facts, self._policy, held) if not one.use.soft)
 
@@ -235,7 +237,7 @@ class ResponseMeter:
 
     def has_room_for(self, chunk: AnyChunk) -> bool:
         """Whether no limit on the output can be exceeded within this chunk."""
-        return self.written + _output_bytes(chunk) <= self._bytes_allowed
+        return self._bytes_allowed == inf or self.written + _output_bytes(chunk) <= self._bytes_allowed
 
     def estimate(self, reported: Usage, message: AssistantMessage, attempt: str) -> Usage:
         """The usage of a response that ended before the provider had reported all of it.
@@ -307,16 +309,14 @@ class ResponseMeter:
 
 def _output_bytes(chunk: AnyChunk) -> int:
     """Bytes of output in a chunk."""
-    kind = type(chunk)
+    kind, name = type(chunk), ""
     if kind is TextDelta or kind is ReasoningDelta:
-        return _utf8_length(chunk.text)  # type: ignore[union-attr]
-    if kind is ToolCallDelta:
-        return _utf8_length(chunk.arguments) + len(chunk.name)  # type: ignore[union-attr]
-    return _utf8_length(chunk.arguments) if isinstance(chunk, ProviderToolReport) else 0
-
-
-def _utf8_length(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        text = chunk.text  # type: ignore[union-attr]
+    elif kind is ToolCallDelta:
+        text, name = chunk.arguments, chunk.name  # type: ignore[union-attr]
+    else:
+        text = chunk.arguments if isinstance(chunk, ProviderToolReport) else ""
+    return len(name) + (len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")))
 
 
 def _limit_reached(spent: LimitStatus, step: int, attempt: str, used: float, *, estimated: bool) -> LimitReached:

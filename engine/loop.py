@@ -290,12 +290,12 @@ async def _has_room(context: Context) -> bool:
 
 async def _ask_for_room(context: Context, step: int) -> BudgetRefused | LimitReached | None:
     """Why there is no room for one more step; None if there is. Waits while other runs may still free some."""
-    refused = None
-    with context.limits.deadline() as deadline:
-        refused = await _reserve(context, step)
-    if deadline.cancel_called or context.limits.out_of_time:
-        return context.limits.time_up(step)
-    return refused
+    refused, late = None, False
+    if context.share is not None:
+        with context.limits.deadline() as deadline:
+            refused = await context.share.reserve(step, context.tokens_now())
+        late = deadline.cancel_called
+    return context.limits.time_up(step) if late or context.limits.out_of_time else refused
 
 
 async def _reserve(context: Context, step: int) -> BudgetRefused | None:
@@ -446,15 +446,10 @@ async def _read_response(
     context: Context, scope: RoundScope, attempts: ResponseBuilder, request: Request
 ) -> ProviderError | None:
     """Read a response until it ends or is to be cut; returns the provider's error, or None if it did not fail."""
-
-    def take(chunk: AnyChunk) -> bool:
-        attempts.feed(chunk)
-        return attempts.cut
-
     await context.flush()
     await scope.settled()
     try:
-        await read_stream(context.provider, request, take, scope.start, partial(_drain, context, attempts))
+        await read_stream(context.provider, request, attempts.feed, scope.start, partial(_drain, context, attempts))
     except ProviderError as error:
         return error
     return None

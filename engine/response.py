@@ -22,9 +22,6 @@ from .decision import (
     FinishReason,
     FinishReport,
     ModelSelected,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
     Usage,
     UsageReport,
 )
@@ -79,21 +76,19 @@ class ResponseBuilder:
     @property
     def live_attempt(self) -> str:
         """Id of the current attempt; empty after a void attempt until the next one begins."""
-        return "" if self._ended else self._attempt
+        return "" if self._ended else self.attempt
 
-    @property
-    def attempt(self) -> str:
-        """Id of the latest attempt."""
-        return self._attempt
-
-    def feed(self, chunk: AnyChunk) -> None:
-        """Process one chunk. No chunk may follow once the response is `cut`."""
+    def feed(self, chunk: AnyChunk) -> bool:
+        """Process one chunk. Returns whether the response is `cut`; no chunk may follow then."""
         if type(chunk) is ModelSelected:
             self._switch_model(chunk.model)
         elif type(chunk) is AttemptEnded:
             self._log_parallel_attempt(chunk) if chunk.beside else self._retract(chunk)
-        elif isinstance(chunk, MERGEABLE) and chunk.pieces:
-            self._feed_merged(chunk)
+        elif isinstance(chunk, MERGEABLE) and chunk.pieces and not self._meter.has_room_for(chunk):
+            for piece in split_delta(chunk):  # a limit may fall within it
+                self._feed(piece)
+                if self.cut:
+                    break
         else:
             if (
                 type(chunk) is FinishReport
@@ -101,17 +96,11 @@ class ResponseBuilder:
             ):
                 chunk = FinishReport(reason, chunk.raw)
             self._feed(chunk)
-
-    def _feed_merged(self, chunk: TextDelta | ReasoningDelta | ToolCallDelta) -> None:
-        """Process a merged delta at once; delta by delta where a limit may fall within it."""
-        for piece in (chunk,) if self._meter.has_room_for(chunk) else split_delta(chunk):
-            self._feed(piece)
-            if self.cut:
-                break
+        return self.cut
 
     def _feed(self, chunk: AnyChunk) -> None:
         t = self._log_events(self._assembler.feed(chunk))
-        self.cut_at = self._completions.call_id() if self._completions else None
+        self.cut_at = self._completions.call_id() if self._completions.waiting else None
         if self.cut_at is not None:
             self.repeated = None
         if self._assembler.finish is None:
@@ -162,7 +151,7 @@ class ResponseBuilder:
         message = assembler.message
         finished = ResponseFinished(
             step=self._step,
-            attempt=self._attempt,
+            attempt=self.attempt,
             model=self._model,
             message=message,
             finish=assembler.finish or self._finish_reason(),
@@ -185,15 +174,16 @@ class ResponseBuilder:
     # ---- attempts
 
     def _begin_attempt(self, model: str) -> None:
-        self._attempt = self._next_id()
+        self.attempt = self._next_id()
+        """Id of the latest attempt."""
         self._ended = False
         self._complete = []
-        self._assembler = Assembler(self._step, self._attempt, self._context.taken_ids)
+        self._assembler = Assembler(self._step, self.attempt, self._context.taken_ids)
         self._completions = CompletionCut(self._assembler)
         self._detector = self._context.limits.repetition_detector()
         self.repeated = None
-        self._log.append(AttemptStarted(attempt=self._attempt, model=model))
-        self._meter.begin(self._attempt, model)
+        self._log.append(AttemptStarted(attempt=self.attempt, model=model))
+        self._meter.begin(self.attempt, model)
 
     def _next_id(self) -> str:
         self._attempts_made += 1
@@ -204,11 +194,11 @@ class ResponseBuilder:
         if self._ended:
             self._begin_attempt(model)
         else:
-            self._meter.begin(self._attempt, model)
+            self._meter.begin(self.attempt, model)
 
     def _retract(self, ended: AttemptEnded) -> None:
         if self._log_failure(ended):
-            self._log.append(AttemptRetracted(attempt=self._attempt, by=f"{self._step}.{self._attempts_made + 1}"))
+            self._log.append(AttemptRetracted(attempt=self.attempt, by=f"{self._step}.{self._attempts_made + 1}"))
         if self._calls is not None:
             self._calls.discard()
         self._ended = True
@@ -221,7 +211,7 @@ class ResponseBuilder:
         billed = shown or ended.kind in BILLED_KINDS
         usage = self._usage(message) if billed and ended.usage is None else self._cost_of(ended)
         text = ended.text if ended.kind == Degenerate.kind else message.text
-        self._log.append(_failure(ended, self._attempt, usage, shown, text))
+        self._log.append(_failure(ended, self.attempt, usage, shown, text))
         return shown
 
     def _log_parallel_attempt(self, ended: AttemptEnded) -> None:
@@ -271,7 +261,7 @@ class ResponseBuilder:
         whole = self._assembler.finish is not None or self._usage_complete
         if reported is not None and whole and not reported.estimated:
             return reported
-        return self._meter.estimate(reported or Usage(), message, self._attempt)
+        return self._meter.estimate(reported or Usage(), message, self.attempt)
 
 
 def _failure(ended: AttemptEnded, attempt: str, usage: Usage | None, shown: bool, text: str = "") -> AttemptFailed:

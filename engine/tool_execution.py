@@ -22,6 +22,7 @@ from .decision.policy import fill_in
 from .decision.transcript import PROCESS_DIED
 from .durability import RunLost
 from .effects import EffectKey
+from .hard_limits import NO_DEADLINE
 from .hooks import qualified_name
 from .tools.call_progress import progress_to
 from .tools.results import (
@@ -95,23 +96,13 @@ async def _run_once(context: Context, tool: Tool, call: ToolCall, arguments: Map
 
 
 async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
+    """Run the function within the tool's own timeout and, unless its kind is unlimited, the run's limit on time."""
     context.log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
     await context.flush()
-    if tool.kind in UNLIMITED_KINDS:
-        return await _run_function(context, tool, call, arguments)
     value: Any = None
-    with context.limits.deadline() as deadline:
-        value = await _run_function(context, tool, call, arguments)
-    if deadline.cancelled_caught:
-        context.limits.record_time_up(context.log.facts.steps)
-        return cut_off_outcome(tool, left_behind=call.id in context.left_behind)
-    return value
-
-
-async def _run_function(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
-    """Run the function within the tool's own timeout."""
     left = partial(context.left_behind.add, call.id)
-    with context.clock.deadline(tool.timeout) as deadline:
+    run_deadline = NO_DEADLINE if tool.kind in UNLIMITED_KINDS else context.limits.deadline()
+    with run_deadline, context.clock.deadline(tool.timeout) as deadline:
         try:
             with progress_to(partial(_record_progress, context, call)):
                 work = context.execute(call, tool, arguments)
@@ -120,11 +111,13 @@ async def _run_function(context: Context, tool: Tool, call: ToolCall, arguments:
             raise
         except Exception as error:
             value = CallOutcome(content=describe_error(error), status="error")
+    left_behind = call.id in context.left_behind
+    if run_deadline.cancelled_caught:
+        context.limits.record_time_up(context.log.facts.steps)
+        return cut_off_outcome(tool, left_behind=left_behind)
     if deadline.cancelled_caught:
         stopped = f"{tool.name} was stopped after {tool.timeout:g} seconds."
-        value = CallOutcome(
-            content=STILL_RUNNING_AFTER.format(stopped) if call.id in context.left_behind else stopped, status="error"
-        )
+        return CallOutcome(content=STILL_RUNNING_AFTER.format(stopped) if left_behind else stopped, status="error")
     return value
 
 

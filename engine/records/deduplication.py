@@ -28,6 +28,7 @@ from ..decision.assembler import TextLength, block_of
 from ..decision.events import (
     ReasoningMessageContent,
     ResponseFinished,
+    RunFinished,
     RunStarted,
     TextMessageContent,
     ToolCallArgs,
@@ -44,6 +45,8 @@ MAX_DELTAS = 4096
 """A response with more deltas is written whole: it hardly saves anything, and bounds what a reader has to remember."""
 MESSAGE_PARTS: frozenset[type] = frozenset({TextMessageContent, ReasoningMessageContent, ToolCallStart, ToolCallArgs})
 """Types of events of which a message is made."""
+SHORTENED = MESSAGE_PARTS | {RunStarted, ResponseFinished, RunFinished}
+"""Types of events that are shortened, or with which others are compared."""
 _PREFIXES = tuple(f'{{"type":"{kind.__struct_config__.tag}"'.encode() for kind in cast(Any, MESSAGE_PARTS))
 _RESPONSE = b'{"type":"RESPONSE_FINISHED"'
 _DELTAS = b',"deltas":{"first":'
@@ -66,11 +69,15 @@ class LineShortener:
         """The lines as they are to be written. Those of one call are written together."""
         if self._deduplicator is None:
             return list(lines)
-        feed = self._deduplicator.feed
-        if not self._packs:
-            return [feed(line) for line in lines]
+        shortened = [self._shorten(line) if type(line) in SHORTENED else line for line in lines]
+        return pack(shortened) if self._packs else shortened
+
+    def _shorten(self, line: Any) -> Any:
+        assert self._deduplicator is not None
+        if not self._packs or type(line) in MESSAGE_PARTS:
+            return self._deduplicator.feed(line)
         # tools last: before, they are compared with those of the first run
-        return pack([with_short_tools(feed(short_form(line))) for line in lines])
+        return with_short_tools(self._deduplicator.feed(short_form(line)))
 
 
 class Deduplicator:

@@ -38,6 +38,8 @@ MAX_CHARACTERS = 64 * 1024
 """A line takes no further part once its deltas have so many characters: damage to a line costs no more than these."""
 PARTS_TAG = "PARTS"
 """The `type` of such a line."""
+DELTAS: frozenset[type] = frozenset({TextMessageContent, ReasoningMessageContent, ToolCallArgs})
+"""Types of events whose texts are joined."""
 PACKED_KINDS = STREAM_PARTS | {FinishReported, UsageReported}
 """Types of events that such a line may hold."""
 
@@ -245,7 +247,7 @@ def pack(lines: Iterable[Any]) -> list[Any]:
             parts, size = [], 0
         if kind in PACKED_KINDS:
             parts.append(line)
-            if kind is TextMessageContent or kind is ToolCallArgs or kind is ReasoningMessageContent:
+            if kind in DELTAS:
                 size += len(line.delta)
         else:
             written.append(line)
@@ -274,7 +276,7 @@ def _entries(parts: Sequence[Any]) -> list[Entry]:
     texts: list[str] = []
     for part in parts:
         kind = type(part)
-        before, text = text, _text_of(kind, part)
+        before, text = text, _text_of(kind, part) if kind in DELTAS else None
         if text is not None and text == before:
             texts.append(part.delta)
             continue

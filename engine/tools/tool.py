@@ -229,6 +229,10 @@ class Tool:
     def _context_parameter(self) -> str | None:
         return context_parameter(self.function)
 
+    @cached_property
+    def _is_generator(self) -> bool:
+        return is_generator(self.function)
+
     def is_final(self, arguments: Mapping[str, Any]) -> bool:
         """Return whether a completion with these arguments can be the last one."""
         return self._final(arguments)
@@ -240,7 +244,7 @@ class Tool:
         also consumed in a thread, because they may block or never end.
         """
         value = await call_user_function(self.function, **with_context(self._context_parameter, arguments))
-        if inspect.isasyncgen(value) or is_generator(self.function):
+        if inspect.isasyncgen(value) or self._is_generator:
             value = await call_user_function(last_item, value)
         return await call_user_function(consume_iterators, value) if contains_iterator(value) else value
 
