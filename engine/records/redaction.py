@@ -88,7 +88,8 @@ _ONCE = bytes.maketrans(b"0123456789", bytes(range(10)))
 _DOUBLED = bytes.maketrans(b"0123456789", bytes(sum(divmod(2 * digit, 10)) for digit in range(10)))
 """From a digit to what it adds to the sum of a card number, and every other digit."""
 _NAMED = re.compile(
-    r"(?:passw(?:or)?[dt]|passphrase|passcode|pwd|secret|token|cred(?:ential)?s?|connection[_ -]?string"
+    r"(?:passw(?:or)?[dt]|pass[_ -](?:word|phrase|key)|passphrase|passcode|pwd|secret|token|cred(?:ential)?s?"
+    r"|connection[_ -]?string"
     r"|key(?:[_ -]?(?:base|data|id))?|pass|pw|psk|pat|sig(?:nature)?|salt|pepper|seed|mnemonic|auth|jwt|pin|pincode|sid"
     r"|sess(?:ion)?(?:[_ -]?id)?)[0-9_a-z-]{0,16}[\"'\\\] \t]{0,4}(?:\[[\w*]{0,20}\][ \t]?)?"
     r"(?P<separator>=>|:=|[=:])"

@@ -44,6 +44,7 @@ _SECRETS = (
     "keybase",
     "keydata",
     "authsalt",
+    "passkey",
     "privatekeyid",
     *(f"{word}key" for word in _KEY_QUALIFIERS.split()),
 )
